@@ -1,0 +1,25 @@
+import { readFileSync } from 'node:fs';
+
+const swc = JSON.parse(readFileSync(new URL('./.swcrc', import.meta.url), 'utf8'));
+
+// Before Node 24.9 jest can't let a CommonJS package require() an ES module, so these two are compiled (light-my-request and @fastify/static ask for them).
+const esmRequiredFromCjs = 'cookie|content-disposition';
+
+export default {
+  testEnvironment: 'node',
+  extensionsToTreatAsEsm: ['.ts'],
+  testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/**/*.spec.ts'],
+  testTimeout: 30_000,
+  maxWorkers: 2,
+  // The heap of a worker grows by some 12 MB for each file that loads Nest and TypeORM.
+  workerIdleMemoryLimit: '700MB',
+  coverageProvider: 'v8',
+  globalSetup: '<rootDir>/test/support/global-setup.ts',
+  globalTeardown: '<rootDir>/test/support/global-teardown.ts',
+  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/.mooring/'],
+  transform: {
+    '\\.ts$': ['@swc/jest', { ...swc, swcrc: false }],
+    [`/node_modules/(${esmRequiredFromCjs})/.+\\.js$`]: ['@swc/jest', { swcrc: false, jsc: { target: 'es2023' } }],
+  },
+  transformIgnorePatterns: [`/node_modules/(?!(.+/node_modules/)?(${esmRequiredFromCjs})/)`],
+};
