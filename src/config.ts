@@ -1,0 +1,143 @@
+import { resolve } from 'node:path';
+
+export type Environment = Record<string, string | undefined>;
+
+/** The service's whole configuration, read once from the environment. Durations in seconds, sizes in bytes, as named. */
+export class Config {
+  host: string;
+  /** 0 picks a free one. */
+  port: number;
+  /** How callers reach the service; null: from the address it listens on. */
+  baseUrl: string | null;
+  dataDir: string;
+  /** Null: the embedded PostgreSQL. */
+  databaseUrl: string | null;
+  eventStore: 'postgres' | 'eventstoredb';
+  eventStoreUrl: string | null;
+  runtime: 'auto' | 'docker' | 'local';
+  /** 32 bytes as base64 or hex; null: a file in the data directory. */
+  masterKey: string | null;
+  sampleAgent: boolean;
+  adminEmail: string;
+  adminPassword: string | null;
+  openRegistration: boolean;
+  /** Image with a static busybox at /bin/busybox that fills the helper volume; null: the machine's own busybox. */
+  helperImage: string | null;
+  /** Hosts, `host:port` or `file:`, from which sources may come although they are private. */
+  allowPrivateSources: string[];
+  deepSleepAfterSeconds: number;
+  deployTimeoutSeconds: number;
+  startTimeoutSeconds: number;
+  replyTimeoutSeconds: number;
+  messageBudgetPerMinute: number;
+  tokenlessWebhooks: boolean;
+  agentMemoryMb: number;
+  agentCpus: number;
+  agentPids: number;
+  /** OCI runtime of agent containers (`runsc` for gVisor); null: the engine's default. */
+  containerRuntime: string | null;
+  metricsLoopbackOnly: boolean;
+  logLevel: string;
+  production: boolean;
+}
+
+class Problems {
+  readonly found: string[] = [];
+  constructor(private readonly environment: Environment) {}
+
+  text(name: string): string | null {
+    const value = this.environment[name];
+    return value === undefined || value === '' ? null : value;
+  }
+
+  integer(name: string, fallback: number, min: number, max: number): number {
+    const value = this.text(name);
+    if (value === null) return fallback;
+    if (/^\d{1,15}$/.test(value) && Number(value) >= min && Number(value) <= max) return Number(value);
+    this.found.push(`${name} must be a whole number from ${min} to ${max}`);
+    return fallback;
+  }
+
+  number(name: string, fallback: number, min: number, max: number): number {
+    const value = this.text(name);
+    if (value === null) return fallback;
+    if (/^\d+(\.\d+)?$/.test(value) && Number(value) >= min && Number(value) <= max) return Number(value);
+    this.found.push(`${name} must be a number from ${min} to ${max}`);
+    return fallback;
+  }
+
+  choice<T extends string>(name: string, options: readonly T[], fallback: T): T {
+    const value = this.text(name);
+    if (value === null) return fallback;
+    const known = options.find((option) => option === value);
+    if (known !== undefined) return known;
+    this.found.push(`${name} must be one of ${options.join(', ')}`);
+    return fallback;
+  }
+
+  onOff(name: string, fallback: boolean): boolean {
+    return this.choice(name, ['on', 'off', 'true', 'false'], fallback ? 'on' : 'off').match(/^(on|true)$/) !== null;
+  }
+}
+
+const known = new Set([
+  'MOORING_BASE_URL', 'MOORING_DATA_DIR', 'MOORING_RUNTIME', 'MOORING_MASTER_KEY', 'MOORING_SAMPLE_AGENT', 'MOORING_ADMIN_EMAIL',
+  'MOORING_ADMIN_PASSWORD', 'MOORING_OPEN_REGISTRATION', 'MOORING_HELPER_IMAGE', 'MOORING_ALLOW_PRIVATE_SOURCES',
+  'MOORING_DEEP_SLEEP_AFTER', 'MOORING_DEPLOY_TIMEOUT', 'MOORING_START_TIMEOUT', 'MOORING_REPLY_TIMEOUT', 'MOORING_MESSAGE_BUDGET',
+  'MOORING_TOKENLESS_WEBHOOKS', 'MOORING_AGENT_MEMORY_MB', 'MOORING_AGENT_CPUS', 'MOORING_AGENT_PIDS', 'MOORING_CONTAINER_RUNTIME',
+  'MOORING_METRICS_LOOPBACK_ONLY', 'MOORING_LOG_LEVEL',
+]);
+
+/** Reads the configuration. Throws one error that names every unknown or malformed variable (contract 12). */
+export function readConfig(environment: Environment): Config {
+  const read = new Problems(environment);
+  for (const name of Object.keys(environment))
+    if (name.startsWith('MOORING_') && !known.has(name)) read.found.push(`${name} is not a setting of Mooring`);
+  const config: Config = {
+    host: read.text('HOST') ?? '127.0.0.1',
+    port: read.integer('PORT', 8080, 0, 65_535),
+    baseUrl: read.text('MOORING_BASE_URL')?.replace(/\/+$/, '') ?? null,
+    dataDir: resolve(read.text('MOORING_DATA_DIR') ?? '.mooring'),
+    databaseUrl: read.text('DATABASE_URL'),
+    eventStore: read.choice('EVENT_STORE', ['postgres', 'eventstoredb'], 'postgres'),
+    eventStoreUrl: read.text('EVENTSTORE_URL'),
+    runtime: read.choice('MOORING_RUNTIME', ['auto', 'docker', 'local'], 'auto'),
+    masterKey: read.text('MOORING_MASTER_KEY'),
+    sampleAgent: read.onOff('MOORING_SAMPLE_AGENT', true),
+    adminEmail: read.text('MOORING_ADMIN_EMAIL') ?? 'admin@localhost',
+    adminPassword: read.text('MOORING_ADMIN_PASSWORD'),
+    openRegistration: read.onOff('MOORING_OPEN_REGISTRATION', false),
+    helperImage: read.text('MOORING_HELPER_IMAGE'),
+    allowPrivateSources: (read.text('MOORING_ALLOW_PRIVATE_SOURCES') ?? '').split(',').map((host) => host.trim()).filter(Boolean),
+    deepSleepAfterSeconds: read.integer('MOORING_DEEP_SLEEP_AFTER', 900, 0, 31_536_000),
+    deployTimeoutSeconds: read.integer('MOORING_DEPLOY_TIMEOUT', 900, 1, 86_400),
+    startTimeoutSeconds: read.integer('MOORING_START_TIMEOUT', 60, 1, 3_600),
+    replyTimeoutSeconds: read.integer('MOORING_REPLY_TIMEOUT', 120, 1, 3_600),
+    messageBudgetPerMinute: read.integer('MOORING_MESSAGE_BUDGET', 30, 1, 1_000_000),
+    tokenlessWebhooks: read.onOff('MOORING_TOKENLESS_WEBHOOKS', true),
+    agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
+    agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
+    agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
+    containerRuntime: read.text('MOORING_CONTAINER_RUNTIME'),
+    metricsLoopbackOnly: read.onOff('MOORING_METRICS_LOOPBACK_ONLY', false),
+    logLevel: read.choice('MOORING_LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info'),
+    production: environment.NODE_ENV === 'production',
+  };
+  checkTogether(config, read.found);
+  if (read.found.length > 0) throw new Error(`Configuration refused: ${read.found.join('; ')}.`);
+  return config;
+}
+
+function checkTogether(config: Config, found: string[]): void {
+  if (config.production && config.masterKey === null) found.push('MOORING_MASTER_KEY must be given with NODE_ENV=production');
+  if (config.production && config.runtime === 'local') found.push('MOORING_RUNTIME=local does not isolate agents and is refused with NODE_ENV=production');
+  if (config.eventStore === 'eventstoredb' && config.eventStoreUrl === null) found.push('EVENTSTORE_URL must be given with EVENT_STORE=eventstoredb');
+  if (config.baseUrl !== null && !/^https?:\/\/[^\s]+$/.test(config.baseUrl)) found.push('MOORING_BASE_URL must be an http or https address');
+  if (config.masterKey !== null && masterKeyBytes(config.masterKey) === null) found.push('MOORING_MASTER_KEY must be 32 bytes, as base64 or hex');
+}
+
+/** The 32 bytes that a written master key stands for, or null. */
+export function masterKeyBytes(written: string): Buffer | null {
+  const bytes = /^[0-9a-fA-F]{64}$/.test(written) ? Buffer.from(written, 'hex') : Buffer.from(written, 'base64');
+  return bytes.length === 32 ? bytes : null;
+}

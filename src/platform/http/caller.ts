@@ -1,0 +1,35 @@
+import type { Actor } from '../event-store/event-store.ts';
+
+export const scopes = ['provision', 'deploy', 'manage', 'secrets', 'computers'] as const;
+export type Scope = (typeof scopes)[number];
+
+/** Who calls: the holder of an API key, or of a session (which has every scope). */
+export interface Caller {
+  kind: 'api_key' | 'session';
+  /** The key's id, or the account's id for a session. */
+  id: string;
+  name: string;
+  accountId: string;
+  role: 'admin' | 'member';
+  scopes: ReadonlySet<Scope>;
+}
+
+/** What every command carries of the request that caused it; it becomes the metadata of the events. */
+export interface CommandContext {
+  actor: Actor;
+  accountId: string | null;
+  requestId: string | null;
+  causationId: string | null;
+  ip: string | null;
+}
+
+/** The context of what the service does by itself: `name` says which part of it. */
+export function systemContext(name: string, accountId: string | null, causationId: string | null = null): CommandContext {
+  return { actor: { kind: 'system', id: name, name }, accountId, requestId: null, causationId, ip: null };
+}
+
+/** The guard asks it; `api-keys` and `accounts` fulfil it. Null: not valid, for whatever reason. */
+export abstract class CredentialVerifier {
+  abstract verifyApiKey(rawKey: string): Promise<Caller | null>;
+  abstract verifySession(token: string): Promise<Caller | null>;
+}

@@ -1,0 +1,68 @@
+/** The stable codes a caller can meet. `http/problems.ts` gives each its status and title; docs/errors.md explains them. */
+export const errorCodes = [
+  'invalid_request',
+  'unauthenticated',
+  'plan_required',
+  'seat_limit',
+  'insufficient_scope',
+  'registration_closed',
+  'agent_not_found',
+  'computer_not_found',
+  'env_var_not_found',
+  'file_not_found',
+  'template_not_found',
+  'key_not_found',
+  'account_not_found',
+  'conversation_not_found',
+  'not_found',
+  'method_not_allowed',
+  'deploy_in_progress',
+  'agent_unavailable',
+  'file_exists',
+  'account_exists',
+  'idempotency_in_progress',
+  'invalid_state',
+  'volume_root_protected',
+  'path_outside_volume',
+  'payload_too_large',
+  'unsupported_media_type',
+  'not_acceptable',
+  'idempotency_key_reused',
+  'wait_timeout',
+  'revision_mismatch',
+  'rate_limited',
+  'agent_failed',
+  'runtime_unavailable',
+  'event_store_unavailable',
+  'read_model_behind',
+  'reply_timeout',
+  'internal_error',
+] as const;
+
+export type ErrorCode = (typeof errorCodes)[number];
+
+export interface FieldError {
+  field: string;
+  message: string;
+}
+
+export interface RefusalFacts {
+  /** Every field that was refused, for `invalid_request`. */
+  errors?: FieldError[];
+  /** Whole seconds after which the same call may succeed; becomes `Retry-After`. */
+  retryAfterSeconds?: number;
+  /** Members added to the problem document as they are. Never a secret. */
+  members?: Record<string, unknown>;
+}
+
+/** A broken rule, thrown before anything is written. It knows no HTTP: one table gives its code a status. */
+export class Refusal extends Error {
+  constructor(
+    readonly code: ErrorCode,
+    detail: string,
+    readonly facts: RefusalFacts = {},
+  ) {
+    super(detail);
+    this.name = 'Refusal';
+  }
+}

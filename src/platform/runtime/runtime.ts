@@ -1,0 +1,170 @@
+/** Opaque: ask again after a stop and a wake. */
+export type ContainerHandle = string;
+
+export type ContainerState = 'created' | 'running' | 'frozen' | 'exited';
+
+/** Immutable facts that a container bears as labels. */
+export interface ContainerIdentity {
+  agentId: string;
+  generation: number;
+  deploymentId: string;
+}
+
+export interface ContainerView extends ContainerIdentity {
+  handle: ContainerHandle;
+  state: ContainerState;
+  /** Of the last run; null where it has not ended, or the engine does not know. */
+  exitCode: number | null;
+  oomKilled: boolean;
+  /** ISO 8601; null where it never ran. */
+  startedAt: string | null;
+}
+
+export interface ContainerSpec extends ContainerIdentity {
+  /** As `ensureImage` gave it. */
+  image: string;
+  /** Exec form; null takes the image's own. */
+  command: string[] | null;
+  environment: Record<string, string>;
+  /** The port on which the agent listens. */
+  port: number;
+  /** Where the agent's volume is mounted. */
+  volumePath: string;
+  /** Stays the same for the agent's life. */
+  hostname: string;
+  /** Null takes the image's own. */
+  user: string | null;
+  memoryBytes: number;
+  /** Cores, 0.5 is half of one. */
+  cpus: number;
+  pids: number;
+  readOnlyRoot: boolean;
+  /** Paths of tmpfs mounts. */
+  tmpfs: string[];
+}
+
+/** What an image is made from. */
+export type ImageSource =
+  | { kind: 'reference'; reference: string }
+  /** A folder with a Dockerfile. */
+  | { kind: 'dockerfile'; directory: string; dockerfile: string; start: string[] | null }
+  /** A program of ours for a language runtime: the folder's files on top of that runtime's base image, started by `start`. */
+  | { kind: 'program'; directory: string; language: 'node'; start: string[] };
+
+export interface ResolvedImage {
+  /** Pinned: a digest or an image id; for the local runtime the folder's content hash. */
+  image: string;
+  /** As people name it. */
+  name: string;
+  /** The exec form that a container of it will run; refused with `ShellCommand` where it is a shell string. */
+  command: string[];
+}
+
+export interface ExecRequest {
+  argv: string[];
+  stdin?: Buffer | AsyncIterable<Buffer>;
+  timeoutMs: number;
+  /** stdout and stderr together, bytes. */
+  outputLimitBytes: number;
+  environment?: Record<string, string>;
+}
+
+export interface ExecResult {
+  /** 124 where it was killed for time. */
+  exitCode: number;
+  stdout: Buffer;
+  stderr: Buffer;
+  timedOut: boolean;
+  truncated: boolean;
+}
+
+/** A place in a container's output: lines up to and with it have been seen. `count` lines bore that same time. */
+export interface LogCursor {
+  generation: number;
+  /** The engine's own time stamp, nanoseconds kept: compare as text. */
+  time: string;
+  count: number;
+}
+
+export interface LogLine {
+  stream: 'stdout' | 'stderr';
+  /** UTF-8 with U+FFFD for what was not; no NUL, no line end; at most 16 KiB. */
+  text: string;
+  cursor: LogCursor;
+}
+
+/** Only wakes; inspection decides. `lost` means: look at everything, the stream had a gap. */
+export type RuntimeEvent = { kind: 'changed'; agentId: string } | { kind: 'lost' };
+
+export interface RuntimeCapabilities {
+  /** Memory can be kept over a sleep. */
+  freeze: boolean;
+  /** Agents are kept from each other and from the host. */
+  isolation: boolean;
+  /** `reference` and `dockerfile` images can be run. */
+  images: boolean;
+}
+
+/** The engine can't be reached, or hangs: try again later, nothing is known about the outcome. */
+export class RuntimeUnavailable extends Error {
+  constructor(cause: unknown) {
+    super('the container engine does not answer', { cause });
+    this.name = 'RuntimeUnavailable';
+  }
+}
+
+/** The engine answered that it can't be done, and a repeat would hear the same. `message` is fit for the build log. */
+export class RuntimeRefused extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'RuntimeRefused';
+  }
+}
+
+/** What the handle named is gone. */
+export class ContainerGone extends Error {
+  constructor(handle: ContainerHandle) {
+    super(`container ${handle} is gone`);
+    this.name = 'ContainerGone';
+  }
+}
+
+/**
+ * Where agents run. Every call may be repeated and has a time-out of its own; names and labels heal what a crash left.
+ * Nothing without this instance's label is ever touched. One contract suite (`runtime.contract.ts`) holds the adapters to it.
+ * Throws `RuntimeUnavailable`, `RuntimeRefused`, `ContainerGone`.
+ */
+export abstract class ContainerRuntime {
+  abstract readonly name: 'docker' | 'local';
+  abstract capabilities(): Promise<RuntimeCapabilities>;
+  abstract ping(): Promise<void>;
+  /** Pulls, builds or finds it; says what it does, a line each. */
+  abstract ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage>;
+  abstract ensureVolume(agentId: string): Promise<void>;
+  abstract removeVolume(agentId: string): Promise<void>;
+  /** Makes it, not started. Where it stands already it is adopted. */
+  abstract create(spec: ContainerSpec): Promise<ContainerView>;
+  abstract start(handle: ContainerHandle): Promise<void>;
+  /** SIGTERM, then SIGKILL after the grace (seconds). A frozen container is thawed first. */
+  abstract stop(handle: ContainerHandle, graceSeconds: number): Promise<void>;
+  abstract freeze(handle: ContainerHandle): Promise<void>;
+  abstract thaw(handle: ContainerHandle): Promise<void>;
+  /** Ends it where it runs, and removes it. */
+  abstract remove(handle: ContainerHandle): Promise<void>;
+  /** All containers of the agent, and whether its volume stands. */
+  abstract inspect(agentId: string): Promise<{ containers: ContainerView[]; volume: boolean }>;
+  /** All containers and volumes of this instance. */
+  abstract list(): Promise<{ containers: ContainerView[]; volumes: string[] }>;
+  /** Runs it inside the running container; kills its whole process group when the time is over. */
+  abstract exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult>;
+  /** Unpacks a plain tar into a container that has not been started. */
+  abstract copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void>;
+  /** The path as a plain tar. */
+  abstract copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream>;
+  /** Output after the cursor (null: from its start), and what follows, until the container ends or the signal aborts. */
+  abstract logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal): AsyncIterable<LogLine>;
+  abstract events(signal: AbortSignal): AsyncIterable<RuntimeEvent>;
+  /** Where the running container's port can be reached from here. */
+  abstract address(handle: ContainerHandle, port: number): Promise<{ host: string; port: number }>;
+  abstract close(): Promise<void>;
+}
