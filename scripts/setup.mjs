@@ -46,10 +46,10 @@ function holdsWhatTheLockSays() {
   });
 }
 
-/** An entry with `libc` is one of two alternatives for the same system, of which npm installs the fitting one. */
+/** An entry without system and processor hangs below another one that is for neither; one with `libc` is one of two alternatives for the same system. */
 function isForThisMachine(entry) {
   const fits = (list, value) => !list || list.includes(value) || list.every((item) => item.startsWith('!') && item !== `!${value}`);
-  return !entry.libc && fits(entry.os, process.platform) && fits(entry.cpu, process.arch);
+  return Boolean(entry.os && entry.cpu) && !entry.libc && fits(entry.os, process.platform) && fits(entry.cpu, process.arch);
 }
 
 /** npm packages can't hold symbolic links, and the package's own install script is not run everywhere (npm 12, ignore-scripts). */
