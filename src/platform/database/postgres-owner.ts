@@ -1,0 +1,62 @@
+import { randomUUID } from "node:crypto";
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+import { startedAt } from "./postgres-process.ts";
+
+const attempts = 10;
+
+/**
+ * Takes a data directory for this process, so that a second Mooring does not adopt, and later end, the server of a living one.
+ * What a killed process left behind is taken over. Returns what gives it back.
+ */
+export function claimDataDir(dataDir: string): () => void {
+  const file = join(dataDir, "postgres.owner");
+  const mine = `${process.pid} ${startedAt(process.pid) ?? ""}`;
+  for (let attempt = 0; attempt < attempts; attempt++) {
+    if (createWhole(file, mine)) return () => rmSync(file, { force: true });
+    const owner = readQuietly(file);
+    if (owner === undefined) continue;
+    const [pid = "", began = ""] = owner.split(" ");
+    if (began !== "" && startedAt(Number(pid)) === began) {
+      throw new Error(`the data directory ${dataDir} is in use by process ${pid}`);
+    }
+    removeIfStill(file, owner);
+  }
+  throw new Error(`the data directory ${dataDir} is being taken by several processes at once`);
+}
+
+/** A link appears with its content at once and only where nothing stands yet. */
+function createWhole(file: string, content: string): boolean {
+  const aside = `${file}.${randomUUID()}`;
+  writeFileSync(aside, content, { mode: 0o600 });
+  try {
+    linkSync(aside, file);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    return false;
+  } finally {
+    rmSync(aside);
+  }
+}
+
+/** Of several processes that find the same dead owner, a rename lets one win; a name that a faster one wrote meanwhile is put back. */
+function removeIfStill(file: string, owner: string): void {
+  const aside = `${file}.${randomUUID()}`;
+  try {
+    renameSync(file, aside);
+  } catch {
+    return;
+  }
+  if (readQuietly(aside) === owner) rmSync(aside, { force: true });
+  else renameSync(aside, file);
+}
+
+function readQuietly(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return undefined;
+  }
+}
