@@ -81,11 +81,28 @@ class Problems {
 }
 
 const known = new Set([
-  'MOORING_BASE_URL', 'MOORING_DATA_DIR', 'MOORING_RUNTIME', 'MOORING_MASTER_KEY', 'MOORING_SAMPLE_AGENT', 'MOORING_ADMIN_EMAIL',
-  'MOORING_ADMIN_PASSWORD', 'MOORING_OPEN_REGISTRATION', 'MOORING_HELPER_IMAGE', 'MOORING_ALLOW_PRIVATE_SOURCES',
-  'MOORING_DEEP_SLEEP_AFTER', 'MOORING_DEPLOY_TIMEOUT', 'MOORING_START_TIMEOUT', 'MOORING_REPLY_TIMEOUT', 'MOORING_MESSAGE_BUDGET',
-  'MOORING_TOKENLESS_WEBHOOKS', 'MOORING_AGENT_MEMORY_MB', 'MOORING_AGENT_CPUS', 'MOORING_AGENT_PIDS', 'MOORING_CONTAINER_RUNTIME',
-  'MOORING_METRICS_LOOPBACK_ONLY', 'MOORING_LOG_LEVEL',
+  'MOORING_BASE_URL',
+  'MOORING_DATA_DIR',
+  'MOORING_RUNTIME',
+  'MOORING_MASTER_KEY',
+  'MOORING_SAMPLE_AGENT',
+  'MOORING_ADMIN_EMAIL',
+  'MOORING_ADMIN_PASSWORD',
+  'MOORING_OPEN_REGISTRATION',
+  'MOORING_HELPER_IMAGE',
+  'MOORING_ALLOW_PRIVATE_SOURCES',
+  'MOORING_DEEP_SLEEP_AFTER',
+  'MOORING_DEPLOY_TIMEOUT',
+  'MOORING_START_TIMEOUT',
+  'MOORING_REPLY_TIMEOUT',
+  'MOORING_MESSAGE_BUDGET',
+  'MOORING_TOKENLESS_WEBHOOKS',
+  'MOORING_AGENT_MEMORY_MB',
+  'MOORING_AGENT_CPUS',
+  'MOORING_AGENT_PIDS',
+  'MOORING_CONTAINER_RUNTIME',
+  'MOORING_METRICS_LOOPBACK_ONLY',
+  'MOORING_LOG_LEVEL',
 ]);
 
 /** Reads the configuration. Throws one error that names every unknown or malformed variable (contract 12). */
@@ -108,7 +125,10 @@ export function readConfig(environment: Environment): Config {
     adminPassword: read.text('MOORING_ADMIN_PASSWORD'),
     openRegistration: read.onOff('MOORING_OPEN_REGISTRATION', false),
     helperImage: read.text('MOORING_HELPER_IMAGE'),
-    allowPrivateSources: (read.text('MOORING_ALLOW_PRIVATE_SOURCES') ?? '').split(',').map((host) => host.trim()).filter(Boolean),
+    allowPrivateSources: (read.text('MOORING_ALLOW_PRIVATE_SOURCES') ?? '')
+      .split(',')
+      .map((host) => host.trim())
+      .filter(Boolean),
     deepSleepAfterSeconds: read.integer('MOORING_DEEP_SLEEP_AFTER', 900, 0, 31_536_000),
     deployTimeoutSeconds: read.integer('MOORING_DEPLOY_TIMEOUT', 900, 1, 86_400),
     startTimeoutSeconds: read.integer('MOORING_START_TIMEOUT', 60, 1, 3_600),
@@ -130,10 +150,14 @@ export function readConfig(environment: Environment): Config {
 
 function checkTogether(config: Config, found: string[]): void {
   if (config.production && config.masterKey === null) found.push('MOORING_MASTER_KEY must be given with NODE_ENV=production');
-  if (config.production && config.runtime === 'local') found.push('MOORING_RUNTIME=local does not isolate agents and is refused with NODE_ENV=production');
-  if (config.eventStore === 'eventstoredb' && config.eventStoreUrl === null) found.push('EVENTSTORE_URL must be given with EVENT_STORE=eventstoredb');
-  if (config.baseUrl !== null && !/^https?:\/\/[^\s]+$/.test(config.baseUrl)) found.push('MOORING_BASE_URL must be an http or https address');
-  if (config.masterKey !== null && masterKeyBytes(config.masterKey) === null) found.push('MOORING_MASTER_KEY must be 32 bytes, as base64 or hex');
+  if (config.production && config.runtime === 'local')
+    found.push('MOORING_RUNTIME=local does not isolate agents and is refused with NODE_ENV=production');
+  if (config.eventStore === 'eventstoredb' && config.eventStoreUrl === null)
+    found.push('EVENTSTORE_URL must be given with EVENT_STORE=eventstoredb');
+  if (config.baseUrl !== null && !/^https?:\/\/[^\s]+$/.test(config.baseUrl))
+    found.push('MOORING_BASE_URL must be an http or https address');
+  if (config.masterKey !== null && masterKeyBytes(config.masterKey) === null)
+    found.push('MOORING_MASTER_KEY must be 32 bytes, as base64 or hex');
 }
 
 /** The 32 bytes that a written master key stands for, or null. */

@@ -31,9 +31,7 @@ export function defineEvent<Data>() {
 
 /** The union of domain events that a record of definitions declares. */
 export type EventsOf<Definitions> = {
-  [K in keyof Definitions]: Definitions[K] extends EventDefinition<infer Type, infer Data>
-    ? { type: Type; data: Data }
-    : never;
+  [K in keyof Definitions]: Definitions[K] extends EventDefinition<infer Type, infer Data> ? { type: Type; data: Data } : never;
 }[keyof Definitions];
 
 /** The rules of one aggregate, pure: no clock, no ids, no I/O. What a decision needs comes in as data. */

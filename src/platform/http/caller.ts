@@ -25,7 +25,13 @@ export interface CommandContext {
 
 /** The context of what the service does by itself: `name` says which part of it. */
 export function systemContext(name: string, accountId: string | null, causationId: string | null = null): CommandContext {
-  return { actor: { kind: 'system', id: name, name }, accountId, requestId: null, causationId, ip: null };
+  return {
+    actor: { kind: 'system', id: name, name },
+    accountId,
+    requestId: null,
+    causationId,
+    ip: null,
+  };
 }
 
 /** The guard asks it; `api-keys` and `accounts` fulfil it. Null: not valid, for whatever reason. */

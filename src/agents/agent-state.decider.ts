@@ -1,0 +1,278 @@
+import type { AgentEvent, AgentSettings, DeploymentSource, FailureKind, SleepDepth } from './agent.events.ts';
+
+export const agentStatuses = [
+  'created',
+  'deploying',
+  'active',
+  'starting',
+  'stopping',
+  'restarting',
+  'waking',
+  'stopped',
+  'sleeping',
+  'error',
+  'deleting',
+] as const;
+export type AgentStatus = (typeof agentStatuses)[number] | 'deleted';
+
+/** Crashes in a row after which an agent is in `error`. */
+export const CRASHES_MAX = 5;
+export interface Deployment {
+  id: string;
+  source: DeploymentSource;
+  imageName: string | null;
+  repoUrl: string | null;
+  branch: string | null;
+  templateId: string | null;
+  status: 'queued' | 'building' | 'starting' | 'success' | 'failed' | 'canceled';
+}
+
+/** What containers are made from: the image of a deployment, pinned. */
+export interface Release {
+  deploymentId: string;
+  templateId: string | null;
+  image: string;
+  command: string[];
+}
+
+export interface Agent {
+  accountId: string;
+  externalId: string | null;
+  settings: AgentSettings;
+  status: AgentStatus;
+  message: string;
+  /** Of the container that is wanted; a smaller one has no right to be. */
+  generation: number;
+  /** The latest. */
+  deployment: Deployment | null;
+  /** Of the deployment under way, once its image is there. */
+  candidate: Release | null;
+  /** Of the last deployment that succeeded. */
+  release: Release | null;
+  /** When the status in transition has to be over. */
+  deadlineAt: string | null;
+  /** The earliest start of a container that replaces a crashed one. */
+  restartAt: string | null;
+  /** Where a stop leads to, and how deep a sleep is wanted. */
+  wantedSleep: SleepDepth | null;
+  /** How deep it sleeps. */
+  sleepDepth: SleepDepth | null;
+  sleptAt: string | null;
+  activeSince: string | null;
+  crashes: number;
+  failure: FailureKind | null;
+}
+
+/** Null: no such agent yet. */
+export type AgentState = Agent | null;
+
+const inTransit: readonly AgentStatus[] = ['deploying', 'starting', 'stopping', 'restarting', 'waking'];
+
+export function isInTransit(agent: Agent): boolean {
+  return inTransit.includes(agent.status);
+}
+
+/** What the agent is meant to become, as callers read it. */
+export function desiredState(agent: Agent): 'running' | 'sleeping' | 'stopped' | 'none' | 'deleted' {
+  switch (agent.status) {
+    case 'created':
+      return 'none';
+    case 'deleting':
+    case 'deleted':
+      return 'deleted';
+    case 'stopped':
+      return 'stopped';
+    case 'sleeping':
+      return 'sleeping';
+    case 'stopping':
+      return agent.wantedSleep === null ? 'stopped' : 'sleeping';
+    default:
+      return 'running';
+  }
+}
+
+export const initialState = (): AgentState => null;
+
+export function evolve(agent: AgentState, event: AgentEvent): AgentState {
+  if (event.type === 'AgentProvisioned') return provisioned(event.data);
+  if (agent === null) return agent;
+  switch (event.type) {
+    case 'AgentConfigured':
+      return { ...agent, settings: { ...agent.settings, ...event.data.changes } };
+    case 'AgentDeletionRequested':
+      return { ...settled(agent, 'deleting'), message: 'Being deleted.' };
+    case 'AgentDeleted':
+      return { ...settled(agent, 'deleted'), message: 'Deleted.' };
+    case 'AgentFailed':
+      return { ...settled(agent, 'error'), failure: event.data.kind, message: event.data.reason };
+    case 'ContainerExited':
+      return exited(agent, event.data);
+    default:
+      return event.type.startsWith('Deployment') || event.type === 'ImageResolved' || event.type === 'ContainerCreated'
+        ? evolveDeployment(agent, event)
+        : evolveLifecycle(agent, event);
+  }
+}
+
+function provisioned(data: Extract<AgentEvent, { type: 'AgentProvisioned' }>['data']): Agent {
+  const { account_id, external_id, ...settings } = data;
+  return {
+    accountId: account_id,
+    externalId: external_id,
+    settings,
+    status: 'created',
+    message: 'Created; not deployed yet.',
+    generation: 0,
+    deployment: null,
+    candidate: null,
+    release: null,
+    deadlineAt: null,
+    restartAt: null,
+    wantedSleep: null,
+    sleepDepth: null,
+    sleptAt: null,
+    activeSince: null,
+    crashes: 0,
+    failure: null,
+  };
+}
+
+/** In the status, with nothing under way. */
+function settled(agent: Agent, status: AgentStatus): Agent {
+  return {
+    ...agent,
+    status,
+    deadlineAt: null,
+    restartAt: null,
+    wantedSleep: null,
+    sleepDepth: null,
+    sleptAt: null,
+    failure: null,
+  };
+}
+
+function moving(agent: Agent, status: AgentStatus, deadlineAt: string, message: string): Agent {
+  return { ...settled(agent, status), deadlineAt, message };
+}
+
+function up(agent: Agent, startedAt: string): Agent {
+  return { ...settled(agent, 'active'), activeSince: startedAt, message: 'Running.' };
+}
+
+function exited(agent: Agent, data: Extract<AgentEvent, { type: 'ContainerExited' }>['data']): Agent {
+  const how =
+    data.cause === 'removed' ? 'its container was removed' : `exit code ${data.exit_code ?? 'unknown'}${data.oom ? ', out of memory' : ''}`;
+  if (data.restart === null)
+    return {
+      ...settled(agent, 'error'),
+      failure: 'crash',
+      crashes: data.crashes,
+      message: `Keeps crashing (${how}), ${data.crashes} times in a row.`,
+    };
+  const message = `Ended (${how}); being started again, attempt ${data.crashes} of ${CRASHES_MAX - 1}.`;
+  return {
+    ...moving(agent, 'restarting', data.restart.deadline_at, message),
+    crashes: data.crashes,
+    generation: data.restart.generation,
+    restartAt: data.restart.at,
+  };
+}
+
+function evolveDeployment(agent: Agent, event: AgentEvent): Agent {
+  if (event.type === 'DeploymentRequested') {
+    const { deployment_id: id, source, image_name: imageName, repo_url: repoUrl, branch, template_id: templateId } = event.data;
+    return {
+      ...moving(agent, 'deploying', event.data.deadline_at, 'Deploying.'),
+      generation: event.data.generation,
+      deployment: { id, source, imageName, repoUrl, branch, templateId, status: 'queued' },
+      candidate: null,
+      crashes: 0,
+    };
+  }
+  const deployment = agent.deployment;
+  if (deployment === null) return agent;
+  switch (event.type) {
+    case 'DeploymentStarted':
+      return { ...agent, deployment: { ...deployment, status: 'building' } };
+    case 'ImageResolved': {
+      const { deployment_id: deploymentId, image, command } = event.data;
+      return {
+        ...agent,
+        candidate: { deploymentId, templateId: deployment.templateId, image, command },
+      };
+    }
+    case 'ContainerCreated':
+      return { ...agent, deployment: { ...deployment, status: 'starting' } };
+    case 'DeploymentSucceeded':
+      return {
+        ...up(agent, event.data.started_at),
+        deployment: { ...deployment, status: 'success' },
+        release: agent.candidate,
+        candidate: null,
+      };
+    case 'DeploymentFailed':
+      return {
+        ...settled(agent, 'error'),
+        failure: 'deployment',
+        message: `Deployment failed at ${event.data.step}: ${event.data.reason}`,
+        deployment: { ...deployment, status: 'failed' },
+        candidate: null,
+      };
+    case 'DeploymentCanceled':
+      return { ...agent, deployment: { ...deployment, status: 'canceled' }, candidate: null };
+    default:
+      return agent;
+  }
+}
+
+function evolveLifecycle(agent: Agent, event: AgentEvent): Agent {
+  switch (event.type) {
+    case 'AgentStartRequested':
+      return {
+        ...moving(agent, 'starting', event.data.deadline_at, 'Starting.'),
+        generation: event.data.generation,
+        crashes: 0,
+      };
+    case 'AgentRestartRequested':
+      return {
+        ...moving(agent, 'restarting', event.data.deadline_at, 'Restarting.'),
+        generation: event.data.generation,
+        crashes: 0,
+      };
+    case 'AgentStarted':
+      return up(agent, event.data.started_at);
+    case 'AgentWoke':
+      return up(agent, event.data.started_at);
+    case 'AgentStopRequested':
+      return moving(agent, 'stopping', event.data.deadline_at, 'Stopping.');
+    case 'AgentStopped':
+      return { ...settled(agent, 'stopped'), message: 'Stopped.' };
+    case 'AgentSleepRequested': {
+      // A sleep that only gets deeper stays a sleep: a caller sees `sleeping` all the while.
+      if (agent.status === 'sleeping') return { ...agent, wantedSleep: event.data.depth };
+      return {
+        ...moving(agent, 'stopping', event.data.deadline_at, 'Going to sleep.'),
+        wantedSleep: event.data.depth,
+      };
+    }
+    case 'AgentSlept': {
+      const { depth, slept_at } = event.data;
+      const sleptAt = agent.sleptAt ?? slept_at;
+      const wantedSleep = depth === 'stopped' ? depth : (agent.wantedSleep ?? depth);
+      return {
+        ...settled(agent, 'sleeping'),
+        wantedSleep,
+        sleepDepth: depth,
+        sleptAt,
+        message: 'Sleeping.',
+      };
+    }
+    case 'AgentWakeRequested':
+      return {
+        ...moving(agent, 'waking', event.data.deadline_at, 'Waking.'),
+        sleepDepth: agent.sleepDepth,
+      };
+    default:
+      return agent;
+  }
+}

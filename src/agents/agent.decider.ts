@@ -1,0 +1,363 @@
+import type { Decider } from '../platform/event-store/event-definition.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { CRASHES_MAX, evolve, initialState, isInTransit, type Agent, type AgentState } from './agent-state.decider.ts';
+import type { AgentEvent, AgentSettings, DeploymentSource, FailureKind, SleepDepth, SleepReason } from './agent.events.ts';
+
+/** A container that ran this long has its earlier crashes forgotten. */
+const STEADY_AFTER_SECONDS = 600;
+
+interface Timed {
+  /** Until when the transition has to be over. */
+  deadlineAt: string;
+}
+
+export interface DeploymentRequest {
+  deploymentId: string;
+  source: DeploymentSource;
+  imageName: string | null;
+  repoUrl: string | null;
+  branch: string | null;
+  templateId: string | null;
+}
+
+/** What people ask for; each carries the account that asks, so that a stranger's agent can't be told from none. */
+export type AgentCommand =
+  | {
+      type: 'ProvisionAgent';
+      accountId: string;
+      externalId: string | null;
+      settings: AgentSettings;
+    }
+  | { type: 'ConfigureAgent'; accountId: string; changes: Partial<AgentSettings> }
+  | ({ type: 'DeployAgent'; accountId: string } & DeploymentRequest & Timed)
+  | ({ type: 'StartAgent'; accountId: string } & Timed)
+  | ({ type: 'StopAgent'; accountId: string } & Timed)
+  | ({ type: 'RestartAgent'; accountId: string } & Timed)
+  | ({ type: 'SleepAgent'; accountId: string; depth: SleepDepth; reason: SleepReason } & Timed)
+  | ({ type: 'WakeAgent'; accountId: string; trigger: string } & Timed)
+  | { type: 'DeleteAgent'; accountId: string }
+  | AgentRecord;
+
+/** What the deployment saga saw; a late or repeated record changes nothing. */
+export type AgentRecord =
+  | { type: 'RecordDeploymentStarted'; deploymentId: string }
+  | {
+      type: 'RecordImage';
+      deploymentId: string;
+      image: string;
+      imageName: string;
+      command: string[];
+      commitSha: string | null;
+    }
+  | { type: 'RecordContainerCreated'; deploymentId: string; generation: number }
+  | { type: 'RecordDeploymentFailure'; deploymentId: string; step: string; reason: string }
+  /** The container of that generation runs and is ready: whatever was under way has succeeded. */
+  | { type: 'RecordReady'; generation: number }
+  | { type: 'RecordStopped' }
+  | { type: 'RecordSlept'; depth: SleepDepth }
+  | {
+      type: 'RecordExit';
+      generation: number;
+      exitCode: number | null;
+      oom: boolean;
+      cause: 'exited' | 'removed';
+      deadlineAt: string;
+    }
+  | { type: 'RecordFailure'; kind: FailureKind; reason: string }
+  | { type: 'RecordDeleted' };
+
+/** The agent where it lives and belongs to the account; else a refusal that does not tell which of the two failed. */
+export function owned(agent: AgentState, accountId: string): Agent {
+  if (agent === null || agent.accountId !== accountId || agent.status === 'deleting' || agent.status === 'deleted')
+    throw new Refusal('agent_not_found', 'There is no such agent.');
+  return agent;
+}
+
+function decide(command: AgentCommand, agent: AgentState, now: Date): AgentEvent[] {
+  switch (command.type) {
+    case 'ProvisionAgent': {
+      if (agent !== null) return [];
+      const { accountId, externalId, settings } = command;
+      return [
+        {
+          type: 'AgentProvisioned',
+          data: { ...settings, account_id: accountId, external_id: externalId },
+        },
+      ];
+    }
+    case 'ConfigureAgent':
+      return configure(owned(agent, command.accountId), command.changes);
+    case 'DeployAgent':
+      return deploy(owned(agent, command.accountId), command);
+    case 'StartAgent':
+      return start(owned(agent, command.accountId), command.deadlineAt);
+    case 'StopAgent':
+      return stop(owned(agent, command.accountId), command.deadlineAt);
+    case 'RestartAgent':
+      return restart(owned(agent, command.accountId), command.deadlineAt);
+    case 'SleepAgent':
+      return sleep(owned(agent, command.accountId), command);
+    case 'WakeAgent':
+      return wake(owned(agent, command.accountId), command.trigger, command.deadlineAt);
+    case 'DeleteAgent':
+      return remove(agent, command.accountId);
+    default:
+      return agent === null ? [] : record(command, agent, now);
+  }
+}
+
+function configure(agent: Agent, changes: Partial<AgentSettings>): AgentEvent[] {
+  const current = agent.settings as Record<string, unknown>;
+  const changed = Object.entries(changes).filter(([field, value]) => value !== undefined && current[field] !== value);
+  return changed.length === 0 ? [] : [{ type: 'AgentConfigured', data: { changes: Object.fromEntries(changed) } }];
+}
+
+function deploy(agent: Agent, command: DeploymentRequest & Timed): AgentEvent[] {
+  if (agent.status === 'deploying') {
+    if (agent.deployment?.id === command.deploymentId) return [];
+    throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.', {
+      members: { deployment_id: agent.deployment?.id ?? null },
+    });
+  }
+  return [
+    {
+      type: 'DeploymentRequested',
+      data: {
+        deployment_id: command.deploymentId,
+        generation: agent.generation + 1,
+        source: command.source,
+        image_name: command.imageName,
+        repo_url: command.repoUrl,
+        branch: command.branch,
+        template_id: command.templateId,
+        deadline_at: command.deadlineAt,
+      },
+    },
+  ];
+}
+
+function neverDeployed(action: string): Refusal {
+  return new Refusal('invalid_state', `The agent has no successful deployment to ${action}; deploy it first.`);
+}
+
+function start(agent: Agent, deadlineAt: string): AgentEvent[] {
+  switch (agent.status) {
+    case 'active':
+    case 'starting':
+    case 'restarting':
+    case 'waking':
+    case 'deploying':
+      return [];
+    case 'sleeping':
+      return [{ type: 'AgentWakeRequested', data: { trigger: 'start', deadline_at: deadlineAt } }];
+    default:
+      if (agent.release === null) throw neverDeployed('start');
+      return [
+        {
+          type: 'AgentStartRequested',
+          data: { generation: agent.generation + 1, deadline_at: deadlineAt },
+        },
+      ];
+  }
+}
+
+function stop(agent: Agent, deadlineAt: string): AgentEvent[] {
+  if (agent.status === 'created' || agent.status === 'stopped') return [];
+  if (agent.status === 'stopping' && agent.wantedSleep === null) return [];
+  const stopRequested: AgentEvent = {
+    type: 'AgentStopRequested',
+    data: { deadline_at: deadlineAt },
+  };
+  return agent.status === 'deploying' ? [canceled(agent, 'the agent was stopped'), stopRequested] : [stopRequested];
+}
+
+function canceled(agent: Agent, reason: string): AgentEvent {
+  return {
+    type: 'DeploymentCanceled',
+    data: { deployment_id: agent.deployment?.id ?? '', reason },
+  };
+}
+
+function restart(agent: Agent, deadlineAt: string): AgentEvent[] {
+  if (agent.status === 'deploying') throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.');
+  if (agent.release === null) throw neverDeployed('restart');
+  // Another restart of a container that is not up yet would gain nothing; one that waits out its back-off is helped along.
+  if (agent.status === 'restarting' && agent.restartAt === null) return [];
+  return [
+    {
+      type: 'AgentRestartRequested',
+      data: { generation: agent.generation + 1, deadline_at: deadlineAt },
+    },
+  ];
+}
+
+function sleep(agent: Agent, command: { depth: SleepDepth; reason: SleepReason } & Timed): AgentEvent[] {
+  const requested: AgentEvent = {
+    type: 'AgentSleepRequested',
+    data: { depth: command.depth, reason: command.reason, deadline_at: command.deadlineAt },
+  };
+  switch (agent.status) {
+    case 'active':
+    case 'starting':
+    case 'restarting':
+    case 'waking':
+      return [requested];
+    case 'sleeping':
+      return command.depth === 'stopped' && agent.wantedSleep === 'frozen' ? [requested] : [];
+    case 'stopping':
+      if (agent.wantedSleep !== null) return [];
+      break;
+    case 'deploying':
+      throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.');
+    default:
+      break;
+  }
+  throw new Refusal('invalid_state', `An agent that is ${agent.status} can't be put to sleep.`);
+}
+
+function wake(agent: Agent, trigger: string, deadlineAt: string): AgentEvent[] {
+  const asleep = agent.status === 'sleeping' || (agent.status === 'stopping' && agent.wantedSleep !== null);
+  if (asleep) return [{ type: 'AgentWakeRequested', data: { trigger, deadline_at: deadlineAt } }];
+  if (agent.status === 'active' || agent.status === 'starting' || agent.status === 'restarting' || agent.status === 'waking') return [];
+  throw new Refusal('agent_unavailable', `The agent is not running (${agent.status}).`, {
+    members: { agent_status: agent.status },
+  });
+}
+
+function remove(agent: AgentState, accountId: string): AgentEvent[] {
+  if (agent === null || agent.accountId !== accountId || agent.status === 'deleted')
+    throw new Refusal('agent_not_found', 'There is no such agent.');
+  if (agent.status === 'deleting') return [];
+  const requested: AgentEvent = { type: 'AgentDeletionRequested', data: {} };
+  return agent.status === 'deploying' ? [canceled(agent, 'the agent was deleted'), requested] : [requested];
+}
+
+function record(command: AgentRecord, agent: Agent, now: Date): AgentEvent[] {
+  switch (command.type) {
+    case 'RecordDeploymentStarted':
+      return deploying(agent, command.deploymentId) && agent.deployment?.status === 'queued'
+        ? [{ type: 'DeploymentStarted', data: { deployment_id: command.deploymentId } }]
+        : [];
+    case 'RecordImage': {
+      if (!deploying(agent, command.deploymentId) || agent.candidate !== null) return [];
+      const { image, imageName, deploymentId, commitSha } = command;
+      return [
+        {
+          type: 'ImageResolved',
+          data: {
+            deployment_id: deploymentId,
+            image,
+            image_name: imageName,
+            command: command.command,
+            commit_sha: commitSha,
+          },
+        },
+      ];
+    }
+    case 'RecordContainerCreated':
+      return deploying(agent, command.deploymentId) && agent.deployment?.status === 'building' && agent.generation === command.generation
+        ? [
+            {
+              type: 'ContainerCreated',
+              data: { deployment_id: command.deploymentId, generation: command.generation },
+            },
+          ]
+        : [];
+    case 'RecordDeploymentFailure':
+      return deploying(agent, command.deploymentId)
+        ? [
+            {
+              type: 'DeploymentFailed',
+              data: {
+                deployment_id: command.deploymentId,
+                step: command.step,
+                reason: command.reason,
+              },
+            },
+          ]
+        : [];
+    case 'RecordReady':
+      return agent.generation === command.generation ? recordReady(agent, now) : [];
+    case 'RecordStopped':
+      return agent.status === 'stopping' && agent.wantedSleep === null ? [{ type: 'AgentStopped', data: {} }] : [];
+    case 'RecordSlept':
+      return recordSlept(agent, command.depth, now);
+    case 'RecordExit':
+      return recordExit(agent, command, now);
+    case 'RecordFailure':
+      return recordFailure(agent, command.kind, command.reason);
+    case 'RecordDeleted':
+      return agent.status === 'deleting' ? [{ type: 'AgentDeleted', data: {} }] : [];
+  }
+}
+
+function deploying(agent: Agent, deploymentId: string): boolean {
+  return agent.status === 'deploying' && agent.deployment?.id === deploymentId;
+}
+
+function recordReady(agent: Agent, now: Date): AgentEvent[] {
+  const started_at = now.toISOString();
+  switch (agent.status) {
+    case 'deploying':
+      if (agent.candidate === null || agent.deployment === null) return [];
+      return [{ type: 'DeploymentSucceeded', data: { deployment_id: agent.deployment.id, started_at } }];
+    case 'starting':
+    case 'restarting':
+      return [{ type: 'AgentStarted', data: { generation: agent.generation, started_at } }];
+    case 'waking':
+      return [{ type: 'AgentWoke', data: { after: agent.sleepDepth ?? 'frozen', started_at } }];
+    case 'error':
+      if (agent.failure === 'deployment' || agent.release === null) return [];
+      return [{ type: 'AgentStarted', data: { generation: agent.generation, started_at } }];
+    default:
+      return [];
+  }
+}
+
+function recordSlept(agent: Agent, depth: SleepDepth, now: Date): AgentEvent[] {
+  const goingToSleep = agent.status === 'stopping' && agent.wantedSleep !== null;
+  const deeper = agent.status === 'sleeping' && depth === 'stopped' && agent.sleepDepth === 'frozen';
+  if (!goingToSleep && !deeper) return [];
+  return [{ type: 'AgentSlept', data: { depth, slept_at: now.toISOString() } }];
+}
+
+function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit' }>, now: Date): AgentEvent[] {
+  const expectedUp = ['active', 'starting', 'restarting', 'waking'].includes(agent.status);
+  if (!expectedUp || exit.generation !== agent.generation) return [];
+  const steady = agent.activeSince !== null && now.getTime() - Date.parse(agent.activeSince) >= STEADY_AFTER_SECONDS * 1000;
+  const crashes = (steady ? 0 : agent.crashes) + 1;
+  // The first restart is at once; then 2, 4, 8 s.
+  const delaySeconds = crashes === 1 ? 0 : 2 ** (crashes - 1);
+  const at = new Date(now.getTime() + delaySeconds * 1000).toISOString();
+  return [
+    {
+      type: 'ContainerExited',
+      data: {
+        generation: exit.generation,
+        exit_code: exit.exitCode,
+        oom: exit.oom,
+        cause: exit.cause,
+        crashes,
+        restart: crashes >= CRASHES_MAX ? null : { generation: agent.generation + 1, at, deadline_at: exit.deadlineAt },
+      },
+    },
+  ];
+}
+
+function recordFailure(agent: Agent, kind: FailureKind, reason: string): AgentEvent[] {
+  if (agent.status === 'deploying')
+    return [
+      {
+        type: 'DeploymentFailed',
+        data: { deployment_id: agent.deployment?.id ?? '', step: 'deadline', reason },
+      },
+    ];
+  if (!isInTransit(agent)) return [];
+  return [{ type: 'AgentFailed', data: { during: agent.status, kind, reason } }];
+}
+
+export const agentDecider: Decider<AgentState, AgentCommand, AgentEvent> = {
+  initialState,
+  decide,
+  evolve,
+};

@@ -1,0 +1,119 @@
+import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+
+export type ImageChoice = 'openclaw' | 'crewai' | 'langgraph' | 'docker' | 'custom' | 'auto';
+export type DeploymentSource = 'docker' | 'github' | 'template';
+export type SleepDepth = 'frozen' | 'stopped';
+export type SleepReason = 'requested' | 'idle' | 'deep' | 'memory';
+/** Why an agent is in `error`: its deployment failed, its container keeps ending, it was not ready in time, or no engine answered. */
+export type FailureKind = 'deployment' | 'crash' | 'timeout' | 'runtime';
+
+/** What an agent is made from. A null means: not given. */
+export type AgentSourceFields = {
+  image: ImageChoice;
+  image_name: string | null;
+  repo_url: string | null;
+  branch: string;
+  template_id: string | null;
+};
+
+export type AgentSettings = AgentSourceFields & {
+  name: string;
+  description: string | null;
+  serverless: boolean;
+  /** Seconds; 0 = never sleeps. */
+  idle_ttl_seconds: number;
+};
+
+const kept = (depth: SleepDepth) => (depth === 'frozen' ? 'its memory kept' : 'its container stopped');
+
+export const agentEvents = {
+  AgentProvisioned: defineEvent<AgentSettings & { account_id: string; external_id: string | null }>()(
+    'AgentProvisioned',
+    (agent) => `Created the agent "${agent.name}"`,
+  ),
+  AgentConfigured: defineEvent<{ changes: Partial<AgentSettings> }>()(
+    'AgentConfigured',
+    ({ changes }) => `Changed ${Object.keys(changes).join(', ')}`,
+  ),
+  DeploymentRequested: defineEvent<{
+    deployment_id: string;
+    /** Of the container that the deployment makes. */
+    generation: number;
+    source: DeploymentSource;
+    image_name: string | null;
+    repo_url: string | null;
+    branch: string | null;
+    template_id: string | null;
+    deadline_at: string;
+  }>()(
+    'DeploymentRequested',
+    ({ source, image_name, repo_url, template_id }) => `Asked for a deployment of ${image_name ?? repo_url ?? template_id ?? source}`,
+  ),
+  DeploymentStarted: defineEvent<{ deployment_id: string }>()('DeploymentStarted', () => 'Began the deployment'),
+  ImageResolved: defineEvent<{
+    deployment_id: string;
+    /** Pinned by digest or id. */
+    image: string;
+    image_name: string;
+    command: string[];
+    commit_sha: string | null;
+  }>()('ImageResolved', ({ image_name }) => `Had the image ${image_name} ready`),
+  ContainerCreated: defineEvent<{ deployment_id: string; generation: number }>()(
+    'ContainerCreated',
+    ({ generation }) => `Made container number ${generation}`,
+  ),
+  DeploymentSucceeded: defineEvent<{ deployment_id: string; started_at: string }>()(
+    'DeploymentSucceeded',
+    () => 'Finished the deployment: the agent is active',
+  ),
+  DeploymentFailed: defineEvent<{ deployment_id: string; step: string; reason: string }>()(
+    'DeploymentFailed',
+    ({ step, reason }) => `The deployment failed at "${step}": ${reason}`,
+  ),
+  DeploymentCanceled: defineEvent<{ deployment_id: string; reason: string }>()(
+    'DeploymentCanceled',
+    ({ reason }) => `Canceled the deployment: ${reason}`,
+  ),
+  AgentStartRequested: defineEvent<{ generation: number; deadline_at: string }>()('AgentStartRequested', () => 'Asked the agent to start'),
+  AgentStarted: defineEvent<{ generation: number; started_at: string }>()('AgentStarted', () => 'The agent started and is ready'),
+  AgentStopRequested: defineEvent<{ deadline_at: string }>()('AgentStopRequested', () => 'Asked the agent to stop'),
+  AgentStopped: defineEvent<Record<string, never>>()('AgentStopped', () => 'The agent stopped'),
+  AgentRestartRequested: defineEvent<{ generation: number; deadline_at: string }>()(
+    'AgentRestartRequested',
+    () => 'Asked the agent to restart',
+  ),
+  AgentSleepRequested: defineEvent<{
+    depth: SleepDepth;
+    reason: SleepReason;
+    deadline_at: string;
+  }>()('AgentSleepRequested', ({ depth, reason }) => `Asked the agent to sleep, ${kept(depth)} (${reason})`),
+  AgentSlept: defineEvent<{ depth: SleepDepth; slept_at: string }>()('AgentSlept', ({ depth }) => `The agent sleeps, ${kept(depth)}`),
+  AgentWakeRequested: defineEvent<{ trigger: string; deadline_at: string }>()(
+    'AgentWakeRequested',
+    ({ trigger }) => `Asked the agent to wake (${trigger})`,
+  ),
+  AgentWoke: defineEvent<{ after: SleepDepth; started_at: string }>()('AgentWoke', ({ after }) => `The agent woke (it had been ${after})`),
+  AgentFailed: defineEvent<{ during: string; kind: FailureKind; reason: string }>()(
+    'AgentFailed',
+    ({ during, reason }) => `The agent failed while ${during}: ${reason}`,
+  ),
+  ContainerExited: defineEvent<{
+    generation: number;
+    exit_code: number | null;
+    oom: boolean;
+    /** `removed`: the container is not there any more. */
+    cause: 'exited' | 'removed';
+    /** How many ends in a row, this one included. */
+    crashes: number;
+    /** The generation that takes its place and when it may start; null where it crashed too often: the agent is then in `error`. */
+    restart: { generation: number; at: string; deadline_at: string } | null;
+  }>()('ContainerExited', ({ cause, exit_code, oom, restart }) => {
+    const what =
+      cause === 'removed' ? 'The container was removed from outside' : `The container ended with exit code ${exit_code ?? 'unknown'}`;
+    return `${what}${oom ? ', out of memory' : ''}${restart ? '; it is made again' : '; it keeps crashing and is not started again'}`;
+  }),
+  AgentDeletionRequested: defineEvent<Record<string, never>>()('AgentDeletionRequested', () => 'Asked for the agent to be deleted'),
+  AgentDeleted: defineEvent<Record<string, never>>()('AgentDeleted', () => 'Deleted the agent: container, volume and data key are gone'),
+};
+
+export type AgentEvent = EventsOf<typeof agentEvents>;
