@@ -13,7 +13,10 @@ export default async function globalSetup(): Promise<void> {
   await chmod(dataDir, 0o711);
   const server = await startEmbeddedPostgres({ dataDir, fast: true });
   // A run that is killed tears nothing down; this shell sees its input end then, and ends the server in its place.
-  const watch = spawn('/bin/sh', ['-c', 'cat >/dev/null; kill -INT "$0"', String(server.pid)], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
+  const watch = spawn('/bin/sh', ['-c', 'cat >/dev/null; kill -INT "$0"', String(server.pid)], {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
   watch.unref();
   shared.stop = async () => {
     watch.kill('SIGKILL');

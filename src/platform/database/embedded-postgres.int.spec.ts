@@ -1,36 +1,27 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { connect } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
-import { Client } from "pg";
+import { Client } from 'pg';
 
-import { removeDataDir } from "../../../test/support/shared-postgres.ts";
-import { type EmbeddedPostgres, startEmbeddedPostgres } from "./embedded-postgres.ts";
-import { isAlive, isPostgresOn } from "./postgres-process.ts";
+import { removeDataDir } from '../../../test/support/shared-postgres.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts';
+import { isAlive, isPostgresOn } from './postgres-process.ts';
 
-const root = new URL("../../../", import.meta.url);
+const root = new URL('../../../', import.meta.url);
 
-describe("embedded PostgreSQL", () => {
+describe('embedded PostgreSQL', () => {
   let home: string;
   let dataDir: string;
   let running: EmbeddedPostgres | undefined;
 
   beforeEach(() => {
-    home = mkdtempSync(join(tmpdir(), "mooring-pg-"));
+    home = mkdtempSync(join(tmpdir(), 'mooring-pg-'));
     chmodSync(home, 0o711);
-    dataDir = join(home, "data");
+    dataDir = join(home, 'data');
   });
 
   afterEach(async () => {
@@ -41,26 +32,25 @@ describe("embedded PostgreSQL", () => {
   });
 
   // A process that ended may stay in the process table until somebody asks for its result, so its id alone doesn't tell.
-  const serves = (pid: number) => isPostgresOn(realpathSync(join(dataDir, "postgres")), pid);
-  const start = async (options: { fast?: boolean } = {}) =>
-    (running = await startEmbeddedPostgres({ dataDir, ...options }));
+  const serves = (pid: number) => isPostgresOn(realpathSync(join(dataDir, 'postgres')), pid);
+  const start = async (options: { fast?: boolean } = {}) => (running = await startEmbeddedPostgres({ dataDir, ...options }));
 
-  it("finds its data again after stop and start", async () => {
+  it('finds its data again after stop and start', async () => {
     const first = await start();
-    await ask(first.url, "CREATE TABLE boats AS SELECT 7 AS berth");
+    await ask(first.url, 'CREATE TABLE boats AS SELECT 7 AS berth');
     await first.stop();
     expect(serves(first.pid)).toBe(false);
 
     const second = await start();
-    expect(await ask(second.url, "SELECT berth FROM boats")).toEqual([{ berth: 7 }]);
-    expect(new URL(second.url).username).toBe("mooring");
-    expect(new URL(second.url).pathname).toBe("/mooring");
-    expect(statSync(join(dataDir, "postgres.password")).mode & 0o777).toBe(0o600);
+    expect(await ask(second.url, 'SELECT berth FROM boats')).toEqual([{ berth: 7 }]);
+    expect(new URL(second.url).username).toBe('mooring');
+    expect(new URL(second.url).pathname).toBe('/mooring');
+    expect(statSync(join(dataDir, 'postgres.password')).mode & 0o777).toBe(0o600);
   });
 
-  it("takes over the server of a killed process, with its data, and leaves no orphan", async () => {
+  it('takes over the server of a killed process, with its data, and leaves no orphan', async () => {
     const { url, pid, parent } = await startInAnotherProcess(dataDir);
-    await ask(url, "CREATE TABLE boats AS SELECT 7 AS berth");
+    await ask(url, 'CREATE TABLE boats AS SELECT 7 AS berth');
     await kill(parent);
     expect(serves(pid)).toBe(true);
 
@@ -68,49 +58,47 @@ describe("embedded PostgreSQL", () => {
     const after = await start();
     expect(Date.now() - began).toBeLessThan(3_000);
     expect(after.pid).toBe(pid);
-    expect(await ask(after.url, "SELECT berth FROM boats")).toEqual([{ berth: 7 }]);
+    expect(await ask(after.url, 'SELECT berth FROM boats')).toEqual([{ berth: 7 }]);
 
     await after.stop();
     expect(serves(pid)).toBe(false);
-    await expect(reach(url)).rejects.toThrow("ECONNREFUSED");
+    await expect(reach(url)).rejects.toThrow('ECONNREFUSED');
   });
 
-  it("starts within three seconds when the server was killed with its process", async () => {
+  it('starts within three seconds when the server was killed with its process', async () => {
     const { url, pid, parent } = await startInAnotherProcess(dataDir);
-    await ask(url, "CREATE TABLE boats AS SELECT 7 AS berth");
+    await ask(url, 'CREATE TABLE boats AS SELECT 7 AS berth');
     await kill(parent);
-    process.kill(pid, "SIGKILL");
+    process.kill(pid, 'SIGKILL');
 
     const began = Date.now();
     const after = await start();
     expect(Date.now() - began).toBeLessThan(3_000);
     expect(after.pid).not.toBe(pid);
-    expect(await ask(after.url, "SELECT berth FROM boats")).toEqual([{ berth: 7 }]);
+    expect(await ask(after.url, 'SELECT berth FROM boats')).toEqual([{ berth: 7 }]);
   });
 
-  it("never goes on with a server that does not force data to disk, unless asked to", async () => {
+  it('never goes on with a server that does not force data to disk, unless asked to', async () => {
     const { pid, parent } = await startInAnotherProcess(dataDir, true);
     await kill(parent);
 
     const after = await start();
     expect(after.pid).not.toBe(pid);
     expect(serves(pid)).toBe(false);
-    expect(await ask(after.url, "SHOW fsync")).toEqual([{ fsync: "on" }]);
-    expect(await ask(after.url, "SHOW wal_level")).toEqual([{ wal_level: "replica" }]);
+    expect(await ask(after.url, 'SHOW fsync')).toEqual([{ fsync: 'on' }]);
+    expect(await ask(after.url, 'SHOW wal_level')).toEqual([{ wal_level: 'replica' }]);
   });
 
-  it("refuses a data directory that a living process uses", async () => {
+  it('refuses a data directory that a living process uses', async () => {
     const first = await start({ fast: true });
-    await expect(startEmbeddedPostgres({ dataDir })).rejects.toThrow(
-      `is in use by process ${process.pid}`,
-    );
-    expect(await ask(first.url, "SELECT 1 AS one")).toEqual([{ one: 1 }]);
+    await expect(startEmbeddedPostgres({ dataDir })).rejects.toThrow(`is in use by process ${process.pid}`);
+    expect(await ask(first.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
-  it("leaves a foreign process alone whose id stands in an old postmaster.pid", async () => {
+  it('leaves a foreign process alone whose id stands in an old postmaster.pid', async () => {
     await (await start({ fast: true })).stop();
-    const stranger = spawn("sleep", ["60"]);
-    const file = join(dataDir, "postgres", "postmaster.pid");
+    const stranger = spawn('sleep', ['60']);
+    const file = join(dataDir, 'postgres', 'postmaster.pid');
     writeFileSync(file, `${stranger.pid}\n${dataDir}/postgres\n1\n5432\n\n127.0.0.1\n\nready   \n`);
 
     const after = await start({ fast: true });
@@ -119,65 +107,54 @@ describe("embedded PostgreSQL", () => {
     await kill(stranger);
   });
 
-  it("works in a folder that nobody else may enter", async () => {
+  it('works in a folder that nobody else may enter', async () => {
     mkdirSync(dataDir, { mode: 0o700 });
     chmodSync(home, 0o700);
     const first = await start({ fast: true });
-    await ask(first.url, "CREATE TABLE boats AS SELECT 7 AS berth");
+    await ask(first.url, 'CREATE TABLE boats AS SELECT 7 AS berth');
     await first.stop();
     const second = await start({ fast: true });
-    expect(await ask(second.url, "SELECT berth FROM boats")).toEqual([{ berth: 7 }]);
+    expect(await ask(second.url, 'SELECT berth FROM boats')).toEqual([{ berth: 7 }]);
   });
 
-  it("says what is wrong when the data was made by another PostgreSQL", async () => {
+  it('says what is wrong when the data was made by another PostgreSQL', async () => {
     await (await start({ fast: true })).stop();
-    writeFileSync(join(dataDir, "postgres", "PG_VERSION"), "14\n");
-    await expect(startEmbeddedPostgres({ dataDir, fast: true })).rejects.toThrow(
-      "was made by PostgreSQL 14",
-    );
-    writeFileSync(join(dataDir, "postgres", "PG_VERSION"), "18\n");
-    expect(await ask((await start({ fast: true })).url, "SELECT 1 AS one")).toEqual([{ one: 1 }]);
+    writeFileSync(join(dataDir, 'postgres', 'PG_VERSION'), '14\n');
+    await expect(startEmbeddedPostgres({ dataDir, fast: true })).rejects.toThrow('was made by PostgreSQL 14');
+    writeFileSync(join(dataDir, 'postgres', 'PG_VERSION'), '18\n');
+    expect(await ask((await start({ fast: true })).url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
-  it("listens on loopback alone, in a process group of its own, with a log beside the data", async () => {
+  it('listens on loopback alone, in a process group of its own, with a log beside the data', async () => {
     const { url, pid } = await start({ fast: true });
-    expect(await ask(url, "SHOW listen_addresses")).toEqual([{ listen_addresses: "127.0.0.1" }]);
-    expect(await ask(url, "SHOW unix_socket_directories")).toEqual([
-      { unix_socket_directories: "" },
-    ]);
+    expect(await ask(url, 'SHOW listen_addresses')).toEqual([{ listen_addresses: '127.0.0.1' }]);
+    expect(await ask(url, 'SHOW unix_socket_directories')).toEqual([{ unix_socket_directories: '' }]);
     expect(() => process.kill(-pid, 0)).not.toThrow();
-    expect(readFileSync(join(dataDir, "postgres.log"), "utf8")).toContain(
-      "ready to accept connections",
-    );
+    expect(readFileSync(join(dataDir, 'postgres.log'), 'utf8')).toContain('ready to accept connections');
   });
 });
 
-async function startInAnotherProcess(
-  dataDir: string,
-  fast = false,
-): Promise<{ url: string; pid: number; parent: ChildProcess }> {
+async function startInAnotherProcess(dataDir: string, fast = false): Promise<{ url: string; pid: number; parent: ChildProcess }> {
   const program = `
     const { startEmbeddedPostgres } = await import('./src/platform/database/embedded-postgres.ts');
     const { url, pid } = await startEmbeddedPostgres(${JSON.stringify({ dataDir, fast })});
     process.stdout.write(JSON.stringify({ url, pid }));
     setInterval(() => undefined, 1_000);`;
-  const args = ["--import", "./scripts/typescript.mjs", "--input-type=module", "-e", program];
-  const parent = spawn(process.execPath, args, { cwd: root, stdio: ["ignore", "pipe", "inherit"] });
-  const [said] = (await Promise.race([once(parent.stdout, "data"), once(parent, "exit")])) as [
-    Buffer,
-  ];
+  const args = ['--import', './scripts/typescript.mjs', '--input-type=module', '-e', program];
+  const parent = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
+  const [said] = (await Promise.race([once(parent.stdout, 'data'), once(parent, 'exit')])) as [Buffer];
   return { ...(JSON.parse(String(said)) as { url: string; pid: number }), parent };
 }
 
 async function kill(child: ChildProcess): Promise<void> {
-  const ended = once(child, "exit");
-  child.kill("SIGKILL");
+  const ended = once(child, 'exit');
+  child.kill('SIGKILL');
   await ended;
 }
 
 async function ask(url: string, text: string): Promise<unknown[]> {
   const client = new Client({ connectionString: url });
-  client.on("error", () => undefined);
+  client.on('error', () => undefined);
   await client.connect();
   try {
     return (await client.query(text)).rows as unknown[];
@@ -187,7 +164,7 @@ async function ask(url: string, text: string): Promise<unknown[]> {
 }
 
 async function reach(url: string): Promise<void> {
-  const socket = connect(Number(new URL(url).port), "127.0.0.1");
-  await once(socket, "connect");
+  const socket = connect(Number(new URL(url).port), '127.0.0.1');
+  await once(socket, 'connect');
   socket.destroy();
 }

@@ -1,5 +1,5 @@
-import { execFile, spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { execFile, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import {
   chmodSync,
   chownSync,
@@ -14,23 +14,16 @@ import {
   rmSync,
   statSync,
   writeFileSync,
-} from "node:fs";
-import { createServer } from "node:net";
-import { join } from "node:path";
-import { promisify } from "node:util";
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
 
-import { Client } from "pg";
+import { Client } from 'pg';
 
-import { claimDataDir } from "./postgres-owner.ts";
-import { findBinaries, placeNewCluster, serverUser, type ServerUser } from "./postgres-place.ts";
-import {
-  endPostgres,
-  eventually,
-  isAlive,
-  isPostgresOn,
-  readPostmaster,
-  signalQuietly,
-} from "./postgres-process.ts";
+import { claimDataDir } from './postgres-owner.ts';
+import { findBinaries, placeNewCluster, serverUser, type ServerUser } from './postgres-place.ts';
+import { endPostgres, eventually, isAlive, isPostgresOn, readPostmaster, signalQuietly } from './postgres-process.ts';
 
 export interface EmbeddedPostgresLogger {
   info(fields: object, message: string): void;
@@ -63,13 +56,10 @@ interface Setup {
 const startWithinMs = 30_000;
 const startAttempts = 10;
 /** What a new try with another port, a moment later, gets over. */
-const passing =
-  /Address already in use|could not create any TCP\/IP sockets|pre-existing shared memory block/;
+const passing = /Address already in use|could not create any TCP\/IP sockets|pre-existing shared memory block/;
 
 /** Starts the PostgreSQL that comes with the npm packages on a data directory, or takes over the one that a killed process left running there. */
-export async function startEmbeddedPostgres(
-  options: EmbeddedPostgresOptions,
-): Promise<EmbeddedPostgres> {
+export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   // Others may pass, and only pass: the server's user has its folder in here, and every file of ours is closed by its own mode.
   mkdirSync(options.dataDir, { recursive: true, mode: 0o711 });
   const giveBack = claimDataDir(options.dataDir);
@@ -87,13 +77,11 @@ export async function startEmbeddedPostgres(
 async function prepare({ dataDir, logger, fast = false }: EmbeddedPostgresOptions): Promise<Setup> {
   const user = serverUser(dataDir);
   const binaries = await findBinaries(user);
-  const named = join(dataDir, "postgres");
-  const password = readPassword(join(dataDir, "postgres.password"), existsSync(named));
+  const named = join(dataDir, 'postgres');
+  const password = readPassword(join(dataDir, 'postgres.password'), existsSync(named));
   if (!existsSync(named)) {
-    await placeNewCluster(dataDir, user, (folder) =>
-      initialise({ binaries, user, password, fast }, folder),
-    );
-    logger?.info({ place: realpathSync(named) }, "database set up");
+    await placeNewCluster(dataDir, user, (folder) => initialise({ binaries, user, password, fast }, folder));
+    logger?.info({ place: realpathSync(named) }, 'database set up');
   }
   const cluster = realpathSync(named);
   await checkVersion(cluster, binaries);
@@ -101,9 +89,9 @@ async function prepare({ dataDir, logger, fast = false }: EmbeddedPostgresOption
 }
 
 function readPassword(file: string, hasData: boolean): string {
-  if (existsSync(file)) return readFileSync(file, "utf8").trim();
+  if (existsSync(file)) return readFileSync(file, 'utf8').trim();
   if (hasData) throw new Error(`the password of the embedded database is missing: ${file}`);
-  const password = randomBytes(24).toString("hex");
+  const password = randomBytes(24).toString('hex');
   // Written aside first: half a password would shut us out for good.
   writeFileSync(`${file}.new`, `${password}\n`, { mode: 0o600 });
   renameSync(`${file}.new`, file);
@@ -111,23 +99,18 @@ function readPassword(file: string, hasData: boolean): string {
 }
 
 async function initialise(
-  { binaries, user, password, fast }: Pick<Setup, "binaries" | "user" | "password" | "fast">,
+  { binaries, user, password, fast }: Pick<Setup, 'binaries' | 'user' | 'password' | 'fast'>,
   folder: string,
 ): Promise<void> {
   const passwordFile = `${folder}.password`;
   writeFileSync(passwordFile, password, { mode: 0o600 });
   if (user) chownSync(passwordFile, user.uid, user.gid);
-  const how = [
-    "--username=mooring",
-    "--auth=scram-sha-256",
-    `--pwfile=${passwordFile}`,
-    "--encoding=UTF8",
-  ];
+  const how = ['--username=mooring', '--auth=scram-sha-256', `--pwfile=${passwordFile}`, '--encoding=UTF8'];
   // The built-in provider sorts the same on every system.
-  const locale = ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"];
+  const locale = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--locale=C'];
   try {
-    const args = ["-D", folder, ...how, ...locale, ...(fast ? ["--no-sync"] : [])];
-    await promisify(execFile)(join(binaries, "initdb"), args, {
+    const args = ['-D', folder, ...how, ...locale, ...(fast ? ['--no-sync'] : [])];
+    await promisify(execFile)(join(binaries, 'initdb'), args, {
       ...user,
       cwd: folder,
       env: environment(),
@@ -139,15 +122,15 @@ async function initialise(
 
 /** Only what the programs need: no secret of the service's environment is handed on. */
 function environment(): NodeJS.ProcessEnv {
-  return { PATH: process.env.PATH, SystemRoot: process.env.SystemRoot, LC_ALL: "C" };
+  return { PATH: process.env.PATH, SystemRoot: process.env.SystemRoot, LC_ALL: 'C' };
 }
 
 async function checkVersion(cluster: string, binaries: string): Promise<void> {
-  const { stdout } = await promisify(execFile)(join(binaries, "postgres"), ["--version"], {
+  const { stdout } = await promisify(execFile)(join(binaries, 'postgres'), ['--version'], {
     env: environment(),
   });
   const shipped = /(\d+)\./.exec(stdout)?.[1];
-  const made = readFileSync(join(cluster, "PG_VERSION"), "utf8").trim();
+  const made = readFileSync(join(cluster, 'PG_VERSION'), 'utf8').trim();
   if (shipped !== made)
     throw new Error(
       `the database in ${cluster} was made by PostgreSQL ${made}, and this Mooring brings ${shipped}: dump it with the old one and restore it`,
@@ -155,29 +138,21 @@ async function checkVersion(cluster: string, binaries: string): Promise<void> {
 }
 
 /** A server left by a killed process goes on as it is, unless it would be careless with data that must last. */
-async function adopt({
-  cluster,
-  fast,
-  password,
-  logger,
-}: Setup): Promise<{ pid: number; port: number } | undefined> {
+async function adopt({ cluster, fast, password, logger }: Setup): Promise<{ pid: number; port: number } | undefined> {
   const left = readPostmaster(cluster);
   if (!left) return undefined;
   if (!isPostgresOn(cluster, left.pid)) {
     // The process id was given to somebody else meanwhile, and PostgreSQL would wait for them.
-    if (isAlive(left.pid)) rmSync(join(cluster, "postmaster.pid"), { force: true });
+    if (isAlive(left.pid)) rmSync(join(cluster, 'postmaster.pid'), { force: true });
     return undefined;
   }
-  const ready = await eventually(
-    () => readPostmaster(cluster)?.ready === true || !isPostgresOn(cluster, left.pid),
-    startWithinMs,
-  );
+  const ready = await eventually(() => readPostmaster(cluster)?.ready === true || !isPostgresOn(cluster, left.pid), startWithinMs);
   const port = readPostmaster(cluster)?.port;
   if (ready && port && (fast || (await forcesToDisk(password, port)))) {
-    logger?.info({ pid: left.pid, port }, "database server of an ended process taken over");
+    logger?.info({ pid: left.pid, port }, 'database server of an ended process taken over');
     return { pid: left.pid, port };
   }
-  logger?.warn({ pid: left.pid }, "database server of an ended process is stopped first");
+  logger?.warn({ pid: left.pid }, 'database server of an ended process is stopped first');
   await endPostgres(cluster, left.pid);
   return undefined;
 }
@@ -196,14 +171,11 @@ async function forcesToDisk(password: string, port: number): Promise<boolean> {
 }
 
 async function launch(setup: Setup): Promise<{ pid: number; port: number }> {
-  let said = "";
+  let said = '';
   for (let attempt = 0; attempt < startAttempts; attempt++) {
     const port = await freePort();
     const { pid, logFrom } = await spawnServer(setup, port);
-    const settled = await eventually(
-      () => isReady(setup.cluster, pid) || !isAlive(pid),
-      startWithinMs,
-    );
+    const settled = await eventually(() => isReady(setup.cluster, pid) || !isAlive(pid), startWithinMs);
     if (isReady(setup.cluster, pid)) return { pid, port };
     if (!settled) await endPostgres(setup.cluster, pid);
     said = readFileSync(logFile(setup)).subarray(logFrom).toString();
@@ -222,20 +194,14 @@ async function spawnServer(setup: Setup, port: number): Promise<{ pid: number; l
   const log = openLog(logFile(setup));
   const logFrom = fstatSync(log).size;
   try {
-    const child = spawn(
-      join(setup.binaries, "postgres"),
-      ["-D", setup.cluster, ...settings(port, setup.fast)],
-      {
-        ...setup.user,
-        cwd: setup.cluster,
-        detached: true,
-        stdio: ["ignore", log, log],
-        env: environment(),
-      },
-    );
-    await new Promise<void>((resolve, reject) =>
-      child.once("spawn", resolve).once("error", reject),
-    );
+    const child = spawn(join(setup.binaries, 'postgres'), ['-D', setup.cluster, ...settings(port, setup.fast)], {
+      ...setup.user,
+      cwd: setup.cluster,
+      detached: true,
+      stdio: ['ignore', log, log],
+      env: environment(),
+    });
+    await new Promise<void>((resolve, reject) => child.once('spawn', resolve).once('error', reject));
     child.unref();
     return { pid: child.pid as number, logFrom };
   } finally {
@@ -245,41 +211,39 @@ async function spawnServer(setup: Setup, port: number): Promise<{ pid: number; l
 
 /** Given on the command line, where no settings file in the data directory can undo them. */
 function settings(port: number, fast: boolean): string[] {
-  const lasting = fast ? "off" : "on";
+  const lasting = fast ? 'off' : 'on';
   const values = {
-    listen_addresses: "127.0.0.1",
+    listen_addresses: '127.0.0.1',
     port,
-    unix_socket_directories: "",
+    unix_socket_directories: '',
     max_connections: 100,
-    shared_buffers: "128MB",
-    wal_level: "replica",
+    shared_buffers: '128MB',
+    wal_level: 'replica',
     fsync: lasting,
     synchronous_commit: lasting,
     full_page_writes: lasting,
     // Errors go to the caller; here they would repeat values of statements.
-    log_min_messages: "log",
-    log_min_error_statement: "panic",
-    log_checkpoints: "off",
+    log_min_messages: 'log',
+    log_min_error_statement: 'panic',
+    log_checkpoints: 'off',
   };
-  return Object.entries(values).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  return Object.entries(values).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
 }
 
 function logFile({ dataDir }: Setup): string {
-  return join(dataDir, "postgres.log");
+  return join(dataDir, 'postgres.log');
 }
 
 function openLog(file: string): number {
   if (existsSync(file) && statSync(file).size > 5_000_000) renameSync(file, `${file}.1`);
-  const log = openSync(file, "a", 0o600);
+  const log = openSync(file, 'a', 0o600);
   chmodSync(file, 0o600);
   return log;
 }
 
 async function freePort(): Promise<number> {
   const server = createServer();
-  await new Promise<void>((resolve, reject) =>
-    server.once("error", reject).listen(0, "127.0.0.1", resolve),
-  );
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as { port: number };
   await new Promise((resolve) => server.close(resolve));
   return port;
@@ -287,24 +251,20 @@ async function freePort(): Promise<number> {
 
 async function ensureDatabase({ password }: Setup, port: number): Promise<void> {
   const found = await query(password, port, `SELECT 1 FROM pg_database WHERE datname = 'mooring'`);
-  if (found.length === 0) await query(password, port, "CREATE DATABASE mooring");
+  if (found.length === 0) await query(password, port, 'CREATE DATABASE mooring');
 }
 
-async function query(
-  password: string,
-  port: number,
-  text: string,
-): Promise<Record<string, unknown>[]> {
+async function query(password: string, port: number, text: string): Promise<Record<string, unknown>[]> {
   const client = new Client({
-    host: "127.0.0.1",
+    host: '127.0.0.1',
     port,
-    user: "mooring",
+    user: 'mooring',
     password,
-    database: "postgres",
+    database: 'postgres',
     connectionTimeoutMillis: startWithinMs,
   });
   // A server that ends meanwhile is told by the rejected promise; without a listener it would end this process too.
-  client.on("error", () => undefined);
+  client.on('error', () => undefined);
   await client.connect();
   try {
     return (await client.query<Record<string, unknown>>(text)).rows;
@@ -313,20 +273,15 @@ async function query(
   }
 }
 
-function handle(
-  { cluster, password }: Setup,
-  pid: number,
-  port: number,
-  giveBack: () => void,
-): EmbeddedPostgres {
+function handle({ cluster, password }: Setup, pid: number, port: number, giveBack: () => void): EmbeddedPostgres {
   // A process that ends without stop() takes the server with it all the same.
   const onExit = () => {
-    if (isPostgresOn(cluster, pid)) signalQuietly(pid, "SIGINT");
+    if (isPostgresOn(cluster, pid)) signalQuietly(pid, 'SIGINT');
   };
-  process.once("exit", onExit);
+  process.once('exit', onExit);
   const end = async () => {
     await endPostgres(cluster, pid);
-    process.off("exit", onExit);
+    process.off('exit', onExit);
     giveBack();
   };
   let ending: Promise<void> | undefined;

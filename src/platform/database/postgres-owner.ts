@@ -1,8 +1,8 @@
-import { randomUUID } from "node:crypto";
-import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { randomUUID } from 'node:crypto';
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 
-import { startedAt } from "./postgres-process.ts";
+import { startedAt } from './postgres-process.ts';
 
 const attempts = 10;
 
@@ -11,14 +11,14 @@ const attempts = 10;
  * What a killed process left behind is taken over. Returns what gives it back.
  */
 export function claimDataDir(dataDir: string): () => void {
-  const file = join(dataDir, "postgres.owner");
-  const mine = `${process.pid} ${startedAt(process.pid) ?? ""}`;
+  const file = join(dataDir, 'postgres.owner');
+  const mine = `${process.pid} ${startedAt(process.pid) ?? ''}`;
   for (let attempt = 0; attempt < attempts; attempt++) {
     if (createWhole(file, mine)) return () => rmSync(file, { force: true });
     const owner = readQuietly(file);
     if (owner === undefined) continue;
-    const [pid = "", began = ""] = owner.split(" ");
-    if (began !== "" && startedAt(Number(pid)) === began) {
+    const [pid = '', began = ''] = owner.split(' ');
+    if (began !== '' && startedAt(Number(pid)) === began) {
       throw new Error(`the data directory ${dataDir} is in use by process ${pid}`);
     }
     removeIfStill(file, owner);
@@ -34,7 +34,7 @@ function createWhole(file: string, content: string): boolean {
     linkSync(aside, file);
     return true;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     return false;
   } finally {
     rmSync(aside);
@@ -55,7 +55,7 @@ function removeIfStill(file: string, owner: string): void {
 
 function readQuietly(path: string): string | undefined {
   try {
-    return readFileSync(path, "utf8");
+    return readFileSync(path, 'utf8');
   } catch {
     return undefined;
   }

