@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { openDatabase, type Database } from './database.ts';
+
+describe('The database', () => {
+  let place: TestDatabase;
+  let database: Database;
+
+  beforeAll(async () => {
+    place = await freshDatabase();
+    database = await openDatabase({ url: place.url, allowUnsafe: true });
+  });
+
+  afterAll(async () => {
+    await database.close();
+    await place.drop();
+  });
+
+  const append = (stream: string, expected = -1) =>
+    database.query(`select * from es_append($1, $2)`, [
+      JSON.stringify([{ i: 0, s: stream, e: expected, n: 1 }]),
+      JSON.stringify([{ i: 0, k: 1, id: randomUUID(), t: 'Happened', v: 1, d: {}, m: {} }]),
+    ]);
+
+  it('refuses a server that would lose acknowledged writes', async () => {
+    await expect(openDatabase({ url: place.url })).rejects.toThrow(/would lose acknowledged writes.*fsync/);
+  });
+
+  it('names no password when the address is malformed', async () => {
+    const refusal = await openDatabase({ url: 'postgres://user:hunter2@:::/' }).catch((error: Error) => error);
+    expect(String(refusal)).toMatch(/not a valid address/);
+    expect(String(refusal)).not.toContain('hunter2');
+  });
+
+  it('works as the application role, which can append but never change an event', async () => {
+    expect(await database.query('select current_user as name')).toEqual([{ name: 'mooring_app' }]);
+    expect(await append('agent-1')).toMatchObject([{ outcome: 'A', revision: '0', position: '1' }]);
+    for (const statement of [
+      `update es_event set type = 'Other'`,
+      'delete from es_event',
+      'truncate es_event',
+      `insert into es_event select position + 1, stream, version + 1, id, type, schema_version, data, metadata, size, at from es_event`,
+      `update es_stream_meta set closed_at = null`,
+      'select * from mooring_migration',
+    ])
+      await expect(database.query(statement)).rejects.toMatchObject({ code: '42501' });
+    expect(await database.query('select count(*)::int as n from es_event')).toEqual([{ n: 1 }]);
+  });
+
+  it('keeps events even from the owner', async () => {
+    await append('agent-2');
+    const owner = new pg.Client({ connectionString: place.url });
+    await owner.connect();
+    for (const statement of [`update es_event set type = 'Other'`, 'delete from es_event', 'truncate es_event', 'truncate es_log_event'])
+      await expect(owner.query(statement)).rejects.toThrow(/events are never changed/);
+    await owner.end();
+  });
+
+  it('lets read models be made, changed and dropped', async () => {
+    await database.query('create table reading (id text primary key)');
+    await database.query(`insert into reading values ('a')`);
+    await database.query('drop table reading');
+  });
+
+  it('rolls a failed transaction back and gives the connection back', async () => {
+    await database.query('create table tried (id int)');
+    await expect(
+      database.transaction(async (client) => {
+        await client.query('insert into tried values (1)');
+        throw new Error('changed my mind');
+      }),
+    ).rejects.toThrow('changed my mind');
+    expect(await database.query('select * from tried')).toEqual([]);
+    expect(database.pool.waitingCount).toBe(0);
+  });
+
+  it('survives when every connection is cut, and goes on listening', async () => {
+    const heard: string[] = [];
+    const stop = await database.listen('tidings', (payload) => heard.push(payload));
+    const client = await database.pool.connect();
+    await database.query(`select pg_notify('tidings', 'one')`);
+    await until(() => heard.includes('one'));
+    const owner = new pg.Client({ connectionString: place.url });
+    await owner.connect();
+    await owner.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+    );
+    await until(() => heard.includes(''));
+    client.release(true);
+    await owner.query(`select pg_notify('tidings', 'two')`);
+    await until(() => heard.includes('two'));
+    await stop();
+    await owner.end();
+  });
+
+  it('migrates once when several replicas start at the same moment', async () => {
+    const fresh = await freshDatabase();
+    const replicas = await Promise.all([1, 2, 3].map(() => openDatabase({ url: fresh.url, allowUnsafe: true })));
+    expect(await replicas[0]?.query('select * from es_event')).toEqual([]);
+    await Promise.all(replicas.map((replica) => replica.close()));
+    await fresh.drop();
+  });
+
+  it('does without the role, loudly, where the owner may not make roles', async () => {
+    const fresh = await freshDatabase();
+    const plain = `plain_${randomUUID().replaceAll('-', '')}`;
+    const admin = new pg.Client({ connectionString: fresh.url });
+    await admin.connect();
+    await admin.query(`create role ${plain} login password 'plain'; grant all on schema public to ${plain}`);
+    const url = new URL(fresh.url);
+    url.username = plain;
+    url.password = 'plain';
+    const modest = await openDatabase({ url: url.href, allowUnsafe: true });
+    expect(await modest.query('select current_user as name')).toEqual([{ name: plain }]);
+    await modest.query(`insert into es_event values (1, 'a-1', 0, gen_random_uuid(), 'T', 1, '{}', '{}', 4, now())`);
+    await expect(modest.query('delete from es_event')).rejects.toThrow(/events are never changed/);
+    await modest.close();
+    await admin.query(`drop owned by ${plain}; drop role ${plain}`);
+    await admin.end();
+    await fresh.drop();
+  });
+});
+
+/** Waits for the condition, at most the test's own time-out. */
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
+}

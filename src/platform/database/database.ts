@@ -1,0 +1,151 @@
+import { Logger } from '@nestjs/common';
+import pg from 'pg';
+import { DataSource } from 'typeorm';
+import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
+
+import { grantToApplication } from './application-role.ts';
+import { addressOf, connectOwner, migrate, refuseUnsafe, type Address } from './migrate.ts';
+import { NotificationListener } from './notifications.ts';
+
+export interface DatabaseOptions {
+  url: string;
+  /** TypeORM entity classes of the read side. */
+  entities?: Function[];
+  /** As `pg_stat_activity` shows it. */
+  applicationName?: string;
+  /** Connections of the shared pool, 10 unless told. */
+  poolSize?: number;
+  /** For tests only: start although the server does not force commits to disk. */
+  allowUnsafe?: boolean;
+}
+
+/** Milliseconds; a connection that waits longer gives up with an error. */
+const connectTimeout = 10_000;
+const statementTimeout = 30_000;
+const lockTimeout = 10_000;
+const idleInTransactionTimeout = 30_000;
+
+const logger = new Logger('Database');
+
+/** PostgreSQL as the application role. One pool, which TypeORM shares; none of its failures ends the process. */
+export class Database {
+  readonly #notifications: NotificationListener;
+  readonly #ownPools: pg.Pool[] = [];
+  #closed: Promise<void> | null = null;
+
+  constructor(
+    readonly pool: pg.Pool,
+    readonly dataSource: DataSource,
+    private readonly connection: pg.PoolConfig,
+  ) {
+    this.#notifications = new NotificationListener(() => new pg.Client({ ...connection, keepAlive: true }));
+  }
+
+  /** Rows of one statement. 64-bit integers come as text. */
+  async query<Row extends pg.QueryResultRow = Record<string, unknown>>(sql: string, values?: unknown[]): Promise<Row[]> {
+    return (await this.pool.query<Row>(sql, values)).rows;
+  }
+
+  /** Commits what `work` did, or, where it throws, nothing of it. READ COMMITTED. */
+  async transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+    const client = await this.pool.connect();
+    let broken: Error | undefined;
+    try {
+      await client.query('begin');
+      const result = await work(client);
+      await client.query('commit');
+      return result;
+    } catch (error) {
+      await client.query('rollback').catch((reason: Error) => (broken = reason));
+      throw error;
+    } finally {
+      client.release(broken);
+    }
+  }
+
+  /**
+   * Calls `onNotify` for every NOTIFY on the channel, and once with an empty payload after each reconnect, since
+   * notifications may have been missed by then. All listeners share one connection. Answers how to stop listening.
+   */
+  listen(channel: string, onNotify: (payload: string) => void): Promise<() => Promise<void>> {
+    return this.#notifications.listen(channel, onNotify);
+  }
+
+  /** A pool that no other part can exhaust; closed together with the database. `settings` override the shared pool's. */
+  openPool(size: number, settings: Pick<pg.PoolConfig, 'query_timeout' | 'statement_timeout' | 'lock_timeout'> = {}): pg.Pool {
+    const pool = new SteadyPool({ ...this.connection, ...settings, max: size });
+    this.#ownPools.push(pool);
+    return pool;
+  }
+
+  /** Waits for what runs, then closes every connection. Idempotent. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    await this.#notifications.close();
+    await Promise.all(this.#ownPools.map((pool) => pool.end()));
+    await this.dataSource.destroy();
+  }
+}
+
+/** Migrates as the owner, then connects as the application role. Throws where the server is too old, unsafe or unreachable for 30 s. */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  const address = addressOf(options.url);
+  const owner = await connectOwner(address);
+  let role: string | null;
+  try {
+    await refuseUnsafe(owner, options.allowUnsafe ?? false);
+    role = await migrate(owner, address);
+    if (role !== null) await grantToApplication(owner);
+  } finally {
+    await owner.end();
+  }
+  const connection = connectionOf(address, role, options);
+  const dataSource = await new DataSource({
+    type: 'postgres',
+    driver: { ...pg, Pool: SteadyPool },
+    entities: options.entities ?? [],
+    synchronize: false,
+    installExtensions: false,
+    poolErrorHandler: logLost,
+    extra: connection,
+  }).initialize();
+  return new Database((dataSource.driver as PostgresDriver).master as pg.Pool, dataSource, connection);
+}
+
+function connectionOf(address: Address, role: string | null, options: DatabaseOptions): pg.PoolConfig {
+  const settings = [
+    ...(role === null ? [] : [`role=${role}`]),
+    // The event store's appends are right under this level only, and a server's default may be another.
+    'default_transaction_isolation=read\\ committed',
+    'timezone=UTC',
+    'jit=off',
+  ];
+  return {
+    connectionString: address.url,
+    application_name: options.applicationName ?? 'mooring',
+    max: options.poolSize ?? 10,
+    options: [...settings.map((setting) => `-c ${setting}`), address.options].join(' ').trim(),
+    connectionTimeoutMillis: connectTimeout,
+    statement_timeout: statementTimeout,
+    lock_timeout: lockTimeout,
+    idle_in_transaction_session_timeout: idleInTransactionTimeout,
+    keepAlive: true,
+  };
+}
+
+/** A connection that breaks while it is lent out emits `error` too, and one without a listener ends the process. */
+class SteadyPool extends pg.Pool {
+  constructor(config: pg.PoolConfig) {
+    super(config);
+    this.on('error', logLost);
+    this.on('connect', (client) => client.on('error', logLost));
+  }
+}
+
+function logLost(error: Error): void {
+  logger.warn(`A connection was lost: ${error.message}`);
+}

@@ -1,0 +1,99 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import pg from 'pg';
+import { DataSource } from 'typeorm';
+
+import { ensureApplicationRole } from './application-role.ts';
+import { migrations } from './migrations/index.ts';
+
+/** Where the server is, without start options of its own, which are kept apart. */
+export interface Address {
+  url: string;
+  options: string;
+}
+
+/** Two-part advisory lock of this service's start; the event store uses (5040, 1) and (5040, 2). */
+const migrationLock = [5040, 10];
+const migrationLockTimeout = '120s';
+const answersWithinMs = 30_000;
+const retryEveryMs = 250;
+
+const logger = new Logger('Database');
+
+export function addressOf(url: string): Address {
+  // A malformed address is not repeated in the message: it may hold a password.
+  if (!URL.canParse(url)) throw new Error('DATABASE_URL is not a valid address');
+  const parsed = new URL(url);
+  const options = parsed.searchParams.get('options') ?? '';
+  parsed.searchParams.delete('options');
+  return { url: parsed.href, options };
+}
+
+/** Connects as the owner; a server that is only starting is waited for. */
+export async function connectOwner(address: Address): Promise<pg.Client> {
+  const deadline = Date.now() + answersWithinMs;
+  for (;;) {
+    const client = new pg.Client({
+      connectionString: address.url,
+      application_name: 'mooring migrations',
+      connectionTimeoutMillis: 10_000,
+      options: address.options,
+      keepAlive: true,
+    });
+    client.on('error', (error) => logger.warn(`The connection for migrations was lost: ${error.message}`));
+    try {
+      await client.connect();
+      return client;
+    } catch (error) {
+      await client.end().catch(() => undefined);
+      if (!mayPass(error) || Date.now() > deadline) throw error;
+      await wait(retryEveryMs);
+    }
+  }
+}
+
+/** Refused, reset, name not known yet; or the server says that it is starting or full. */
+function mayPass(error: unknown): boolean {
+  const code = (error as { code?: string }).code ?? '';
+  return /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ENOENT|57P03|53300)$/.test(code);
+}
+
+/** An acknowledged write must be on disk. */
+export async function refuseUnsafe(owner: pg.Client, allowUnsafe: boolean): Promise<void> {
+  const { rows } = await owner.query<{ name: string; setting: string }>(
+    `select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'server_version_num')`,
+  );
+  const settings = new Map(rows.map(({ name, setting }) => [name, setting]));
+  if (Number(settings.get('server_version_num')) < 150_000) throw new Error('PostgreSQL 15 or later is needed');
+  const off = ['fsync', 'full_page_writes', 'synchronous_commit'].filter((name) => settings.get(name) === 'off');
+  if (off.length === 0 || allowUnsafe) return;
+  throw new Error(`PostgreSQL would lose acknowledged writes in a crash: ${off.join(', ')} must not be off`);
+}
+
+/** Brings the schema up to date, one replica at a time. Answers the application role, null where there can be none. */
+export async function migrate(owner: pg.Client, address: Address): Promise<string | null> {
+  await owner.query(`set lock_timeout = '${migrationLockTimeout}'`);
+  // Held until this connection ends, so that the grants which follow are inside too.
+  await owner.query('select pg_advisory_lock($1, $2)', migrationLock);
+  const role = await ensureApplicationRole(owner, (reason) =>
+    logger.warn(`Working without the role mooring_app (${reason}): only the trigger keeps events from being changed`),
+  );
+  const dataSource = new DataSource({
+    type: 'postgres',
+    driver: pg,
+    migrations,
+    migrationsTableName: 'mooring_migration',
+    migrationsTransactionMode: 'each',
+    synchronize: false,
+    installExtensions: false,
+    poolSize: 1,
+    extra: { connectionString: address.url, application_name: 'mooring migrations', options: address.options },
+  });
+  await dataSource.initialize();
+  try {
+    await dataSource.runMigrations();
+  } finally {
+    await dataSource.destroy();
+  }
+  return role;
+}

@@ -1,0 +1,201 @@
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+
+interface LogNames {
+  table: string;
+  append: string;
+  close: string;
+  /** Second half of the two-part advisory lock (5040, n). */
+  lock: number;
+  /** As the payload of a notification begins. */
+  eventClass: string;
+}
+
+const core: LogNames = { table: 'es_event', append: 'es_append', close: 'es_close_stream', lock: 1, eventClass: 'core' };
+const log: LogNames = { table: 'es_log_event', append: 'es_log_append', close: 'es_log_close_stream', lock: 2, eventClass: 'log' };
+
+/** Functions run with the owner's rights, so nothing a caller could have made may be found by name. */
+const asOwner = 'language plpgsql security definer set search_path = pg_catalog, pg_temp';
+
+/** The event logs, the functions that append to them, and the guards that keep what was written. */
+export class Events1700000000001 implements MigrationInterface {
+  name = 'Events1700000000001';
+
+  async up(runner: QueryRunner): Promise<void> {
+    for (const names of [core, log]) await runner.query(eventTable(names));
+    await runner.query(streamMeta);
+    for (const names of [core, log]) {
+      await runner.query(appendFunction(names));
+      await runner.query(closeFunction(names));
+    }
+    await runner.query(retentionFunction);
+    await runner.query(trimFunction);
+    await runner.query(guards);
+  }
+
+  async down(): Promise<void> {
+    throw new Error('events are never dropped');
+  }
+}
+
+function eventTable({ table }: LogNames): string {
+  return `
+    create table public.${table} (
+      position bigint primary key,
+      stream text collate "C" not null,
+      version bigint not null,
+      id uuid not null,
+      type text collate "C" not null,
+      schema_version smallint not null,
+      data json not null,
+      metadata json not null,
+      -- Of data and metadata, bytes: readers bound their batches by it without opening the values.
+      size integer not null,
+      at timestamptz(3) not null,
+      unique (stream, version)
+    )`;
+}
+
+const streamMeta = `
+  create table public.es_stream_meta (
+    stream text collate "C" primary key,
+    closed_at timestamptz(3),
+    max_age_seconds bigint check (max_age_seconds > 0),
+    max_count bigint check (max_count > 0)
+  )`;
+
+/**
+ * Appends a batch: \`p_items\` [{i, s: stream, e: expected revision, n: number of events}], at most one per stream, and
+ * \`p_events\` [{i, k: 1…n, id, t: type, v, d, m}]. Positions are gap-free and in commit order because the lock is held until
+ * the commit. Lock first, then read: every statement of a volatile function takes a fresh snapshot.
+ * Outcomes: A appended, D the same events stand there already, C closed, W wrong expected revision.
+ */
+function appendFunction({ table, append, lock, eventClass }: LogNames): string {
+  return `
+    create function public.${append}(p_items json, p_events json)
+    returns table (item int, outcome text, revision bigint, "position" bigint, at timestamptz) ${asOwner} as $$
+    declare
+      head bigint;
+      appended bigint;
+      stamp timestamptz(3);
+    begin
+      perform pg_advisory_xact_lock(5040, ${lock});
+      head := coalesce((select e.position from public.${table} e order by e.position desc limit 1), 0);
+      stamp := clock_timestamp();
+      return query
+      with items as materialized (
+        select x.i, x.s, x.e, x.n,
+               coalesce((select c.version from public.${table} c where c.stream = x.s order by c.version desc limit 1), -1) as current,
+               exists (select from public.es_stream_meta m where m.stream = x.s and m.closed_at is not null) as closed
+          from json_to_recordset(p_items) x(i int, s text, e bigint, n int)),
+      events as materialized (
+        select y.* from json_to_recordset(p_events) y(i int, k int, id uuid, t text, v smallint, d json, m json)),
+      judged as (
+        select it.*, case
+            when it.current >= it.e + it.n and it.n = (
+              select count(*) from events ev join public.${table} st on st.stream = it.s and st.version = it.e + ev.k and st.id = ev.id
+               where ev.i = it.i) then 'D'
+            when it.closed then 'C'
+            when it.e = it.current then 'A'
+            else 'W' end as verdict
+          from items it),
+      placed as (
+        select j.*, sum(case when j.verdict = 'A' then j.n else 0 end) over (order by j.i) - j.n as before from judged j),
+      inserted as (
+        insert into public.${table} (position, stream, version, id, type, schema_version, data, metadata, size, at)
+        select head + p.before + ev.k, p.s, p.current + ev.k, ev.id, ev.t, ev.v, ev.d, ev.m,
+               octet_length(ev.d::text) + octet_length(ev.m::text), stamp
+          from events ev join placed p on p.i = ev.i where p.verdict = 'A'
+        returning 1)
+      select p.i, p.verdict,
+             case p.verdict when 'A' then p.current + p.n when 'D' then p.e + p.n else p.current end,
+             case p.verdict
+               when 'A' then (head + p.before + p.n)::bigint
+               when 'D' then (select d.position from public.${table} d where d.stream = p.s and d.version = p.e + p.n) end,
+             stamp::timestamptz
+        from placed p;
+      appended := (select e.position from public.${table} e order by e.position desc limit 1);
+      if appended > head then
+        perform pg_notify('mooring_events', '${eventClass} ' || appended);
+      end if;
+    end $$`;
+}
+
+/** Closes the stream where it stands at the expected revision (-1: without events). Answers the revision that it has. */
+function closeFunction({ table, close, lock }: LogNames): string {
+  return `
+    create function public.${close}(p_stream text, p_expected bigint) returns bigint ${asOwner} as $$
+    declare
+      current bigint;
+    begin
+      perform pg_advisory_xact_lock(5040, ${lock});
+      current := coalesce((select e.version from public.${table} e where e.stream = p_stream order by e.version desc limit 1), -1);
+      if current = p_expected then
+        insert into public.es_stream_meta as m (stream, closed_at) values (p_stream, clock_timestamp())
+          on conflict (stream) do update set closed_at = excluded.closed_at where m.closed_at is null;
+      end if;
+      return current;
+    end $$`;
+}
+
+const retentionFunction = `
+  create function public.es_set_retention(p_stream text, p_max_age_seconds bigint, p_max_count bigint) returns void ${asOwner} as $$
+  begin
+    if p_stream not like 'log-%' then
+      raise exception 'retention is for streams of the class log, not for %', p_stream using errcode = 'invalid_parameter_value';
+    end if;
+    insert into public.es_stream_meta as m (stream, max_age_seconds, max_count) values (p_stream, p_max_age_seconds, p_max_count)
+      on conflict (stream) do update set max_age_seconds = excluded.max_age_seconds, max_count = excluded.max_count;
+  end $$`;
+
+/**
+ * Forgets at most \`p_limit\` log events that are past their stream's retention, oldest first; answers how many. The last
+ * event of a stream always stays, and with it the stream's revision and the head of the log. Another trim under way: 0.
+ */
+const trimFunction = `
+  create function public.es_log_trim(p_limit int) returns int ${asOwner} as $$
+  declare
+    meta record;
+    current bigint;
+    forgotten int;
+    total int := 0;
+  begin
+    if not pg_try_advisory_xact_lock(5040, 3) then
+      return 0;
+    end if;
+    perform set_config('mooring.trimming', 'on', true);
+    for meta in
+      select m.stream, clock_timestamp() - make_interval(secs => m.max_age_seconds) as cutoff, m.max_count
+        from public.es_stream_meta m where m.max_age_seconds is not null or m.max_count is not null order by m.stream
+    loop
+      current := (select e.version from public.es_log_event e where e.stream = meta.stream order by e.version desc limit 1);
+      continue when current is null;
+      with oldest as (
+        select e.position, e.version, e.at from public.es_log_event e
+         where e.stream = meta.stream and e.version < current order by e.version limit p_limit - total),
+      past as (
+        select o.position, bool_and(coalesce(o.at < meta.cutoff, false) or coalesce(o.version <= current - meta.max_count, false))
+                 over (order by o.version) as gone from oldest o)
+      delete from public.es_log_event e using past p where p.gone and e.position = p.position;
+      get diagnostics forgotten = row_count;
+      total := total + forgotten;
+      exit when total >= p_limit;
+    end loop;
+    perform set_config('mooring.trimming', 'off', true);
+    return total;
+  end $$`;
+
+const guards = `
+  create function public.es_refuse_change() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
+  begin
+    if tg_table_name = 'es_log_event' and tg_op = 'DELETE' and current_setting('mooring.trimming', true) = 'on' then
+      return null;
+    end if;
+    raise exception 'events are never changed: % on %', tg_op, tg_table_name using errcode = 'restrict_violation';
+  end $$;
+  create trigger es_event_keeps before update or delete or truncate on public.es_event
+    for each statement execute function public.es_refuse_change();
+  create trigger es_log_event_keeps before update or delete or truncate on public.es_log_event
+    for each statement execute function public.es_refuse_change();
+  revoke all on public.es_event, public.es_log_event, public.es_stream_meta from public;
+  revoke all on function public.es_append(json, json), public.es_log_append(json, json), public.es_close_stream(text, bigint),
+    public.es_log_close_stream(text, bigint), public.es_set_retention(text, bigint, bigint), public.es_log_trim(int) from public`;

@@ -1,0 +1,8 @@
+import type { MigrationInterface } from 'typeorm';
+
+import { Events1700000000001 } from './0001-events.ts';
+import { Consumers1700000000002 } from './0002-consumers.ts';
+import { DataKeys1700000000003 } from './0003-data-keys.ts';
+
+/** In the order in which they run. A released migration is never edited: add one. Class names end with 13 digits, rising. */
+export const migrations: (new () => MigrationInterface)[] = [Events1700000000001, Consumers1700000000002, DataKeys1700000000003];

@@ -1,0 +1,106 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import pg from 'pg';
+
+type OnNotify = (payload: string) => void;
+
+/** Milliseconds between attempts to come back: doubled from the first up to the last. */
+const firstRetry = 50;
+const lastRetry = 5_000;
+
+const logger = new Logger('Database');
+
+/** One connection that listens for all, and comes back by itself for as long as somebody listens. */
+export class NotificationListener {
+  readonly #listeners = new Map<string, Set<OnNotify>>();
+  readonly #stop = new AbortController();
+  #client: pg.Client | null = null;
+  #connecting: Promise<void> | null = null;
+  #returning: Promise<void> | null = null;
+
+  constructor(private readonly newClient: () => pg.Client) {}
+
+  async listen(channel: string, onNotify: OnNotify): Promise<() => Promise<void>> {
+    if (this.#stop.signal.aborted) throw new Error('the database is closed');
+    const first = !this.#listeners.has(channel);
+    const all = this.#listeners.get(channel) ?? new Set();
+    // A wrapper of its own, so that the same function may listen twice.
+    const entry: OnNotify = (payload) => onNotify(payload);
+    this.#listeners.set(channel, all.add(entry));
+    // A failure here is not the caller's: the connection comes back, and listens to every channel then.
+    if (this.#client === null) await this.#connect().catch(() => this.#comeBackLater());
+    else if (first) await this.#client.query(`listen ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
+    return async () => {
+      if (!all.delete(entry) || all.size > 0) return;
+      this.#listeners.delete(channel);
+      await this.#client?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
+    };
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    this.#listeners.clear();
+    await this.#returning;
+    await this.#connecting?.catch(() => undefined);
+    await this.#client?.end().catch(() => undefined);
+    this.#client = null;
+  }
+
+  #connect(): Promise<void> {
+    this.#connecting ??= this.#tryToConnect().finally(() => (this.#connecting = null));
+    return this.#connecting;
+  }
+
+  async #tryToConnect(): Promise<void> {
+    const client = this.newClient();
+    client.on('error', (error) => this.#lost(client, error));
+    client.on('end', () => this.#lost(client, null));
+    client.on('notification', ({ channel, payload }) => this.#tell(channel, payload ?? ''));
+    try {
+      await client.connect();
+      for (const channel of this.#listeners.keys()) await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+    } catch (error) {
+      void client.end().catch(() => undefined);
+      throw error;
+    }
+    this.#client = client;
+  }
+
+  #lost(client: pg.Client, error: Error | null): void {
+    if (this.#client !== client) return;
+    this.#client = null;
+    void client.end().catch(() => undefined);
+    if (this.#stop.signal.aborted) return;
+    logger.warn(`The listening connection was lost: ${error?.message ?? 'closed by the server'}`);
+    this.#comeBackLater();
+  }
+
+  #comeBackLater(): void {
+    this.#returning ??= this.#comeBack().finally(() => (this.#returning = null));
+  }
+
+  async #comeBack(): Promise<void> {
+    for (let delay = firstRetry; !this.#stop.signal.aborted; delay = Math.min(delay * 2, lastRetry)) {
+      await wait(delay, undefined, { signal: this.#stop.signal, ref: false }).catch(() => undefined);
+      if (this.#stop.signal.aborted || this.#client !== null || this.#listeners.size === 0) return;
+      try {
+        await this.#connect();
+        // What was said while nobody listened is lost: everybody looks once.
+        for (const channel of this.#listeners.keys()) this.#tell(channel, '');
+        return;
+      } catch (error) {
+        logger.debug(`Listening again failed: ${(error as Error).message}`);
+      }
+    }
+  }
+
+  #tell(channel: string, payload: string): void {
+    for (const onNotify of this.#listeners.get(channel) ?? []) {
+      try {
+        onNotify(payload);
+      } catch (error) {
+        logger.error(`A listener on ${channel} threw`, (error as Error).stack);
+      }
+    }
+  }
+}
