@@ -58,6 +58,7 @@ export interface Agent {
   /** How deep it sleeps. */
   sleepDepth: SleepDepth | null;
   sleptAt: string | null;
+  /** Since when it is `active`; null in every other status, so that only a run that was ready counts as a steady one. */
   activeSince: string | null;
   crashes: number;
   failure: FailureKind | null;
@@ -67,6 +68,11 @@ export interface Agent {
 export type AgentState = Agent | null;
 
 const inTransit: readonly AgentStatus[] = ['deploying', 'starting', 'stopping', 'restarting', 'waking'];
+
+/** Asleep, or on the way there: a wake brings it back with what it had in memory, as far as that was kept. */
+export function isAsleep(agent: Agent): boolean {
+  return agent.status === 'sleeping' || (agent.status === 'stopping' && agent.wantedSleep !== null);
+}
 
 export function isInTransit(agent: Agent): boolean {
   return inTransit.includes(agent.status);
@@ -147,6 +153,7 @@ function settled(agent: Agent, status: AgentStatus): Agent {
     wantedSleep: null,
     sleepDepth: null,
     sleptAt: null,
+    activeSince: null,
     failure: null,
   };
 }
@@ -212,17 +219,21 @@ function evolveDeployment(agent: Agent, event: AgentEvent): Agent {
       };
     case 'DeploymentFailed':
       return {
-        ...settled(agent, 'error'),
+        ...abandoned(settled(agent, 'error')),
         failure: 'deployment',
         message: `Deployment failed at ${event.data.step}: ${event.data.reason}`,
         deployment: { ...deployment, status: 'failed' },
-        candidate: null,
       };
     case 'DeploymentCanceled':
-      return { ...agent, deployment: { ...deployment, status: 'canceled' }, candidate: null };
+      return { ...abandoned(agent), deployment: { ...deployment, status: 'canceled' } };
     default:
       return agent;
   }
+}
+
+/** The container that the deployment made has no right to be any more, however healthy: it does not run the release. */
+function abandoned(agent: Agent): Agent {
+  return { ...agent, candidate: null, generation: agent.generation + 1 };
 }
 
 function evolveLifecycle(agent: Agent, event: AgentEvent): Agent {

@@ -1,6 +1,6 @@
 import type { Decider } from '../platform/event-store/event-definition.ts';
 import { Refusal } from '../platform/refusal.ts';
-import { CRASHES_MAX, evolve, initialState, isInTransit, type Agent, type AgentState } from './agent-state.decider.ts';
+import { CRASHES_MAX, evolve, initialState, isAsleep, isInTransit, type Agent, type AgentState } from './agent-state.decider.ts';
 import type { AgentEvent, AgentSettings, DeploymentSource, FailureKind, SleepDepth, SleepReason } from './agent.events.ts';
 
 /** A container that ran this long has its earlier crashes forgotten. */
@@ -113,8 +113,9 @@ function configure(agent: Agent, changes: Partial<AgentSettings>): AgentEvent[] 
 }
 
 function deploy(agent: Agent, command: DeploymentRequest & Timed): AgentEvent[] {
+  // Also where that deployment is over already: an answer that got lost is asked for again with the same id.
+  if (agent.deployment?.id === command.deploymentId) return [];
   if (agent.status === 'deploying') {
-    if (agent.deployment?.id === command.deploymentId) return [];
     throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.', {
       members: { deployment_id: agent.deployment?.id ?? null },
     });
@@ -141,6 +142,7 @@ function neverDeployed(action: string): Refusal {
 }
 
 function start(agent: Agent, deadlineAt: string): AgentEvent[] {
+  if (isAsleep(agent)) return wake(agent, 'start', deadlineAt);
   switch (agent.status) {
     case 'active':
     case 'starting':
@@ -148,8 +150,6 @@ function start(agent: Agent, deadlineAt: string): AgentEvent[] {
     case 'waking':
     case 'deploying':
       return [];
-    case 'sleeping':
-      return [{ type: 'AgentWakeRequested', data: { trigger: 'start', deadline_at: deadlineAt } }];
     default:
       if (agent.release === null) throw neverDeployed('start');
       return [
@@ -216,8 +216,7 @@ function sleep(agent: Agent, command: { depth: SleepDepth; reason: SleepReason }
 }
 
 function wake(agent: Agent, trigger: string, deadlineAt: string): AgentEvent[] {
-  const asleep = agent.status === 'sleeping' || (agent.status === 'stopping' && agent.wantedSleep !== null);
-  if (asleep) return [{ type: 'AgentWakeRequested', data: { trigger, deadline_at: deadlineAt } }];
+  if (isAsleep(agent)) return [{ type: 'AgentWakeRequested', data: { trigger, deadline_at: deadlineAt } }];
   if (agent.status === 'active' || agent.status === 'starting' || agent.status === 'restarting' || agent.status === 'waking') return [];
   throw new Refusal('agent_unavailable', `The agent is not running (${agent.status}).`, {
     members: { agent_status: agent.status },

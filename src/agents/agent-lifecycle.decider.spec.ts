@@ -1,0 +1,304 @@
+import {
+  deadlineAt,
+  startedAt,
+  later,
+  stopRequested,
+  sleepRequested,
+  slept,
+  wakeRequested,
+  exited,
+  created,
+  deploying,
+  active,
+  stopping,
+  stopped,
+  fallingAsleep,
+  sleeping,
+  waking,
+  starting,
+  restarting,
+  failedDeployment,
+  crashed,
+  deleting,
+  everyStatus,
+  agent,
+  stateAfter,
+  ask,
+  sleep,
+  wake,
+  exit,
+} from '../../test/support/agents.ts';
+import { CRASHES_MAX } from './agent-state.decider.ts';
+import { agentDecider } from './agent.decider.ts';
+import type { AgentEvent } from './agent.events.ts';
+
+describe('starting', () => {
+  it.each(['active', 'starting', 'restarting', 'waking', 'deploying'] as const)('changes nothing when it is %s', (status) => {
+    agent(...everyStatus[status])
+      .when(ask('StartAgent'))
+      .then();
+  });
+
+  it.each(['stopped', 'stopping', 'error'] as const)('makes the container anew when it is %s', (status) => {
+    const { generation } = stateAfter(...everyStatus[status]);
+    agent(...everyStatus[status])
+      .when(ask('StartAgent'))
+      .then({ type: 'AgentStartRequested', data: { generation: generation + 1, deadline_at: deadlineAt } });
+  });
+
+  it('of an agent that sleeps, or is only going to, is a wake: its memory is kept', () => {
+    agent(...sleeping)
+      .when(ask('StartAgent'))
+      .then(wakeRequested('start'));
+    agent(...fallingAsleep)
+      .when(ask('StartAgent'))
+      .then(wakeRequested('start'));
+  });
+
+  it('needs a deployment that once succeeded', () => {
+    agent(...created)
+      .when(ask('StartAgent'))
+      .refuses('invalid_state');
+    agent(...failedDeployment)
+      .when(ask('StartAgent'))
+      .refuses('invalid_state');
+  });
+
+  it('is over when the container of that generation is ready', () => {
+    agent(...starting)
+      .when({ type: 'RecordReady', generation: 1 })
+      .then();
+    agent(...starting)
+      .when({ type: 'RecordReady', generation: 2 })
+      .then({ type: 'AgentStarted', data: { generation: 2, started_at: startedAt } });
+  });
+});
+
+describe('stopping', () => {
+  it.each(['created', 'stopped', 'stopping'] as const)('changes nothing when it is %s', (status) => {
+    agent(...everyStatus[status])
+      .when(ask('StopAgent'))
+      .then();
+  });
+
+  it.each(['active', 'starting', 'restarting', 'waking', 'sleeping', 'error'] as const)('is allowed when it is %s', (status) => {
+    agent(...everyStatus[status])
+      .when(ask('StopAgent'))
+      .then(stopRequested);
+  });
+
+  it('overrides a sleep that is on its way', () => {
+    agent(...fallingAsleep)
+      .when(ask('StopAgent'))
+      .then(stopRequested);
+    agent(...fallingAsleep, stopRequested)
+      .when({ type: 'RecordSlept', depth: 'frozen' })
+      .then();
+    agent(...fallingAsleep, stopRequested)
+      .when({ type: 'RecordStopped' })
+      .then({ type: 'AgentStopped', data: {} });
+  });
+
+  it('ends a deployment that runs', () => {
+    agent(...deploying)
+      .when(ask('StopAgent'))
+      .then({ type: 'DeploymentCanceled', data: { deployment_id: 'd1', reason: 'the agent was stopped' } }, stopRequested);
+  });
+
+  it('is over when no container runs', () => {
+    agent(...stopping)
+      .when({ type: 'RecordStopped' })
+      .then({ type: 'AgentStopped', data: {} });
+    agent(...stopped)
+      .when({ type: 'RecordStopped' })
+      .then();
+    agent(...active)
+      .when({ type: 'RecordStopped' })
+      .then();
+  });
+});
+
+describe('restarting', () => {
+  it.each(['active', 'starting', 'stopping', 'stopped', 'sleeping', 'waking', 'error'] as const)(
+    'makes the container anew when it is %s',
+    (status) => {
+      const { generation } = stateAfter(...everyStatus[status]);
+      agent(...everyStatus[status])
+        .when(ask('RestartAgent'))
+        .then({ type: 'AgentRestartRequested', data: { generation: generation + 1, deadline_at: deadlineAt } });
+    },
+  );
+
+  it('changes nothing while a restart runs, but shortens the wait after a crash', () => {
+    agent(...restarting)
+      .when(ask('RestartAgent'))
+      .then();
+    const waiting = [...active, exited(2, 1, { generation: 2, at: '2026-03-01T12:00:02.000Z' })];
+    agent(...waiting)
+      .when(ask('RestartAgent'))
+      .then({ type: 'AgentRestartRequested', data: { generation: 3, deadline_at: deadlineAt } });
+  });
+
+  it('is refused during a deployment and before the first success', () => {
+    agent(...deploying)
+      .when(ask('RestartAgent'))
+      .refuses('deploy_in_progress');
+    agent(...created)
+      .when(ask('RestartAgent'))
+      .refuses('invalid_state');
+  });
+});
+
+describe('sleeping and waking', () => {
+  it.each(['active', 'starting', 'restarting', 'waking'] as const)('can be put to sleep when it is %s', (status) => {
+    agent(...everyStatus[status])
+      .when(sleep('frozen'))
+      .then(sleepRequested('frozen'));
+  });
+
+  it('sleeps once', () => {
+    agent(...fallingAsleep)
+      .when(sleep('frozen'))
+      .then();
+    agent(...sleeping)
+      .when(sleep('frozen'))
+      .then();
+    agent(...fallingAsleep)
+      .when({ type: 'RecordSlept', depth: 'frozen' })
+      .then(slept('frozen'));
+    agent(...sleeping)
+      .when({ type: 'RecordSlept', depth: 'frozen' })
+      .then();
+  });
+
+  it.each(['created', 'stopping', 'stopped', 'error'] as const)('can not be put to sleep when it is %s', (status) => {
+    agent(...everyStatus[status])
+      .when(sleep('frozen'))
+      .refuses('invalid_state');
+  });
+
+  it('is not put to sleep in the middle of a deployment', () => {
+    agent(...deploying)
+      .when(sleep('frozen'))
+      .refuses('deploy_in_progress');
+  });
+
+  it('sleeps deeper, and goes on sleeping meanwhile', () => {
+    agent(...sleeping)
+      .when(sleep('stopped'))
+      .then(sleepRequested('stopped'));
+    const deeper = [...sleeping, sleepRequested('stopped')];
+    expect(stateAfter(...deeper)).toMatchObject({ status: 'sleeping', wantedSleep: 'stopped', sleepDepth: 'frozen', deadlineAt: null });
+    agent(...deeper)
+      .when(sleep('stopped'))
+      .then();
+    const deep = [...deeper, { type: 'AgentSlept', data: { depth: 'stopped', slept_at: later(900).toISOString() } } as AgentEvent];
+    agent(...deeper)
+      .when({ type: 'RecordSlept', depth: 'stopped' }, later(900))
+      .then(deep.at(-1) as AgentEvent);
+    expect(stateAfter(...deep)).toMatchObject({ sleepDepth: 'stopped', sleptAt: startedAt });
+  });
+
+  it('wakes when it sleeps or is going to, once for all who ask', () => {
+    agent(...sleeping)
+      .when(wake)
+      .then(wakeRequested('chat'));
+    agent(...fallingAsleep)
+      .when(wake)
+      .then(wakeRequested('chat'));
+    agent(...waking)
+      .when(wake)
+      .then();
+    agent(...active)
+      .when(wake)
+      .then();
+    agent(...restarting)
+      .when(wake)
+      .then();
+  });
+
+  it.each(['created', 'deploying', 'stopping', 'stopped', 'error'] as const)('does not wake when it is %s', (status) => {
+    agent(...everyStatus[status])
+      .when(wake)
+      .refuses('agent_unavailable');
+  });
+
+  it('is awake when its container is ready, and says how deep it slept', () => {
+    agent(...waking)
+      .when({ type: 'RecordReady', generation: 1 })
+      .then({ type: 'AgentWoke', data: { after: 'frozen', started_at: startedAt } });
+    agent(...sleeping, slept('stopped'), wakeRequested('chat'))
+      .when({ type: 'RecordReady', generation: 1 })
+      .then({ type: 'AgentWoke', data: { after: 'stopped', started_at: startedAt } });
+  });
+});
+
+describe('containers that end', () => {
+  it('are made again: at once, then after 2, 4 and 8 s, then no more', () => {
+    const events = [...active];
+    const waits: (number | null)[] = [];
+    for (let crash = 1; crash <= CRASHES_MAX; crash += 1) {
+      const [event] = agentDecider.decide(exit(stateAfter(...events).generation), stateAfter(...events), later(10));
+      if (event?.type !== 'ContainerExited') throw new Error('no end was recorded');
+      waits.push(event.data.restart === null ? null : (Date.parse(event.data.restart.at) - later(10).getTime()) / 1000);
+      events.push(event);
+    }
+    expect(waits).toEqual([0, 2, 4, 8, null]);
+    expect(stateAfter(...events)).toMatchObject({ status: 'error', failure: 'crash', crashes: CRASHES_MAX });
+  });
+
+  it('after 10 steady minutes count as the first again', () => {
+    const twice = [...active, exited(2, 1, { generation: 2, at: startedAt })];
+    const up: AgentEvent[] = [...twice, { type: 'AgentStarted', data: { generation: 2, started_at: startedAt } }];
+    const crashes = (now: Date) => (agentDecider.decide(exit(2), stateAfter(...up), now)[0] as { data: { crashes: number } }).data.crashes;
+    expect([crashes(later(599)), crashes(later(600))]).toEqual([3, 1]);
+  });
+
+  it('before they were ready are no steady run, however long the one before ran', () => {
+    const once = [...active, exited(1, 1, { generation: 2, at: startedAt })];
+    const [event] = agentDecider.decide(exit(2), stateAfter(...once), later(86_400));
+    expect(event).toMatchObject({ type: 'ContainerExited', data: { crashes: 2 } });
+  });
+
+  it('are no crash where the end was wanted, or of a generation that is past', () => {
+    for (const events of [stopping, stopped, sleeping, deploying, crashed, deleting])
+      agent(...events)
+        .when(exit(stateAfter(...events).generation))
+        .then();
+    agent(...restarting)
+      .when(exit(1))
+      .then();
+  });
+
+  it('say in the message what happened', () => {
+    expect(stateAfter(...active, exited(1, 1, { generation: 2, at: startedAt })).message).toBe(
+      'Ended (exit code 1); being started again, attempt 1 of 4.',
+    );
+    expect(stateAfter(...crashed).message).toBe('Keeps crashing (exit code 1), 5 times in a row.');
+  });
+});
+
+describe('error', () => {
+  it.each(['starting', 'stopping', 'restarting', 'waking'] as const)('is where %s ends past its deadline', (status) => {
+    agent(...everyStatus[status])
+      .when({ type: 'RecordFailure', kind: 'timeout', reason: 'too late' })
+      .then({ type: 'AgentFailed', data: { during: status, kind: 'timeout', reason: 'too late' } });
+  });
+
+  it.each(['created', 'active', 'stopped', 'sleeping', 'error'] as const)('is not where %s can end: it has no deadline', (status) => {
+    agent(...everyStatus[status])
+      .when({ type: 'RecordFailure', kind: 'timeout', reason: 'too late' })
+      .then();
+  });
+
+  it('is left when the container is seen healthy again, but not after a failed deployment', () => {
+    const late: AgentEvent[] = [...starting, { type: 'AgentFailed', data: { during: 'starting', kind: 'timeout', reason: 'late' } }];
+    agent(...late)
+      .when({ type: 'RecordReady', generation: 2 })
+      .then({ type: 'AgentStarted', data: { generation: 2, started_at: startedAt } });
+    const failed = stateAfter(...failedDeployment);
+    agent(...failedDeployment)
+      .when({ type: 'RecordReady', generation: failed.generation })
+      .then();
+  });
+});

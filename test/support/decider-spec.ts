@@ -1,0 +1,47 @@
+import type { Decider } from '../../src/platform/event-store/event-definition.ts';
+import { Refusal, type ErrorCode } from '../../src/platform/refusal.ts';
+
+/** The time of a decision where a test does not care. */
+export const NOON = new Date('2026-03-01T12:00:00.000Z');
+
+/** `given(decider, ...events).when(command, now).then(...events)`, or `.refuses(code)`. */
+export function given<State, Command, Event extends { type: string; data: unknown }>(
+  decider: Decider<State, Command, Event>,
+  ...events: Event[]
+) {
+  const state = fold(decider, events);
+  return {
+    state,
+    when(command: Command, now: Date = NOON) {
+      const decide = () => decider.decide(command, state, now);
+      return {
+        // oxlint-disable-next-line unicorn/no-thenable -- the third word of given, when, then; nobody awaits it
+        then(...expected: Event[]): void {
+          expect(decide()).toEqual(expected);
+        },
+        refuses(code: ErrorCode): void {
+          expect(refusalOf(decide)?.code).toBe(code);
+        },
+      };
+    },
+  };
+}
+
+/** The state after the events, from nothing. */
+export function fold<State, Command, Event extends { type: string; data: unknown }>(
+  decider: Decider<State, Command, Event>,
+  events: readonly Event[],
+): State {
+  return events.reduce((state, event) => decider.evolve(state, event), decider.initialState());
+}
+
+/** The refusal that the call throws, or null where it throws none; any other error passes. */
+export function refusalOf(call: () => unknown): Refusal | null {
+  try {
+    call();
+    return null;
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
+}
