@@ -3,6 +3,16 @@ import type { MigrationInterface } from 'typeorm';
 import { Events1700000000001 } from './0001-events.ts';
 import { Consumers1700000000002 } from './0002-consumers.ts';
 import { DataKeys1700000000003 } from './0003-data-keys.ts';
+import { Accounts1700000000004 } from './0004-accounts.ts';
+import { Http1700000000005 } from './0005-http.ts';
+import { AgentActivity1700000000006 } from './0006-agent-activity.ts';
 
 /** In the order in which they run. A released migration is never edited: add one. Class names end with 13 digits, rising. */
-export const migrations: (new () => MigrationInterface)[] = [Events1700000000001, Consumers1700000000002, DataKeys1700000000003];
+export const migrations: (new () => MigrationInterface)[] = [
+  Events1700000000001,
+  Consumers1700000000002,
+  DataKeys1700000000003,
+  Accounts1700000000004,
+  Http1700000000005,
+  AgentActivity1700000000006,
+];

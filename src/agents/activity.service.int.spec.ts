@@ -1,0 +1,100 @@
+import { openDatabase, type Database } from '../platform/database/database.ts';
+import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
+import { Activity, HOLD_TTL_SECONDS } from './activity.service.ts';
+
+let server: TestDatabase;
+let database: Database;
+
+beforeAll(async () => {
+  server = await freshDatabase();
+  database = await openDatabase({ url: server.url, allowUnsafe: true });
+});
+
+afterAll(async () => {
+  await database.close();
+  await server.drop();
+});
+
+const rows = (agentId: string) => database.query('select owner from agent_holds where agent_id = $1', [agentId]);
+
+describe('an agent with work in flight', () => {
+  it('is held as long as the work runs, and was used when it ended', async () => {
+    const activity = new Activity(database);
+    expect(await activity.held('a1')).toBe(false);
+    expect(await activity.lastActiveAt('a1')).toBeNull();
+
+    const hold = await activity.hold('a1');
+    expect(await activity.held('a1')).toBe(true);
+    const begun = await activity.lastActiveAt('a1');
+    await hold.release();
+    expect(await activity.held('a1')).toBe(false);
+    expect((await activity.lastActiveAt('a1'))?.getTime()).toBeGreaterThanOrEqual(begun?.getTime() ?? Infinity);
+    await activity.beforeApplicationShutdown();
+  });
+
+  it('is seen by every replica, and held until the last of them is done', async () => {
+    const [one, two, looking] = [new Activity(database), new Activity(database), new Activity(database)];
+    const holds = await Promise.all([one.hold('a2'), two.hold('a2')]);
+    await holds[0].release();
+    expect(await looking.held('a2')).toBe(true);
+    await holds[1].release();
+    expect(await looking.held('a2')).toBe(false);
+    await Promise.all([one, two].map((activity) => activity.beforeApplicationShutdown()));
+  });
+
+  it('takes one row for 100 callers of one process, and is free when the last has gone', async () => {
+    const activity = new Activity(database);
+    const holds = await Promise.all(Array.from({ length: 100 }, () => activity.hold('a3')));
+    expect(await rows('a3')).toHaveLength(1);
+    await Promise.all(holds.slice(1).map((hold) => hold.release()));
+    expect(await activity.held('a3')).toBe(true);
+    await holds[0]?.release();
+    await holds[0]?.release();
+    expect(await activity.held('a3')).toBe(false);
+    await activity.beforeApplicationShutdown();
+  });
+
+  it('is held by each of many that come and go at once', async () => {
+    const activity = new Activity(database);
+    const unheld = await Promise.all(
+      Array.from({ length: 60 }, async (_, index) => {
+        let missing = 0;
+        for (let round = 0; round < 5; round += 1) {
+          const hold = await activity.hold('a4');
+          if (index % 3 === 0 && !(await activity.held('a4'))) missing += 1;
+          await hold.release();
+        }
+        return missing;
+      }),
+    );
+    expect(unheld.reduce((sum, missing) => sum + missing, 0)).toBe(0);
+    expect(await rows('a4')).toEqual([]);
+    await activity.beforeApplicationShutdown();
+  });
+
+  it('is free some time after the process that held it died', async () => {
+    const died = new Activity(database);
+    await died.hold('a5');
+    const looking = new Activity(database);
+    expect(await looking.held('a5')).toBe(true);
+    await database.query(`update agent_holds set expires_at = expires_at - make_interval(secs => $1) where agent_id = 'a5'`, [
+      HOLD_TTL_SECONDS,
+    ]);
+    expect(await looking.held('a5')).toBe(false);
+    await died.beforeApplicationShutdown();
+  });
+
+  it('is free at once when the process that held it stops in order', async () => {
+    const activity = new Activity(database);
+    await activity.hold('a6');
+    await activity.beforeApplicationShutdown();
+    expect(await activity.held('a6')).toBe(false);
+  });
+
+  it('leaves nothing behind when it is forgotten', async () => {
+    const activity = new Activity(database);
+    await (await activity.hold('a7')).release();
+    await activity.forget('a7');
+    expect(await activity.lastActiveAt('a7')).toBeNull();
+  });
+});

@@ -1,0 +1,27 @@
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+
+/** When agents were last used, and by which processes they are being used now. Not events: an idle agent appends nothing, a busy one not much. */
+export class AgentActivity1700000000006 implements MigrationInterface {
+  name = 'AgentActivity1700000000006';
+
+  async up(runner: QueryRunner): Promise<void> {
+    await runner.query(`
+      create table public.agent_activity (
+        agent_id text collate "C" primary key,
+        last_active_at timestamptz(3) not null
+      )`);
+    await runner.query(`
+      create table public.agent_holds (
+        agent_id text collate "C" not null,
+        -- The process that holds the agent awake.
+        owner uuid not null,
+        expires_at timestamptz not null,
+        primary key (agent_id, owner)
+      )`);
+    await runner.query('create index agent_holds_by_expiry on public.agent_holds (expires_at)');
+  }
+
+  async down(runner: QueryRunner): Promise<void> {
+    await runner.query('drop table public.agent_holds, public.agent_activity');
+  }
+}
