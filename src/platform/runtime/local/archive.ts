@@ -1,0 +1,87 @@
+import { createReadStream, createWriteStream } from 'node:fs';
+import { chmod, lstat, mkdir, readdir, readlink, realpath, rm } from 'node:fs/promises';
+import { dirname, join, sep } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { extract, pack, type Pack } from 'tar-stream';
+import { RuntimeRefused } from '../runtime.ts';
+
+const MAX_ENTRIES = 100_000;
+
+/** Where an entry of the archive belongs, and the folder that it must not leave. */
+export interface Place {
+  target: string;
+  home: string;
+}
+
+/** Unpacks folders and regular files to where `place` says; anything else in the tar is refused. */
+export async function unpack(tar: NodeJS.ReadableStream, place: (name: string) => Place): Promise<void> {
+  const entries = extract();
+  const feeding = pipeline(tar, entries);
+  // Reported by the loop below, which ends with the same error.
+  feeding.catch(() => undefined);
+  let count = 0;
+  for await (const entry of entries) {
+    const { name, type, mode } = entry.header;
+    if (++count > MAX_ENTRIES) throw new RuntimeRefused(`more than ${MAX_ENTRIES} entries`);
+    if (name.split('/').includes('..') || name.includes('\0')) throw new RuntimeRefused('a path of the archive leads out of it');
+    const { target, home } = place(name);
+    if (type === 'directory') {
+      await makeFolder(target, home);
+      entry.resume();
+    } else if (type === 'file') {
+      await makeFolder(dirname(target), home);
+      // Made anew, so that a link's target is never written into.
+      await rm(target, { force: true });
+      await pipeline(entry, createWriteStream(target, { flags: 'wx', mode: mode & 0o777 }));
+      await chmod(target, mode & 0o777);
+    } else throw new RuntimeRefused(`the archive holds something that is neither file nor folder: ${name}`);
+  }
+  await feeding;
+}
+
+/** Makes it, and refuses one that a symbolic link leads out of its home. */
+async function makeFolder(folder: string, home: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const [real, realHome] = await Promise.all([realpath(folder), realpath(home)]);
+  if (real !== realHome && !real.startsWith(realHome + sep)) throw new RuntimeRefused('the path leads out of the container');
+}
+
+/** The file or folder as a plain tar whose entries begin with `name`. */
+export function packed(path: string, name: string): NodeJS.ReadableStream {
+  const tar = pack();
+  addTree(tar, path, name).then(
+    () => tar.finalize(),
+    (error: unknown) => tar.destroy(error as Error),
+  );
+  return Readable.from(tar);
+}
+
+async function addTree(tar: Pack, path: string, name: string): Promise<void> {
+  let entries = 0;
+  const add = async (from: string, as: string): Promise<void> => {
+    if (++entries > MAX_ENTRIES) throw new RuntimeRefused(`more than ${MAX_ENTRIES} entries`);
+    const facts = await lstat(from);
+    const header = { name: as, mode: facts.mode & 0o777, mtime: facts.mtime };
+    if (facts.isDirectory()) {
+      await written(tar, { ...header, type: 'directory' });
+      for (const child of await readdir(from)) await add(join(from, child), `${as}/${child}`);
+    } else if (facts.isSymbolicLink()) {
+      await written(tar, { ...header, type: 'symlink', linkname: await readlink(from) });
+    } else if (facts.isFile()) await addFile(tar, from, { ...header, size: facts.size });
+  };
+  await add(path, name);
+}
+
+function written(tar: Pack, header: Parameters<Pack['entry']>[0]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    tar.entry(header, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+/** A file that grows meanwhile is given in its first length; one that shrinks breaks the tar, so that nobody takes it for whole. */
+async function addFile(tar: Pack, path: string, header: Parameters<Pack['entry']>[0] & { size: number }): Promise<void> {
+  if (header.size === 0) return written(tar, header);
+  const entry = tar.entry(header);
+  await pipeline(createReadStream(path, { end: header.size - 1 }), entry);
+}

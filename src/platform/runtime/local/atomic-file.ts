@@ -1,0 +1,47 @@
+import { randomUUID } from 'node:crypto';
+import { access, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+
+/** Writes all of it or nothing, whenever the process is killed. */
+export async function writeJson(path: string, value: unknown): Promise<void> {
+  const temporary = `${path}.${randomUUID()}.tmp`;
+  await writeFile(temporary, JSON.stringify(value), { mode: 0o600 });
+  await rename(temporary, path);
+}
+
+/** Null where there is no such file. */
+export async function readJson<T>(path: string): Promise<T | null> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8')) as T;
+  } catch (error) {
+    if (isMissing(error)) return null;
+    throw error;
+  }
+}
+
+/** Takes a folder away in one step, then frees its space. A missing one is fine. */
+export async function removeFolder(path: string): Promise<void> {
+  const trash = join(dirname(path), `.trash-${randomUUID()}`);
+  try {
+    await rename(path, trash);
+  } catch (error) {
+    if (isMissing(error)) return;
+    throw error;
+  }
+  await rm(trash, { recursive: true, force: true, maxRetries: 3 });
+}
+
+export async function exists(path: string): Promise<boolean> {
+  try {
+    await access(path);
+    return true;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
+}
+
+export function isMissing(error: unknown): boolean {
+  const code = (error as NodeJS.ErrnoException).code;
+  return code === 'ENOENT' || code === 'ENOTDIR';
+}

@@ -1,0 +1,62 @@
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { isMissing, readJson, writeJson } from './atomic-file.ts';
+import { liveness, ownMark, signalProcess, type ProcessMark } from './processes.ts';
+
+interface CommandRecord {
+  command: ProcessMark;
+  /** The service that waits for the answer. */
+  owner: ProcessMark;
+}
+
+/** One-shot commands under way in a container, so that they end with it, and with the service that asked for them. */
+export class CommandRecords {
+  private readonly folder: string;
+
+  constructor(containerFolder: string) {
+    this.folder = join(containerFolder, 'commands');
+  }
+
+  async add(id: string, command: ProcessMark): Promise<void> {
+    // Not recursive: a container that was removed meanwhile must not come back as an empty folder.
+    await mkdir(this.folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+    await writeJson(this.path(id), { command, owner: ownMark() } satisfies CommandRecord);
+  }
+
+  async forget(id: string): Promise<void> {
+    await rm(this.path(id), { force: true });
+  }
+
+  async killAll(): Promise<void> {
+    await this.killWhere(() => true);
+  }
+
+  /** Those whose service is gone: nobody is left to keep their deadline. */
+  async killOrphans(): Promise<void> {
+    await this.killWhere((record) => liveness(record.owner) === 'gone');
+  }
+
+  private async killWhere(condition: (record: CommandRecord) => boolean): Promise<void> {
+    for (const name of await this.names()) {
+      const record = await readJson<CommandRecord>(join(this.folder, name));
+      if (record === null || !condition(record)) continue;
+      signalProcess(record.command, 'SIGKILL', 'group');
+      await rm(join(this.folder, name), { force: true });
+    }
+  }
+
+  private async names(): Promise<string[]> {
+    try {
+      return (await readdir(this.folder)).filter((name) => name.endsWith('.json'));
+    } catch (error) {
+      if (isMissing(error)) return [];
+      throw error;
+    }
+  }
+
+  private path(id: string): string {
+    return join(this.folder, `${id}.json`);
+  }
+}

@@ -1,0 +1,155 @@
+import { readFile, readdir, realpath } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { join, posix, sep } from 'node:path';
+import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerSpec, type ContainerView } from '../runtime.ts';
+import { isMissing, readJson } from './atomic-file.ts';
+import { liveness, type ProcessMark } from './processes.ts';
+
+/** Written by the supervisor: one per start, the newest counts. */
+export interface RunRecord {
+  run: number;
+  supervisor: ProcessMark;
+  /** Null until it was spawned. */
+  agent: ProcessMark | null;
+  port: number;
+  startedAt: string;
+}
+
+interface ExitRecord {
+  exitCode: number | null;
+}
+
+/** Where the image's files lie in a container of the local runtime. */
+export const PROGRAM_FOLDER = '/app';
+
+/** The folder of one container: what was asked for, its run, its output, its own files. */
+export class LocalContainer {
+  constructor(
+    readonly folder: string,
+    readonly handle: string,
+    readonly volume: string,
+  ) {}
+
+  get root(): string {
+    return join(this.folder, 'root');
+  }
+
+  /** Holds the environment, secrets included: mode 0600, and never kept in memory. */
+  async spec(): Promise<ContainerSpec> {
+    const spec = await readJson<ContainerSpec>(join(this.folder, 'spec.json'));
+    if (spec === null) throw new ContainerGone(this.handle);
+    return spec;
+  }
+
+  async lastRun(): Promise<RunRecord | null> {
+    // A later start takes the earlier records away, so the one just listed may be gone.
+    for (let look = 0; look < 5; look++) {
+      const runs = (await this.names()).map((name) => Number(/^run-(\d+)\.json$/.exec(name)?.[1] ?? 0));
+      const newest = Math.max(0, ...runs);
+      if (newest === 0) return null;
+      const record = await readJson<RunRecord>(join(this.folder, `run-${newest}.json`));
+      if (record !== null) return record;
+    }
+    throw new RuntimeUnavailable(new Error(`the records of ${this.handle} change too fast`));
+  }
+
+  async view(): Promise<ContainerView> {
+    const spec = await this.spec();
+    const run = await this.lastRun();
+    return {
+      handle: this.handle,
+      agentId: spec.agentId,
+      generation: spec.generation,
+      deploymentId: spec.deploymentId,
+      oomKilled: false,
+      startedAt: run?.startedAt ?? null,
+      ...(await this.condition(run)),
+    };
+  }
+
+  private async condition(run: RunRecord | null): Promise<Pick<ContainerView, 'state' | 'exitCode'>> {
+    if (run === null) return { state: 'created', exitCode: null };
+    const exitFile = join(this.folder, `exit-${run.run}.json`);
+    const early = await readJson<ExitRecord>(exitFile);
+    if (early !== null) return { state: 'exited', exitCode: early.exitCode };
+    const agent = liveness(run.agent);
+    if (agent === 'stopped') return { state: 'frozen', exitCode: null };
+    if (agent === 'running' || liveness(run.supervisor) !== 'gone') return { state: 'running', exitCode: null };
+    // The record may have been written between the two looks.
+    const late = await readJson<ExitRecord>(exitFile);
+    return { state: 'exited', exitCode: late?.exitCode ?? null };
+  }
+
+  async names(): Promise<string[]> {
+    try {
+      return await readdir(this.folder);
+    } catch (error) {
+      if (isMissing(error)) throw new ContainerGone(this.handle);
+      throw error;
+    }
+  }
+
+  /** The real place of a path as the container would name it: its volume, else its own root folder. */
+  hostPath(spec: ContainerSpec, path: string): string {
+    const absolute = posix.resolve('/', path);
+    const inVolume = posix.relative(spec.volumePath, absolute);
+    if (inVolume === '') return this.volume;
+    if (inVolume !== '..' && !inVolume.startsWith('../')) return join(this.volume, inVolume);
+    return join(this.root, absolute);
+  }
+
+  /** The one of the container's two folders in which a host path of `hostPath` lies. */
+  homeOf(hostPath: string): string {
+    return hostPath === this.volume || hostPath.startsWith(this.volume + sep) ? this.volume : this.root;
+  }
+
+  /** As `hostPath`, once it is sure that no symbolic link leads out of the volume and the root folder. */
+  async confinedPath(spec: ContainerSpec, path: string): Promise<string> {
+    const wanted = this.hostPath(spec, path);
+    let real: string;
+    try {
+      real = await realpath(wanted);
+    } catch (error) {
+      if (isMissing(error)) throw new RuntimeRefused(`no such path: ${path}`);
+      throw error;
+    }
+    for (const home of [this.volume, this.root]) {
+      const realHome = await realpath(home);
+      if (real === realHome || real.startsWith(realHome + sep)) return real;
+    }
+    throw new RuntimeRefused(`the path ${path} leads out of the container`);
+  }
+
+  /** Words of a command that name a path of the container are given as the real path; the host's own programs stay. */
+  hostCommand(spec: ContainerSpec, argv: string[]): string[] {
+    return argv.map((word) => {
+      if (!word.startsWith('/')) return word;
+      const real = this.hostPath(spec, word);
+      return this.homeOf(real) === this.volume || existsSync(real) ? real : word;
+    });
+  }
+
+  /** The agent's environment. The service's own variables are not inherited: they hold its secrets. */
+  environment(spec: ContainerSpec, port: number): Record<string, string> {
+    const { PATH = '/usr/local/bin:/usr/bin:/bin', LANG = 'C.UTF-8', TMPDIR = '/tmp' } = process.env;
+    const nodeFolder = join(process.execPath, '..');
+    return {
+      PATH: `${nodeFolder}:${PATH}`,
+      LANG,
+      TMPDIR,
+      HOME: this.volume,
+      // An agent of a laptop has no business on the network's interfaces.
+      HOST: '127.0.0.1',
+      ...spec.environment,
+      HOSTNAME: spec.hostname,
+      PORT: String(port),
+      MOORING_VOLUME: this.volume,
+    };
+  }
+}
+
+/** The command that an image of the local runtime runs. */
+export async function imageCommand(imageFolder: string): Promise<string[]> {
+  const { start } = JSON.parse(await readFile(join(imageFolder, 'image.json'), 'utf8')) as { start: string[] };
+  return start;
+}

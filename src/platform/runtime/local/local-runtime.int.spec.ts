@@ -1,0 +1,226 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
+import { pack } from 'tar-stream';
+import { runtimeContract, type RuntimeUnderTest } from '../runtime.contract.ts';
+import { probeFiles, request, startCommand } from '../runtime.probe.ts';
+import { RuntimeRefused, type ContainerSpec, type ContainerView, type ImageSource } from '../runtime.ts';
+import type { RunRecord } from './local-container.ts';
+import { LocalRuntime } from './local-runtime.ts';
+import { liveness, markOf } from './processes.ts';
+
+const dataDirs = new WeakMap<RuntimeUnderTest, string>();
+
+async function make(): Promise<RuntimeUnderTest> {
+  const folder = mkdtempSync(join(tmpdir(), 'mooring-local-'));
+  const options = { instance: randomUUID().slice(-12), dataDir: join(folder, 'data') };
+  const runtime = await LocalRuntime.open(options);
+  const under: RuntimeUnderTest = {
+    runtime,
+    program(files, start) {
+      const directory = join(folder, 'programs', randomUUID());
+      for (const [name, content] of Object.entries(files)) {
+        mkdirSync(dirname(join(directory, name)), { recursive: true });
+        writeFileSync(join(directory, name), content);
+      }
+      return { kind: 'program', directory, language: 'node', start };
+    },
+    reopen: () => LocalRuntime.open(options),
+    async close() {
+      for (const { handle } of (await runtime.list()).containers) await runtime.remove(handle);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+  dataDirs.set(under, options.dataDir);
+  return under;
+}
+
+runtimeContract('local', make);
+
+describe('the local runtime, beyond the contract', () => {
+  let under: RuntimeUnderTest;
+  let image: string;
+
+  beforeAll(async () => {
+    under = await make();
+    const source = under.program({ ...probeFiles, 'template.json': '{}' }, startCommand);
+    image = (await under.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(5_000))).image;
+  });
+  afterAll(() => under.close());
+
+  const spec = (environment: Record<string, string> = {}): ContainerSpec => ({
+    agentId: randomUUID(),
+    generation: 1,
+    deploymentId: randomUUID(),
+    image,
+    command: null,
+    environment,
+    port: 8080,
+    volumePath: '/data',
+    hostname: 'agent',
+    user: null,
+    memoryBytes: 0,
+    cpus: 1,
+    pids: 1,
+    readOnlyRoot: false,
+    tmpfs: [],
+  });
+
+  const folderOf = (handle: string): string => {
+    const home = join(dataDirs.get(under) as string, 'local');
+    const instance = readdirSync(home).find((name) => name !== 'images') as string;
+    return join(home, instance, 'containers', handle);
+  };
+
+  const runOf = (handle: string): RunRecord => JSON.parse(readFileSync(join(folderOf(handle), 'run-1.json'), 'utf8')) as RunRecord;
+
+  async function started(environment?: Record<string, string>): Promise<ContainerView> {
+    const view = await under.runtime.create(spec(environment));
+    await under.runtime.start(view.handle);
+    await until(async () => (await request(await under.runtime.address(view.handle, 8080), 'GET', '/healthz')).status === 200);
+    return view;
+  }
+
+  const stateOf = async (view: ContainerView) => (await under.runtime.inspect(view.agentId)).containers[0]?.state;
+
+  it('says what it lacks, and what to install for images', async () => {
+    expect(await under.runtime.capabilities()).toEqual({ freeze: true, isolation: false, images: false });
+    for (const source of [
+      { kind: 'reference', reference: 'nginx:1' },
+      { kind: 'dockerfile', directory: '/', dockerfile: 'Dockerfile', start: null },
+    ] as const)
+      await expect(under.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(5_000))).rejects.toThrow(
+        /install Docker \(Debian: docker\.io\) and start with MOORING_RUNTIME=docker/,
+      );
+  });
+
+  it('runs the program as it was when its image was made', async () => {
+    const source = under.program({ ...probeFiles, 'words.txt': 'first' }, startCommand) as { directory: string } & ImageSource;
+    const made = await under.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(5_000));
+    writeFileSync(join(source.directory, 'words.txt'), 'second');
+    const view = await under.runtime.create({ ...spec(), image: made.image });
+    expect(readFileSync(join(folderOf(view.handle), 'root/app/words.txt'), 'utf8')).toBe('first');
+    const again = await under.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(5_000));
+    expect(again.image).not.toBe(made.image);
+  });
+
+  it('leaves the description of a template out of its image', async () => {
+    const view = await under.runtime.create(spec());
+    expect(readdirSync(join(folderOf(view.handle), 'root/app'))).toEqual(['probe.mjs']);
+  });
+
+  it('keeps variables in a file that only its owner reads, and off every command line', async () => {
+    const view = await started({ SECRET: 'planted-canary' });
+    const folder = folderOf(view.handle);
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+    expect(statSync(join(folder, 'spec.json')).mode & 0o777).toBe(0o600);
+    const { supervisor, agent } = runOf(view.handle);
+    const list = execFileSync('ps', ['-o', 'args=', '-p', `${supervisor.pid},${agent?.pid}`], { encoding: 'utf8' });
+    expect(list).toContain('supervisor.mjs');
+    expect(list).not.toContain('planted-canary');
+    const others = readdirSync(folder).filter((name) => name.endsWith('.json') && name !== 'spec.json');
+    for (const name of others) expect(readFileSync(join(folder, name), 'utf8')).not.toContain('planted-canary');
+  });
+
+  it('takes no other process for its agent when the pid was given away', async () => {
+    const view = await started();
+    const run = runOf(view.handle);
+    await under.runtime.stop(view.handle, 5);
+    const bystander = spawn(process.execPath, ['-e', 'setInterval(() => 0, 1000)'], { detached: true, stdio: 'ignore' });
+    try {
+      rmSync(join(folderOf(view.handle), 'exit-1.json'));
+      const reused = { ...run, agent: { ...run.agent, pid: bystander.pid }, supervisor: { ...run.supervisor, pid: bystander.pid } };
+      writeFileSync(join(folderOf(view.handle), 'run-1.json'), JSON.stringify(reused));
+      expect((await under.runtime.inspect(view.agentId)).containers[0]).toMatchObject({ state: 'exited', exitCode: null });
+      await under.runtime.stop(view.handle, 0);
+      await under.runtime.remove(view.handle);
+      expect(liveness(markOf(bystander.pid as number))).toBe('running');
+    } finally {
+      bystander.kill('SIGKILL');
+    }
+  });
+
+  it('still stops an agent whose supervisor was killed', async () => {
+    const view = await started({ ON_SIGTERM: 'ignore' });
+    const { supervisor, agent } = runOf(view.handle);
+    process.kill(supervisor.pid, 'SIGKILL');
+    await until(async () => liveness(supervisor) === 'gone');
+    expect(await stateOf(view)).toBe('running');
+    await under.runtime.stop(view.handle, 0);
+    expect((await under.runtime.inspect(view.agentId)).containers[0]).toMatchObject({ state: 'exited', exitCode: null });
+    expect(liveness(agent)).toBe('gone');
+  });
+
+  it('finds the agents that a killed service started, and ends the commands it had under way', async () => {
+    const [{ agentId }, instance] = [spec(), dirname(dirname(folderOf('x')))];
+    const options = { instance: instance.split('/').at(-1), dataDir: dataDirs.get(under) };
+    const script = `
+      import { LocalRuntime } from ${JSON.stringify(new URL('./local-runtime.ts', import.meta.url).href)};
+      const runtime = await LocalRuntime.open(${JSON.stringify(options)});
+      const view = await runtime.create(${JSON.stringify({ ...spec(), agentId })});
+      await runtime.start(view.handle);
+      const beat = 'setInterval(() => require("fs").appendFileSync(process.env.MOORING_VOLUME + "/beats", "x"), 20)';
+      void runtime.exec(view.handle, { argv: ['node', '-e', beat], timeoutMs: 600_000, outputLimitBytes: 1 });
+      setInterval(() => 0, 1_000);
+    `;
+    const loader = new URL('../../../../scripts/typescript.mjs', import.meta.url).href;
+    const service = spawn(process.execPath, ['--import', loader, '--input-type=module', '-e', script], { stdio: 'ignore' });
+    const handle = `${agentId}-g1`;
+    const beats = join(dirname(dirname(folderOf(handle))), 'volumes', agentId, 'beats');
+    await until(async () => existsSync(beats));
+    service.kill('SIGKILL');
+    await once(service, 'exit');
+    const next = await under.reopen();
+    expect((await next.inspect(agentId)).containers).toMatchObject([{ state: 'running', handle }]);
+    await until(async () => (await request(await next.address(handle, 8080), 'GET', '/starts')).text === '1');
+    const size = statSync(beats).size;
+    await expect(until(async () => statSync(beats).size > size, 300)).rejects.toThrow('never came true');
+    await next.remove(handle);
+  });
+
+  it('bounds what it keeps of an agent’s output', async () => {
+    const line = Buffer.from(`${'y'.repeat(999)}\n`).toString('base64');
+    const last = Buffer.from('the end\n').toString('base64');
+    const view = await under.runtime.create(spec({ EXIT: '0', PRINT: `${line}*45000,${last}` }));
+    await under.runtime.start(view.handle);
+    await until(async () => (await stateOf(view)) === 'exited', 20_000);
+    const files = readdirSync(folderOf(view.handle)).filter((name) => name.startsWith('output-'));
+    const kept = files.reduce((sum, name) => sum + statSync(join(folderOf(view.handle), name)).size, 0);
+    expect(files).toHaveLength(3);
+    expect(kept).toBeLessThanOrEqual(30 * 1024 * 1024);
+    expect(kept).toBeGreaterThan(20 * 1024 * 1024);
+    let text = '';
+    let count = 0;
+    for await (const entry of under.runtime.logs(view.handle, null, AbortSignal.timeout(20_000))) {
+      text = entry.text;
+      count += 1;
+    }
+    expect(text).toBe('the end');
+    expect(count).toBeGreaterThan(20_000);
+  });
+
+  it('takes nothing out through a link that leads out of the container', async () => {
+    const view = await under.runtime.create(spec());
+    symlinkSync('/etc', join(folderOf(view.handle), 'root', 'app', 'way-out'));
+    await expect(under.runtime.copyOut(view.handle, '/app/way-out/passwd')).rejects.toThrow(RuntimeRefused);
+    await expect(under.runtime.copyOut(view.handle, '/etc/passwd')).rejects.toThrow(RuntimeRefused);
+    const tar = pack();
+    tar.entry({ name: 'app/way-out/planted' }, 'x');
+    tar.finalize();
+    await expect(under.runtime.copyIn(view.handle, '/', Readable.from(tar))).rejects.toThrow(RuntimeRefused);
+    expect(existsSync('/etc/planted')).toBe(false);
+  });
+});
+
+async function until(condition: () => Promise<boolean>, withinMs = 10_000): Promise<void> {
+  const end = performance.now() + withinMs;
+  while (!(await condition().catch(() => false))) {
+    if (performance.now() > end) throw new Error('it never came true');
+    await pause(15);
+  }
+}

@@ -1,0 +1,312 @@
+import { randomUUID } from 'node:crypto';
+import { access, mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { basename, join, posix } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  ContainerGone,
+  ContainerRuntime,
+  RuntimeRefused,
+  RuntimeUnavailable,
+  type ContainerHandle,
+  type ContainerSpec,
+  type ContainerState,
+  type ContainerView,
+  type ExecRequest,
+  type ExecResult,
+  type ImageSource,
+  type LogCursor,
+  type LogLine,
+  type ResolvedImage,
+  type RuntimeCapabilities,
+  type RuntimeEvent,
+} from '../runtime.ts';
+import { packed, unpack } from './archive.ts';
+import { exists, removeFolder, writeJson } from './atomic-file.ts';
+import { Changes } from './changes.ts';
+import { CommandRecords } from './command-records.ts';
+import { LocalContainer, PROGRAM_FOLDER, imageCommand } from './local-container.ts';
+import { runOneShot } from './one-shot.ts';
+import { outputLines } from './output-log.ts';
+import { Ports } from './ports.ts';
+import { liveness, signalProcess } from './processes.ts';
+import { copyTree, ensureProgramImage } from './program-image.ts';
+import { startSupervisor } from './start-supervisor.ts';
+
+export interface LocalRuntimeOptions {
+  instance: string;
+  dataDir: string;
+}
+
+const KILL_MS = 10_000;
+const SIGNAL_MS = 5_000;
+const HANDLE = /^([0-9A-Za-z][0-9A-Za-z-]{0,99})-g(\d{1,9})$/;
+
+/**
+ * Agents as child processes, each in a process group of its own with a folder as its volume, beneath a supervisor that outlives the
+ * service. For laptops without an engine and for fast tests: it does not isolate, and memory, cpu, pids, user, read-only root and tmpfs of a
+ * container are not enforced. Where a process leaves the agent's group (`setsid`), nobody ends it.
+ */
+export class LocalRuntime extends ContainerRuntime {
+  readonly name = 'local';
+  private readonly ports = new Ports();
+
+  private constructor(
+    private readonly home: string,
+    private readonly images: string,
+    private readonly changes: Changes,
+  ) {
+    super();
+  }
+
+  /** Makes its folders below `<dataDir>/local` and ends what a killed service left half done. Agents go on running. */
+  static async open({ instance, dataDir }: LocalRuntimeOptions): Promise<LocalRuntime> {
+    const home = join(dataDir, 'local', instance);
+    const images = join(dataDir, 'local', 'images');
+    for (const folder of [images, join(home, 'containers'), join(home, 'volumes')]) await mkdir(folder, { recursive: true, mode: 0o700 });
+    const runtime = new LocalRuntime(home, images, new Changes(join(home, 'changes')));
+    await runtime.clearLeftovers();
+    return runtime;
+  }
+
+  async capabilities(): Promise<RuntimeCapabilities> {
+    return { freeze: true, isolation: false, images: false };
+  }
+
+  async ping(): Promise<void> {
+    await access(this.home).catch((error: unknown) => {
+      throw new RuntimeUnavailable(error);
+    });
+  }
+
+  async ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
+    if (source.kind !== 'program')
+      throw new RuntimeRefused(
+        'an image needs a container engine: install Docker (Debian: docker.io) and start with MOORING_RUNTIME=docker',
+      );
+    return ensureProgramImage(this.images, source, log, signal);
+  }
+
+  async ensureVolume(agentId: string): Promise<void> {
+    await mkdir(this.volume(agentId), { recursive: true, mode: 0o700 });
+  }
+
+  async removeVolume(agentId: string): Promise<void> {
+    await removeFolder(this.volume(agentId));
+    await rm(this.changes.file(agentId), { force: true });
+  }
+
+  async create(spec: ContainerSpec): Promise<ContainerView> {
+    const handle = `${spec.agentId}-g${spec.generation}`;
+    const container = this.at(handle);
+    if (!(await exists(container.folder))) {
+      await this.ensureVolume(spec.agentId);
+      await this.make(container, spec);
+      await this.changes.touch(spec.agentId);
+    }
+    return container.view();
+  }
+
+  /** Built aside and renamed, so that a container stands whole or not at all. */
+  private async make(container: LocalContainer, spec: ContainerSpec): Promise<void> {
+    const image = join(this.images, basename(spec.image));
+    if (!(await exists(join(image, 'image.json')))) throw new RuntimeRefused(`there is no image ${spec.image}`);
+    const temporary = join(this.home, 'containers', `.new-${randomUUID()}`);
+    try {
+      await mkdir(join(temporary, 'root'), { recursive: true, mode: 0o700 });
+      await copyTree(join(image, 'files'), join(temporary, 'root', PROGRAM_FOLDER));
+      await writeJson(join(temporary, 'spec.json'), spec);
+      await rename(temporary, container.folder);
+    } catch (error) {
+      const taken = ['EEXIST', 'ENOTEMPTY'].includes((error as NodeJS.ErrnoException).code ?? '');
+      if (!taken) throw error;
+    } finally {
+      await rm(temporary, { recursive: true, force: true });
+    }
+  }
+
+  async start(handle: ContainerHandle): Promise<void> {
+    const container = this.at(handle);
+    const { state } = await container.view();
+    if (state === 'running' || state === 'frozen') return;
+    const spec = await container.spec();
+    const run = ((await container.lastRun())?.run ?? 0) + 1;
+    const port = await this.ports.choose(handle);
+    const command = spec.command ?? (await imageCommand(join(this.images, basename(spec.image))));
+    await startSupervisor(container.folder, run, this.changes.file(spec.agentId), {
+      command: container.hostCommand(spec, command),
+      environment: container.environment(spec, port),
+      cwd: join(container.root, PROGRAM_FOLDER),
+      port,
+    });
+  }
+
+  async stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {
+    const container = this.at(handle);
+    if ((await container.view()).state === 'frozen') await this.signalUntil(container, 'SIGCONT', ['running', 'exited']);
+    const agent = (await container.lastRun())?.agent ?? null;
+    signalProcess(agent, 'SIGTERM', 'process');
+    if (!(await reaches(container, ['created', 'exited'], graceSeconds * 1_000))) await this.signalUntil(container, 'SIGKILL', ['exited']);
+    await new CommandRecords(container.folder).killAll();
+  }
+
+  async freeze(handle: ContainerHandle): Promise<void> {
+    const container = this.at(handle);
+    await expectState(container, ['running', 'frozen']);
+    await this.signalUntil(container, 'SIGSTOP', ['frozen']);
+  }
+
+  async thaw(handle: ContainerHandle): Promise<void> {
+    const container = this.at(handle);
+    await expectState(container, ['running', 'frozen']);
+    await this.signalUntil(container, 'SIGCONT', ['running']);
+  }
+
+  private async signalUntil(container: LocalContainer, signal: NodeJS.Signals, states: ContainerState[]): Promise<void> {
+    const agentId = (await container.view()).agentId;
+    signalProcess((await container.lastRun())?.agent ?? null, signal, 'group');
+    if (!(await reaches(container, [...states, 'exited'], SIGNAL_MS)))
+      throw new RuntimeUnavailable(new Error(`${container.handle} does not follow ${signal}`));
+    await this.changes.touch(agentId);
+    await expectState(container, states);
+  }
+
+  async remove(handle: ContainerHandle): Promise<void> {
+    const container = this.at(handle);
+    if (!(await exists(container.folder))) return;
+    const { agentId } = await container.view();
+    const run = await container.lastRun();
+    signalProcess(run?.supervisor ?? null, 'SIGKILL', 'process');
+    signalProcess(run?.agent ?? null, 'SIGKILL', 'group');
+    await new CommandRecords(container.folder).killAll();
+    const gone = () => liveness(run?.agent ?? null) === 'gone' && liveness(run?.supervisor ?? null) === 'gone';
+    if (!(await becomes(gone, KILL_MS))) throw new RuntimeUnavailable(new Error(`${handle} does not end`));
+    await removeFolder(container.folder);
+    this.ports.release(handle);
+    await this.changes.touch(agentId);
+  }
+
+  async inspect(agentId: string): Promise<{ containers: ContainerView[]; volume: boolean }> {
+    const handles = await this.handles((id) => id === agentId);
+    return { containers: await this.views(handles), volume: await exists(this.volume(agentId)) };
+  }
+
+  async list(): Promise<{ containers: ContainerView[]; volumes: string[] }> {
+    const volumes = (await readdir(join(this.home, 'volumes'))).filter((name) => !name.startsWith('.'));
+    return { containers: await this.views(await this.handles(() => true)), volumes };
+  }
+
+  async exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult> {
+    const container = this.at(handle);
+    await expectState(container, ['running']);
+    const spec = await container.spec();
+    const port = (await container.lastRun())?.port ?? spec.port;
+    const records = new CommandRecords(container.folder);
+    const record = randomUUID();
+    try {
+      return await runOneShot({
+        argv: container.hostCommand(spec, request.argv),
+        cwd: container.volume,
+        environment: { ...container.environment(spec, port), ...request.environment },
+        request,
+        onStart: (mark) => records.add(record, mark),
+      });
+    } finally {
+      await records.forget(record);
+    }
+  }
+
+  async copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void> {
+    const container = this.at(handle);
+    await expectState(container, ['created']);
+    const spec = await container.spec();
+    await unpack(tar, (name) => {
+      const target = container.hostPath(spec, posix.join(path, name));
+      return { target, home: container.homeOf(target) };
+    });
+  }
+
+  async copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream> {
+    const container = this.at(handle);
+    const real = await container.confinedPath(await container.spec(), path);
+    return packed(real, posix.basename(posix.resolve('/', path)) || '.');
+  }
+
+  async *logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal): AsyncIterable<LogLine> {
+    const container = this.at(handle);
+    const { generation } = await container.view();
+    yield* outputLines(container, generation, after, signal);
+  }
+
+  events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
+    return this.changes.watch(signal);
+  }
+
+  async address(handle: ContainerHandle, port: number): Promise<{ host: string; port: number }> {
+    const container = this.at(handle);
+    await expectState(container, ['running', 'frozen']);
+    const spec = await container.spec();
+    const run = await container.lastRun();
+    return { host: '127.0.0.1', port: port === spec.port ? (run?.port ?? port) : port };
+  }
+
+  /** Nothing to close: agents go on running, as they do under an engine. */
+  async close(): Promise<void> {}
+
+  private at(handle: ContainerHandle): LocalContainer {
+    const agentId = HANDLE.exec(handle)?.[1];
+    if (agentId === undefined) throw new ContainerGone(handle);
+    return new LocalContainer(join(this.home, 'containers', handle), handle, this.volume(agentId));
+  }
+
+  private volume(agentId: string): string {
+    if (!HANDLE.test(`${agentId}-g1`)) throw new RuntimeRefused('an agent id has letters, digits and hyphens only');
+    return join(this.home, 'volumes', agentId);
+  }
+
+  private async handles(wanted: (agentId: string) => boolean): Promise<ContainerHandle[]> {
+    const names = await readdir(join(this.home, 'containers'));
+    return names.filter((name) => {
+      const agentId = HANDLE.exec(name)?.[1];
+      return agentId !== undefined && wanted(agentId);
+    });
+  }
+
+  private async views(handles: ContainerHandle[]): Promise<ContainerView[]> {
+    const views: ContainerView[] = [];
+    for (const handle of handles) {
+      try {
+        views.push(await this.at(handle).view());
+      } catch (error) {
+        if (!(error instanceof ContainerGone)) throw error;
+      }
+    }
+    return views;
+  }
+
+  private async clearLeftovers(): Promise<void> {
+    for (const folder of [join(this.home, 'containers'), join(this.home, 'volumes')])
+      for (const name of await readdir(folder))
+        if (name.startsWith('.trash-')) await rm(join(folder, name), { recursive: true, force: true });
+    for (const handle of await this.handles(() => true)) await new CommandRecords(this.at(handle).folder).killOrphans();
+  }
+}
+
+async function expectState(container: LocalContainer, states: ContainerState[]): Promise<void> {
+  const { state } = await container.view();
+  if (!states.includes(state)) throw new RuntimeRefused(`the container is ${state}`);
+}
+
+async function reaches(container: LocalContainer, states: ContainerState[], withinMs: number): Promise<boolean> {
+  return becomes(async () => states.includes((await container.view()).state), withinMs);
+}
+
+/** Looks at once, then every few milliseconds: signals are followed within one or two. */
+async function becomes(condition: () => boolean | Promise<boolean>, withinMs: number): Promise<boolean> {
+  const end = performance.now() + withinMs;
+  for (let wait = 2; ; wait = Math.min(wait * 2, 50)) {
+    if (await condition()) return true;
+    const left = end - performance.now();
+    if (left <= 0) return false;
+    await pause(Math.min(wait, left));
+  }
+}

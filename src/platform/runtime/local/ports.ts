@@ -1,0 +1,35 @@
+import { randomInt } from 'node:crypto';
+import { createServer } from 'node:net';
+import { RuntimeUnavailable, type ContainerHandle } from '../runtime.ts';
+
+/** Below the ports that systems give to outgoing connections, so that none takes it between the choice and the agent's listen. */
+const RANGE = { from: 20_000, to: 32_767 };
+const ATTEMPTS = 500;
+
+/** Free loopback ports. One that was given out stays its container's, which may not listen yet. */
+export class Ports {
+  private readonly given = new Map<ContainerHandle, number>();
+
+  async choose(handle: ContainerHandle): Promise<number> {
+    const taken = new Set([...this.given].filter(([owner]) => owner !== handle).map(([, port]) => port));
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const port = randomInt(RANGE.from, RANGE.to + 1);
+      if (taken.has(port) || !(await canListen(port))) continue;
+      this.given.set(handle, port);
+      return port;
+    }
+    throw new RuntimeUnavailable(new Error('no free port was found'));
+  }
+
+  release(handle: ContainerHandle): void {
+    this.given.delete(handle);
+  }
+}
+
+function canListen(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => server.close(() => resolve(true)));
+  });
+}

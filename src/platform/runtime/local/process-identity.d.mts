@@ -1,0 +1,1 @@
+export function whoIs(pid: number): { identity: string; stopped: boolean } | null;

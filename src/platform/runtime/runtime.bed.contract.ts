@@ -1,0 +1,204 @@
+import { randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
+import { extract, pack } from 'tar-stream';
+import { probeFiles, request, startCommand, type Answer } from './runtime.probe.ts';
+import type {
+  ContainerRuntime,
+  ContainerSpec,
+  ContainerView,
+  ExecRequest,
+  ImageSource,
+  LogCursor,
+  LogLine,
+  ResolvedImage,
+} from './runtime.ts';
+
+export interface RuntimeUnderTest {
+  runtime: ContainerRuntime;
+  /** A 'program' image source from files written to a folder. */
+  program(files: Record<string, string>, start: string[]): ImageSource;
+  /** A second adapter object over the same engine and instance, as after a crash of the service. */
+  reopen(): Promise<ContainerRuntime>;
+  /** Removes everything that was made. */
+  close(): Promise<void>;
+}
+
+export class TestBed {
+  under: RuntimeUnderTest;
+  image: ResolvedImage;
+  private readonly agents = new Set<string>();
+
+  constructor(private readonly make: () => Promise<RuntimeUnderTest>) {}
+
+  get runtime(): ContainerRuntime {
+    return this.under.runtime;
+  }
+
+  async open(): Promise<void> {
+    this.under = await this.make();
+    this.image = await this.ensureImage();
+  }
+
+  async close(): Promise<void> {
+    await this.under?.close();
+  }
+
+  /** Another instance, with agents of its own. */
+  another(): Promise<RuntimeUnderTest> {
+    return this.make();
+  }
+
+  ensureImage(): Promise<ResolvedImage> {
+    return this.runtime.ensureImage(this.under.program(probeFiles, startCommand), () => undefined, AbortSignal.timeout(100_000));
+  }
+
+  spec(environment: Record<string, string> = {}, other: Partial<ContainerSpec> = {}): ContainerSpec {
+    const agentId = other.agentId ?? randomUUID();
+    this.agents.add(agentId);
+    return {
+      agentId,
+      generation: 1,
+      deploymentId: randomUUID(),
+      image: this.image.image,
+      command: null,
+      environment: { PORT: '8080', MOORING_VOLUME: '/data', ...environment },
+      port: 8080,
+      volumePath: '/data',
+      hostname: `agent-${agentId.slice(0, 8)}`,
+      user: null,
+      memoryBytes: 256 * 1024 * 1024,
+      cpus: 1,
+      pids: 128,
+      readOnlyRoot: false,
+      tmpfs: [],
+      ...other,
+    };
+  }
+
+  async created(environment?: Record<string, string>, other?: Partial<ContainerSpec>): Promise<ContainerView> {
+    const spec = this.spec(environment, other);
+    await this.runtime.ensureVolume(spec.agentId);
+    return this.runtime.create(spec);
+  }
+
+  /** Started, and listening. */
+  async running(environment?: Record<string, string>, other?: Partial<ContainerSpec>): Promise<ContainerView> {
+    const view = await this.created(environment, other);
+    await this.runtime.start(view.handle);
+    await this.answers(view);
+    return view;
+  }
+
+  /** Started a program that ends by itself, and waited for its end. */
+  async ended(environment: Record<string, string>): Promise<ContainerView> {
+    const view = await this.created(environment);
+    await this.runtime.start(view.handle);
+    return eventually(async () => {
+      const now = await this.look(view);
+      expect(now.state).toBe('exited');
+      return now;
+    });
+  }
+
+  async answers(view: ContainerView, runtime = this.runtime): Promise<void> {
+    await eventually(async () => expect((await this.ask(view, 'GET', '/healthz', undefined, runtime)).status).toBe(200));
+  }
+
+  async ask(view: ContainerView, method: string, path: string, body?: Buffer | string, runtime = this.runtime): Promise<Answer> {
+    return request(await runtime.address(view.handle, 8080), method, path, body);
+  }
+
+  async look(view: ContainerView, runtime = this.runtime): Promise<ContainerView> {
+    const found = (await runtime.inspect(view.agentId)).containers.find(({ handle }) => handle === view.handle);
+    if (found === undefined) throw new Error(`${view.handle} is not there`);
+    return found;
+  }
+
+  async removed(): Promise<ContainerView> {
+    const view = await this.created();
+    await this.runtime.remove(view.handle);
+    return view;
+  }
+}
+
+/** Tries again until it holds. */
+export async function eventually<T>(check: () => Promise<T>, withinMs = 10_000): Promise<T> {
+  const end = performance.now() + withinMs;
+  for (;;) {
+    try {
+      return await check();
+    } catch (error) {
+      if (performance.now() > end) throw error;
+      await pause(15);
+    }
+  }
+}
+
+export function command(argv: string[]): ExecRequest {
+  return { argv, timeoutMs: 20_000, outputLimitBytes: 262_144 };
+}
+
+export function say(word: string): ExecRequest {
+  return command(['node', '-e', 'process.stdout.write(process.argv[1])', word]);
+}
+
+export function base64(bytes: string | Buffer): string {
+  return Buffer.from(bytes as string).toString('base64');
+}
+
+export async function linesOf(
+  runtime: ContainerRuntime,
+  handle: string,
+  after: LogCursor | null = null,
+  signal = AbortSignal.timeout(20_000),
+): Promise<LogLine[]> {
+  const lines: LogLine[] = [];
+  for await (const line of runtime.logs(handle, after, signal)) lines.push(line);
+  return lines;
+}
+
+export async function firstLines(runtime: ContainerRuntime, handle: string, after: LogCursor | null, count: number): Promise<LogLine[]> {
+  const lines: LogLine[] = [];
+  for await (const line of runtime.logs(handle, after, AbortSignal.timeout(10_000))) if (lines.push(line) === count) break;
+  return lines;
+}
+
+export function tarOf(files: Record<string, string>, mode = 0o644): NodeJS.ReadableStream {
+  const tar = pack();
+  for (const [name, content] of Object.entries(files)) tar.entry({ name, mode }, content);
+  tar.finalize();
+  return Readable.from(tar);
+}
+
+export async function filesOf(tar: NodeJS.ReadableStream): Promise<Record<string, string>> {
+  return Object.fromEntries((await entriesOf(tar)).map(({ name, content }) => [name, content]));
+}
+
+export async function modesOf(tar: NodeJS.ReadableStream): Promise<Record<string, number>> {
+  return Object.fromEntries((await entriesOf(tar)).map(({ name, mode }) => [name, mode & 0o777]));
+}
+
+/** Reads the child's beats from the stopped container's volume until they no longer grow. */
+export async function silent(bed: TestBed, view: ContainerView): Promise<string> {
+  let last = '';
+  await eventually(async () => {
+    const now = (await filesOf(await bed.runtime.copyOut(view.handle, '/data/beats')))['beats'] ?? '';
+    const same = now === last;
+    last = now;
+    await pause(100);
+    expect(same).toBe(true);
+  });
+  return last;
+}
+
+async function entriesOf(tar: NodeJS.ReadableStream): Promise<{ name: string; mode: number; content: string }[]> {
+  const entries = [];
+  for await (const entry of tar.pipe(extract())) {
+    const chunks: Buffer[] = [];
+    for await (const chunk of entry) chunks.push(chunk as Buffer);
+    if (entry.header.type !== 'file') continue;
+    entries.push({ name: entry.header.name, mode: entry.header.mode ?? 0, content: Buffer.concat(chunks).toString() });
+  }
+  return entries;
+}

@@ -1,0 +1,22 @@
+import { TestBed, type RuntimeUnderTest } from './runtime.bed.contract.ts';
+import { adoption, creation, lifecycle, sleep } from './runtime.life.contract.ts';
+import { archives, events, exec, logs } from './runtime.work.contract.ts';
+
+export type { RuntimeUnderTest };
+
+/** What every runtime does. Each test has agents of its own; the image is made once. */
+export function runtimeContract(name: string, make: () => Promise<RuntimeUnderTest>): void {
+  describe(`the ${name} runtime`, () => {
+    const bed = new TestBed(make);
+    beforeAll(() => bed.open(), 120_000);
+    afterAll(() => bed.close(), 60_000);
+    describe('images and containers', () => creation(bed));
+    describe('a container’s life', () => lifecycle(bed));
+    describe('sleep', () => sleep(bed));
+    describe('after a crash of the service', () => adoption(bed));
+    describe('logs', () => logs(bed));
+    describe('events', () => events(bed));
+    describe('exec', () => exec(bed));
+    describe('archives', () => archives(bed));
+  });
+}

@@ -1,0 +1,278 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { base64, eventually, linesOf, firstLines, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
+import { ContainerGone, RuntimeRefused, ShellCommand } from './runtime.ts';
+import { probeFiles, startCommand } from './runtime.probe.ts';
+
+export function creation(bed: TestBed): void {
+  it('makes the same image from the same program', async () => {
+    const again = await bed.ensureImage();
+    expect([again.image, again.command]).toEqual([bed.image.image, bed.image.command]);
+    expect(again.command.at(-1)).toBe(startCommand.at(-1));
+  });
+
+  it('makes another image from another program', async () => {
+    const source = bed.under.program({ ...probeFiles, 'more.txt': 'more' }, startCommand);
+    const other = await bed.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(100_000));
+    expect(other.image).not.toBe(bed.image.image);
+  });
+
+  it('refuses a start command that is a shell string', async () => {
+    const source = bed.under.program(probeFiles, ['sh', '-c', 'node probe.mjs']);
+    await expect(bed.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(100_000))).rejects.toThrow(ShellCommand);
+  });
+
+  it('makes a container that is not started', async () => {
+    const view = await bed.created();
+    expect(view).toMatchObject({ state: 'created', generation: 1, exitCode: null, oomKilled: false, startedAt: null });
+    expect(await bed.runtime.inspect(view.agentId)).toEqual({ containers: [view], volume: true });
+  });
+
+  it('adopts a container that stands already, also when two ask at once', async () => {
+    const spec = bed.spec();
+    await Promise.all([bed.runtime.ensureVolume(spec.agentId), bed.runtime.ensureVolume(spec.agentId)]);
+    const [first, second] = await Promise.all([bed.runtime.create(spec), bed.runtime.create(spec)]);
+    const third = await bed.runtime.create(spec);
+    expect(second).toEqual(first);
+    expect(third).toEqual(first);
+    expect((await bed.runtime.inspect(spec.agentId)).containers).toHaveLength(1);
+  });
+
+  it('refuses an image that is not there', async () => {
+    const spec = bed.spec({}, { image: 'f'.repeat(64) });
+    await bed.runtime.ensureVolume(spec.agentId);
+    await expect(bed.runtime.create(spec)).rejects.toThrow(RuntimeRefused);
+    expect((await bed.runtime.inspect(spec.agentId)).containers).toEqual([]);
+  });
+
+  it('refuses to start a program that is not there', async () => {
+    const view = await bed.created({}, { command: ['no-such-program-anywhere'] });
+    await expect(bed.runtime.start(view.handle)).rejects.toThrow(RuntimeRefused);
+    expect((await bed.look(view)).state).not.toBe('running');
+  });
+
+  it('lists the containers and volumes of this instance only', async () => {
+    const other = await bed.another();
+    try {
+      const mine = await bed.created();
+      const here = await bed.runtime.list();
+      expect(here.containers).toContainEqual(mine);
+      expect(here.volumes).toContain(mine.agentId);
+      expect(await other.runtime.list()).toEqual({ containers: [], volumes: [] });
+      expect(await other.runtime.inspect(mine.agentId)).toEqual({ containers: [], volume: false });
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('knows nothing of an agent that never was', async () => {
+    expect(await bed.runtime.inspect(randomUUID())).toEqual({ containers: [], volume: false });
+  });
+}
+
+export function lifecycle(bed: TestBed): void {
+  it('runs once it is started, and answers on its port', async () => {
+    const view = await bed.running();
+    await bed.runtime.start(view.handle);
+    const now = await bed.look(view);
+    expect(now).toMatchObject({ state: 'running', exitCode: null });
+    expect(Math.abs(Date.parse(now.startedAt as string) - Date.now())).toBeLessThan(60_000);
+  });
+
+  it('is started once when two ask at once', async () => {
+    const view = await bed.created();
+    await Promise.all([bed.runtime.start(view.handle), bed.runtime.start(view.handle)]);
+    await bed.answers(view);
+    expect((await bed.ask(view, 'GET', '/starts')).text).toBe('1');
+  });
+
+  it('gives the program its environment, port, volume and hostname', async () => {
+    const odd = 'line 1\nline 2 = "quoted" $HOME `x` \\ ü';
+    const view = await bed.running({ GREETING: 'hello', ODD: odd });
+    const { environment, listening } = JSON.parse((await bed.ask(view, 'GET', '/environment')).text) as {
+      environment: Record<string, string>;
+      listening: number;
+    };
+    expect(environment).toMatchObject({ GREETING: 'hello', ODD: odd, HOSTNAME: `agent-${view.agentId.slice(0, 8)}` });
+    expect(environment.PORT).toBe(String(listening));
+    await bed.ask(view, 'PUT', '/file/note', 'kept');
+    expect((await bed.ask(view, 'GET', '/file/note')).text).toBe('kept');
+  });
+
+  it('keeps the service’s own variables from the program', async () => {
+    process.env.PLANTED_FOR_THE_CONTRACT = 'secret of the service';
+    try {
+      const view = await bed.running();
+      expect((await bed.ask(view, 'GET', '/environment')).text).not.toContain('secret of the service');
+    } finally {
+      delete process.env.PLANTED_FOR_THE_CONTRACT;
+    }
+  });
+
+  it('takes a command instead of the image’s own', async () => {
+    const view = await bed.running({}, { command: [...startCommand, 'another word'] });
+    expect(JSON.parse((await bed.ask(view, 'GET', '/environment')).text)).toMatchObject({ words: ['another word'] });
+  });
+
+  it('keeps the volume over a new generation, and only the volume', async () => {
+    const first = await bed.running();
+    await bed.ask(first, 'PUT', '/file/note', 'kept');
+    await bed.runtime.remove(first.handle);
+    const second = await bed.running({}, { agentId: first.agentId, generation: 2 });
+    expect((await bed.ask(second, 'GET', '/file/note')).text).toBe('kept');
+    expect((await bed.ask(second, 'GET', '/count')).text).toBe('1');
+    expect((await bed.runtime.inspect(first.agentId)).containers.map(({ generation }) => generation)).toEqual([2]);
+  });
+
+  it('removes a volume, twice', async () => {
+    const view = await bed.removed();
+    await bed.runtime.removeVolume(view.agentId);
+    await bed.runtime.removeVolume(view.agentId);
+    expect(await bed.runtime.inspect(view.agentId)).toEqual({ containers: [], volume: false });
+    expect((await bed.runtime.list()).volumes).not.toContain(view.agentId);
+  });
+
+  it('stops by SIGTERM, and lets the program finish', async () => {
+    const view = await bed.running({ ON_SIGTERM: 'finish' });
+    await bed.runtime.stop(view.handle, 10);
+    expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 7 });
+    await bed.runtime.stop(view.handle, 10);
+    await bed.runtime.start(view.handle);
+    await bed.answers(view);
+    expect((await bed.ask(view, 'GET', '/file/sigterm')).text).toBe('seen');
+  });
+
+  it('kills a program that does not heed SIGTERM when the grace is over', async () => {
+    const view = await bed.running({ ON_SIGTERM: 'ignore' });
+    const begun = performance.now();
+    await bed.runtime.stop(view.handle, 1);
+    expect(performance.now() - begun).toBeGreaterThanOrEqual(950);
+    expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 137 });
+  });
+
+  it('starts again after a stop, with the same volume and a new memory', async () => {
+    const view = await bed.running();
+    await bed.ask(view, 'GET', '/count');
+    await bed.runtime.stop(view.handle, 5);
+    await expect(bed.runtime.address(view.handle, 8080)).rejects.toThrow(RuntimeRefused);
+    await bed.runtime.start(view.handle);
+    await bed.answers(view);
+    expect((await bed.ask(view, 'GET', '/count')).text).toBe('1');
+    expect((await bed.ask(view, 'GET', '/starts')).text).toBe('2');
+    expect(await bed.look(view)).toMatchObject({ state: 'running', exitCode: null });
+  });
+
+  it('ends what the program left running', async () => {
+    const view = await bed.running({ ON_SIGTERM: 'finish' });
+    await bed.ask(view, 'POST', '/child');
+    await bed.runtime.stop(view.handle, 5);
+    const beats = await silent(bed, view);
+    await bed.runtime.start(view.handle);
+    await bed.answers(view);
+    expect((await bed.ask(view, 'GET', '/file/beats')).text).toBe(beats);
+  });
+
+  it('tells the exit code of a program that ends by itself', async () => {
+    expect(await bed.ended({ EXIT: '3' })).toMatchObject({ state: 'exited', exitCode: 3, oomKilled: false });
+    expect(await bed.ended({ EXIT: '0' })).toMatchObject({ state: 'exited', exitCode: 0 });
+  });
+
+  it('removes a running one, and one that is gone', async () => {
+    const view = await bed.running();
+    await bed.runtime.remove(view.handle);
+    await bed.runtime.remove(view.handle);
+    expect(await bed.runtime.inspect(view.agentId)).toEqual({ containers: [], volume: true });
+  });
+
+  it('says that a container is gone', async () => {
+    const { handle } = await bed.removed();
+    await expect(bed.runtime.start(handle)).rejects.toThrow(ContainerGone);
+    await expect(bed.runtime.stop(handle, 1)).rejects.toThrow(ContainerGone);
+    await expect(bed.runtime.freeze(handle)).rejects.toThrow(ContainerGone);
+    await expect(bed.runtime.thaw(handle)).rejects.toThrow(ContainerGone);
+    await expect(bed.runtime.exec(handle, say('x'))).rejects.toThrow(ContainerGone);
+    await expect(bed.runtime.copyIn(handle, '/', tarOf({}))).rejects.toThrow(ContainerGone);
+    await expect(bed.runtime.copyOut(handle, '/data')).rejects.toThrow(ContainerGone);
+    await expect(bed.runtime.address(handle, 8080)).rejects.toThrow(ContainerGone);
+    await expect(linesOf(bed.runtime, handle)).rejects.toThrow(ContainerGone);
+  });
+}
+
+export function sleep(bed: TestBed): void {
+  const freezes = async () => (await bed.runtime.capabilities()).freeze;
+
+  it('keeps the memory of a frozen agent, which does not answer until it is thawed', async () => {
+    if (!(await freezes())) return;
+    const view = await bed.running();
+    await bed.ask(view, 'GET', '/count');
+    await bed.runtime.freeze(view.handle);
+    await bed.runtime.freeze(view.handle);
+    expect((await bed.look(view)).state).toBe('frozen');
+    const waiting = bed.ask(view, 'GET', '/count');
+    expect(await Promise.race([waiting, pause(300).then(() => 'no answer')])).toBe('no answer');
+    await bed.runtime.thaw(view.handle);
+    await bed.runtime.thaw(view.handle);
+    expect((await waiting).text).toBe('2');
+    expect((await bed.look(view)).state).toBe('running');
+    expect((await bed.ask(view, 'GET', '/starts')).text).toBe('1');
+  });
+
+  it('stops a frozen agent as it stops a running one', async () => {
+    if (!(await freezes())) return;
+    const view = await bed.running({ ON_SIGTERM: 'finish' });
+    await bed.runtime.freeze(view.handle);
+    await bed.runtime.stop(view.handle, 10);
+    expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 7 });
+  });
+
+  it('removes a frozen agent', async () => {
+    if (!(await freezes())) return;
+    const view = await bed.running();
+    await bed.runtime.freeze(view.handle);
+    await bed.runtime.remove(view.handle);
+    expect((await bed.runtime.inspect(view.agentId)).containers).toEqual([]);
+  });
+
+  it('refuses to freeze or thaw what does not run', async () => {
+    if (!(await freezes())) return;
+    const view = await bed.created();
+    await expect(bed.runtime.freeze(view.handle)).rejects.toThrow(RuntimeRefused);
+    await expect(bed.runtime.thaw(view.handle)).rejects.toThrow(RuntimeRefused);
+  });
+}
+
+export function adoption(bed: TestBed): void {
+  it('finds the agents running on, and controls them', async () => {
+    const view = await bed.running({ ON_SIGTERM: 'finish' });
+    await bed.ask(view, 'GET', '/count');
+    const before = await bed.look(view);
+    const next = await bed.under.reopen();
+    try {
+      expect(await bed.look(view, next)).toEqual(before);
+      expect((await next.list()).containers).toContainEqual(before);
+      expect((await bed.ask(view, 'GET', '/count', undefined, next)).text).toBe('2');
+      expect((await next.exec(view.handle, say('hi'))).stdout.toString()).toBe('hi');
+      await bed.ask(view, 'POST', '/print/stdout', 'to the new one\n', next);
+      const seen = await firstLines(next, view.handle, null, 1);
+      expect(seen.map(({ text }) => text)).toEqual(['to the new one']);
+      await next.stop(view.handle, 10);
+      expect(await bed.look(view, next)).toMatchObject({ state: 'exited', exitCode: 7 });
+      await next.remove(view.handle);
+      expect((await bed.runtime.inspect(view.agentId)).containers).toEqual([]);
+    } finally {
+      await next.close();
+    }
+  });
+
+  it('learns what ended while nobody looked', async () => {
+    const view = await bed.created({ PRINT: base64('last words\n'), EXIT: '5' });
+    await bed.runtime.start(view.handle);
+    const next = await bed.under.reopen();
+    try {
+      await eventually(async () => expect(await bed.look(view, next)).toMatchObject({ state: 'exited', exitCode: 5 }));
+      expect((await linesOf(next, view.handle)).map(({ text }) => text)).toEqual(['last words']);
+    } finally {
+      await next.close();
+    }
+  });
+}

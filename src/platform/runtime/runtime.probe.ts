@@ -1,0 +1,109 @@
+import { request as httpRequest } from 'node:http';
+
+export const startCommand = ['node', 'probe.mjs'];
+
+/** The program that the contract suite runs: it tells what it sees and does what it is asked. */
+export const probeFiles = {
+  'probe.mjs': `
+import { spawn } from 'node:child_process';
+import { appendFileSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const { env } = process;
+const onVolume = (name) => join(env.MOORING_VOLUME, name);
+const printAll = (file, bytes) => {
+  for (let done = 0; done < bytes.length; ) {
+    try {
+      done += writeSync(file, bytes, done);
+    } catch (error) {
+      if (error.code !== 'EAGAIN') throw error;
+    }
+  }
+};
+
+// Base64 parts with commas between, each perhaps '*' how often.
+function written(parts) {
+  return Buffer.concat(parts.split(',').map((part) => {
+    const [text, times = '1'] = part.split('*');
+    return Buffer.from(Buffer.from(text, 'base64').toString('latin1').repeat(Number(times)), 'latin1');
+  }));
+}
+
+if (process.argv[2] === 'beat') {
+  setInterval(() => appendFileSync(onVolume('beats'), 'x'), 20);
+} else if (env.EXIT !== undefined) {
+  printAll(1, written(env.PRINT ?? ''));
+  printAll(2, written(env.PRINT_ERROR ?? ''));
+  process.exitCode = Number(env.EXIT);
+} else serve();
+
+function serve() {
+  let count = 0;
+  appendFileSync(onVolume('starts'), 'x');
+  process.on('SIGTERM', () => {
+    if (env.ON_SIGTERM === 'ignore') return;
+    if (env.ON_SIGTERM !== 'finish') process.exit(0);
+    writeFileSync(onVolume('sigterm'), 'seen');
+    process.exit(7);
+  });
+  const routes = {
+    healthz: () => 'ok',
+    count: () => String(++count),
+    starts: () => String(readFileSync(onVolume('starts')).length),
+    environment: () => JSON.stringify({ environment: env, listening: server.address().port, words: process.argv.slice(2) }),
+    print: ([stream], body) => printAll(stream === 'stderr' ? 2 : 1, body),
+    exit: () => setImmediate(() => process.exit(4)),
+    kill: () => setImmediate(() => process.kill(process.pid, 'SIGKILL')),
+    child: () => {
+      spawn(process.execPath, [fileURLToPath(import.meta.url), 'beat'], { stdio: 'inherit' });
+      return until(() => readFileSync(onVolume('beats')).length > 0);
+    },
+    file: ([name], body, method) => (method === 'PUT' ? writeFileSync(onVolume(name), body) : readFileSync(onVolume(name))),
+  };
+  const server = createServer(async (asked, answer) => {
+    const chunks = [];
+    for await (const chunk of asked) chunks.push(chunk);
+    const [, route, ...rest] = asked.url.split('/');
+    try {
+      answer.end(await (routes[route] ?? (() => { throw new Error('no route'); }))(rest, Buffer.concat(chunks), asked.method) || '');
+    } catch (error) {
+      answer.statusCode = 500;
+      answer.end(String(error));
+    }
+  });
+  server.listen(Number(env.PORT), env.HOST ?? '0.0.0.0');
+}
+
+async function until(condition) {
+  for (let tries = 0; tries < 500; tries++) {
+    try {
+      if (condition()) return '';
+    } catch {}
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  throw new Error('it never came true');
+}
+`,
+};
+
+export interface Answer {
+  status: number;
+  text: string;
+}
+
+/** One request to the probe, on a connection of its own. */
+export function request(to: { host: string; port: number }, method: string, path: string, body?: Buffer | string): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const asking = httpRequest({ ...to, method, path, agent: false, timeout: 15_000 }, (answer) => {
+      const chunks: Buffer[] = [];
+      answer.on('data', (chunk: Buffer) => chunks.push(chunk));
+      answer.on('error', reject);
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text: Buffer.concat(chunks).toString() }));
+    });
+    asking.on('timeout', () => asking.destroy(new Error('no answer')));
+    asking.on('error', reject);
+    asking.end(body);
+  });
+}
