@@ -24,6 +24,10 @@ export interface MooringRequest {
   caller?: Caller;
   requestId: string;
   ip: string;
+  /** Of this request's commands; made when a handler first asks for it. */
+  commandContext?: CommandContext;
+  /** The same for every try of one idempotent request. */
+  idempotencyId?: string;
 }
 
 /** The caller, as a parameter of a handler. */
@@ -33,9 +37,14 @@ export const CurrentCaller = createParamDecorator(
 
 /** The context that this request's commands carry. */
 export const Context = createParamDecorator((_: unknown, context: ExecutionContext): CommandContext => {
-  const { caller, requestId, ip } = context.switchToHttp().getRequest<MooringRequest>();
+  const request = context.switchToHttp().getRequest<MooringRequest>();
+  request.commandContext ??= contextOf(request);
+  return request.commandContext;
+});
+
+function contextOf({ caller, requestId, ip }: MooringRequest): CommandContext {
   const actor = caller
     ? { kind: caller.kind, id: caller.id, name: caller.name }
     : { kind: 'anonymous' as const, id: 'anonymous', name: 'anonymous' };
   return { actor, accountId: caller?.accountId ?? null, requestId, causationId: null, ip };
-});
+}

@@ -1,4 +1,4 @@
-import type { Actor } from '../event-store/event-store.ts';
+import type { Actor, Position } from '../event-store/event-store.ts';
 
 export const scopes = ['provision', 'deploy', 'manage', 'secrets', 'computers'] as const;
 export type Scope = (typeof scopes)[number];
@@ -21,6 +21,8 @@ export interface CommandContext {
   requestId: string | null;
   causationId: string | null;
   ip: string | null;
+  /** Position of the last event that was written under this context; `Aggregates` keeps it, for read-your-writes. */
+  writtenUpTo?: Position;
 }
 
 /** The context of what the service does by itself: `name` says which part of it. */

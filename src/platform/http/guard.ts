@@ -1,0 +1,81 @@
+import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
+import type { FastifyRequest } from 'fastify';
+
+import { ACCESS, type Access, type MooringRequest } from './access.ts';
+import { type Caller, CredentialVerifier, type Scope } from './caller.ts';
+import { Refusal } from '../refusal.ts';
+
+/** What a scope brings beside itself. */
+const includedScopes: Partial<Record<Scope, readonly Scope[]>> = { manage: ['deploy', 'provision'] };
+
+/** The one gate in front of every route. It refuses whatever a route does not open. */
+@Injectable()
+export class AccessGuard implements CanActivate {
+  constructor(
+    private readonly reflector: Reflector,
+    private readonly verifier: CredentialVerifier,
+  ) {}
+
+  async canActivate(context: ExecutionContext): Promise<boolean> {
+    const access = accessOf(this.reflector, context.getHandler(), context.getClass());
+    if (access?.kind === 'public') return true;
+    const request = context.switchToHttp().getRequest<FastifyRequest & MooringRequest>();
+    const caller = await this.identify(request);
+    if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
+    check(access, caller);
+    request.caller = caller;
+    return true;
+  }
+
+  private async identify(request: FastifyRequest): Promise<Caller> {
+    const credential = credentialOf(request);
+    const caller = credential.startsWith('mk_')
+      ? await this.verifier.verifyApiKey(credential)
+      : await this.verifier.verifySession(credential);
+    if (caller === null) throw unauthenticated('The credential is not valid: unknown, revoked or expired.');
+    return caller;
+  }
+}
+
+/** The rule of a handler, else of its controller. */
+export function accessOf(reflector: Reflector, handler: Function, controller: Function): Access | undefined {
+  return reflector.getAllAndOverride<Access | undefined>(ACCESS, [handler as never, controller as never]);
+}
+
+/** The one credential that the request bears, in either header, or the same in both. */
+function credentialOf(request: FastifyRequest): string {
+  const { authorization } = request.headers;
+  const key = request.headers['x-api-key'];
+  const bearer = authorization === undefined ? undefined : /^Bearer +([^\s]+) *$/i.exec(authorization)?.[1];
+  if (authorization !== undefined && bearer === undefined)
+    throw unauthenticated('The Authorization header must be "Bearer" and a credential.');
+  if (key !== undefined && bearer !== undefined && key !== bearer)
+    throw unauthenticated('Two credentials were sent, and they are not the same.');
+  const credential = bearer ?? key;
+  if (typeof credential !== 'string' || credential === '')
+    throw unauthenticated('Send X-API-Key: <key>, or Authorization: Bearer <key or session token>.');
+  if (!/^m[ks]_/.test(credential)) throw unauthenticated('The credential is neither an API key nor a session token.');
+  return credential;
+}
+
+/** Before any look-up, so that nobody without the scope learns what exists. */
+function check(access: Access, caller: Caller): void {
+  const needsSession = access.kind === 'session' || access.kind === 'admin';
+  if (needsSession && caller.kind !== 'session') throw unauthenticated('This route takes a session token, not an API key.');
+  if (access.kind === 'admin' && caller.role !== 'admin')
+    throw new Refusal('insufficient_scope', "This route needs an administrator's session.", { members: { required_role: 'admin' } });
+  if (access.kind === 'scope' && caller.kind === 'api_key' && !access.anyOf.some((scope) => holds(caller.scopes, scope)))
+    throw new Refusal('insufficient_scope', `This route needs a key with the scope ${access.anyOf.join(' or ')}.`, {
+      members: { required_scopes: [...access.anyOf] },
+    });
+}
+
+/** Whether the scopes include the wanted one, be it through another. */
+export function holds(granted: ReadonlySet<Scope>, wanted: Scope): boolean {
+  return [...granted].some((scope) => scope === wanted || includedScopes[scope]?.includes(wanted) === true);
+}
+
+function unauthenticated(detail: string): Refusal {
+  return new Refusal('unauthenticated', detail);
+}

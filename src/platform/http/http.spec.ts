@@ -1,0 +1,143 @@
+import fc from 'fast-check';
+
+import { allowedMethods, noteRoutes } from './known-routes.ts';
+import { parseJson } from './body.ts';
+import { checkRevision, parseIfMatch } from './etag.ts';
+import { holds } from './guard.ts';
+import { decodeCursor, encodeCursor } from './paging.ts';
+import { toProblem } from './problems.ts';
+import { parsePrefer } from './waiting.ts';
+
+describe('a problem', () => {
+  it('says of an unknown error only that there was one', () => {
+    const error = Object.assign(new Error('password=canary'), { code: 'EWHATEVER', detail: 'canary' });
+    const answer = toProblem(error, 'r1');
+    expect(answer).toMatchObject({ status: 500, body: { code: 'internal_error', request_id: 'r1' } });
+    expect(JSON.stringify(answer)).not.toContain('canary');
+  });
+
+  it.each(['ECONNREFUSED', '57P01', '53300', '08006'])(
+    'says of a lost database (%s) that the store is away, and when to come back',
+    (code) => {
+      const answer = toProblem(Object.assign(new Error('x'), { code }), 'r1');
+      expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '5' }, body: { code: 'event_store_unavailable' } });
+    },
+  );
+
+  it.each([null, undefined, 'text', 7, {}])('can be made of anything thrown: %p', (thrown) => {
+    expect(toProblem(thrown, 'r1').status).toBe(500);
+  });
+});
+
+describe('JSON', () => {
+  it('gives back what was sent', () => {
+    const text = fc.string({ unit: 'binary' }).filter((value) => !value.includes('\0'));
+    const value = fc.letrec((tie) => ({
+      any: fc.oneof(
+        { maxDepth: 5 },
+        text,
+        fc.integer(),
+        fc.boolean(),
+        fc.constant(null),
+        fc.array(tie('any')),
+        fc.dictionary(
+          text.filter((key) => key !== '__proto__'),
+          tie('any'),
+          { noNullPrototype: true },
+        ),
+      ),
+    })).any;
+    fc.assert(fc.property(value, (sent) => expect(parseJson(Buffer.from(JSON.stringify(sent)))).toEqual(sent)));
+  });
+
+  it('may be 64 levels deep and no deeper', () => {
+    const nested = (depth: number) => Buffer.from('['.repeat(depth) + ']'.repeat(depth));
+    expect(parseJson(nested(64))).toBeDefined();
+    expect(() => parseJson(nested(65))).toThrow('64 levels');
+    expect(() => parseJson(nested(500_000))).toThrow('64 levels');
+  });
+
+  it('may be absent', () => {
+    expect(parseJson(Buffer.alloc(0))).toBeUndefined();
+  });
+});
+
+describe('Prefer', () => {
+  it.each([
+    [undefined, null],
+    ['wait=0', 0],
+    ['WAIT = 120', 120],
+    ['wait="7"; foo=bar', 7],
+    ['handling=lenient, wait=3, wait=9', 3],
+    [['respond-async', 'wait=2'], 2],
+    ['await=3', null],
+  ])('%p asks to wait %p', (header, seconds) => {
+    expect(parsePrefer(header as string)).toBe(seconds);
+  });
+
+  it.each(['wait=121', 'wait=-1', 'wait', 'wait=1.5', 'wait=x'])('%s is refused', (header) => {
+    expect(() => parsePrefer(header)).toThrow('120');
+  });
+});
+
+describe('If-Match', () => {
+  it('allows the revisions it names; * and none allow any', () => {
+    expect(parseIfMatch(undefined)).toBeNull();
+    expect(parseIfMatch('*')).toBeNull();
+    expect(parseIfMatch('"3", "4"')).toEqual([3, 4]);
+    expect(parseIfMatch('W/"3"')).toEqual([]);
+    expect(() => checkRevision([3, 4], 4)).not.toThrow();
+    expect(() => checkRevision([], 0)).toThrow('revision 0');
+  });
+});
+
+describe('a cursor', () => {
+  it('comes back as it was, and nothing else is taken for one', () => {
+    fc.assert(
+      fc.property(fc.array(fc.oneof(fc.string(), fc.integer()), { minLength: 1, maxLength: 3 }), (place) => {
+        fc.pre(!JSON.stringify(place).includes('\\u0000'));
+        expect(decodeCursor(encodeCursor(place), place.length)).toEqual(place);
+      }),
+    );
+    fc.assert(fc.property(fc.string(), (text) => expect(() => decodeCursor(text, 2)).toThrow('cursor')));
+    expect(decodeCursor(undefined, 2)).toBeNull();
+  });
+});
+
+describe('scopes', () => {
+  it('manage includes deploy and provision; deploy does not include provision', () => {
+    const granted =
+      (...scopes: Parameters<typeof holds>[1][]) =>
+      (wanted: Parameters<typeof holds>[1]) =>
+        holds(new Set(scopes), wanted);
+    expect(['deploy', 'provision', 'manage', 'secrets', 'computers'].map((scope) => granted('manage')(scope as 'deploy'))).toEqual([
+      true,
+      true,
+      true,
+      false,
+      false,
+    ]);
+    expect(granted('deploy')('provision')).toBe(false);
+    expect(granted('provision')('deploy')).toBe(false);
+  });
+});
+
+describe('the methods of an address', () => {
+  it('are those of every pattern that it fits', () => {
+    const hooks: ((route: { url: string; method: string | string[] }) => void)[] = [];
+    const server = { addHook: (_: string, hook: never) => hooks.push(hook) } as never;
+    noteRoutes(server);
+    for (const [method, url] of [
+      ['GET', '/a/:id'],
+      ['DELETE', '/a/:id'],
+      ['POST', '/a/new'],
+      ['GET', '/files/*'],
+    ])
+      hooks[0]?.({ method: method as string, url: url as string });
+    expect(allowedMethods(server, '/a/1?x=/b')).toEqual(['DELETE', 'GET']);
+    expect(allowedMethods(server, '/a/new')).toEqual(['DELETE', 'GET', 'POST']);
+    expect(allowedMethods(server, '/a/')).toEqual([]);
+    expect(allowedMethods(server, '/files/x/y')).toEqual(['GET']);
+    expect(allowedMethods(server, '/')).toEqual([]);
+  });
+});

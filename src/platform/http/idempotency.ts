@@ -1,0 +1,114 @@
+import { createHash } from 'node:crypto';
+
+import {
+  type CallHandler,
+  createParamDecorator,
+  type ExecutionContext,
+  Injectable,
+  Logger,
+  type NestInterceptor,
+  SetMetadata,
+  StreamableFile,
+} from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { from, lastValueFrom, type Observable } from 'rxjs';
+
+import type { MooringRequest } from './access.ts';
+import { type Claim, type StoredAnswer, IdempotencyStore } from './idempotency-store.ts';
+import { problems, toRefusal } from './problems.ts';
+import { Refusal } from '../refusal.ts';
+
+const IDEMPOTENT = 'mooring:idempotent';
+
+/** A POST of JSON that makes something: with an `Idempotency-Key` it makes it once, and answers every repeat as it did the first time. */
+export const Idempotent = () => SetMetadata(IDEMPOTENT, true);
+
+/**
+ * A UUID that stays the same for every try under the caller's `Idempotency-Key`, else null. What a handler makes takes its id from it,
+ * so that a try which died after its append and before its answer is not made twice.
+ */
+export const IdempotencyKey = createParamDecorator(
+  (_: unknown, context: ExecutionContext): string | null => context.switchToHttp().getRequest<MooringRequest>().idempotencyId ?? null,
+);
+
+type Request = FastifyRequest & MooringRequest;
+
+/** Headers that are part of an answer; the others belong to the one transmission. */
+const keptHeaders = ['x-event-position', 'etag', 'location', 'preference-applied', 'x-agent-woken', 'retry-after'];
+
+@Injectable()
+export class Idempotency implements NestInterceptor {
+  private readonly logger = new Logger('Idempotency');
+
+  constructor(
+    private readonly reflector: Reflector,
+    private readonly store: IdempotencyStore,
+  ) {}
+
+  async intercept(context: ExecutionContext, next: CallHandler): Promise<Observable<unknown>> {
+    const http = context.switchToHttp();
+    const request = http.getRequest<Request>();
+    const key = request.headers['idempotency-key'];
+    const marked = this.reflector.get<boolean | undefined>(IDEMPOTENT, context.getHandler()) === true;
+    if (!marked || key === undefined || request.caller === undefined) return next.handle();
+    if (typeof key !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(key))
+      throw new Refusal('invalid_request', 'The Idempotency-Key must be 1 to 255 printable ASCII characters without spaces.', {
+        errors: [{ field: 'Idempotency-Key', message: 'must be 1 to 255 printable ASCII characters without spaces' }],
+      });
+    const outcome = await this.store.claim(request.caller.accountId, key, fingerprintOf(request));
+    if (outcome.kind === 'claimed') return from(this.run(outcome.claim, request, http.getResponse<FastifyReply>(), next));
+    if (outcome.kind === 'answered') return from(Promise.resolve(replay(outcome.answer, http.getResponse<FastifyReply>())));
+    if (outcome.kind === 'reused') throw new Refusal('idempotency_key_reused', 'This Idempotency-Key was used for another request.');
+    throw new Refusal('idempotency_in_progress', 'The first request with this Idempotency-Key is still running.', {
+      retryAfterSeconds: 1,
+    });
+  }
+
+  private async run(claim: Claim, request: Request, reply: FastifyReply, next: CallHandler): Promise<unknown> {
+    request.idempotencyId = claim.id;
+    try {
+      const body: unknown = await lastValueFrom(next.handle(), { defaultValue: undefined });
+      if (isStream(body) || reply.sent) await this.store.release(claim, true);
+      else await this.keep(claim, answerOf(reply, body));
+      return body;
+    } catch (error) {
+      // A refusal says what is wrong with the request, so that a better one may follow; any other failure may have left a part done.
+      const refused = problems[toRefusal(error).code].status < 500;
+      await this.store.release(claim, !refused).catch((reason: unknown) => this.logger.warn({ msg: 'claim not released', err: reason }));
+      throw error;
+    }
+  }
+
+  /** The work is done and stored: a failure to keep its answer only means that a repeat goes through the handler again. */
+  private async keep(claim: Claim, answer: StoredAnswer): Promise<void> {
+    try {
+      await this.store.finish(claim, answer);
+    } catch (error) {
+      this.logger.warn({ msg: 'the answer of an idempotent request could not be kept', err: error });
+    }
+  }
+}
+
+function fingerprintOf(request: Request): string {
+  const hash = createHash('sha256').update(`${request.method} ${request.url}\n`);
+  return hash.update(JSON.stringify(request.body ?? null)).digest('hex');
+}
+
+function answerOf(reply: FastifyReply, body: unknown): StoredAnswer {
+  const headers: Record<string, string> = {};
+  for (const name of keptHeaders) {
+    const value = reply.getHeader(name);
+    if (value !== undefined) headers[name] = String(value);
+  }
+  return { status: reply.statusCode, headers, body: body === undefined ? null : JSON.stringify(body) };
+}
+
+function replay(answer: StoredAnswer, reply: FastifyReply): unknown {
+  void reply.status(answer.status).headers({ ...answer.headers, 'idempotency-replayed': 'true' });
+  return answer.body === null ? undefined : (JSON.parse(answer.body) as unknown);
+}
+
+function isStream(body: unknown): boolean {
+  return body instanceof StreamableFile || (typeof body === 'object' && body !== null && ('pipe' in body || Symbol.asyncIterator in body));
+}

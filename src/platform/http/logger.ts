@@ -1,0 +1,59 @@
+import type { LoggerService, LogLevel } from '@nestjs/common';
+import { type DestinationStream, type Logger as Pino, pino, stdSerializers } from 'pino';
+
+/** What of an error may be logged: database drivers put row values into further members. */
+function errorForLog(error: unknown): unknown {
+  if (!(error instanceof Error)) return stdSerializers.err(error as Error);
+  const { code } = error as { code?: unknown };
+  return {
+    type: error.name,
+    message: error.message,
+    ...(typeof code === 'string' ? { code } : {}),
+    stack: error.stack,
+    ...(error.cause instanceof Error ? { cause: error.cause.message } : {}),
+  };
+}
+
+/** JSON lines on stdout. */
+export function createPino(level: string, destination?: DestinationStream): Pino {
+  const options = { level, base: undefined, timestamp: pino.stdTimeFunctions.isoTime, serializers: { err: errorForLog } };
+  return destination ? pino(options, destination) : pino(options);
+}
+
+/** Nest's logger on pino: `new Logger('Part').log({ msg, …fields })` or a plain text. */
+export class PinoLogger implements LoggerService {
+  constructor(readonly pino: Pino) {}
+
+  log(message: unknown, ...rest: unknown[]): void {
+    this.write('info', message, rest);
+  }
+  error(message: unknown, ...rest: unknown[]): void {
+    this.write('error', message, rest);
+  }
+  warn(message: unknown, ...rest: unknown[]): void {
+    this.write('warn', message, rest);
+  }
+  debug(message: unknown, ...rest: unknown[]): void {
+    this.write('debug', message, rest);
+  }
+  verbose(message: unknown, ...rest: unknown[]): void {
+    this.write('trace', message, rest);
+  }
+  fatal(message: unknown, ...rest: unknown[]): void {
+    this.write('fatal', message, rest);
+  }
+  setLogLevels(_levels: LogLevel[]): void {
+    // The level is the configuration's.
+  }
+
+  /** Nest passes the logger's name last, and for errors the stack before it. */
+  private write(level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal', message: unknown, rest: unknown[]): void {
+    const part = rest.at(-1);
+    const fields = typeof part === 'string' ? { part } : {};
+    const cause = rest.find((item) => item instanceof Error);
+    const stack = rest.length > 1 && typeof rest[0] === 'string' ? { stack: rest[0] } : {};
+    if (message instanceof Error) this.pino[level]({ ...fields, err: message });
+    else if (typeof message === 'object' && message !== null) this.pino[level]({ ...fields, ...message });
+    else this.pino[level]({ ...fields, ...stack, ...(cause ? { err: cause } : {}) }, String(message));
+  }
+}

@@ -1,0 +1,76 @@
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
+
+import type { Access } from './access.ts';
+import { version } from './health.controller.ts';
+import { PROBLEM_TYPE } from './problems.ts';
+import { DOCS_PATH, DOCUMENT_PATH, RouteTable } from './route-table.ts';
+import { errorCodes } from '../refusal.ts';
+
+/** Serves the OpenAPI document and its pages; both are public, and made when first asked for. */
+export function setUpOpenApi(app: NestFastifyApplication): void {
+  SwaggerModule.setup(DOCS_PATH, app, () => openApiDocument(app), {
+    jsonDocumentUrl: DOCUMENT_PATH,
+    raw: ['json'],
+    customSiteTitle: 'Mooring API',
+  });
+}
+
+/** OpenAPI 3.1 of both surfaces. What each operation asks of its caller comes from the access rules themselves. */
+export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {
+  const builder = new DocumentBuilder()
+    .setOpenAPIVersion('3.1.0')
+    .setTitle('Mooring')
+    .setDescription(
+      'An event-sourced control plane for AI agents. Errors are problem documents (RFC 9457); docs/errors.md explains each code.',
+    )
+    .setVersion(version)
+    .addApiKey({ type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'An API key (mk_…).' }, 'apiKeyHeader')
+    .addBearerAuth({ type: 'http', scheme: 'bearer', description: 'An API key (mk_…) as a bearer credential.' }, 'apiKeyBearer')
+    .addBearerAuth({ type: 'http', scheme: 'bearer', description: 'A session token (ms_…), as login answers it.' }, 'session');
+  const document = SwaggerModule.createDocument(app, builder.build(), {
+    operationIdFactory: (controller, method) => `${controller.replace(/Controller$/, '')}_${method}`,
+  });
+  document.components = { ...document.components, schemas: { ...document.components?.schemas, Problem: problemSchema } };
+  for (const { method, path, access } of app.get(RouteTable, { strict: false }).list()) {
+    const item = document.paths[path.replace(/:(\w+)/g, '{$1}')] as Record<string, Operation> | undefined;
+    const operation = item?.[method.toLowerCase()];
+    if (operation && access) describe(operation, access);
+  }
+  return document;
+}
+
+interface Operation {
+  security?: Record<string, string[]>[];
+  responses: Record<string, unknown>;
+  [extension: `x-${string}`]: unknown;
+}
+
+function describe(operation: Operation, access: Access): void {
+  const session: Record<string, string[]>[] = [{ session: [] }];
+  const anyCredential: Record<string, string[]>[] = [{ apiKeyHeader: [] }, { apiKeyBearer: [] }, ...session];
+  operation.security = access.kind === 'public' ? [] : access.kind === 'scope' || access.kind === 'caller' ? anyCredential : session;
+  if (access.kind === 'scope') operation['x-required-scopes'] = access.anyOf;
+  if (access.kind === 'admin') operation['x-required-role'] = 'admin';
+  operation.responses['default'] = {
+    description: 'Refused or failed.',
+    content: { [PROBLEM_TYPE]: { schema: { $ref: '#/components/schemas/Problem' } } },
+  };
+}
+
+const problemSchema = {
+  type: 'object',
+  required: ['type', 'title', 'status', 'detail', 'code', 'request_id'],
+  properties: {
+    type: { type: 'string', format: 'uri' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    code: { type: 'string', enum: [...errorCodes] },
+    request_id: { type: 'string' },
+    errors: {
+      type: 'array',
+      items: { type: 'object', required: ['field', 'message'], properties: { field: { type: 'string' }, message: { type: 'string' } } },
+    },
+  },
+};

@@ -1,0 +1,36 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { Refusal } from '../refusal.ts';
+
+/** A cursor says where the next page begins: what the list is ordered by, of the last item given. Opaque to callers. */
+export function encodeCursor(place: readonly (string | number)[]): string {
+  return Buffer.from(JSON.stringify(place)).toString('base64url');
+}
+
+/** The place, or null where there is no cursor. Throws `invalid_request` where it is not one that `encodeCursor` made of `length` parts. */
+export function decodeCursor(cursor: string | undefined, length: number): (string | number)[] | null {
+  if (cursor === undefined) return null;
+  const place = parsed(cursor);
+  if (Array.isArray(place) && place.length === length && place.every((part) => typeof part === 'string' || Number.isFinite(part)))
+    return place as (string | number)[];
+  throw new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
+    errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
+  });
+}
+
+function parsed(cursor: string): unknown {
+  try {
+    const text = Buffer.from(cursor, 'base64url').toString();
+    return text.includes('\\u0000') ? null : (JSON.parse(text) as unknown);
+  } catch {
+    return null;
+  }
+}
+
+/** Names the next page in a `Link` header: the same address with another cursor. */
+export function linkNextPage(request: FastifyRequest, reply: FastifyReply, cursor: string): void {
+  const [path = '', query = ''] = request.url.split('?');
+  const parameters = new URLSearchParams(query);
+  parameters.set('cursor', cursor);
+  void reply.header('link', `<${path}?${parameters.toString()}>; rel="next"`);
+}

@@ -1,0 +1,132 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+
+import { type DynamicModule, Logger, type Type } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger as Pino } from 'pino';
+import { v7 as uuidv7 } from 'uuid';
+
+import { addBodyParsers, BODY_LIMIT } from './body.ts';
+import { noteRoutes } from './known-routes.ts';
+import { createPino, PinoLogger } from './logger.ts';
+import { setUpOpenApi } from './openapi.ts';
+import { sendProblem } from './problem.filter.ts';
+import { toProblem } from './problems.ts';
+import { routeOf } from './request-route.ts';
+import { Refusal } from '../refusal.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    requestId: string;
+  }
+}
+
+export interface ServerOptions {
+  /** pino's level. */
+  logLevel: string;
+  /** Where log lines go; stdout where absent. */
+  pino?: Pino;
+}
+
+/** Makes the HTTP application of a module that includes `HttpModule`, initialised and not listening yet. */
+export async function createServer(module: Type | DynamicModule, options: ServerOptions): Promise<NestFastifyApplication> {
+  const pino = options.pino ?? createPino(options.logLevel);
+  const adapter = createAdapter(pino);
+  const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
+    bodyParser: false,
+    logger: new PinoLogger(pino),
+    abortOnError: false,
+  });
+  try {
+    setUpOpenApi(app);
+    await app.init();
+    await adapter.getInstance().ready();
+    return app;
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+}
+
+/** A Fastify server with bounds on everything that a stranger may send. */
+function createAdapter(pino: Pino): FastifyAdapter {
+  const logger = new Logger('Http');
+  const adapter = new FastifyAdapter({
+    skipMiddie: true,
+    bodyLimit: BODY_LIMIT,
+    trustProxy: false,
+    requestIdHeader: false,
+    genReqId: (request: IncomingMessage) => requestIdFrom(request.headers['x-request-id']),
+    // An upload of 100 MB may take as long as this; JSON bodies have a shorter time of their own.
+    requestTimeout: 600_000,
+    keepAliveTimeout: 65_000,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    http: { maxHeaderSize: 16_384, headersTimeout: 10_000, connectionsCheckingInterval: 2_000 },
+    routerOptions: { maxParamLength: 1_024 },
+    frameworkErrors: (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
+      markReply(request, reply);
+      sendProblem(error, request, reply, logger);
+    },
+    clientErrorHandler: answerUnreadable,
+  });
+  const server = adapter.getInstance<FastifyInstance>();
+  noteRoutes(server);
+  addBodyParsers(server);
+  server.decorateRequest('requestId', '');
+  server.addHook('onRequest', (request, reply, done) => {
+    markReply(request, reply);
+    done();
+  });
+  server.addHook('onResponse', (request, reply, done) => {
+    logAccess(pino, request, reply);
+    done();
+  });
+  return adapter;
+}
+
+function requestIdFrom(header: string | string[] | undefined): string {
+  return typeof header === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(header) ? header : uuidv7();
+}
+
+function markReply(request: FastifyRequest, reply: FastifyReply): void {
+  request.requestId = request.id;
+  void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
+}
+
+function logAccess(pino: Pino, request: FastifyRequest, reply: FastifyReply): void {
+  pino.info(
+    {
+      request_id: request.id,
+      method: request.method,
+      route: routeOf(request),
+      status: reply.statusCode,
+      ms: Math.round(reply.elapsedTime * 10) / 10,
+    },
+    'request',
+  );
+}
+
+/** What is not HTTP at all never reaches a route; it gets the same kind of answer, and the connection ends. */
+function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
+  const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+  const refusal = tooLarge
+    ? new Refusal('payload_too_large', 'The headers are too large.')
+    : new Refusal('invalid_request', late ? 'The request did not come to its end in time.' : 'This is not an HTTP request.');
+  const { status, headers, body } = toProblem(refusal, uuidv7());
+  const text = JSON.stringify(body);
+  const lines = Object.entries({
+    ...headers,
+    'x-request-id': body.request_id,
+    'content-length': String(Buffer.byteLength(text)),
+    connection: 'close',
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status} ${body.title}\r\n${lines.join('')}\r\n${text}`);
+}

@@ -1,0 +1,105 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { type DynamicModule, Module, type ModuleMetadata, type Type } from '@nestjs/common';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { pino } from 'pino';
+
+import { ConfigModule } from '../../src/config.module.ts';
+import { type Config, type Environment, readConfig } from '../../src/config.ts';
+import { createServer } from '../../src/platform/http/server.ts';
+import { freshDatabase } from './postgres.ts';
+
+export interface TestServer {
+  app: NestFastifyApplication;
+  config: Config;
+  url: string;
+  databaseUrl: string;
+  /** Every line that it logged. */
+  logLines: string[];
+  request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
+  close(): Promise<void>;
+}
+
+export interface RequestOptions {
+  /** Sent as JSON. */
+  json?: unknown;
+  body?: string | Buffer;
+  headers?: Record<string, string>;
+  /** Sent as `Authorization: Bearer`. */
+  credential?: string;
+}
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+  /** The body as JSON, or null where it is none. */
+  json: any;
+}
+
+@Module({})
+class TestModule {}
+
+/** A real server on a free port with a database of its own; `parts` says which modules, controllers and providers it has. */
+export async function startTestServer(
+  parts: (config: Config) => ModuleMetadata | Promise<ModuleMetadata>,
+  environment: Environment = {},
+): Promise<TestServer> {
+  const database = await freshDatabase();
+  const dataDir = await mkdtemp(join(tmpdir(), 'mooring-http-'));
+  const config = readConfig({ MOORING_DATA_DIR: dataDir, DATABASE_URL: database.url, PORT: '0', ...environment });
+  const logLines: string[] = [];
+  const log = pino({ level: 'info' }, { write: (line: string) => void logLines.push(line) });
+  const { imports = [], ...rest } = await parts(config);
+  const module: DynamicModule = { module: TestModule as Type, imports: [ConfigModule.forRoot(config), ...imports], ...rest };
+  const cleanUp = async () => {
+    await database.drop();
+    await rm(dataDir, { recursive: true, force: true });
+  };
+  const app = await createServer(module, { logLevel: 'info', pino: log }).catch(async (error: unknown) => {
+    await cleanUp();
+    throw error;
+  });
+  await app.listen(0, '127.0.0.1');
+  const { port } = app.getHttpServer().address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  return {
+    app,
+    config,
+    url,
+    databaseUrl: database.url,
+    logLines,
+    request: (method, path, options) => request(url, method, path, options),
+    close: async () => {
+      await app.close();
+      await cleanUp();
+    },
+  };
+}
+
+async function request(url: string, method: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+  const { json, credential } = options;
+  const answer = await fetch(`${url}${path}`, {
+    method,
+    headers: {
+      connection: 'close',
+      ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
+      ...options.headers,
+    },
+    body: json === undefined ? options.body : JSON.stringify(json),
+  });
+  const text = await answer.text();
+  return { status: answer.status, headers: answer.headers, text, json: parsed(text) };
+}
+
+function parsed(text: string): any {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

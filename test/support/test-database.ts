@@ -1,0 +1,29 @@
+import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from '@nestjs/common';
+
+import { Config } from '../../src/config.ts';
+import { Database, openDatabase } from '../../src/platform/database/database.ts';
+
+@Module({})
+class TestDatabaseModule implements OnApplicationShutdown {
+  constructor(@Inject(Database) private readonly database: Database) {}
+
+  onApplicationShutdown(): Promise<void> {
+    return this.database.close();
+  }
+}
+
+/** The configured database without read models, for tests of single parts. */
+export function testDatabase(): DynamicModule {
+  return {
+    module: TestDatabaseModule,
+    global: true,
+    providers: [
+      {
+        provide: Database,
+        inject: [Config],
+        useFactory: (config: Config) => openDatabase({ url: config.databaseUrl ?? '', allowUnsafe: true }),
+      },
+    ],
+    exports: [Database],
+  };
+}
