@@ -31,6 +31,8 @@ const logger = new Logger('Database');
 export class Database {
   readonly #notifications: NotificationListener;
   readonly #ownPools: pg.Pool[] = [];
+  readonly #beforeClose: (() => Promise<void>)[] = [];
+  readonly #afterClose: (() => Promise<void>)[] = [];
   #closed: Promise<void> | null = null;
 
   constructor(
@@ -78,6 +80,16 @@ export class Database {
     return pool;
   }
 
+  /** Work for `close` to do while the database is still open; the last one given is done first. */
+  beforeClose(work: () => Promise<void>): void {
+    this.#beforeClose.unshift(work);
+  }
+
+  /** Work for `close` to do when no connection is left: ending the server itself. */
+  afterClose(work: () => Promise<void>): void {
+    this.#afterClose.push(work);
+  }
+
   /** Waits for what runs, then closes every connection. Idempotent. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
@@ -85,9 +97,11 @@ export class Database {
   }
 
   async #close(): Promise<void> {
+    for (const work of this.#beforeClose) await work().catch((error: Error) => logger.error('A part did not close in order', error.stack));
     await this.#notifications.close();
     await Promise.all(this.#ownPools.map((pool) => pool.end()));
     await this.dataSource.destroy();
+    for (const work of this.#afterClose) await work();
   }
 }
 

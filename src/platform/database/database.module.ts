@@ -1,0 +1,51 @@
+import { type DynamicModule, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
+import { Config } from '../../config.ts';
+import { Database, openDatabase } from './database.ts';
+import { startEmbeddedPostgres } from './embedded-postgres.ts';
+
+export interface DatabaseModuleOptions {
+  /** TypeORM entity classes of all features. */
+  entities: Function[];
+  /** For tests only: start although the server does not force commits to disk. */
+  allowUnsafe?: boolean;
+}
+
+const logger = new Logger('Database');
+
+/** Gives everybody the `Database`: an outside one where DATABASE_URL says so, else PostgreSQL from the npm packages, run as a child process. */
+@Module({})
+export class DatabaseModule implements OnApplicationShutdown {
+  constructor(@Inject(Database) private readonly database: Database) {}
+
+  static forRoot(options: DatabaseModuleOptions): DynamicModule {
+    return {
+      module: DatabaseModule,
+      global: true,
+      providers: [{ provide: Database, useFactory: (config: Config) => open(config, options), inject: [Config] }],
+      exports: [Database],
+    };
+  }
+
+  /** Nest's last hook: nothing serves requests or follows the log any more. */
+  async onApplicationShutdown(): Promise<void> {
+    await this.database.close();
+  }
+}
+
+async function open(config: Config, { entities, allowUnsafe = false }: DatabaseModuleOptions): Promise<Database> {
+  if (config.databaseUrl !== null) return openDatabase({ url: config.databaseUrl, entities, allowUnsafe });
+  const server = await startEmbeddedPostgres({ dataDir: config.dataDir, logger: embeddedLogger });
+  try {
+    const database = await openDatabase({ url: server.url, entities, allowUnsafe });
+    database.afterClose(() => server.stop());
+    return database;
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+}
+
+const embeddedLogger = {
+  info: (fields: object, message: string) => logger.log({ ...fields, message }),
+  warn: (fields: object, message: string) => logger.warn({ ...fields, message }),
+};

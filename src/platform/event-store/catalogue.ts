@@ -1,0 +1,66 @@
+import type { EventDefinition } from './event-definition.ts';
+import type { StoredEvent } from './event-store.ts';
+
+// Each definition types its own data; the catalogue holds them all and asks for none of it.
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type AnyEventDefinition = EventDefinition<string, any>;
+
+/** The log holds an event that this program does not know: it was written by a newer one. Nothing may be skipped over. */
+export class UnknownEvent extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'UnknownEvent';
+  }
+}
+
+/** Every event type of the service, its current version, and how older versions are read. */
+export class EventCatalogue {
+  readonly #definitions = new Map<string, AnyEventDefinition>();
+
+  /** Throws where a type is declared twice, or where an upcast from an older version is missing. */
+  constructor(definitions: readonly AnyEventDefinition[]) {
+    for (const definition of definitions) {
+      if (this.#definitions.has(definition.type)) throw new Error(`event type ${definition.type} is declared twice`);
+      for (let version = 1; version < definition.version; version += 1)
+        if (!definition.upcasts[version]) throw new Error(`event type ${definition.type} has no upcast from version ${version}`);
+      this.#definitions.set(definition.type, definition);
+    }
+  }
+
+  get definitions(): readonly AnyEventDefinition[] {
+    return [...this.#definitions.values()];
+  }
+
+  /** The version that is written. Throws `UnknownEvent`. */
+  versionOf(type: string): number {
+    return this.#find(type).version;
+  }
+
+  /** The event in its current version; data of older versions goes through every step between. Throws `UnknownEvent`. */
+  upcast(stored: StoredEvent): StoredEvent {
+    const { version, upcasts } = this.#find(stored.type);
+    if (stored.schemaVersion === version) return stored;
+    if (stored.schemaVersion > version)
+      throw new UnknownEvent(
+        `event ${stored.id} is ${stored.type} version ${stored.schemaVersion}, but this program knows version ${version} at most: it was written by a newer release`,
+      );
+    let data = stored.data;
+    for (let from = stored.schemaVersion; from < version; from += 1) {
+      const step = upcasts[from];
+      if (!step) throw new UnknownEvent(`event ${stored.id} is ${stored.type} version ${stored.schemaVersion}, which never was`);
+      data = step(data);
+    }
+    return { ...stored, schemaVersion: version, data };
+  }
+
+  /** A sentence for people on what happened. Takes events of any known version. */
+  summaryOf(stored: StoredEvent): string {
+    return this.#find(stored.type).summary(this.upcast(stored).data);
+  }
+
+  #find(type: string): AnyEventDefinition {
+    const definition = this.#definitions.get(type);
+    if (!definition) throw new UnknownEvent(`event type ${type} is not known to this program: it was written by a newer release`);
+    return definition;
+  }
+}

@@ -1,0 +1,35 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import { Config } from '../../config.ts';
+import { Database } from '../database/database.ts';
+import { Aggregates } from './aggregates.ts';
+import { EventCatalogue, type AnyEventDefinition } from './catalogue.ts';
+import { EventStore } from './event-store.ts';
+import { PostgresEventStore } from './postgres/postgres-event-store.ts';
+
+/** Gives everybody the log (`EventStore`), its catalogue, and `Aggregates`. Needs `Config`, `Clock` and `Database` to be provided globally. */
+@Module({})
+export class EventStoreModule {
+  static forRoot({ definitions }: { definitions: readonly AnyEventDefinition[] }): DynamicModule {
+    return {
+      module: EventStoreModule,
+      global: true,
+      providers: [
+        { provide: EventCatalogue, useFactory: () => new EventCatalogue(definitions) },
+        { provide: EventStore, useFactory: openEventStore, inject: [Config, Database, EventCatalogue] },
+        Aggregates,
+      ],
+      exports: [EventCatalogue, EventStore, Aggregates],
+    };
+  }
+}
+
+function openEventStore(config: Config, database: Database, catalogue: EventCatalogue): EventStore {
+  if (config.eventStore === 'eventstoredb')
+    throw new Error(
+      'EVENT_STORE=eventstoredb: this release has no adapter for EventStoreDB; leave EVENT_STORE unset to keep events in PostgreSQL',
+    );
+  const store = new PostgresEventStore(database, catalogue);
+  // Requests may append until the HTTP server is closed, which is after every earlier hook of Nest.
+  database.beforeClose(() => store.close());
+  return store;
+}

@@ -1,0 +1,117 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import type pg from 'pg';
+import { EventStoreUnavailable, OutcomeUnknown } from '../event-store.ts';
+import { AnswerLost, send } from './sending.ts';
+
+export interface Append {
+  stream: string;
+  /** -1: the stream must not exist. */
+  expected: number;
+  /** Events as JSON objects without their opening brace. */
+  events: string[];
+  /** Of the events, bytes. */
+  size: number;
+}
+
+export interface Outcome {
+  /** Appended, duplicate, closed, wrong expected revision. */
+  verdict: 'A' | 'D' | 'C' | 'W';
+  revision: number;
+  /** Null unless appended or duplicate. */
+  position: string | null;
+  at: Date;
+}
+
+interface Waiting extends Append {
+  resolve(outcome: Outcome): void;
+  reject(error: unknown): void;
+}
+
+type Row = [item: number, verdict: Outcome['verdict'], revision: string, position: string | null, at: Date];
+
+const maxBatch = 500;
+const maxBatchBytes = 4 * 1024 * 1024;
+const maxQueue = 10_000;
+const maxQueueBytes = 64 * 1024 * 1024;
+
+/**
+ * Group commit: what arrives while one transaction is under way goes into the next, so that one flush to disk carries many
+ * appends. One append per stream and batch, so that each is judged by itself. At most 10 000 appends or 64 MiB wait.
+ */
+export class AppendBatcher {
+  #queue: Waiting[] = [];
+  #queuedBytes = 0;
+  #running: Promise<void> | null = null;
+  #closed = false;
+
+  constructor(
+    private readonly pool: pg.Pool,
+    /** The append function's name. */
+    private readonly procedure: string,
+  ) {}
+
+  /** Throws `EventStoreUnavailable`, `OutcomeUnknown`. */
+  append(append: Append): Promise<Outcome> {
+    if (this.#closed) return Promise.reject(new EventStoreUnavailable(new Error('the event store is closed')));
+    if (this.#queue.length >= maxQueue || this.#queuedBytes + append.size > maxQueueBytes)
+      return Promise.reject(new EventStoreUnavailable(new Error('too many appends are waiting')));
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ ...append, resolve, reject });
+      this.#queuedBytes += append.size;
+      this.#running ??= this.#drain().finally(() => (this.#running = null));
+    });
+  }
+
+  /** Takes no more, and waits for what was taken. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#running;
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#queue.length > 0) {
+      const batch = this.#take();
+      // A batch that the database refused as a whole is tried one by one: the fault of one is no fault of the others.
+      if ((await this.#commit(batch)) === 'refused') for (const append of batch) await this.#commit([append]);
+      // Writers that were just answered get to append again, into the very next batch.
+      await turn();
+    }
+  }
+
+  #take(): Waiting[] {
+    const batch: Waiting[] = [];
+    const rest: Waiting[] = [];
+    const streams = new Set<string>();
+    let size = 0;
+    for (const append of this.#queue) {
+      const fits = batch.length < maxBatch && (batch.length === 0 || size + append.size <= maxBatchBytes);
+      if (!fits || streams.has(append.stream)) rest.push(append);
+      else {
+        batch.push(append);
+        size += append.size;
+      }
+      // Appends to one stream keep their order, whether this batch takes them or not.
+      streams.add(append.stream);
+    }
+    this.#queue = rest;
+    this.#queuedBytes -= size;
+    return batch;
+  }
+
+  async #commit(batch: Waiting[]): Promise<'settled' | 'refused'> {
+    const items = batch.map(({ stream, expected, events }, i) => ({ i, s: stream, e: expected, n: events.length }));
+    const events = batch.flatMap((append, i) => append.events.map((event) => `{"i":${i},${event}`));
+    const text = `select item, outcome, revision, "position", at from public.${this.procedure}($1, $2)`;
+    try {
+      const rows = await send<Row>(this.pool, { name: this.procedure, text, values: [JSON.stringify(items), `[${events.join(',')}]`] });
+      for (const [item, verdict, revision, position, at] of rows)
+        batch[item]?.resolve({ verdict, revision: Number(revision), position, at });
+      return 'settled';
+    } catch (error) {
+      const known = error instanceof EventStoreUnavailable || error instanceof AnswerLost;
+      if (!known && batch.length > 1) return 'refused';
+      for (const { stream, reject } of batch) reject(error instanceof AnswerLost ? new OutcomeUnknown(stream, error.cause) : error);
+      return 'settled';
+    }
+  }
+}

@@ -1,0 +1,239 @@
+import { Logger } from '@nestjs/common';
+import type pg from 'pg';
+import type { Database } from '../../database/database.ts';
+import type { EventCatalogue } from '../catalogue.ts';
+import {
+  classOf,
+  EventStore,
+  EventStoreUnavailable,
+  OutcomeUnknown,
+  StreamClosed,
+  WrongExpectedRevision,
+  type AppendResult,
+  type BatchHandler,
+  type EventClass,
+  type EventFilter,
+  type ExpectedRevision,
+  type NewEvent,
+  type Position,
+  type ReadStreamOptions,
+  type StoredEvent,
+  type Subscription,
+} from '../event-store.ts';
+import { storedJson } from '../stored-json.ts';
+import { AppendBatcher } from './append-batcher.ts';
+import { EventReader, positionOf, tables } from './reading.ts';
+import { AnswerLost, ask, send } from './sending.ts';
+import { HeadWatch, LogSubscription } from './subscriptions.ts';
+
+const maxEvents = 500;
+const maxBytes = 1024 * 1024;
+const channel = 'mooring_events';
+
+/** Appends: milliseconds. The last is the client's own, for a server that fell silent. */
+const timeouts = { lock_timeout: 5_000, statement_timeout: 10_000, query_timeout: 15_000 };
+
+const trimEvery = 60_000;
+const trimAtOnce = 5_000;
+const trimCalls = 20;
+
+interface Prepared extends NewEvent {
+  text: string;
+}
+
+const logger = new Logger('EventStore');
+
+/**
+ * The log in PostgreSQL: one table per class, gap-free positions in commit order, so that a reader needs `position > …` and
+ * nothing else. Events come out in their current version, whoever reads; appends take the current version only.
+ */
+export class PostgresEventStore extends EventStore {
+  readonly #writers: pg.Pool;
+  readonly #batchers: Record<EventClass, AppendBatcher>;
+  readonly #watches: Record<EventClass, HeadWatch>;
+  readonly #reader: EventReader;
+  readonly #subscriptions = new Set<LogSubscription>();
+  readonly #trimming: NodeJS.Timeout;
+  #listening: Promise<() => Promise<void>> | null = null;
+
+  constructor(
+    private readonly database: Database,
+    private readonly catalogue: EventCatalogue,
+  ) {
+    super();
+    // Of their own, one per class: no slow query of another part holds appends up.
+    this.#writers = database.openPool(2, timeouts);
+    this.#reader = new EventReader(database.pool, catalogue);
+    this.#batchers = { core: new AppendBatcher(this.#writers, 'es_append'), log: new AppendBatcher(this.#writers, 'es_log_append') };
+    this.#watches = { core: new HeadWatch(() => this.head('core')), log: new HeadWatch(() => this.head('log')) };
+    this.#trimming = setInterval(() => void this.#trimInBackground(), trimEvery).unref();
+  }
+
+  async append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
+    const revision = revisionOf(expected);
+    const prepared = this.#prepare(stream, events);
+    const eventClass = classOf(stream);
+    const size = prepared.reduce((sum, { text }) => sum + text.length, 0);
+    const outcome = await this.#batchers[eventClass].append({ stream, expected: revision, events: prepared.map(({ text }) => text), size });
+    if (outcome.verdict === 'C') throw new StreamClosed(stream);
+    if (outcome.verdict === 'W' || outcome.position === null) throw new WrongExpectedRevision(stream, expected, outcome.revision);
+    const position = positionOf(outcome.position);
+    if (outcome.verdict === 'D') {
+      const stored: StoredEvent[] = [];
+      for await (const event of this.readStream(stream, { from: revision + 1, limit: events.length })) stored.push(event);
+      return { revision: outcome.revision, position, duplicate: true, events: stored };
+    }
+    this.#watches[eventClass].tell(position);
+    return {
+      revision: outcome.revision,
+      position,
+      duplicate: false,
+      events: asStored(stream, prepared, { ...outcome, position: outcome.position }),
+    };
+  }
+
+  readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<StoredEvent> {
+    const { backwards = false, from = backwards ? Number.MAX_SAFE_INTEGER : 0, limit = Infinity } = options;
+    return this.#reader.stream(tables[classOf(stream)], stream, from, backwards, limit);
+  }
+
+  async *readAll(after: Position, filter: EventFilter): AsyncIterable<StoredEvent[]> {
+    const end = await this.head(filter.eventClass);
+    for (let position = after; position < end;) {
+      const { events, upTo } = await this.#reader.batch(position, filter);
+      if (upTo <= position) return;
+      position = upTo;
+      const wanted = upTo > end ? events.filter((event) => event.position <= end) : events;
+      if (wanted.length > 0) yield wanted;
+    }
+  }
+
+  subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription {
+    this.#listening ??= this.database.listen(channel, (payload) => this.#heard(payload));
+    const read = (position: Position) => this.#reader.batch(position, filter);
+    const subscription = new LogSubscription(this.#watches[filter.eventClass], read, onBatch, after);
+    this.#subscriptions.add(subscription);
+    const forget = () => void this.#subscriptions.delete(subscription);
+    subscription.ended.then(forget, forget);
+    return subscription;
+  }
+
+  head(eventClass: EventClass): Promise<Position> {
+    return this.#reader.head(eventClass);
+  }
+
+  async setRetention(stream: string, { maxAgeSeconds, maxCount }: { maxAgeSeconds?: number; maxCount?: number }): Promise<void> {
+    if (classOf(stream) !== 'log') throw new RangeError(`${stream} is not of the class log: what decides is kept for ever`);
+    for (const bound of [maxAgeSeconds, maxCount])
+      if (bound !== undefined && !(Number.isSafeInteger(bound) && bound > 0)) throw new RangeError(`${bound} is no bound of a retention`);
+    const text = 'select public.es_set_retention($1, $2, $3)';
+    await ask(this.database.pool, { name: 'set retention', text, values: [stream, maxAgeSeconds ?? null, maxCount ?? null] });
+  }
+
+  async closeStream(stream: string, expected: ExpectedRevision): Promise<void> {
+    checkName(stream);
+    const revision = revisionOf(expected);
+    const procedure = classOf(stream) === 'log' ? 'es_log_close_stream' : 'es_close_stream';
+    try {
+      const rows = await send<[string]>(this.#writers, {
+        name: procedure,
+        text: `select public.${procedure}($1, $2)`,
+        values: [stream, revision],
+      });
+      const found = Number(rows[0]?.[0]);
+      if (found !== revision) throw new WrongExpectedRevision(stream, expected, found);
+    } catch (error) {
+      throw error instanceof AnswerLost ? new OutcomeUnknown(stream, error.cause) : error;
+    }
+  }
+
+  /** Forgets log events past their retention, 100 000 at most; answers how many. Runs by itself every minute. */
+  async trim(): Promise<number> {
+    let total = 0;
+    for (let call = 0; call < trimCalls; call += 1) {
+      const rows = await ask<[number]>(this.database.pool, { name: 'trim', text: 'select public.es_log_trim($1)', values: [trimAtOnce] });
+      const forgotten = rows[0]?.[0] ?? 0;
+      total += forgotten;
+      if (forgotten < trimAtOnce) break;
+    }
+    return total;
+  }
+
+  async ping(): Promise<void> {
+    await ask(this.database.pool, { name: 'ping', text: 'select 1', values: [] });
+  }
+
+  /** Ends subscriptions and finishes appends under way. Leaves the database open. */
+  async close(): Promise<void> {
+    clearInterval(this.#trimming);
+    await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
+    await Promise.all([this.#batchers.core.close(), this.#batchers.log.close()]);
+    await (
+      await this.#listening
+    )?.();
+  }
+
+  #prepare(stream: string, events: NewEvent[]): Prepared[] {
+    checkName(stream);
+    if (events.length < 1 || events.length > maxEvents)
+      throw new RangeError(`an append takes 1 to ${maxEvents} events, not ${events.length}`);
+    let size = 0;
+    const prepared = events.map((event, index) => {
+      const current = this.catalogue.versionOf(event.type);
+      if (event.schemaVersion !== current)
+        throw new RangeError(`${event.type} is written in version ${current}, not ${event.schemaVersion}`);
+      const data = storedJson(event.data);
+      const metadata = storedJson({ ...event.metadata, actor: { ...event.metadata.actor } });
+      size += Buffer.byteLength(data) + Buffer.byteLength(metadata);
+      const head = JSON.stringify({ k: index + 1, id: event.id, t: event.type, v: event.schemaVersion }).slice(1, -1);
+      const id = event.id.toLowerCase();
+      if (!/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(id)) throw new RangeError(`${JSON.stringify(event.id)} is not a UUID`);
+      return { ...event, id, data: JSON.parse(data), metadata: JSON.parse(metadata), text: `${head},"d":${data},"m":${metadata}}` };
+    });
+    if (size > maxBytes) throw new RangeError(`an append takes ${maxBytes} bytes of data and metadata, not ${size}`);
+    if (new Set(prepared.map(({ id }) => id)).size < prepared.length) throw new RangeError('two events of an append have the same id');
+    return prepared;
+  }
+
+  /** `core 17`: that log has come to 17. Empty: something may have been missed. */
+  #heard(payload: string): void {
+    const [eventClass, number] = payload.split(' ');
+    if ((eventClass === 'core' || eventClass === 'log') && number) this.#watches[eventClass].tell(positionOf(number));
+    else for (const watch of Object.values(this.#watches)) void watch.look();
+  }
+
+  async #trimInBackground(): Promise<void> {
+    try {
+      await this.trim();
+    } catch (error) {
+      if (!(error instanceof EventStoreUnavailable)) logger.error('Forgetting old log events failed', (error as Error).stack);
+    }
+  }
+}
+
+function asStored(
+  stream: string,
+  prepared: Prepared[],
+  { revision, position, at }: { revision: number; position: string; at: Date },
+): StoredEvent[] {
+  const firstRevision = revision - prepared.length + 1;
+  const firstPosition = BigInt(position) - BigInt(prepared.length - 1);
+  return prepared.map(({ text: _, ...event }, index) => ({
+    ...event,
+    stream,
+    revision: firstRevision + index,
+    position: positionOf((firstPosition + BigInt(index)).toString()),
+    at: at.toISOString(),
+  }));
+}
+
+function revisionOf(expected: ExpectedRevision): number {
+  if (expected === 'no_stream') return -1;
+  if (Number.isSafeInteger(expected) && expected >= 0) return expected;
+  throw new RangeError(`${String(expected)} is not a revision`);
+}
+
+function checkName(stream: string): void {
+  if (!/^[a-zA-Z][a-zA-Z0-9]*-[\x21-\x7e]{1,200}$/.test(stream))
+    throw new RangeError(`${JSON.stringify(stream)} is not the name of a stream`);
+}

@@ -1,0 +1,123 @@
+import type pg from 'pg';
+import type { EventCatalogue } from '../catalogue.ts';
+import type { EventMetadata, EventClass, EventFilter, Position, StoredEvent } from '../event-store.ts';
+import type { JsonObject } from '../event-definition.ts';
+import { ask } from './sending.ts';
+
+export const tables: Record<EventClass, string> = { core: 'public.es_event', log: 'public.es_log_event' };
+
+const maxEvents = 1_000;
+const maxBytes = 8 * 1024 * 1024;
+/** Events that one statement looks through for those which a filter lets pass. */
+const maxScan = 5_000;
+const streamPage = 500;
+
+const columns = 'position, stream, version, id, type, schema_version, data, metadata, size, at';
+
+type Row = [
+  position: string,
+  stream: string,
+  version: string,
+  id: string,
+  type: string,
+  schemaVersion: number,
+  data: JsonObject,
+  metadata: EventMetadata,
+  size: number,
+  at: Date,
+];
+
+export interface Batch {
+  events: StoredEvent[];
+  /** Everything up to here was looked at. */
+  upTo: Position;
+}
+
+/** The port's form of a position: ordered as text. */
+export function positionOf(number: string): Position {
+  return number.padStart(20, '0');
+}
+
+function numberOf(position: Position): string {
+  if (!/^\d{20}$/.test(position)) throw new RangeError(`${JSON.stringify(position)} is not a position of this event store`);
+  return BigInt(position).toString();
+}
+
+/** What follows a position: at most 1 000 events, and no further one where 8 MiB are reached. The only place that upcasts, with `readStream`. */
+export class EventReader {
+  constructor(
+    private readonly pool: pg.Pool,
+    private readonly catalogue: EventCatalogue,
+  ) {}
+
+  async head(eventClass: EventClass): Promise<Position> {
+    const text = `select position from ${tables[eventClass]} order by position desc limit 1`;
+    const rows = await ask<[string]>(this.pool, { name: `head ${eventClass}`, text, values: [] });
+    return positionOf(rows[0]?.[0] ?? '0');
+  }
+
+  async batch(after: Position, filter: EventFilter): Promise<Batch> {
+    const { eventClass, categories = null, types = null } = filter;
+    const filtered = categories !== null || types !== null;
+    // Bounded by what it looks at and by what it gives, in one statement, so that `up_to` and the rows are of one snapshot.
+    const text = `
+      with bound as materialized (
+        select greatest($1::bigint, coalesce(
+          (select position from ${tables[eventClass]} where position > $1 order by position offset $2 limit 1),
+          (select position from ${tables[eventClass]} order by position desc limit 1), 0)) as up_to)
+      select b.up_to, ${columns} from bound b left join lateral (
+        select * from (
+          select *, sum(size) over (order by position rows unbounded preceding) - size as before from (
+            select * from ${tables[eventClass]} e
+             where e.position > $1 and e.position <= b.up_to
+               ${filtered ? `and ($3::text[] is null or split_part(e.stream, '-', 1) = any ($3)) and ($4::text[] is null or e.type = any ($4))` : ''}
+             order by e.position limit ${maxEvents}) page) sized
+         where before < ${maxBytes}) found on true
+       order by position`;
+    const values = [numberOf(after), (filtered ? maxScan : maxEvents) - 1, ...(filtered ? [categories, types] : [])];
+    const name = `batch ${eventClass} ${filtered ? 'filtered' : 'all'}`;
+    const rows = await ask<[upTo: string, ...event: Row] | [upTo: string, null]>(this.pool, { name, text, values });
+    const found = rows.flatMap(([, ...row]) => (row[0] === null ? [] : [row as Row]));
+    const last = found.at(-1);
+    const cut = last !== undefined && (found.length === maxEvents || sizeOf(found) >= maxBytes);
+    return { events: found.map((row) => this.#event(row)), upTo: positionOf(cut ? last[0] : (rows[0]?.[0] ?? numberOf(after))) };
+  }
+
+  /** `from` is the first revision to give; `limit` events at most. */
+  async *stream(table: string, stream: string, from: number, backwards: boolean, limit: number): AsyncGenerator<StoredEvent> {
+    const [reaches, order] = backwards ? ['<=', 'desc'] : ['>=', 'asc'];
+    const text = `
+      select ${columns} from (
+        select *, sum(size) over (order by version ${order} rows unbounded preceding) - size as before from (
+          select * from ${table} e where e.stream = $1 and e.version ${reaches} $2 order by e.version ${order} limit $3) page) sized
+       where before < ${maxBytes} order by version ${order}`;
+    let left = limit;
+    for (let next = from; left > 0 && next >= 0;) {
+      const wanted = Math.min(left, streamPage);
+      const rows = await ask<Row>(this.pool, { name: `stream ${table} ${order}`, text, values: [stream, next, wanted] });
+      for (const row of rows) yield this.#event(row);
+      if (rows.length < wanted && sizeOf(rows) < maxBytes) return;
+      left -= rows.length;
+      next = Number(rows.at(-1)?.[2]) + (backwards ? -1 : 1);
+    }
+  }
+
+  #event([position, stream, version, id, type, schemaVersion, data, metadata, , at]: Row): StoredEvent {
+    const revision = Number(version);
+    return this.catalogue.upcast({
+      id,
+      type,
+      schemaVersion,
+      data,
+      metadata,
+      stream,
+      revision,
+      position: positionOf(position),
+      at: at.toISOString(),
+    });
+  }
+}
+
+function sizeOf(rows: Row[]): number {
+  return rows.reduce((sum, [, , , , , , , , size]) => sum + size, 0);
+}

@@ -1,0 +1,117 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import { EventStoreUnavailable, START, type BatchHandler, type Position, type Subscription } from '../event-store.ts';
+import type { Batch } from './reading.ts';
+
+/** Milliseconds. */
+const pollEvery = 2_000;
+const firstRetry = 100;
+const lastRetry = 5_000;
+
+const logger = new Logger('EventStore');
+
+/**
+ * Knows how far one log has come and wakes who waits for more: told by own appends and by notifications, and asking the
+ * database itself every 2 s while somebody waits, since either may be missed.
+ */
+export class HeadWatch {
+  #known: Position = START;
+  readonly #waiting = new Map<() => void, Position>();
+  #poll: NodeJS.Timeout | null = null;
+
+  constructor(private readonly head: () => Promise<Position>) {}
+
+  tell(position: Position): void {
+    if (position <= this.#known) return;
+    this.#known = position;
+    for (const [wake, after] of this.#waiting) if (position > after) wake();
+  }
+
+  /** Asks the database. A failure is left to the next time. */
+  async look(): Promise<void> {
+    const head = await this.head().catch(() => START);
+    this.tell(head);
+  }
+
+  /** Resolves when there is more after the position, or the signal aborts. */
+  async beyond(after: Position, signal: AbortSignal): Promise<void> {
+    if (signal.aborted || this.#known > after) return;
+    await new Promise<void>((resolve) => {
+      const wake = () => {
+        this.#waiting.delete(wake);
+        signal.removeEventListener('abort', wake);
+        if (this.#waiting.size === 0) this.#rest();
+        resolve();
+      };
+      this.#waiting.set(wake, after);
+      signal.addEventListener('abort', wake);
+      this.#poll ??= setInterval(() => void this.look(), pollEvery).unref();
+    });
+  }
+
+  #rest(): void {
+    if (this.#poll) clearInterval(this.#poll);
+    this.#poll = null;
+  }
+}
+
+/** Follows a log: reads, hands on, waits, for ever. Only an error of the handler, or an event that this program does not know, ends it. */
+export class LogSubscription implements Subscription {
+  readonly ended: Promise<void>;
+  readonly #stop = new AbortController();
+
+  constructor(
+    private readonly watch: HeadWatch,
+    private readonly read: (after: Position) => Promise<Batch>,
+    private readonly onBatch: BatchHandler,
+    after: Position,
+  ) {
+    this.ended = this.#follow(after);
+    // Whoever cares awaits `ended`; a rejection that nobody awaits must not end the process.
+    this.ended.catch(() => undefined);
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.ended.catch(() => undefined);
+  }
+
+  async #follow(start: Position): Promise<void> {
+    const { signal } = this.#stop;
+    let after = start;
+    for (let woken = false; !signal.aborted;) {
+      const { events, upTo } = await this.#readOn(after);
+      if (signal.aborted) return;
+      if (upTo > after) {
+        await this.onBatch(events, upTo);
+        after = upTo;
+        woken = false;
+        continue;
+      }
+      // Told of more than is there (a server that came back older): no reason to spin.
+      if (woken) await pause(firstRetry, signal);
+      await this.watch.beyond(after, signal);
+      woken = true;
+    }
+  }
+
+  /** Reads until it succeeds: the store may be away for hours. */
+  async #readOn(after: Position): Promise<Batch> {
+    const { signal } = this.#stop;
+    for (let delay = firstRetry; !signal.aborted; delay = Math.min(delay * 2, lastRetry)) {
+      try {
+        return await this.read(after);
+      } catch (error) {
+        // What a repeat would hear again (an event that this program does not know) is for whoever follows to see.
+        if (!(error instanceof EventStoreUnavailable)) throw error;
+        logger.warn(`Following the log waits for the database: ${String((error.cause as Error)?.message)}`);
+        await pause(delay, signal);
+      }
+    }
+    return { events: [], upTo: after };
+  }
+}
+
+async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  await wait(milliseconds, undefined, { signal, ref: false }).catch(() => undefined);
+}

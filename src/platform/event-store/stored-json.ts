@@ -1,0 +1,55 @@
+import type { Json, JsonObject } from './event-definition.ts';
+
+/** Arrays and objects within one another. */
+export const maxDepth = 64;
+
+const replacement = '\uFFFD';
+const unstorable = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;
+/** How JSON.stringify writes what `unstorable` finds; it also hits an escaped backslash before such letters, which costs a look only. */
+const suspicious = /\\u0000|\\ud[89a-f]/;
+
+/**
+ * The JSON text under which a value is stored. NUL and lone surrogates, which PostgreSQL can't hand out as text again,
+ * become U+FFFD, in names of members too. Throws `TypeError` where it is not JSON or deeper than 64 levels.
+ */
+export function storedJson(value: JsonObject): string {
+  check(value, 1);
+  const text = JSON.stringify(value);
+  return suspicious.test(text) ? JSON.stringify(cleaned(value)) : text;
+}
+
+function check(value: unknown, depth: number): void {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return;
+    case 'number':
+      if (!Number.isFinite(value)) throw new TypeError(`${value} can't be stored in an event`);
+      return;
+    case 'object':
+      if (value !== null) checkMembers(value, depth);
+      return;
+    default:
+      throw new TypeError(`a ${typeof value} can't be stored in an event`);
+  }
+}
+
+function checkMembers(value: object, depth: number): void {
+  if (depth > maxDepth) throw new TypeError(`an event can't be deeper than ${maxDepth} levels`);
+  if ('toJSON' in value && typeof value.toJSON === 'function')
+    throw new TypeError(`a ${value.constructor.name} can't be stored in an event`);
+  if (Array.isArray(value)) for (const item of value) check(item, depth + 1);
+  // An absent optional member is left out by JSON.stringify.
+  else for (const member of Object.values(value)) if (member !== undefined) check(member, depth + 1);
+}
+
+function cleaned(value: Json): Json {
+  if (typeof value === 'string') return value.replace(unstorable, replacement);
+  if (Array.isArray(value)) return value.map(cleaned);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, member]) => member !== undefined)
+      .map(([name, member]) => [name.replace(unstorable, replacement), cleaned(member)]),
+  );
+}
