@@ -1,0 +1,23 @@
+import { Global, Logger, Module } from '@nestjs/common';
+
+import { Config } from '../../config.ts';
+import { Database } from '../database/database.ts';
+import { DatabaseKeyring } from './keyring.ts';
+import { loadMasterKey } from './master-key.ts';
+import { Keyring } from './sealed.ts';
+
+@Global()
+@Module({
+  providers: [
+    {
+      provide: Keyring,
+      inject: [Config, Database],
+      useFactory: async (config: Config, database: Database) => {
+        const logger = new Logger('Keyring');
+        return new DatabaseKeyring(database, await loadMasterKey(config, (message) => logger.warn(message)));
+      },
+    },
+  ],
+  exports: [Keyring],
+})
+export class CryptoModule {}

@@ -1,0 +1,160 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+
+import fc from 'fast-check';
+
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { type Database, openDatabase } from '../database/database.ts';
+import { DatabaseKeyring, SubjectShredded } from './keyring.ts';
+import type { Sealed } from './sealed.ts';
+
+describe('the keyring', () => {
+  const masterKey = randomBytes(32);
+  let test: TestDatabase;
+  let database: Database;
+  let keyring: DatabaseKeyring;
+
+  beforeAll(async () => {
+    test = await freshDatabase();
+    database = await openDatabase({ url: test.url, allowUnsafe: true });
+    keyring = new DatabaseKeyring(database, masterKey);
+  });
+
+  afterAll(async () => {
+    await database.close();
+    await test.drop();
+  });
+
+  it('gives every text back as it was', async () => {
+    const subject = randomUUID();
+    await fc.assert(
+      fc.asyncProperty(fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }), async (plain, context) => {
+        expect(await keyring.open(subject, context, await keyring.seal(subject, context, plain))).toBe(plain);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('seals the same text differently each time', async () => {
+    const subject = randomUUID();
+    const values = await Promise.all(Array.from({ length: 50 }, () => keyring.seal(subject, 'c', 'same')));
+    expect(new Set(values.map((value) => value.iv)).size).toBe(50);
+    expect(new Set(values.map((value) => value.ct)).size).toBe(50);
+  });
+
+  it('opens a value nowhere but in its own place', async () => {
+    const subject = randomUUID();
+    const other = randomUUID();
+    const value = await keyring.seal(subject, 'env/TOKEN', 'secret');
+    await keyring.seal(other, 'env/TOKEN', 'another');
+    await expect(keyring.open(subject, 'env/OTHER', value)).rejects.toThrow();
+    await expect(keyring.open(other, 'env/TOKEN', value)).rejects.toThrow();
+  });
+
+  it('does not take one cut of subject and context for another', async () => {
+    const value = await keyring.seal('a"', 'b', 'secret');
+    await keyring.seal('a', 'x', 'other');
+    await expect(keyring.open('a', '",b', value)).rejects.toThrow();
+  });
+
+  it('refuses a value of which a single bit was changed', async () => {
+    const subject = randomUUID();
+    const value = await keyring.seal(subject, 'c', 'secret');
+    const flipped = (text: string, bit: number) => {
+      const bytes = Buffer.from(text, 'base64');
+      bytes[bit >> 3] = (bytes[bit >> 3] as number) ^ (1 << (bit & 7));
+      return bytes.toString('base64');
+    };
+    const bits = Buffer.from(value.ct, 'base64').length * 8;
+    for (let bit = 0; bit < bits; bit += 1)
+      await expect(keyring.open(subject, 'c', { ...value, ct: flipped(value.ct, bit) })).rejects.toThrow();
+    for (let bit = 0; bit < 96; bit += 1)
+      await expect(keyring.open(subject, 'c', { ...value, iv: flipped(value.iv, bit) })).rejects.toThrow();
+    await expect(keyring.open(subject, 'c', { ...value, ct: '' })).rejects.toThrow('malformed');
+    await expect(keyring.open(subject, 'c', { ...value, key: 2 })).rejects.toThrow('no data key 2');
+  });
+
+  it('makes one key however many first values are sealed at once, by two replicas', async () => {
+    const subject = randomUUID();
+    const replica = new DatabaseKeyring(database, masterKey);
+    const seal = (n: number) => (n % 2 === 0 ? keyring : replica).seal(subject, 'c', `value ${n}`);
+    const values = await Promise.all(Array.from({ length: 20 }, (_, n) => seal(n)));
+    const fresh = new DatabaseKeyring(database, masterKey);
+    for (const [n, value] of values.entries()) expect(await fresh.open(subject, 'c', value)).toBe(`value ${n}`);
+    expect(await database.query('select from data_keys where subject = $1', [subject])).toHaveLength(1);
+  });
+
+  it('finds its keys again after a restart', async () => {
+    const subject = randomUUID();
+    const value = await keyring.seal(subject, 'c', 'secret');
+    const restarted = new DatabaseKeyring(database, masterKey);
+    await restarted.onModuleInit();
+    expect(await restarted.open(subject, 'c', value)).toBe('secret');
+  });
+
+  it('opens nothing of a shredded subject, and seals nothing for it any more', async () => {
+    const subject = randomUUID();
+    const value = await keyring.seal(subject, 'c', 'secret');
+    await keyring.shred(subject);
+    await keyring.shred(subject);
+    expect(await keyring.open(subject, 'c', value)).toBeNull();
+    await expect(keyring.seal(subject, 'c', 'again')).rejects.toThrow(SubjectShredded);
+    const restarted = new DatabaseKeyring(database, masterKey);
+    expect(await restarted.open(subject, 'c', value)).toBeNull();
+    await expect(restarted.seal(subject, 'c', 'again')).rejects.toThrow(SubjectShredded);
+    const rows = await database.query<{ wrapped: Buffer | null; shredded_at: Date }>('select * from data_keys where subject = $1', [
+      subject,
+    ]);
+    expect(rows).toEqual([expect.objectContaining({ wrapped: null, shredded_at: expect.any(Date) })]);
+  });
+
+  it('lets no key be made for a subject that was shredded before its first value', async () => {
+    const subject = randomUUID();
+    await Promise.all([keyring.shred(subject), keyring.seal(subject, 'c', 'x').catch(() => undefined)]);
+    await keyring.shred(subject);
+    await expect(keyring.seal(subject, 'c', 'x')).rejects.toThrow(SubjectShredded);
+  });
+
+  it('is closed on every replica within a second of the shred on one', async () => {
+    const subject = randomUUID();
+    const replica = new DatabaseKeyring(database, masterKey);
+    const value = await keyring.seal(subject, 'c', 'secret');
+    expect(await replica.open(subject, 'c', value)).toBe('secret');
+    await keyring.shred(subject);
+    const began = performance.now();
+    let seen: string | null = 'secret';
+    while (seen !== null && performance.now() - began < 5_000) {
+      seen = await replica.open(subject, 'c', value);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(performance.now() - began).toBeLessThan(1_200);
+    expect(seen).toBeNull();
+  });
+
+  it('removes the row version that held the key', async () => {
+    const subject = randomUUID();
+    await keyring.seal(subject, 'c', 'secret');
+    await keyring.shred(subject);
+    const [table] = await database.query<{ owner: string; app: string }>(
+      `select tableowner as owner, current_user as app from pg_tables where tablename = 'data_keys'`,
+    );
+    expect(table?.owner).toBe(table?.app);
+    const [vacuumed] = await database.query<{ at: Date | null }>(
+      `select pg_stat_get_last_vacuum_time('data_keys'::regclass) as at from pg_stat_clear_snapshot()`,
+    );
+    expect(vacuumed?.at).toBeInstanceOf(Date);
+  });
+
+  it('keeps no secret in its table', async () => {
+    const value: Sealed = await keyring.seal(randomUUID(), 'c', 'canary-7f3a');
+    const stored = JSON.stringify(await database.query('select * from data_keys'));
+    expect(stored).not.toContain('canary-7f3a');
+    expect(JSON.stringify(value)).not.toContain('canary-7f3a');
+  });
+
+  it('refuses to start with another master key than the one the data was sealed under', async () => {
+    await keyring.seal(randomUUID(), 'c', 'secret');
+    const wrong = new DatabaseKeyring(database, randomBytes(32));
+    await expect(wrong.onModuleInit()).rejects.toThrow('the master key is not the one that this database was used with');
+    await expect(keyring.onModuleInit()).resolves.toBeUndefined();
+  });
+});
