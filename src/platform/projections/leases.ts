@@ -1,0 +1,221 @@
+import { randomUUID } from 'node:crypto';
+
+import { Injectable, Logger } from '@nestjs/common';
+import type pg from 'pg';
+
+import { Database } from '../database/database.ts';
+
+/** A lease that is not renewed for so long may be taken by another process, whatever became of its owner. */
+const TTL_MS = 10_000;
+const RENEW_EVERY_MS = 3_000;
+/** How often a process that waits for a lease looks whether it is free. */
+const LOOK_EVERY_MS = 1_000;
+/** Renewal every 3 s plus this is less than the TTL, so a session that hangs is given up before others may take over. */
+const STATEMENT_TIMEOUT_MS = 5_000;
+
+/** Free: never held, run out, or its owner's session is gone, so that a restart after a kill need not wait for the time. */
+const FREE = `(l.expires_at < clock_timestamp() or not exists (select from pg_stat_activity a where a.application_name = l.owner))`;
+
+const TAKE = `
+  with free as (
+    select w.name from unnest($2::text[]) w(name) left join consumer_leases l on l.name = w.name where l.name is null or ${FREE})
+  insert into consumer_leases as l (name, owner, epoch, expires_at)
+    select name, $1, 1, clock_timestamp() + $3 * interval '1 millisecond' from free order by name
+  on conflict (name) do update set owner = excluded.owner, epoch = l.epoch + 1, expires_at = excluded.expires_at where ${FREE}
+  returning name, epoch::text`;
+
+const RENEW = `
+  update consumer_leases l set expires_at = clock_timestamp() + $4 * interval '1 millisecond'
+    from unnest($2::text[], $3::bigint[]) h(name, epoch) where l.name = h.name and l.epoch = h.epoch and l.owner = $1
+  returning l.name`;
+
+const GIVE_BACK = `update consumer_leases set expires_at = '-infinity' where name = $1 and owner = $2 and epoch = $3`;
+
+/** The right to be the one consumer of its name. What it writes names the `epoch`, so that a late write of an old holder changes nothing. */
+export class Lease {
+  private readonly ending = new AbortController();
+  private validUntil: number;
+
+  constructor(
+    readonly name: string,
+    /** Grows with every change of holder; a bigint as text. */
+    readonly epoch: string,
+    takenAt: number,
+    private readonly giveBack: (lease: Lease) => Promise<void>,
+  ) {
+    this.validUntil = takenAt + TTL_MS;
+  }
+
+  /** Aborts when the lease was lost or given back. */
+  get signal(): AbortSignal {
+    return this.ending.signal;
+  }
+
+  /** False from when on another process may hold it; also after this process was suspended, before any timer fired. */
+  get valid(): boolean {
+    return !this.signal.aborted && performance.now() < this.validUntil;
+  }
+
+  /** Ends it, so that another process takes over without waiting for the time. */
+  async release(): Promise<void> {
+    if (!this.signal.aborted) await this.giveBack(this);
+  }
+
+  renewed(at: number): void {
+    this.validUntil = at + TTL_MS;
+  }
+
+  end(): void {
+    this.ending.abort();
+  }
+}
+
+/** A connection that no other part uses; `owner` is its application name, by which other processes see that it lives. */
+interface Session {
+  client: pg.PoolClient;
+  owner: string;
+}
+
+/**
+ * The leases of this process, one per consumer (projection or saga), all bound to one database session: they are renewed by
+ * one statement every 3 s, and are lost together when that session ends. The session ends with the last lease.
+ */
+@Injectable()
+export class Leases {
+  private readonly logger = new Logger('Leases');
+  private pool: pg.Pool | null = null;
+  private session: Session | null = null;
+  private readonly held = new Map<string, Lease>();
+  private readonly wanted = new Map<string, (lease: Lease) => void>();
+  private timer: NodeJS.Timeout | null = null;
+  private beating = false;
+  private beatAgain = false;
+  private renewAt = 0;
+
+  constructor(private readonly database: Database) {}
+
+  /** Waits, for as long as it takes, until this process holds the lease; rejects when the signal aborts. One waiter per name. */
+  acquire(name: string, signal: AbortSignal): Promise<Lease> {
+    if (this.wanted.has(name) || this.held.has(name)) throw new Error(`the lease ${name} is wanted twice in this process`);
+    return new Promise((resolve, reject) => {
+      const giveUp = () => {
+        this.wanted.delete(name);
+        if (this.isIdle()) this.endSession();
+        reject(signal.reason as Error);
+      };
+      if (signal.aborted) return giveUp();
+      signal.addEventListener('abort', giveUp, { once: true });
+      this.wanted.set(name, (lease) => {
+        this.wanted.delete(name);
+        signal.removeEventListener('abort', giveUp);
+        resolve(lease);
+      });
+      this.beatIn(0);
+    });
+  }
+
+  private isIdle(): boolean {
+    return this.wanted.size === 0 && this.held.size === 0;
+  }
+
+  private beatIn(ms: number): void {
+    if (this.beating) {
+      this.beatAgain = true;
+      return;
+    }
+    if (this.timer !== null) clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.beat(), ms);
+  }
+
+  /** Never two at a time; whoever asks meanwhile is served by one further beat at once. */
+  private async beat(): Promise<void> {
+    this.timer = null;
+    this.beating = true;
+    this.beatAgain = false;
+    await this.renewAndTake();
+    this.beating = false;
+    if (this.isIdle()) this.endSession();
+    else this.beatIn(this.beatAgain ? 0 : this.wanted.size > 0 ? LOOK_EVERY_MS : RENEW_EVERY_MS);
+  }
+
+  private async renewAndTake(): Promise<void> {
+    try {
+      if (this.isIdle()) return;
+      const session = this.session ?? (await this.openSession());
+      if (performance.now() >= this.renewAt) await this.renew(session);
+      if (this.wanted.size > 0) await this.take(session);
+    } catch (error) {
+      this.logger.warn(`Leases could not be renewed and count as lost: ${(error as Error).message}`);
+      this.endSession();
+    }
+  }
+
+  private async openSession(): Promise<Session> {
+    this.pool ??= this.database.openPool(1, { query_timeout: STATEMENT_TIMEOUT_MS });
+    const session = { client: await this.pool.connect(), owner: `mooring-${randomUUID()}` };
+    this.session = session;
+    const lost = () => {
+      if (this.session !== session) return;
+      this.endSession();
+      this.beatIn(0);
+    };
+    session.client.once('error', lost);
+    session.client.once('end', lost);
+    await session.client.query(`select set_config('application_name', $1, false)`, [session.owner]);
+    return session;
+  }
+
+  private async renew({ client, owner }: Session): Promise<void> {
+    const leases = [...this.held.values()];
+    const at = performance.now();
+    // A little early, so that the beat of the third second is never just too early.
+    this.renewAt = at + RENEW_EVERY_MS - LOOK_EVERY_MS / 2;
+    if (leases.length === 0) return;
+    const names = leases.map((lease) => lease.name);
+    const { rows } = await client.query<{ name: string }>(RENEW, [owner, names, leases.map((lease) => lease.epoch), TTL_MS]);
+    const kept = new Set(rows.map((row) => row.name));
+    for (const lease of leases)
+      if (kept.has(lease.name)) lease.renewed(at);
+      else this.lose(lease);
+  }
+
+  private async take(session: Session): Promise<void> {
+    const at = performance.now();
+    const { rows } = await session.client.query<{ name: string; epoch: string }>(TAKE, [session.owner, [...this.wanted.keys()], TTL_MS]);
+    for (const { name, epoch } of rows) {
+      const lease = new Lease(name, epoch, at, (given) => this.giveBack(given, session));
+      const grant = this.wanted.get(name);
+      // Nobody wants it any more, or the session ended meanwhile.
+      if (grant === undefined || this.session !== session) {
+        await this.giveBack(lease, session);
+        continue;
+      }
+      this.held.set(name, lease);
+      grant(lease);
+    }
+  }
+
+  private async giveBack(lease: Lease, { client, owner }: Session): Promise<void> {
+    this.lose(lease);
+    try {
+      await client.query(GIVE_BACK, [lease.name, owner, lease.epoch]);
+    } catch {
+      // The session is gone, and the lease with it.
+    }
+    if (this.isIdle()) this.endSession();
+  }
+
+  private lose(lease: Lease): void {
+    if (this.held.get(lease.name) === lease) this.held.delete(lease.name);
+    lease.end();
+  }
+
+  private endSession(): void {
+    if (this.timer !== null && this.isIdle()) clearTimeout(this.timer);
+    const session = this.session;
+    this.session = null;
+    for (const lease of [...this.held.values()]) this.lose(lease);
+    // Destroyed, not reused: the name and what was under way must not live on in the pool.
+    session?.client.release(true);
+  }
+}

@@ -1,0 +1,62 @@
+import type { ProjectionTable } from './projection.ts';
+
+const NAME = /^[a-z_][a-z0-9_]{0,40}$/;
+
+/** Throws where a name of the definition would not be the same quoted and unquoted, or would be cut by PostgreSQL. */
+export function checkTable(table: ProjectionTable): void {
+  for (const name of [table.name, ...Object.keys(table.columns), ...Object.keys(table.indexes)])
+    if (!NAME.test(name)) throw new Error(`projection table ${table.name}: ${name} is not a plain lower-case name`);
+  if (table.columns[table.key] === undefined) throw new Error(`projection table ${table.name}: its key ${table.key} is no column`);
+}
+
+/** The statements that make the table under a physical name, with indexes named after it. */
+export function createStatements(table: ProjectionTable, physical: string): string[] {
+  const columns = Object.entries(table.columns).map(([name, type]) => `"${name}" ${name === table.key ? withoutPrimaryKey(type) : type}`);
+  return [
+    `create table "${physical}" (${columns.join(', ')}, constraint "${physical}_pkey" primary key ("${table.key}"))`,
+    ...Object.entries(table.indexes).map(([suffix, text]) => `create index "${physical}_${suffix}" on "${physical}" ${text}`),
+  ];
+}
+
+/** The statements that give a table and its indexes another physical name. */
+export function renameStatements(table: ProjectionTable, from: string, to: string): string[] {
+  return [
+    `alter table "${from}" rename to "${to}"`,
+    ...['pkey', ...Object.keys(table.indexes)].map((suffix) => `alter index "${from}_${suffix}" rename to "${to}_${suffix}"`),
+  ];
+}
+
+/** $1 keys → `row` as JSON. Times come as `project` writes them, so that a row read back equals the row kept in memory. */
+export function loadStatement(table: ProjectionTable, physical: string): string {
+  const columns = Object.keys(table.columns).map((name) =>
+    isTime(table, name) ? `to_char("${name}" at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "${name}"` : `"${name}"`,
+  );
+  return `select row_to_json(r) as row from (select ${columns.join(', ')} from "${physical}" where "${table.key}" = any($1::text[])) r`;
+}
+
+/**
+ * One statement, so one transaction and one round trip: the checkpoint moves from $2 to $1 under the lease's epoch $3, and only
+ * where it did are the keys $5 deleted and the rows $4 (JSON) written. Rows need no guard of their own then: a batch is
+ * taken in once, or not at all. Answers `moved`, 1 or 0.
+ */
+export function writeStatement(table: ProjectionTable, physical: string): string {
+  const columns = Object.keys(table.columns).map((name) => `"${name}"`);
+  const changes = columns.filter((name) => name !== `"${table.key}"`).map((name) => `${name} = excluded.${name}`);
+  return `
+    with moved as (
+      update projection_checkpoints set position = $1 where table_name = '${physical}' and position = $2 and epoch = $3 returning 1),
+    removed as (delete from "${physical}" where "${table.key}" = any($5::text[]) and exists (select from moved)),
+    written as (
+      insert into "${physical}" (${columns.join(', ')})
+        select ${columns.join(', ')} from json_populate_recordset(null::"${physical}", $4::json) where exists (select from moved)
+      on conflict ("${table.key}") do ${changes.length === 0 ? 'nothing' : `update set ${changes.join(', ')}`})
+    select count(*)::int as moved from moved`;
+}
+
+export function isTime(table: ProjectionTable, column: string): boolean {
+  return /^\s*timestamptz|^\s*timestamp\s+with\s+time\s+zone/i.test(table.columns[column] ?? '');
+}
+
+function withoutPrimaryKey(type: string): string {
+  return type.replace(/\bprimary\s+key\b/i, '').trim();
+}

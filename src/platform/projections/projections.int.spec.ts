@@ -1,0 +1,379 @@
+import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import type { StoredEvent } from '../event-store/event-store.ts';
+import { idOf } from '../event-store/event-store.ts';
+import { Leases } from './leases.ts';
+import type { Projection } from './projection.ts';
+import { Projections } from './projections.ts';
+
+interface Boat {
+  name: string;
+  cargo: number;
+  seen: string[];
+  arrived_at: string;
+  left: boolean;
+  log: object;
+}
+
+function boats(name: string, change: Partial<Projection<Boat>> = {}): Projection<Boat> {
+  return {
+    name,
+    version: 1,
+    filter: { ...everything, categories: ['boat'] },
+    table: {
+      name,
+      key: 'name',
+      columns: {
+        name: 'text',
+        cargo: 'bigint not null',
+        seen: 'text[] not null',
+        arrived_at: 'timestamptz not null',
+        left: 'boolean',
+        log: 'jsonb',
+      },
+      indexes: { by_cargo: '(cargo desc, name)' },
+    },
+    keys: (event) => [idOf(event.stream)],
+    project(event, rows) {
+      const key = idOf(event.stream);
+      const boat = rows.get(key);
+      if (event.type === 'BoatArrived')
+        rows.set(key, { name: key, cargo: 0, seen: ['arrived'], arrived_at: event.at, left: false, log: { at: event.at } });
+      else if (event.type === 'BoatLoaded' && boat)
+        rows.set(key, { ...boat, cargo: boat.cargo + (event.data.tons as number), seen: [...boat.seen, 'loaded'] });
+      else if (event.type === 'BoatLeft') rows.delete(key);
+    },
+    ...change,
+  };
+}
+
+/** A process that projects, as far as the database can tell. */
+class Process {
+  readonly projections: Projections;
+  readonly leases: Leases;
+
+  private constructor(readonly log: OpenedLog) {
+    this.leases = new Leases(log.database);
+    this.projections = new Projections(log.database, log.store, this.leases);
+  }
+
+  static async start(url: string, ...projections: Projection<Boat>[]): Promise<Process> {
+    const started = new Process(await openLog(url));
+    for (const projection of projections) started.projections.register(projection);
+    await started.projections.onApplicationBootstrap();
+    return started;
+  }
+
+  async stop(): Promise<void> {
+    await this.projections.beforeApplicationShutdown();
+    await this.log.close();
+  }
+}
+
+describe('read models', () => {
+  let test: TestDatabase;
+  let log: OpenedLog;
+  const processes: Process[] = [];
+
+  const start = async (...projections: Projection<Boat>[]) => {
+    const started = await Process.start(test.url, ...projections);
+    processes.push(started);
+    return started;
+  };
+  const stop = async (stopped: Process) => {
+    processes.splice(processes.indexOf(stopped), 1);
+    await stopped.stop();
+  };
+  const rowsOf = (table: string) => log.database.query(`select * from "${table}" order by name`);
+  const textOf = async (table: string) => JSON.stringify(await log.database.query(`select t::text from "${table}" t order by name`));
+  const arrive = async (boat: string, tons = 0, ...more: string[]) => {
+    const loads = tons === 0 ? [] : [harbourEvent('BoatLoaded', { tons })];
+    return appendTo(log.store, `boat-${boat}`, harbourEvent('BoatArrived'), ...loads, ...more.map((type) => harbourEvent(type)));
+  };
+
+  beforeEach(async () => {
+    test = await freshDatabase();
+    log = await openLog(test.url);
+  });
+
+  afterEach(async () => {
+    for (const each of processes.splice(0)) await each.stop();
+    await log.close();
+    await test.drop();
+  });
+
+  it('shows what was appended before the start and after it, as soon as a reader has waited for it', async () => {
+    await arrive('Ark', 5);
+    const { projections } = await start(boats('boats'));
+    const { position } = await arrive('Beagle', 7);
+    await projections.reached('boats', position);
+    expect(await rowsOf('boats')).toMatchObject([
+      { name: 'Ark', cargo: '5', seen: ['arrived', 'loaded'], left: false },
+      { name: 'Beagle', cargo: '7' },
+    ]);
+  });
+
+  it('deletes rows, and takes a row up again that went and came within one batch', async () => {
+    await arrive('Ark', 5, 'BoatLeft');
+    await arrive('Beagle', 5, 'BoatLeft', 'BoatArrived');
+    const { position } = await arrive('Cutty', 1);
+    const { projections } = await start(boats('boats'));
+    await projections.reached('boats', position);
+    expect(await rowsOf('boats')).toMatchObject([
+      { name: 'Beagle', cargo: '0' },
+      { name: 'Cutty', cargo: '1' },
+    ]);
+  });
+
+  it('makes byte-equal rows from the same log, however it is cut into batches', async () => {
+    const live = await start(boats('boats'));
+    for (let n = 0; n < 30; n += 1) {
+      const { position } = await arrive(`boat${n % 7}`, n);
+      await live.projections.reached('boats', position);
+    }
+    const again = await start(boats('replayed'));
+    await again.projections.reached('replayed', await log.store.head('core'));
+    expect((await textOf('replayed')).replaceAll('replayed', 'boats')).toBe(await textOf('boats'));
+  });
+
+  it('goes on after a restart where it stopped, and counts nothing twice', async () => {
+    const first = await start(boats('boats'));
+    const { position } = await arrive('Ark', 3);
+    await first.projections.reached('boats', position);
+    await stop(first);
+    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 4 }));
+    const second = await start(boats('boats'));
+    await second.projections.reached('boats', await log.store.head('core'));
+    expect(await rowsOf('boats')).toMatchObject([{ name: 'Ark', cargo: '7' }]);
+  });
+
+  it('takes a batch in whole or not at all, and not twice, when the write of its checkpoint fails', async () => {
+    const { projections } = await start(boats('boats'));
+    await projections.reached('boats', (await arrive('Ark', 1)).position);
+    await operate(
+      test.url,
+      `create function refuse() returns trigger language plpgsql as $$ begin
+      raise exception 'cut off' using errcode = '57014'; end $$`,
+    );
+    // Deferred to the commit: the rows are written by then.
+    await operate(
+      test.url,
+      `create constraint trigger cut after update on projection_checkpoints deferrable initially deferred
+      for each row execute function refuse()`,
+    );
+    const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 10 }));
+    await expect(projections.reached('boats', position, 500)).rejects.toMatchObject({ code: 'read_model_behind' });
+    expect(await rowsOf('boats')).toMatchObject([{ cargo: '1' }]);
+    await operate(test.url, 'drop trigger cut on projection_checkpoints');
+    await projections.reached('boats', position);
+    expect(await rowsOf('boats')).toMatchObject([{ cargo: '11' }]);
+  });
+
+  it('counts exactly once while the database cuts its connections again and again', async () => {
+    const { projections } = await start(boats('boats'));
+    await arrive('Ark');
+    for (let n = 0; n < 20; n += 1) {
+      await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 1 }), harbourEvent('BoatLoaded', { tons: 1 }));
+      const victims = `datname = current_database() and query like '%projection_checkpoints%' and pid <> pg_backend_pid()`;
+      await operate(test.url, `select pg_terminate_backend(pid) from pg_stat_activity where ${victims}`);
+    }
+    await projections.reached('boats', await log.store.head('core'), 20_000);
+    expect(await rowsOf('boats')).toMatchObject([{ cargo: '40' }]);
+  });
+
+  it('does not let a holder that stalled while another took over write anything', async () => {
+    let stall: (() => void) | null = null;
+    const stalled = await start(boats('boats'));
+    await stalled.projections.reached('boats', (await arrive('Ark', 1)).position);
+    // The first holder is held in the middle of a batch: it has read and folded, and has not written.
+    const { pool } = stalled.log.database;
+    const query = pool.query.bind(pool) as (...of: unknown[]) => Promise<unknown>;
+    (pool as { query: unknown }).query = async (...of: unknown[]) => {
+      const { name } = of[0] as { name?: string };
+      if (name?.startsWith('write boats')) await new Promise<void>((resolve) => (stall = resolve));
+      return query(...of);
+    };
+    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 10 }));
+    await eventually(() => stall !== null, 'the stall');
+    const other = await start(boats('boats'));
+    // As after a kill -9: the session that holds the lease is gone.
+    await operate(
+      test.url,
+      'select pg_terminate_backend(pid) from pg_stat_activity where application_name in (select owner from consumer_leases)',
+    );
+    await other.projections.reached('boats', await log.store.head('core'));
+    expect(await rowsOf('boats')).toMatchObject([{ cargo: '11' }]);
+    (pool as { query: unknown }).query = query;
+    (stall as unknown as () => void)();
+    const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 100 }));
+    await Promise.all([stalled, other].map(({ projections }) => projections.reached('boats', position)));
+    expect(await rowsOf('boats')).toMatchObject([{ cargo: '111', seen: ['arrived', 'loaded', 'loaded', 'loaded'] }]);
+  });
+
+  it('has two replicas count every event once, and answers readers on both', async () => {
+    const both = [await start(boats('boats')), await start(boats('boats'))] as const;
+    await arrive('Ark');
+    for (let n = 0; n < 10; n += 1) {
+      const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 1 }));
+      await Promise.all(both.map(({ projections }) => projections.reached('boats', position)));
+      expect(await rowsOf('boats')).toMatchObject([{ cargo: String(n + 1) }]);
+    }
+    await stop(both[0]);
+    const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 1 }));
+    await both[1].projections.reached('boats', position);
+    expect(await rowsOf('boats')).toMatchObject([{ cargo: '11' }]);
+  });
+
+  it('counts as having reached an event that does not concern it, and so after a restart', async () => {
+    const { projections } = await start(boats('boats'));
+    const { position } = await appendTo(log.store, 'tide-1', harbourEvent('TideTurned'));
+    await projections.reached('boats', position);
+    await eventually(
+      async () => (await log.database.query('select from projection_checkpoints where position = $1', [position])).length > 0,
+    );
+  });
+
+  it('refuses a read that is ahead of it once the time is over', async () => {
+    const { projections } = await start(boats('boats'));
+    const reading = projections.reached('boats', '9'.repeat(20), 50);
+    await expect(reading).rejects.toMatchObject({ code: 'read_model_behind', facts: { retryAfterSeconds: 1 } });
+  });
+
+  it('answers who waits when the service stops', async () => {
+    const stopping = await start(boats('boats'));
+    const reading = expect(stopping.projections.reached('boats', '9'.repeat(20), 60_000)).rejects.toMatchObject({
+      code: 'read_model_behind',
+    });
+    await stop(stopping);
+    await reading;
+  });
+
+  describe('at an event that a projection can not take in', () => {
+    const refusing = (what: (event: StoredEvent) => void) =>
+      boats('boats', {
+        project(event, rows) {
+          if (event.type === 'BoatLoaded' && event.data.tons === 666) what(event);
+          boats('boats').project(event, rows);
+        },
+      });
+    const poison = async () => {
+      await arrive('Ark', 5);
+      const { position } = await arrive('Beagle', 666);
+      return { position, last: await arrive('Cutty', 7) };
+    };
+
+    it('stops that projection, says where, serves the rows it has, and leaves the others alone', async () => {
+      const { position, last } = await poison();
+      const thrower = refusing(() => {
+        throw new Error('no such cargo');
+      });
+      const { projections } = await start(thrower, boats('others'));
+      await projections.reached('others', last.position);
+      await expect(projections.reached('boats', last.position)).rejects.toMatchObject({ code: 'read_model_behind' });
+      await eventually(async () => (await projections.status())[0]?.status === 'failed');
+      expect(await projections.status()).toMatchObject([
+        { name: 'boats', status: 'failed', error: `BoatLoaded at ${position}: no such cargo`, position: expect.stringMatching(/0003$/) },
+        { name: 'others', status: 'running', error: null },
+      ]);
+      expect(await rowsOf('boats')).toMatchObject([
+        { name: 'Ark', cargo: '5' },
+        { name: 'Beagle', cargo: '0' },
+      ]);
+      expect(await rowsOf('others')).toHaveLength(3);
+    });
+
+    it('names the one event whose row PostgreSQL refuses, though it came in a batch', async () => {
+      const { position } = await poison();
+      const broken = boats('boats', {
+        project(event, rows) {
+          boats('boats').project(event, rows);
+          const key = idOf(event.stream);
+          const row = rows.get(key);
+          if (row && event.data.tons === 666) rows.set(key, { ...row, cargo: 'not a number' as unknown as number });
+        },
+      });
+      const { projections } = await start(broken);
+      await eventually(async () => (await projections.status())[0]?.status === 'failed');
+      expect((await projections.status())[0]?.error).toContain(`BoatLoaded at ${position}`);
+      expect(await rowsOf('boats')).toMatchObject([
+        { name: 'Ark', cargo: '5' },
+        { name: 'Beagle', cargo: '0' },
+      ]);
+    });
+
+    it('goes on from there at the next start, once the code takes it', async () => {
+      const { last } = await poison();
+      const broken = await start(refusing(() => JSON.parse('{')));
+      await eventually(async () => (await broken.projections.status())[0]?.status === 'failed');
+      await stop(broken);
+      const { projections } = await start(boats('boats'));
+      await projections.reached('boats', last.position);
+      expect(await projections.status()).toMatchObject([{ status: 'running', error: null }]);
+      expect(await rowsOf('boats')).toMatchObject([{ cargo: '5' }, { cargo: '666' }, { cargo: '7' }]);
+    });
+  });
+
+  describe('when its version grew', () => {
+    const grown = (project?: Projection<Boat>['project']) => {
+      const old = boats('boats');
+      const table = { ...old.table, columns: { ...old.table.columns, flag: 'text' }, indexes: { ...old.table.indexes, by_flag: '(flag)' } };
+      const renamed: Projection<Boat>['project'] = (event, rows) => {
+        old.project(event, rows);
+        const row = rows.get(idOf(event.stream));
+        if (row) rows.set(row.name, { ...row, flag: 'red' } as Boat);
+      };
+      return boats('boats', { version: 2, table, project: project ?? renamed });
+    };
+
+    it('is rebuilt beside the old rows, and takes their place in one go, indexes and all', async () => {
+      const old = await start(boats('boats'));
+      await old.projections.reached('boats', (await arrive('Ark', 5)).position);
+      await stop(old);
+      const { projections } = await start(grown());
+      const { position } = await arrive('Beagle', 6);
+      await projections.reached('boats', position);
+      await eventually(async () => (await projections.status())[0]?.version === 2);
+      await projections.reached('boats', (await arrive('Cutty', 7)).position);
+      expect(await rowsOf('boats')).toMatchObject([
+        { name: 'Ark', cargo: '5', flag: 'red' },
+        { name: 'Beagle', cargo: '6', flag: 'red' },
+        { name: 'Cutty', cargo: '7', flag: 'red' },
+      ]);
+      const indexes = await log.database.query(`select indexname from pg_indexes where tablename like 'boats%' order by 1`);
+      expect(indexes.map(({ indexname }) => indexname)).toEqual(['boats_by_cargo', 'boats_by_flag', 'boats_pkey']);
+    });
+
+    it('serves the old rows while the new ones can not be built, and takes up a rebuild that was broken off', async () => {
+      const old = await start(boats('boats'));
+      await arrive('Ark', 5);
+      const { position } = await arrive('Beagle', 666);
+      await old.projections.reached('boats', position);
+      await stop(old);
+      const seen: string[] = [];
+      const choking = grown((event, rows) => {
+        if (event.data.tons === 666) throw new Error('choked');
+        seen.push(event.position);
+        grown().project(event, rows);
+      });
+      const first = await start(choking);
+      await eventually(async () => (await first.projections.status())[0]?.status === 'failed');
+      expect(await rowsOf('boats')).toMatchObject([
+        { name: 'Ark', cargo: '5' },
+        { name: 'Beagle', cargo: '666' },
+      ]);
+      await stop(first);
+      const counting = grown((event, rows) => {
+        seen.push(event.position);
+        grown().project(event, rows);
+      });
+      const second = await start(counting);
+      await eventually(async () => (await second.projections.status())[0]?.version === 2);
+      expect(await rowsOf('boats')).toMatchObject([
+        { name: 'Ark', flag: 'red' },
+        { name: 'Beagle', cargo: '666', flag: 'red' },
+      ]);
+      expect(seen).toEqual([...seen].sort());
+      expect(new Set(seen).size).toBe(seen.length);
+    });
+  });
+});

@@ -1,0 +1,94 @@
+import type { Database } from '../database/database.ts';
+import type { Position, StoredEvent } from '../event-store/event-store.ts';
+import { fold, keysOf, type Row } from './fold.ts';
+import type { Projection } from './projection.ts';
+import { loadStatement, writeStatement } from './projection-sql.ts';
+
+/** Events taken in by one transaction. */
+const BATCH = 500;
+
+/** The lease has another holder: what this one still wants to write is refused. */
+export class LeaseLost extends Error {
+  constructor(consumer: string) {
+    super(`another process consumes ${consumer} now`);
+    this.name = 'LeaseLost';
+  }
+}
+
+/** An event that the projection can't take in, now or ever: its code, or its rows, are refused. */
+export class PoisonEvent extends Error {
+  constructor(
+    readonly event: StoredEvent,
+    cause: unknown,
+  ) {
+    super(`${event.type} at ${event.position}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
+    this.name = 'PoisonEvent';
+  }
+}
+
+/** One physical table of a projection together with its checkpoint, as the holder of one lease writes them. */
+export class ReadModelTable {
+  private readonly load: { name: string; text: string };
+  private readonly write: { name: string; text: string };
+
+  constructor(
+    private readonly database: Database,
+    private readonly projection: Projection,
+    readonly physical: string,
+    private readonly epoch: string,
+    /** Of the checkpoint as it is stored. */
+    public position: Position,
+  ) {
+    const { table, version } = projection;
+    this.load = { name: `load ${physical} ${version}`, text: loadStatement(table, physical) };
+    this.write = { name: `write ${physical} ${version}`, text: writeStatement(table, physical) };
+  }
+
+  /** Takes the events in, in order, and moves the checkpoint to `upTo`. Throws `PoisonEvent` (all before that event is in), `LeaseLost`, or what PostgreSQL threw. */
+  async take(events: readonly StoredEvent[], upTo: Position): Promise<void> {
+    for (let from = 0; from < events.length; from += BATCH) {
+      const batch = events.slice(from, from + BATCH);
+      const isLast = from + BATCH >= events.length;
+      await this.takeBatch(batch, isLast ? upTo : (batch.at(-1) as StoredEvent).position);
+    }
+    if (events.length === 0 && upTo !== this.position) await this.commit([], [], upTo);
+  }
+
+  private async takeBatch(events: readonly StoredEvent[], upTo: Position): Promise<void> {
+    const { written, removed, failure } = fold(this.projection, events, await this.rowsFor(events));
+    const taken = failure === null ? events : events.slice(0, events.indexOf(failure.event));
+    const last = taken.at(-1);
+    try {
+      if (last !== undefined) await this.commit(written, removed, failure === null ? upTo : last.position);
+    } catch (error) {
+      if (last === undefined || !isRefusedRow(error)) throw error;
+      if (events.length === 1) throw new PoisonEvent(events[0] as StoredEvent, error);
+      // One by one: what is fine goes in, and the one that is not can be named.
+      for (const event of taken) await this.takeBatch([event], event.position);
+      if (failure === null) await this.take([], upTo);
+    }
+    if (failure !== null) throw new PoisonEvent(failure.event, failure.error);
+  }
+
+  private async rowsFor(events: readonly StoredEvent[]): Promise<Map<string, Row>> {
+    const keys = [...new Set(keysOf(this.projection, events).keys.flat())];
+    if (keys.length === 0) return new Map();
+    const { rows } = await this.database.pool.query<{ row: Row }>({ ...this.load, values: [keys] }).catch((error: unknown) => {
+      throw isRefusedRow(error) ? new PoisonEvent(events[0] as StoredEvent, error) : error;
+    });
+    const { key } = this.projection.table;
+    return new Map(rows.map(({ row }) => [row[key] as string, Object.freeze(row)]));
+  }
+
+  private async commit(written: Row[], removed: string[], upTo: Position): Promise<void> {
+    const values = [upTo, this.position, this.epoch, JSON.stringify(written), removed];
+    const { rows } = await this.database.pool.query<{ moved: number }>({ ...this.write, values });
+    if (rows[0]?.moved !== 1) throw new LeaseLost(this.physical);
+    this.position = upTo;
+  }
+}
+
+/** Data exceptions, broken constraints, and columns that are not there: a repeat would hear the same. */
+function isRefusedRow(error: unknown): boolean {
+  return /^(22|23|42)/.test((error as { code?: string }).code ?? '');
+}

@@ -1,0 +1,73 @@
+import { randomUUID } from 'node:crypto';
+
+import { Client } from 'pg';
+
+import { type Database, openDatabase } from '../../src/platform/database/database.ts';
+import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
+import type { EventStore, NewEvent } from '../../src/platform/event-store/event-store.ts';
+import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
+
+/** Events of a harbour, for tests of what consumes a log. */
+const harbour = ['BoatArrived', 'BoatLoaded', 'BoatLeft', 'TideTurned'].map((type) => defineEvent<JsonObject>()(type, () => type));
+
+export const everything = { eventClass: 'core' } as const;
+
+/** One process's view of a database: its connections, its event store. */
+export interface OpenedLog {
+  database: Database;
+  store: EventStore;
+  close(): Promise<void>;
+}
+
+export async function openLog(url: string): Promise<OpenedLog> {
+  const database = await openDatabase({ url, allowUnsafe: true });
+  const store = new PostgresEventStore(database, new EventCatalogue(harbour));
+  const close = async () => {
+    await store.close();
+    await database.close();
+  };
+  return { database, store, close };
+}
+
+export function harbourEvent(type: string, data: JsonObject = {}): NewEvent {
+  const metadata = {
+    actor: { kind: 'system', id: 'test', name: 'test' },
+    account_id: null,
+    request_id: null,
+    causation_id: null,
+    ip: null,
+  } as const;
+  return { id: randomUUID(), type, schemaVersion: 1, data, metadata };
+}
+
+/** Appends to the end of a stream, wherever that is. */
+export async function appendTo(store: EventStore, stream: string, ...events: NewEvent[]) {
+  for await (const last of store.readStream(stream, { backwards: true, limit: 1 })) return store.append(stream, last.revision, events);
+  return store.append(stream, 'no_stream', events);
+}
+
+/** Waits until the condition holds, looking every few milliseconds; throws after 10 s. */
+export async function eventually<T>(
+  look: () => Promise<T | undefined | false> | T | undefined | false,
+  what = 'the condition',
+): Promise<T> {
+  const deadline = performance.now() + 10_000;
+  for (;;) {
+    const found = await look();
+    if (found !== undefined && found !== false) return found;
+    if (performance.now() > deadline) throw new Error(`${what} did not come to hold within 10 s`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** Runs one statement as the operator of the server may, who can do what the service's role can't. */
+export async function operate(url: string, statement: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(statement, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
