@@ -1,0 +1,100 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Test } from '@nestjs/testing';
+import { readConfig } from '../../config.ts';
+import { ConfigModule } from '../../config.module.ts';
+import { instanceId } from './instance-id.ts';
+import { openRuntime, RuntimeModule } from './runtime.module.ts';
+import { ContainerRuntime } from './runtime.ts';
+
+describe('the choice of a runtime', () => {
+  const given = process.env.DOCKER_HOST;
+  let folder: string;
+  let said: string[];
+  const logger = { log: (message: unknown) => said.push(String(message)), warn: (message: unknown) => said.push(String(message)) };
+  const config = (runtime: string, production = false) =>
+    Object.assign(readConfig({ MOORING_DATA_DIR: join(folder, 'data'), MOORING_RUNTIME: runtime }), { production });
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'mooring-runtime-'));
+    process.env.DOCKER_HOST = `unix://${folder}/engine.sock`;
+    said = [];
+  });
+  afterEach(() => {
+    if (given === undefined) delete process.env.DOCKER_HOST;
+    else process.env.DOCKER_HOST = given;
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it('takes the local runtime where no engine answers, and says loudly that it does not isolate', async () => {
+    const runtime = await openRuntime(config('auto'), logger);
+    expect(runtime.name).toBe('local');
+    expect(said.join('\n')).toMatch(/No container engine answers[^]*AGENTS ARE NOT ISOLATED/);
+    await runtime.close();
+  });
+
+  it('refuses to fall back to the local runtime in production', async () => {
+    await expect(openRuntime(config('auto', true), logger)).rejects.toThrow(/No container engine answers.*NODE_ENV=production/);
+    expect(() => readConfig({ NODE_ENV: 'production', MOORING_RUNTIME: 'local', MOORING_MASTER_KEY: 'a'.repeat(64) })).toThrow(
+      /MOORING_RUNTIME=local/,
+    );
+  });
+
+  it('takes Docker where it is asked for, engine or not', async () => {
+    const runtime = await openRuntime(config('docker'), logger);
+    expect([runtime.name, said]).toEqual(['docker', []]);
+    await runtime.close();
+  });
+
+  describe('with an engine', () => {
+    let server: Server;
+    const listen = (onConnection: (write: (text: string) => void) => void) =>
+      new Promise<void>((resolve) => {
+        server = createServer((socket) => {
+          socket.on('error', () => undefined);
+          socket.on('data', () => onConnection((text) => socket.end(text)));
+        }).listen(join(folder, 'engine.sock'), resolve);
+      });
+    afterEach(() => new Promise((resolve) => server.close(resolve)));
+
+    it('takes Docker where the engine answers', async () => {
+      await listen((write) => write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nOK'));
+      const runtime = await openRuntime(config('auto'), logger);
+      expect(runtime.name).toBe('docker');
+      await runtime.close();
+    });
+
+    it('waits two seconds for a silent one', async () => {
+      let close: () => void = () => undefined;
+      await listen((write) => {
+        close = () => write('');
+      });
+      const begun = performance.now();
+      const runtime = await openRuntime(config('auto'), logger);
+      expect(performance.now() - begun).toBeLessThan(4_000);
+      expect(runtime.name).toBe('local');
+      close();
+    });
+  });
+
+  it('is there for every part of the application', async () => {
+    const module = await Test.createTestingModule({
+      imports: [ConfigModule.forRoot(config('local')), RuntimeModule],
+    }).compile();
+    expect(module.get(ContainerRuntime).name).toBe('local');
+    await module.close();
+  });
+
+  it('keeps the instance id over starts, and makes one of it when two start at once', async () => {
+    const dataDir = join(folder, 'data');
+    const ids = await Promise.all([instanceId(dataDir), instanceId(dataDir), instanceId(dataDir)]);
+    expect(new Set(ids).size).toBe(1);
+    expect(ids[0]).toMatch(/^[0-9a-f]{12}$/);
+    expect(readFileSync(join(dataDir, 'instance-id'), 'utf8').trim()).toBe(ids[0]);
+    expect(statSync(join(dataDir, 'instance-id')).mode & 0o777).toBe(0o644);
+    writeFileSync(join(dataDir, 'instance-id'), 'something else');
+    await expect(instanceId(dataDir)).rejects.toThrow('does not hold an instance id');
+  });
+});

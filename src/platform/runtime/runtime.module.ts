@@ -1,0 +1,74 @@
+import { Global, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
+import { Config } from '../../config.ts';
+import { DockerRuntime } from './docker/docker-runtime.ts';
+import { instanceId } from './instance-id.ts';
+import { LocalRuntime } from './local/local-runtime.ts';
+import { ContainerRuntime } from './runtime.ts';
+
+/** How long `auto` waits for an engine. */
+const ENGINE_ANSWERS_MS = 2_000;
+
+type RuntimeConfig = Pick<Config, 'runtime' | 'dataDir' | 'helperImage' | 'containerRuntime' | 'production'>;
+type Log = Pick<Logger, 'log' | 'warn'>;
+
+/** The runtime that the configuration names. Throws where `auto` finds no engine in production: agents would not be isolated. */
+export async function openRuntime(config: RuntimeConfig, logger: Log): Promise<ContainerRuntime> {
+  const instance = await instanceId(config.dataDir);
+  if (config.runtime !== 'local') {
+    const docker = new DockerRuntime({
+      instance,
+      helperImage: config.helperImage,
+      ociRuntime: config.containerRuntime,
+      logger: { warn: (fields, message) => logger.warn({ msg: message, ...fields }) },
+    });
+    if (config.runtime === 'docker' || (await answersSoon(docker))) return docker;
+    await docker.close();
+    logger.log('No container engine answers');
+  }
+  if (config.production)
+    throw new Error(
+      'No container engine answers, and without one agents are not isolated, which is refused with NODE_ENV=production: ' +
+        'start a Docker Engine, or say where it is with DOCKER_HOST.',
+    );
+  logger.warn(
+    'AGENTS ARE NOT ISOLATED: they run as child processes of this machine and can read and change what its user can. ' +
+      'Run only agents that you trust, or install Docker and start with MOORING_RUNTIME=docker.',
+  );
+  return LocalRuntime.open({ instance, dataDir: config.dataDir });
+}
+
+async function answersSoon(runtime: ContainerRuntime): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const tooLate = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), ENGINE_ANSWERS_MS);
+  });
+  const answers = runtime.ping().then(
+    () => true,
+    () => false,
+  );
+  try {
+    return await Promise.race([answers, tooLate]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+@Global()
+@Module({
+  providers: [
+    {
+      provide: ContainerRuntime,
+      inject: [Config],
+      useFactory: (config: Config) => openRuntime(config, new Logger('ContainerRuntime')),
+    },
+  ],
+  exports: [ContainerRuntime],
+})
+export class RuntimeModule implements OnApplicationShutdown {
+  constructor(@Inject(ContainerRuntime) private readonly runtime: ContainerRuntime) {}
+
+  /** Agents go on running. */
+  onApplicationShutdown(): Promise<void> {
+    return this.runtime.close();
+  }
+}
