@@ -1,0 +1,189 @@
+import { v7 as uuidv7 } from 'uuid';
+import { collect } from '../../../test/support/event-store-contract.ts';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { Clock } from '../clock.ts';
+import { openDatabase, type Database } from '../database/database.ts';
+import { systemContext } from '../http/caller.ts';
+import { Refusal } from '../refusal.ts';
+import { Aggregates } from './aggregates.ts';
+import { EventCatalogue } from './catalogue.ts';
+import { defineEvent, type Decider } from './event-definition.ts';
+import {
+  EventStoreUnavailable,
+  OutcomeUnknown,
+  START,
+  StreamClosed,
+  WrongExpectedRevision,
+  type AppendResult,
+  type EventStore,
+  type NewEvent,
+} from './event-store.ts';
+import { PostgresEventStore } from './postgres/postgres-event-store.ts';
+
+type Counted = { type: 'Counted'; data: { by: number } };
+
+const counter: Decider<number, { by: number; limit?: number }, Counted> = {
+  initialState: () => 0,
+  decide({ by, limit = Infinity }, state) {
+    if (state + by > limit) throw new Refusal('invalid_state', 'over the limit');
+    return by === 0 ? [] : [{ type: 'Counted', data: { by } }];
+  },
+  evolve: (state, { data }) => state + data.by,
+};
+
+const catalogue = new EventCatalogue([
+  defineEvent<{ by: number }>()('Counted', ({ by }) => `Counted ${by}`, 2, { 1: ({ n }) => ({ by: n ?? 0 }) }),
+]);
+const context = systemContext('test', 'account-1', 'cause-1');
+
+describe('Commands on a stream', () => {
+  let place: TestDatabase;
+  let database: Database;
+  let store: PostgresEventStore;
+  let aggregates: Aggregates;
+  let number = 0;
+  const newStream = () => `counter-${(number += 1)}`;
+
+  beforeAll(async () => {
+    place = await freshDatabase();
+    database = await openDatabase({ url: place.url, allowUnsafe: true });
+    store = new PostgresEventStore(database, catalogue);
+    aggregates = new Aggregates(store, catalogue, new Clock());
+  });
+  afterAll(async () => {
+    await store.close();
+    await database.close();
+    await place.drop();
+  });
+
+  /** The store, but the first appends end otherwise than they should. */
+  function failing(...failures: ((append: () => Promise<AppendResult>, stream: string) => Promise<AppendResult>)[]): Aggregates {
+    const troubled: EventStore = Object.create(store, {
+      append: {
+        value: (stream: string, expected: number | 'no_stream', events: NewEvent[]) => {
+          const failure = failures.shift();
+          const append = () => store.append(stream, expected, events);
+          return failure ? failure(append, stream) : append();
+        },
+      },
+      readStream: { value: (...read: Parameters<EventStore['readStream']>) => store.readStream(...read) },
+    });
+    return new Aggregates(troubled, catalogue, new Clock());
+  }
+
+  it('appends what was decided, with who and why, and answers the state before and after', async () => {
+    const stream = newStream();
+    const first = await aggregates.execute(stream, counter, { by: 3 }, context);
+    expect(first).toMatchObject({ before: 0, state: 3, revision: 0, events: [{ type: 'Counted', data: { by: 3 }, schemaVersion: 2 }] });
+    const second = await aggregates.execute(stream, counter, { by: 4 }, context);
+    expect(second).toMatchObject({ before: 3, state: 7, revision: 1 });
+    const stored = await collect(store.readStream(stream));
+    expect(stored).toEqual([...first.events, ...second.events]);
+    expect(stored[0]?.metadata).toEqual({
+      actor: { kind: 'system', id: 'test', name: 'test' },
+      account_id: 'account-1',
+      request_id: null,
+      causation_id: 'cause-1',
+      ip: null,
+    });
+    expect(await aggregates.load(stream, counter)).toEqual({ state: 7, revision: 1, position: second.position });
+  });
+
+  it('appends nothing where nothing changes, and nothing where a rule is broken', async () => {
+    const stream = newStream();
+    expect(await aggregates.execute(stream, counter, { by: 0 }, context)).toEqual({
+      before: 0,
+      state: 0,
+      events: [],
+      revision: -1,
+      position: START,
+    });
+    const { position } = await aggregates.execute(stream, counter, { by: 1 }, context);
+    expect(await aggregates.execute(stream, counter, { by: 0 }, context)).toEqual({
+      before: 1,
+      state: 1,
+      events: [],
+      revision: 0,
+      position,
+    });
+    await expect(aggregates.execute(stream, counter, { by: 9, limit: 5 }, context)).rejects.toMatchObject({ code: 'invalid_state' });
+    expect(await collect(store.readStream(stream))).toHaveLength(1);
+  });
+
+  it('keeps a rule although two replicas decide at once', async () => {
+    const stream = newStream();
+    const other = new Aggregates(store, catalogue, new Clock());
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 60 }, (_, i) => (i % 2 ? aggregates : other).execute(stream, counter, { by: 1, limit: 25 }, context)),
+    );
+    expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(25);
+    expect((await other.load(stream, counter)).state).toBe(25);
+    expect((await aggregates.load(stream, counter)).state).toBe(25);
+  });
+
+  it('refuses a command for a revision that is not the current one', async () => {
+    const stream = newStream();
+    await aggregates.execute(stream, counter, { by: 1 }, context, { expectedRevision: -1 });
+    await aggregates.execute(stream, counter, { by: 1 }, context, { expectedRevision: 0 });
+    await expect(aggregates.execute(stream, counter, { by: 1 }, context, { expectedRevision: 0 })).rejects.toMatchObject({
+      code: 'revision_mismatch',
+    });
+  });
+
+  it('writes once when the answer is lost', async () => {
+    const stream = newStream();
+    const lost = failing(
+      async (append) => {
+        await append();
+        throw new OutcomeUnknown(stream, new Error('reset'));
+      },
+      () => Promise.reject(new EventStoreUnavailable(new Error('refused'))),
+    );
+    expect(await lost.execute(stream, counter, { by: 5 }, context)).toMatchObject({ state: 5, revision: 0 });
+    const unsent = failing(() => Promise.reject(new OutcomeUnknown(stream, new Error('reset'))));
+    expect(await unsent.execute(stream, counter, { by: 5 }, context)).toMatchObject({ state: 10, revision: 1 });
+    expect(await collect(store.readStream(stream))).toHaveLength(2);
+  });
+
+  it('says that the store is unavailable, and hands on that a stream is closed', async () => {
+    const stream = newStream();
+    const refused = failing(() => Promise.reject(new EventStoreUnavailable(new Error('refused'))));
+    await expect(refused.execute(stream, counter, { by: 1 }, context)).rejects.toMatchObject({
+      code: 'event_store_unavailable',
+      facts: { retryAfterSeconds: 1 },
+    });
+    expect(await refused.execute(stream, counter, { by: 1 }, context)).toMatchObject({ state: 1 });
+    await store.closeStream(stream, 0);
+    await expect(aggregates.execute(stream, counter, { by: 1 }, context)).rejects.toBeInstanceOf(StreamClosed);
+  });
+
+  it('gives up after a bounded number of lost races', async () => {
+    let tries = 0;
+    const loser = failing(
+      ...Array.from({ length: 1_000 }, () => (_: unknown, stream: string) => {
+        tries += 1;
+        return Promise.reject(new WrongExpectedRevision(stream, 'no_stream', 0));
+      }),
+    );
+    await expect(loser.execute(newStream(), counter, { by: 1 }, context)).rejects.toMatchObject({ code: 'event_store_unavailable' });
+    expect(tries).toBe(20);
+  });
+
+  it('records a fact with a derived id only once', async () => {
+    const stream = newStream();
+    const id = uuidv7();
+    const record = () => aggregates.execute(stream, counter, { by: 2 }, context, { eventId: () => id });
+    expect(await record()).toMatchObject({ state: 2, revision: 0 });
+    await aggregates.execute(stream, counter, { by: 1 }, context);
+    expect(await record()).toMatchObject({ state: 3, revision: 1, events: [] });
+  });
+
+  it('reads events of older versions as if they had been written today', async () => {
+    const stream = newStream();
+    await database.query(`select es_append($1, $2)`, [
+      JSON.stringify([{ i: 0, s: stream, e: -1, n: 1 }]),
+      JSON.stringify([{ i: 0, k: 1, id: uuidv7(), t: 'Counted', v: 1, d: { n: 41 }, m: {} }]),
+    ]);
+    expect(await aggregates.execute(stream, counter, { by: 1 }, context)).toMatchObject({ before: 41, state: 42, revision: 1 });
+  });
+});

@@ -1,0 +1,129 @@
+import { chmod, mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { contractCatalogue, core, everything, newEvent, newEvents, until } from '../../../../test/support/event-store-contract.ts';
+import { removeDataDir } from '../../../../test/support/shared-postgres.ts';
+import { TcpProxy } from '../../../../test/support/tcp-proxy.ts';
+import { openDatabase, type Database } from '../../database/database.ts';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../database/embedded-postgres.ts';
+import { EventStoreUnavailable, OutcomeUnknown, START, type AppendResult, type NewEvent, type StoredEvent } from '../event-store.ts';
+import { PostgresEventStore } from './postgres-event-store.ts';
+
+describe('Events in a PostgreSQL that crashes', () => {
+  let dataDir: string;
+  let server: EmbeddedPostgres;
+  let proxy: TcpProxy;
+  let database: Database;
+  let store: PostgresEventStore;
+
+  beforeAll(async () => {
+    dataDir = await mkdtemp(join(tmpdir(), 'mooring-crash-'));
+    await chmod(dataDir, 0o711);
+    proxy = await TcpProxy.start();
+    await startServer();
+    // Commits are forced to disk here: the server is not asked to be unsafe.
+    database = await openDatabase({ url: proxy.through(server.url) });
+    store = new PostgresEventStore(database, contractCatalogue);
+  });
+
+  afterAll(async () => {
+    await store.close();
+    await database.close();
+    await proxy.close();
+    await server.stop();
+    await removeDataDir(dataDir);
+  });
+
+  async function startServer(): Promise<void> {
+    server = await startEmbeddedPostgres({ dataDir });
+    proxy.target = Number(new URL(server.url).port);
+  }
+
+  async function killServer(): Promise<void> {
+    process.kill(server.pid, 'SIGKILL');
+    // Gives the data directory back; there is nothing left to end.
+    await server.stop();
+  }
+
+  /** As `Aggregates` does it: the same call with the same ids, until there is an answer. */
+  async function appendSurely(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult & { repeats: number }> {
+    for (let repeats = 0; ; repeats += 1) {
+      try {
+        return { ...(await store.append(stream, revision < 0 ? 'no_stream' : revision, events)), repeats };
+      } catch (error) {
+        if (!(error instanceof OutcomeUnknown || error instanceof EventStoreUnavailable)) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    }
+  }
+
+  it('loses no acknowledged event and doubles none, however often the server is killed', async () => {
+    const seen: StoredEvent[] = [];
+    const subscription = store.subscribe(START, core, async (events) => void seen.push(...events));
+    const acknowledged = new Map<string, string[]>();
+    let repeated = 0;
+    let running = true;
+    const writers = Array.from({ length: 32 }, async (_, writer) => {
+      const stream = `agent-crash${writer}`;
+      const ids: string[] = [];
+      acknowledged.set(stream, ids);
+      for (let revision = -1; running;) {
+        const events = newEvents(1 + (writer % 3));
+        const result = await appendSurely(stream, revision, events);
+        revision += events.length;
+        expect(result.revision).toBe(revision);
+        ids.push(...events.map(({ id }) => id));
+        repeated += result.repeats;
+      }
+    });
+    const total = () => [...acknowledged.values()].reduce((sum, ids) => sum + ids.length, 0);
+    for (let round = 0; round < 4; round += 1) {
+      const before = total();
+      await until(() => total() > before + 500);
+      await killServer();
+      await startServer();
+    }
+    const before = total();
+    await until(() => total() > before + 500);
+    running = false;
+    await Promise.all(writers);
+
+    const stored = await everything(store);
+    expect(repeated).toBeGreaterThan(0);
+    expect(stored).toHaveLength(total());
+    expect(stored.map(({ position }) => Number(position))).toEqual(Array.from({ length: total() }, (_, index) => index + 1));
+    for (const [stream, ids] of acknowledged) expect(stored.filter((event) => event.stream === stream).map(({ id }) => id)).toEqual(ids);
+    await until(() => seen.length >= stored.length);
+    expect(seen.map(({ id }) => id)).toEqual(stored.map(({ id }) => id));
+    await subscription.stop();
+  }, 90_000);
+
+  it('says that the outcome is unknown when the answer is lost, and answers the repeated call as the first', async () => {
+    const events = [newEvent()];
+    proxy.losesAnswers = true;
+    proxy.lost = 0;
+    const outcome = store.append('agent-lost', 'no_stream', events).catch((error: Error) => error);
+    await until(() => proxy.lost > 0);
+    proxy.cut();
+    expect(await outcome).toBeInstanceOf(OutcomeUnknown);
+    proxy.losesAnswers = false;
+    expect(await appendSurely('agent-lost', -1, events)).toMatchObject({ revision: 0, duplicate: true, repeats: 0 });
+    expect((await everything(store)).filter(({ stream }) => stream === 'agent-lost')).toHaveLength(1);
+  });
+
+  it('says that it is unavailable when the server can not be reached, and that nothing was written', async () => {
+    proxy.target = null;
+    proxy.cut();
+    const events = [newEvent()];
+    const refusal = () => store.append('agent-refused', 'no_stream', events).catch((error: Error) => error);
+    // The first may still go out on a connection that is not yet known to be broken.
+    let last = await refusal();
+    if (last instanceof OutcomeUnknown) last = await refusal();
+    expect(last).toBeInstanceOf(EventStoreUnavailable);
+    await expect(store.ping()).rejects.toBeInstanceOf(EventStoreUnavailable);
+    await expect(store.head('core')).rejects.toBeInstanceOf(EventStoreUnavailable);
+    proxy.target = Number(new URL(server.url).port);
+    await store.ping();
+    expect(await store.append('agent-refused', 'no_stream', events)).toMatchObject({ duplicate: false });
+  });
+});

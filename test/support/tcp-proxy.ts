@@ -1,0 +1,60 @@
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+
+/** A fixed address in front of a server that comes and goes, and a network that can fail on demand. */
+export class TcpProxy {
+  /** Where connections go; null refuses them. */
+  target: number | null = null;
+  /** While true the server's answers are lost, though it hears everything. */
+  losesAnswers = false;
+  /** Bytes of answers that were lost. */
+  lost = 0;
+  readonly #sockets = new Set<Socket>();
+
+  private constructor(private readonly server: Server) {
+    server.on('connection', (socket) => this.#forward(socket));
+  }
+
+  static async start(): Promise<TcpProxy> {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    return new TcpProxy(server);
+  }
+
+  /** The address as it is through the proxy. */
+  through(address: string): string {
+    const url = new URL(address);
+    url.port = String((this.server.address() as AddressInfo).port);
+    return url.href;
+  }
+
+  /** Breaks every connection. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  async close(): Promise<void> {
+    this.cut();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+
+  #forward(client: Socket): void {
+    if (this.target === null) return void client.destroy();
+    const server = connect(this.target, '127.0.0.1');
+    for (const [socket, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      this.#sockets.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        this.#sockets.delete(socket);
+        other.destroy();
+      });
+    }
+    client.on('data', (bytes) => server.write(bytes));
+    server.on('data', (bytes) => {
+      if (this.losesAnswers) this.lost += bytes.length;
+      else client.write(bytes);
+    });
+  }
+}
