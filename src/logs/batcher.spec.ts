@@ -1,0 +1,56 @@
+import { Batcher } from './batcher.ts';
+
+const limits = { maxItems: 3, maxBytes: 10, maxWaitMs: 20, bytesOf: (item: string) => item.length };
+
+async function* from(...items: string[]): AsyncGenerator<string> {
+  yield* items;
+}
+
+async function collect(batcher: Batcher<string>): Promise<string[][]> {
+  const batches: string[][] = [];
+  for await (const batch of batcher.batches()) batches.push(batch);
+  return batches;
+}
+
+describe('batches', () => {
+  it('are cut by number and keep the order', async () => {
+    const batcher = new Batcher(limits);
+    void batcher.fill(from('a', 'b', 'c', 'd', 'e', 'f', 'g'));
+    expect(await collect(batcher)).toEqual([['a', 'b', 'c'], ['d', 'e', 'f'], ['g']]);
+  });
+
+  it('are cut by size', async () => {
+    const batcher = new Batcher(limits);
+    void batcher.fill(from('0123456789', 'a'));
+    expect(await collect(batcher)).toEqual([['0123456789'], ['a']]);
+  });
+
+  it('do not wait for more than their time', async () => {
+    const batcher = new Batcher(limits);
+    let finish = () => {};
+    const end = new Promise<void>((resolve) => (finish = resolve));
+    void batcher.fill(
+      (async function* () {
+        yield 'alone';
+        await end;
+      })(),
+    );
+    const batches = batcher.batches();
+    expect((await batches.next()).value).toEqual(['alone']);
+    finish();
+    expect((await batches.next()).done).toBe(true);
+  });
+
+  it('give what came before a failure, then the failure', async () => {
+    const batcher = new Batcher(limits);
+    void batcher.fill(
+      (async function* () {
+        yield 'before';
+        throw new Error('torn');
+      })(),
+    );
+    const batches = batcher.batches();
+    expect((await batches.next()).value).toEqual(['before']);
+    await expect(batches.next()).rejects.toThrow('torn');
+  });
+});

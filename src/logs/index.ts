@@ -1,0 +1,3 @@
+export { LogCapture } from './capture.service.ts';
+export { logEvents } from './log.events.ts';
+export { LogsModule } from './logs.module.ts';

@@ -1,0 +1,42 @@
+import fc from 'fast-check';
+import { readLogLine } from './log-line.ts';
+
+const line = (text: string, stream: 'stdout' | 'stderr' = 'stdout') => ({
+  stream,
+  text,
+  cursor: { generation: 1, time: '2026-01-02T03:04:05.678901234Z', count: 1 },
+});
+
+describe('a line of output', () => {
+  it.each([
+    ['{"level":"warn","message":"low on fuel"}', 'warning', 'low on fuel'],
+    ['{"level":50,"msg":"broken"}', 'error', 'broken'],
+    ['{"level":"INFO","msg":"hello","pid":1}', 'info', 'hello'],
+    ['{"message":"no level"}', 'info', '{"message":"no level"}'],
+    ['{not json', 'info', '{not json'],
+    ['Error: on stdout', 'info', 'Error: on stdout'],
+  ])('%s on stdout is %s', (text, level, message) => {
+    expect(readLogLine(line(text))).toEqual({ t: '2026-01-02T03:04:05.678Z', l: level, m: message });
+  });
+
+  it.each([
+    ['TypeError: x is not a function', 'error'],
+    ['DeprecationWarning: old', 'info'],
+    ['warning: deprecated', 'warning'],
+    ['just progress', 'info'],
+  ])('%s on stderr is %s', (text, level) => {
+    expect(readLogLine(line(text, 'stderr')).l).toBe(level);
+  });
+
+  it('is taken in whatever it holds', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(fc.string({ unit: 'binary' }), fc.json()),
+        fc.constantFrom('stdout' as const, 'stderr' as const),
+        (text, stream) => {
+          expect(['info', 'warning', 'error']).toContain(readLogLine(line(text, stream)).l);
+        },
+      ),
+    );
+  });
+});

@@ -1,0 +1,55 @@
+import type { LogLine } from '../platform/runtime/runtime.ts';
+import type { CapturedLine, LogLevel } from './log.events.ts';
+
+const levels: Record<string, LogLevel> = {
+  trace: 'info',
+  debug: 'info',
+  info: 'info',
+  notice: 'info',
+  warn: 'warning',
+  warning: 'warning',
+  error: 'error',
+  err: 'error',
+  fatal: 'error',
+  critical: 'error',
+  panic: 'error',
+};
+
+/** pino's and bunyan's numbers. */
+function levelOfNumber(level: number): LogLevel {
+  if (level >= 50) return 'error';
+  return level >= 40 ? 'warning' : 'info';
+}
+
+/** Reads a line of output by contract section 6: JSON lines with a level and a message, else what the words tell. Never throws. */
+export function readLogLine(line: LogLine): CapturedLine {
+  const t = millisecondsOf(line.cursor.time);
+  const structured = readJsonLine(line.text);
+  if (structured !== null) return { t, ...structured };
+  return { t, l: line.stream === 'stdout' ? 'info' : levelOfWords(line.text), m: line.text };
+}
+
+function readJsonLine(text: string): { l: LogLevel; m: string } | null {
+  if (!text.startsWith('{')) return null;
+  try {
+    const parsed = JSON.parse(text) as Record<string, unknown>;
+    const message = parsed.message ?? parsed.msg;
+    const { level } = parsed;
+    if (typeof message !== 'string') return null;
+    if (typeof level === 'number') return { l: levelOfNumber(level), m: message };
+    return typeof level === 'string' ? { l: levels[level.toLowerCase()] ?? 'info', m: message } : null;
+  } catch {
+    return null;
+  }
+}
+
+function levelOfWords(text: string): LogLevel {
+  if (/\b(error|exception|fatal|panic|traceback)\b|Error\b/i.test(text)) return 'error';
+  return /\bwarn(ing)?\b/i.test(text) ? 'warning' : 'info';
+}
+
+/** The engine's time stamp, nanoseconds and all, cut to milliseconds. */
+function millisecondsOf(time: string): string {
+  const parsed = new Date(time.replace(/(\.\d{3})\d*/, '$1'));
+  return Number.isNaN(parsed.getTime()) ? new Date(0).toISOString() : parsed.toISOString();
+}

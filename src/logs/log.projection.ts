@@ -1,0 +1,73 @@
+import { idOf } from '../platform/event-store/event-store.ts';
+import type { Projection } from '../platform/projections/projection.ts';
+import type { LogEvent } from './log.events.ts';
+
+export interface LogEntryColumns {
+  /** Grows with the order of the entries within its source. */
+  id: string;
+  agent_id: string;
+  level: string;
+  source: string;
+  message: string;
+  timestamp: string;
+}
+
+const columns = {
+  id: 'text collate "C" not null',
+  agent_id: 'text not null',
+  level: 'text not null',
+  source: 'text not null',
+  message: 'text not null',
+  timestamp: 'timestamptz not null',
+};
+
+/** The id of a batch's n-th line: ordered as text. */
+export function entryId(source: 'a' | 's', position: string, index: number): string {
+  return `${source}${position}${String(index).padStart(4, '0')}`;
+}
+
+/** The agents' output, a row a line. */
+export const logLinesProjection: Projection<LogEntryColumns> = {
+  name: 'log_lines',
+  version: 1,
+  filter: { eventClass: 'log' },
+  table: { name: 'log_lines', key: 'id', columns, indexes: { by_agent: '(agent_id, timestamp desc, id desc)' } },
+  keys: () => [],
+  project(stored, rows) {
+    const event = stored as unknown as LogEvent;
+    const agent_id = idOf(stored.stream);
+    event.data.lines.forEach(({ t, l, m }, index) => {
+      const id = entryId('a', stored.position, index);
+      rows.set(id, { id, agent_id, level: l, source: 'agent', message: m, timestamp: t });
+    });
+  },
+};
+
+type SummaryOf = (stored: Parameters<Projection['project']>[0]) => string;
+
+const failures = new Set(['DeploymentFailed', 'AgentFailed']);
+const warnings = new Set(['ContainerExited', 'DeploymentCanceled']);
+
+/** What happened to the agents, in plain words, beside their own output: sources `system` and `deploy`. */
+export function journalProjection(summaryOf: SummaryOf): Projection<LogEntryColumns> {
+  return {
+    name: 'log_journal',
+    version: 1,
+    filter: { eventClass: 'core', categories: ['agent', 'deployment'] },
+    table: { name: 'log_journal', key: 'id', columns, indexes: { by_agent: '(agent_id, timestamp desc, id desc)' } },
+    keys: () => [],
+    project(stored, rows) {
+      const add = (agent_id: string, source: string, level: string, message: string, index: number) => {
+        const id = entryId('s', stored.position, index);
+        rows.set(id, { id, agent_id, level, source, message, timestamp: stored.at });
+      };
+      if (stored.type === 'BuildLogCaptured') {
+        const { agent_id, lines } = stored.data as { agent_id: string; lines: string[] };
+        lines.forEach((line, index) => add(agent_id, 'deploy', 'info', line, index));
+        return;
+      }
+      const level = failures.has(stored.type) ? 'error' : warnings.has(stored.type) ? 'warning' : 'info';
+      add(idOf(stored.stream), 'system', level, `${summaryOf(stored)}.`, 0);
+    },
+  };
+}

@@ -1,0 +1,27 @@
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { AgentId } from '../agents/index.ts';
+import { CurrentCaller, RequireScope } from '../platform/http/access.ts';
+import type { Caller } from '../platform/http/caller.ts';
+import { ReadsModel } from '../platform/http/positions.ts';
+import { LogQuery } from './log.dto.ts';
+import { LogsService } from './logs.service.ts';
+
+@Controller(['api/v1/agents/:agentId/logs', 'api/agents/:agentId/logs'])
+export class LogsController {
+  constructor(private readonly logs: LogsService) {}
+
+  /** The newest entries, oldest first; with `Accept: text/event-stream` also those to come. */
+  @Get()
+  @RequireScope('provision', 'deploy', 'manage')
+  @ReadsModel('agents', 'log_journal')
+  read(
+    @AgentId() agentId: string,
+    @Query() query: LogQuery,
+    @CurrentCaller() caller: Caller,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    return this.logs.answer(agentId, query, caller, request, reply);
+  }
+}

@@ -1,0 +1,24 @@
+import { Module } from '@nestjs/common';
+import { AgentsModule } from '../agents/index.ts';
+import { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import { Projections } from '../platform/projections/projections.ts';
+import { LogCapture } from './capture.service.ts';
+import { ListLogEntriesHandler, LogRetention } from './log-entries.projection.ts';
+import { LogTail } from './log-tail.service.ts';
+import { journalProjection, logLinesProjection } from './log.projection.ts';
+import { LogsController } from './logs.controller.ts';
+import { LogsSaga } from './logs.saga.ts';
+import { LogsService } from './logs.service.ts';
+
+@Module({
+  imports: [AgentsModule],
+  controllers: [LogsController],
+  providers: [LogCapture, LogTail, LogRetention, LogsSaga, LogsService, ListLogEntriesHandler],
+  exports: [LogCapture],
+})
+export class LogsModule {
+  constructor(projections: Projections, catalogue: EventCatalogue) {
+    projections.register(logLinesProjection);
+    projections.register(journalProjection((stored) => catalogue.summaryOf(stored)));
+  }
+}

@@ -1,0 +1,102 @@
+import fc from 'fast-check';
+import type { Sealed } from '../platform/crypto/sealed.ts';
+import { given } from '../../test/support/decider-spec.ts';
+import { conversationDecider, PENDING_MAX, RETRY_DELAYS_MS, type ConversationCommand } from './conversation.decider.ts';
+import type { ConversationEvent } from './conversation.events.ts';
+
+const sealed = (name: string): Sealed => ({ v: 1, key: 1, iv: 'iv', ct: name });
+const accept = (messageId: string, begins = false): ConversationCommand => ({
+  type: 'AcceptMessage',
+  agentId: 'agent',
+  accountId: 'account',
+  messageId,
+  channel: 'chat',
+  text: sealed(messageId),
+  begins,
+});
+const started: ConversationEvent = { type: 'ConversationStarted', data: { agent_id: 'agent', account_id: 'account', channel: 'chat' } };
+const accepted = (message_id: string): ConversationEvent => ({
+  type: 'MessageAccepted',
+  data: { message_id, channel: 'chat', text: sealed(message_id) },
+});
+const failed = (attempt: number, retry_at: string): ConversationEvent => ({
+  type: 'DeliveryFailed',
+  data: { message_id: 'm1', attempt, reason: 'silence', retry_at },
+});
+
+describe('a conversation', () => {
+  it('begins with its first message', () => {
+    given(conversationDecider).when(accept('m1', true)).then(started, accepted('m1'));
+  });
+
+  it('is unknown until it began', () => {
+    given(conversationDecider).when(accept('m1')).refuses('conversation_not_found');
+  });
+
+  it('is unknown to another agent, and to another account', () => {
+    given(conversationDecider, started)
+      .when({ ...accept('m1'), agentId: 'other' } as ConversationCommand)
+      .refuses('conversation_not_found');
+    given(conversationDecider, started)
+      .when({ ...accept('m1'), accountId: 'other' } as ConversationCommand)
+      .refuses('conversation_not_found');
+  });
+
+  it('takes a message once, however often it is handed in', () => {
+    given(conversationDecider, started, accepted('m1')).when(accept('m1')).then();
+  });
+
+  it('refuses more messages than may wait', () => {
+    const waiting = Array.from({ length: PENDING_MAX }, (_, index) => accepted(`m${index}`));
+    given(conversationDecider, started, ...waiting)
+      .when(accept('one more'))
+      .refuses('rate_limited');
+  });
+
+  it('records a reply once', () => {
+    const reply: ConversationCommand = { type: 'RecordReply', messageId: 'm1', reply: sealed('r1') };
+    const delivered: ConversationEvent = { type: 'MessageDelivered', data: { message_id: 'm1', reply: sealed('r1') } };
+    given(conversationDecider, started, accepted('m1')).when(reply).then(delivered);
+    given(conversationDecider, started, accepted('m1'), delivered).when(reply).then();
+  });
+
+  it('tries again after growing waits, then gives the message up', () => {
+    const now = new Date('2026-01-01T00:00:00.000Z');
+    const attempt: ConversationCommand = { type: 'RecordFailedAttempt', messageId: 'm1', reason: 'silence' };
+    const events: ConversationEvent[] = [started, accepted('m1')];
+    for (const [index, delayMs] of RETRY_DELAYS_MS.entries()) {
+      const next = failed(index + 1, new Date(now.getTime() + delayMs).toISOString());
+      given(conversationDecider, ...events)
+        .when(attempt, now)
+        .then(next);
+      events.push(next);
+    }
+    given(conversationDecider, ...events)
+      .when(attempt, now)
+      .then({ type: 'MessageDeadLettered', data: { message_id: 'm1', code: 'agent_unavailable', reason: 'silence' } });
+  });
+
+  it('delivers in order, each message to one end, whatever the attempts come to', () => {
+    const outcome = fc.constantFrom('RecordReply', 'RecordFailedAttempt', 'RecordDeadLetter', 'accept');
+    fc.assert(
+      fc.property(fc.array(outcome, { maxLength: 60 }), (steps) => {
+        const ends: string[] = [];
+        let events = conversationDecider.decide(accept('m0', true), null, new Date(0));
+        for (const [index, step] of steps.entries()) {
+          const state = events.reduce(conversationDecider.evolve, conversationDecider.initialState());
+          const messageId = state?.pending[0]?.id ?? 'none';
+          const command =
+            step === 'accept'
+              ? accept(`m${index + 1}`)
+              : ({ type: step, messageId, reply: sealed('r'), reason: 'x', code: 'agent_failed' } as ConversationCommand);
+          const decided = conversationDecider.decide(command, state, new Date(0));
+          for (const event of decided)
+            if (event.type === 'MessageDelivered' || event.type === 'MessageDeadLettered') ends.push(event.data.message_id);
+          events = [...events, ...decided];
+        }
+        const order = events.flatMap((event) => (event.type === 'MessageAccepted' ? [event.data.message_id] : []));
+        expect(ends).toEqual(order.slice(0, ends.length));
+      }),
+    );
+  });
+});

@@ -1,0 +1,98 @@
+import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { Database } from '../platform/database/database.ts';
+import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
+import type { Projection } from '../platform/projections/projection.ts';
+import { ConversationRow } from './conversation.entity.ts';
+import type { ConversationEvent } from './conversation.events.ts';
+
+export interface ConversationColumns {
+  conversation_id: string;
+  agent_id: string;
+  account_id: string;
+  channel: string;
+  messages: number;
+  /** Messages that wait to be delivered. */
+  pending: number;
+  created_at: string;
+  updated_at: string;
+}
+
+export const conversationsProjection: Projection<ConversationColumns> = {
+  name: 'conversations',
+  version: 1,
+  filter: { eventClass: 'core', categories: ['conversation'] },
+  table: {
+    name: 'conversations',
+    key: 'conversation_id',
+    columns: {
+      conversation_id: 'text not null',
+      agent_id: 'text not null',
+      account_id: 'text not null',
+      channel: 'text not null',
+      messages: 'integer not null',
+      pending: 'integer not null',
+      created_at: 'timestamptz not null',
+      updated_at: 'timestamptz not null',
+    },
+    indexes: { by_agent: '(agent_id, updated_at desc)', waiting: '(conversation_id) where pending > 0' },
+  },
+  keys: (event) => [idOf(event.stream)],
+  project(stored: StoredEvent, rows) {
+    const conversation_id = idOf(stored.stream);
+    const event = stored as unknown as ConversationEvent;
+    if (event.type === 'ConversationStarted') {
+      const { agent_id, account_id, channel } = event.data;
+      const times = { created_at: stored.at, updated_at: stored.at };
+      rows.set(conversation_id, { conversation_id, agent_id, account_id, channel, messages: 0, pending: 0, ...times });
+      return;
+    }
+    const row = rows.get(conversation_id);
+    if (row === undefined) return;
+    const change = { MessageAccepted: 1, MessageDelivered: -1, MessageDeadLettered: -1, DeliveryFailed: 0 }[event.type];
+    const messages = row.messages + (event.type === 'MessageAccepted' ? 1 : 0);
+    rows.set(conversation_id, { ...row, messages, pending: row.pending + change, updated_at: stored.at });
+  },
+};
+
+/** Conversations with messages that wait for delivery, whatever agent they belong to. */
+export class ListWaitingConversations extends Query<string[]> {}
+
+@QueryHandler(ListWaitingConversations)
+export class ListWaitingConversationsHandler implements IQueryHandler<ListWaitingConversations> {
+  constructor(private readonly database: Database) {}
+
+  async execute(): Promise<string[]> {
+    const rows = await this.database.query<{ conversation_id: string }>('select conversation_id from conversations where pending > 0');
+    return rows.map((row) => row.conversation_id);
+  }
+}
+
+/** The agent's conversations, the one with the latest message first. */
+export class ListConversations extends Query<ConversationRow[]> {
+  constructor(
+    readonly agentId: string,
+    readonly accountId: string,
+    readonly limit: number,
+    /** Where the page begins: `updated_at` and id of the last one given. */
+    readonly after: readonly (string | number)[] | null,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListConversations)
+export class ListConversationsHandler implements IQueryHandler<ListConversations> {
+  constructor(private readonly database: Database) {}
+
+  execute({ agentId, accountId, limit, after }: ListConversations): Promise<ConversationRow[]> {
+    const rows = this.database.dataSource
+      .getRepository(ConversationRow)
+      .createQueryBuilder('c')
+      .where('c.agent_id = :agentId and c.account_id = :accountId', { agentId, accountId })
+      .orderBy('c.updated_at', 'DESC')
+      .addOrderBy('c.conversation_id', 'DESC')
+      .limit(limit);
+    if (after !== null) rows.andWhere('(c.updated_at, c.conversation_id) < (:at, :id)', { at: after[0], id: after[1] });
+    return rows.getMany();
+  }
+}

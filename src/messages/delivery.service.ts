@@ -1,0 +1,110 @@
+import { Injectable } from '@nestjs/common';
+import { WakeGate, type Agent } from '../agents/index.ts';
+import { AgentAnsweredError, AgentUnreachable, protocolFor, ReplyTimeout } from '../platform/agent-protocol/agent-protocol.ts';
+import { Keyring } from '../platform/crypto/sealed.ts';
+import { systemContext } from '../platform/http/caller.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { ContainerGone, ContainerRuntime } from '../platform/runtime/runtime.ts';
+import { Templates } from '../templates/index.ts';
+import { Config } from '../config.ts';
+import { textContext, type Conversation, type PendingMessage } from './conversation.decider.ts';
+import type { DeadLetterCode } from './conversation.events.ts';
+
+/** What one attempt to deliver came to. */
+export type DeliveryOutcome =
+  | { kind: 'replied'; response: string }
+  /** No answer, and another attempt may get one. */
+  | { kind: 'unreachable'; reason: string }
+  | { kind: 'given_up'; code: DeadLetterCode; reason: string };
+
+/** Longest reply that is kept, bytes of UTF-8: sealed and in base64 it still fits an event. */
+const REPLY_BYTES_MAX = 700_000;
+
+/** Hands a message to a live agent, waking it first, and brings its reply. Stores nothing. */
+@Injectable()
+export class MessageDelivery {
+  constructor(
+    private readonly gate: WakeGate,
+    private readonly runtime: ContainerRuntime,
+    private readonly keyring: Keyring,
+    private readonly templates: Templates,
+    private readonly config: Config,
+  ) {}
+
+  /** One attempt, within `MOORING_REPLY_TIMEOUT`. Throws only where nothing is known of the outcome (no engine, no store). */
+  async deliver(
+    conversationId: string,
+    conversation: Conversation,
+    message: PendingMessage,
+    signal: AbortSignal,
+  ): Promise<DeliveryOutcome> {
+    const { agentId, accountId } = conversation;
+    const text = await this.keyring.open(agentId, textContext(message.id, 'text'), message.text);
+    if (text === null) return { kind: 'given_up', code: 'agent_unavailable', reason: 'The agent was deleted.' };
+    const context = systemContext('messages', accountId, message.id);
+    try {
+      const { result } = await this.gate.awake(agentId, accountId, message.channel, context, (agent) =>
+        this.#hand(conversationId, conversation, message, text, agent, signal),
+      );
+      return result;
+    } catch (error) {
+      if (error instanceof Refusal && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))
+        return { kind: 'given_up', code: 'agent_unavailable', reason: error.message };
+      throw error;
+    }
+  }
+
+  async #hand(
+    conversationId: string,
+    conversation: Conversation,
+    message: PendingMessage,
+    text: string,
+    agent: Agent,
+    signal: AbortSignal,
+  ): Promise<DeliveryOutcome> {
+    const template = agent.release?.templateId ? this.templates.get(agent.release.templateId) : undefined;
+    const protocol = template?.protocol ?? { name: 'mooring' as const };
+    const history = protocol.name === 'openai' ? await this.#history(conversation) : [];
+    try {
+      const address = await this.#address(conversation.agentId, agent.generation, template?.port ?? 8080);
+      const { response } = await protocolFor(protocol.name).deliver({
+        ...address,
+        message: { id: message.id, channel: message.channel, conversationId, text },
+        history,
+        protocol,
+        timeoutMs: this.config.replyTimeoutSeconds * 1000,
+        signal,
+      });
+      if (Buffer.byteLength(response) > REPLY_BYTES_MAX)
+        return { kind: 'given_up', code: 'agent_failed', reason: `The reply was longer than ${REPLY_BYTES_MAX} bytes.` };
+      return { kind: 'replied', response };
+    } catch (error) {
+      return outcomeOf(error);
+    }
+  }
+
+  async #address(agentId: string, generation: number, port: number): Promise<{ host: string; port: number }> {
+    const { containers } = await this.runtime.inspect(agentId);
+    const container = containers.find((view) => view.generation === generation && view.state === 'running');
+    if (container === undefined) throw new AgentUnreachable('its container is not running');
+    return this.runtime.address(container.handle, port);
+  }
+
+  async #history(conversation: Conversation): Promise<{ role: 'user' | 'assistant'; text: string }[]> {
+    const turns = await Promise.all(
+      conversation.exchanges.map(async ({ messageId, text, reply }) => [
+        { role: 'user' as const, text: await this.keyring.open(conversation.agentId, textContext(messageId, 'text'), text) },
+        { role: 'assistant' as const, text: await this.keyring.open(conversation.agentId, textContext(messageId, 'reply'), reply) },
+      ]),
+    );
+    return turns.flat().flatMap(({ role, text }) => (text === null ? [] : [{ role, text }]));
+  }
+}
+
+function outcomeOf(error: unknown): DeliveryOutcome {
+  if (error instanceof AgentUnreachable || error instanceof ContainerGone)
+    return { kind: 'unreachable', reason: 'The agent did not answer.' };
+  if (error instanceof ReplyTimeout) return { kind: 'given_up', code: 'reply_timeout', reason: 'The agent did not reply in time.' };
+  if (error instanceof AgentAnsweredError) return { kind: 'given_up', code: 'agent_failed', reason: error.message };
+  throw error;
+}

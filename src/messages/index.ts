@@ -1,0 +1,3 @@
+export { conversationEvents } from './conversation.events.ts';
+export { ConversationRow } from './conversation.entity.ts';
+export { MessagesModule } from './messages.module.ts';

@@ -1,0 +1,28 @@
+import { IsOptional, IsString, IsUUID, MaxLength, MinLength } from 'class-validator';
+
+export class ChatRequest {
+  /** What the agent is told. */
+  @IsString()
+  @MinLength(1)
+  @MaxLength(200_000)
+  message: string;
+
+  /** Continues that thread; a new one begins where it is absent. */
+  @IsOptional()
+  @IsUUID()
+  conversation_id?: string;
+}
+
+export interface ChatResponse {
+  response: string;
+  conversation_id: string;
+  message_id: string;
+}
+
+export interface ConversationView {
+  id: string;
+  channel: string;
+  messages: number;
+  createdAt: string;
+  updatedAt: string;
+}

@@ -1,0 +1,71 @@
+import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { AgentId, ListQuery } from '../agents/index.ts';
+import { Context, CurrentCaller, RequireScope } from '../platform/http/access.ts';
+import type { Caller, CommandContext } from '../platform/http/caller.ts';
+import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
+import { ReadsModel } from '../platform/http/positions.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { ListConversations } from './conversation.projection.ts';
+import { ChatRequest, type ChatResponse, type ConversationView } from './message.dto.ts';
+import { ListMessages, SendChatMessage, type ThreadMessage } from './messages.handlers.ts';
+
+@Controller('api/agents/:agentId')
+export class MessagesController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+  ) {}
+
+  /** Sends a message and waits for the reply; wakes a sleeping agent. */
+  @Post('chat')
+  @HttpCode(200)
+  @RequireScope('deploy')
+  async chat(
+    @AgentId() agentId: string,
+    @Body() body: ChatRequest,
+    @CurrentCaller() caller: Caller,
+    @Context() context: CommandContext,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<ChatResponse> {
+    const conversation = body.conversation_id?.toLowerCase() ?? null;
+    const answer = await this.commands.execute(new SendChatMessage(context, caller.accountId, agentId, body.message, conversation));
+    if (answer.woken) void reply.header('x-agent-woken', 'true');
+    return { response: answer.response, conversation_id: answer.conversationId, message_id: answer.messageId };
+  }
+
+  @Get('conversations')
+  @RequireScope('provision', 'deploy', 'manage')
+  @ReadsModel('agents', 'conversations')
+  async conversations(
+    @AgentId() agentId: string,
+    @Query() query: ListQuery,
+    @CurrentCaller() caller: Caller,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<ConversationView[]> {
+    const limit = query.limit ?? 50;
+    const rows = await this.queries.execute(new ListConversations(agentId, caller.accountId, limit, decodeCursor(query.cursor, 2)));
+    const last = rows.at(-1);
+    if (rows.length === limit && last) linkNextPage(request, reply, encodeCursor([last.updated_at.toISOString(), last.conversation_id]));
+    return rows.map((row) => ({
+      id: row.conversation_id,
+      channel: row.channel,
+      messages: row.messages,
+      createdAt: row.created_at.toISOString(),
+      updatedAt: row.updated_at.toISOString(),
+    }));
+  }
+
+  @Get('conversations/:conversationId/messages')
+  @RequireScope('provision', 'deploy', 'manage')
+  messages(
+    @AgentId() agentId: string,
+    @Param('conversationId') conversationId: string,
+    @CurrentCaller() caller: Caller,
+  ): Promise<ThreadMessage[]> {
+    if (!/^[0-9a-f-]{36}$/.test(conversationId)) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
+    return this.queries.execute(new ListMessages(caller.accountId, agentId, conversationId));
+  }
+}

@@ -1,0 +1,27 @@
+import { Module } from '@nestjs/common';
+import { AgentsModule } from '../agents/index.ts';
+import { TemplatesModule } from '../templates/index.ts';
+import { Projections } from '../platform/projections/projections.ts';
+import { conversationsProjection, ListConversationsHandler, ListWaitingConversationsHandler } from './conversation.projection.ts';
+import { MessageDelivery } from './delivery.service.ts';
+import { MessagesController } from './messages.controller.ts';
+import { ListMessagesHandler, SendChatMessageHandler } from './messages.handlers.ts';
+import { MessagesSaga } from './messages.saga.ts';
+
+@Module({
+  imports: [AgentsModule, TemplatesModule],
+  controllers: [MessagesController],
+  providers: [
+    MessageDelivery,
+    MessagesSaga,
+    SendChatMessageHandler,
+    ListMessagesHandler,
+    ListConversationsHandler,
+    ListWaitingConversationsHandler,
+  ],
+})
+export class MessagesModule {
+  constructor(projections: Projections) {
+    projections.register(conversationsProjection);
+  }
+}

@@ -1,0 +1,76 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+import { v5 as uuidv5 } from 'uuid';
+import { Keyring } from '../platform/crypto/sealed.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { systemContext } from '../platform/http/caller.ts';
+import { Sagas, type Saga } from '../platform/sagas/saga.ts';
+import { sagaStep } from '../platform/sagas/saga-step.ts';
+import { conversationDecider, PENDING_MAX, textContext, type ConversationCommand, type PendingMessage } from './conversation.decider.ts';
+import { MessageDelivery, type DeliveryOutcome } from './delivery.service.ts';
+import { ListWaitingConversations } from './conversation.projection.ts';
+
+/** Derived ids make a record that is repeated after a crash the same record. */
+const RECORD_NAMESPACE = '5f0f6f0e-7c0e-4a53-9d0b-0e8f1d6c2a11';
+
+/** Delivers what was accepted: in order within a conversation, side by side between conversations. */
+@Injectable()
+export class MessagesSaga implements Saga, OnModuleInit {
+  readonly name = 'messages';
+  readonly filter = { eventClass: 'core' as const, categories: ['conversation'], types: ['MessageAccepted'] };
+  readonly concurrency = 64;
+
+  constructor(
+    private readonly sagas: Sagas,
+    private readonly aggregates: Aggregates,
+    private readonly delivery: MessageDelivery,
+    private readonly keyring: Keyring,
+    private readonly queries: QueryBus,
+  ) {}
+
+  onModuleInit(): void {
+    this.sagas.register(this);
+  }
+
+  keyOf(event: StoredEvent): string {
+    return idOf(event.stream);
+  }
+
+  resync(): Promise<string[]> {
+    return this.queries.execute(new ListWaitingConversations());
+  }
+
+  async run(conversationId: string, signal: AbortSignal): Promise<Date | null> {
+    const stream = `conversation-${conversationId}`;
+    // Every turn takes at least one attempt's worth off the queue; what arrives meanwhile wakes the saga anew.
+    for (let turn = 0; turn < PENDING_MAX && !signal.aborted; turn++) {
+      const { state: conversation } = await this.aggregates.load(stream, conversationDecider);
+      const message = conversation?.pending[0];
+      if (conversation === null || message === undefined) return null;
+      if (message.retryAt !== null && Date.parse(message.retryAt) > Date.now()) return new Date(message.retryAt);
+      const outcome = await this.delivery.deliver(conversationId, conversation, message, signal);
+      sagaStep(this.name, conversationId, 'delivered');
+      const command = await this.#record(conversation.agentId, message, outcome);
+      await this.aggregates.execute(stream, conversationDecider, command, systemContext('messages', conversation.accountId, message.id), {
+        eventId: (event) => uuidv5(`${conversationId}:${message.id}:${event.type}:${message.attempts}`, RECORD_NAMESPACE),
+      });
+      sagaStep(this.name, conversationId, 'recorded');
+    }
+    return new Date();
+  }
+
+  async #record(agentId: string, message: PendingMessage, outcome: DeliveryOutcome): Promise<ConversationCommand> {
+    const messageId = message.id;
+    switch (outcome.kind) {
+      case 'replied': {
+        const reply = await this.keyring.seal(agentId, textContext(messageId, 'reply'), outcome.response);
+        return { type: 'RecordReply', messageId, reply };
+      }
+      case 'unreachable':
+        return { type: 'RecordFailedAttempt', messageId, reason: outcome.reason };
+      case 'given_up':
+        return { type: 'RecordDeadLetter', messageId, code: outcome.code, reason: outcome.reason };
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import { Readable } from 'node:stream';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+export interface ServerSentEvent {
+  id: string;
+  data: unknown;
+}
+
+/** A comment after this silence (ms) keeps proxies from ending the connection. */
+const KEEP_ALIVE_MS = 15_000;
+
+export function wantsEventStream(request: FastifyRequest): boolean {
+  return (request.headers.accept ?? '').includes('text/event-stream');
+}
+
+/**
+ * Answers with `text/event-stream` until the source ends or the caller leaves; then the signal that `open` got aborts. A
+ * caller that does not read holds the source back.
+ */
+export async function sendEventStream(
+  reply: FastifyReply,
+  open: (signal: AbortSignal) => Promise<AsyncIterable<ServerSentEvent>>,
+): Promise<void> {
+  const gone = new AbortController();
+  reply.raw.once('close', () => gone.abort());
+  const events = await open(gone.signal);
+  void reply
+    .header('content-type', 'text/event-stream; charset=utf-8')
+    .header('cache-control', 'no-cache, no-transform')
+    .header('x-accel-buffering', 'no');
+  await reply.send(Readable.from(frames(events, gone.signal)));
+}
+
+async function* frames(events: AsyncIterable<ServerSentEvent>, signal: AbortSignal): AsyncGenerator<string> {
+  yield ': follow\n\n';
+  const source = events[Symbol.asyncIterator]();
+  try {
+    let next = source.next();
+    while (!signal.aborted) {
+      const result = await orSilence(next);
+      if (result === null) {
+        yield ': still here\n\n';
+        continue;
+      }
+      if (result.done === true) return;
+      yield `id: ${result.value.id}\ndata: ${JSON.stringify(result.value.data)}\n\n`;
+      next = source.next();
+    }
+  } finally {
+    // Not awaited: a source that waits for its next event ends by the signal.
+    void source.return?.(undefined);
+  }
+}
+
+async function orSilence<T>(next: Promise<T>): Promise<T | null> {
+  let timer: NodeJS.Timeout | undefined;
+  const silence = new Promise<null>((resolve) => (timer = setTimeout(() => resolve(null), KEEP_ALIVE_MS)));
+  try {
+    return await Promise.race([next, silence]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

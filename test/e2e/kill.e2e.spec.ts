@@ -1,0 +1,229 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { describeWithDocker } from '../support/docker.ts';
+import { removeInstance, seenContainers, seenVolumes } from '../support/engine.ts';
+import { StartedService } from '../support/started-service.ts';
+import { until } from '../support/until.ts';
+
+const crashAt = resolve(import.meta.dirname, '../support/crash-at.mjs');
+/** Steps of one operation that a test walks through at most. */
+const STEPS_MAX = 20;
+const SETTLE_MS = 10_000;
+const settled = ['active', 'sleeping', 'stopped', 'error'];
+
+/** One service that is killed again and again, an agent that this is done to, and one that must not notice. */
+class Killed {
+  kills = 0;
+  order = '';
+  steady = '';
+  steadySince = '';
+
+  constructor(
+    readonly service: StartedService,
+    readonly runtime: 'docker' | 'local',
+  ) {}
+
+  async agent(name: string): Promise<string> {
+    const made = await this.service.call('POST', '/api/agents', { name, templateId: 'hello' }, { prefer: 'wait=60' });
+    expect(made.body).toMatchObject({ status: 'active' });
+    return made.body.agent_id;
+  }
+
+  /** From now on the service dies right after the n-th step that concerns the agent. */
+  async arm(after: number, key: string): Promise<void> {
+    this.order = join(this.service.dataDir, 'crash-order');
+    await writeFile(this.order, JSON.stringify({ after, key, saga: 'deployments', nonce: this.kills + after / 100 }));
+  }
+
+  async disarm(): Promise<void> {
+    await writeFile(this.order, '');
+  }
+
+  /** The operation, and whether it was acknowledged before the service died. */
+  async attempt(operation: () => Promise<{ status: number }>): Promise<boolean> {
+    return operation().then(
+      ({ status }) => status < 300,
+      () => false,
+    );
+  }
+
+  /** Whether it died; then it was started again, and the agent looked at until it settled. */
+  async diedAndCameBack(agentId: string): Promise<boolean> {
+    const outcome = await until(
+      'the service dies, or the agent settles',
+      async () => {
+        if (!this.service.running) return 'died';
+        const agent = await this.service.call('GET', `/api/v1/agents/${agentId}`).catch(() => null);
+        if (agent === null) return undefined;
+        return agent.status === 404 || settled.includes(agent.body.status) ? 'settled' : undefined;
+      },
+      30_000,
+    );
+    // The last step may kill after the agent has settled already.
+    if (outcome === 'settled' && this.service.running && !(await this.#diesNow())) return false;
+    await this.service.ended();
+    await this.disarm();
+    this.kills += 1;
+    await this.service.start();
+    return true;
+  }
+
+  async #diesNow(): Promise<boolean> {
+    const crashes = await readFile(`${this.order}.crashes`, 'utf8').catch(() => '');
+    return crashes.split('\n').length - 1 > this.kills;
+  }
+
+  async settles(agentId: string): Promise<string> {
+    return until(
+      'the agent settles',
+      async () => {
+        const { status, body } = await this.service.call('GET', `/api/v1/agents/${agentId}`);
+        if (status === 404) return 'gone';
+        return settled.includes(body.status) ? (body.status as string) : undefined;
+      },
+      SETTLE_MS,
+    );
+  }
+
+  async nothingDoubledOrLost(agentId: string, gone: boolean): Promise<void> {
+    if (this.runtime !== 'docker') return;
+    const containers = await until(
+      'one container at most',
+      async () => {
+        const seen = await seenContainers(agentId);
+        return seen.length <= (gone ? 0 : 1) ? seen : undefined;
+      },
+      SETTLE_MS,
+    );
+    expect(containers).toHaveLength(gone ? 0 : 1);
+    expect(await seenVolumes(agentId)).toHaveLength(gone ? 0 : 1);
+    expect(await seenContainers(this.steady)).toMatchObject([{ state: 'running', startedAt: this.steadySince }]);
+  }
+}
+
+function kills(runtime: 'docker' | 'local'): void {
+  let killed: Killed;
+
+  beforeAll(async () => {
+    const order = { TEST_CRASH_ORDER: '' };
+    const service = await StartedService.start({ runtime, nodeOptions: ['--import', crashAt], environment: order });
+    order.TEST_CRASH_ORDER = join(service.dataDir, 'crash-order');
+    await service.stop();
+    await service.start();
+    killed = new Killed(service, runtime);
+    killed.steady = await killed.agent('steady');
+    if (runtime === 'docker') killed.steadySince = (await seenContainers(killed.steady))[0]?.startedAt ?? '';
+  }, 90_000);
+
+  afterAll(async () => {
+    if (killed === undefined) return;
+    await killed.disarm();
+    await killed.service.dispose();
+    if (runtime === 'docker') await removeInstance(killed.service.dataDir);
+    process.stdout.write(`${runtime}: ${killed.kills} kills\n`);
+  }, 60_000);
+
+  it('settles after a kill at every step of a deployment, and keeps what it had acknowledged', async () => {
+    const agentId = await killed.agent('deployed');
+    let step = 1;
+    for (; step <= STEPS_MAX; step++) {
+      await killed.arm(step, agentId);
+      let deployment = '';
+      const acknowledged = await killed.attempt(async () => {
+        const answer = await killed.service.call('POST', `/api/v1/agents/${agentId}/deploy`);
+        deployment = answer.body.deployment_id;
+        return answer;
+      });
+      const died = await killed.diedAndCameBack(agentId);
+      expect(await killed.settles(agentId)).toBe('active');
+      await killed.nothingDoubledOrLost(agentId, false);
+      if (acknowledged) {
+        const deployments = await killed.service.call('GET', `/api/v1/agents/${agentId}/deployments`);
+        expect(deployments.body).toContainEqual(expect.objectContaining({ id: deployment, status: 'success' }));
+      }
+      if (!died) break;
+    }
+    expect(step).toBeLessThanOrEqual(STEPS_MAX);
+  }, 300_000);
+
+  it.each(['sleep', 'stop', 'restart'])(
+    'settles after a kill at every step of a %s, and answers after it',
+    async (operation) => {
+      const agentId = await killed.agent(operation);
+      const outcome = { sleep: 'sleeping', stop: 'stopped', restart: 'active' }[operation];
+      for (let step = 1; step <= STEPS_MAX; step++) {
+        await killed.arm(step, agentId);
+        const acknowledged = await killed.attempt(() => killed.service.call('POST', `/api/agents/${agentId}/${operation}`));
+        const died = await killed.diedAndCameBack(agentId);
+        const status = await killed.settles(agentId);
+        if (acknowledged) expect(status).toBe(outcome);
+        await killed.nothingDoubledOrLost(agentId, false);
+        await killed.disarm();
+        await killed.service.call('POST', `/api/agents/${agentId}/start`, undefined, { prefer: 'wait=30' });
+        expect(await killed.service.call('POST', `/api/agents/${agentId}/chat`, { message: 'well?' })).toMatchObject({ status: 200 });
+        if (!died) break;
+      }
+    },
+    300_000,
+  );
+
+  it('settles after a kill at every step of a wake, and answers the message', async () => {
+    const agentId = await killed.agent('woken');
+    for (let step = 1; step <= STEPS_MAX; step++) {
+      await killed.service.call('POST', `/api/agents/${agentId}/sleep`, undefined, { prefer: 'wait=30' });
+      await killed.arm(step, agentId);
+      await killed.attempt(() => killed.service.call('POST', `/api/agents/${agentId}/start`));
+      const died = await killed.diedAndCameBack(agentId);
+      expect(['active', 'sleeping']).toContain(await killed.settles(agentId));
+      await killed.nothingDoubledOrLost(agentId, false);
+      await killed.disarm();
+      expect(await killed.service.call('POST', `/api/agents/${agentId}/chat`, { message: 'awake?' })).toMatchObject({ status: 200 });
+      if (!died) break;
+    }
+  }, 300_000);
+
+  it('settles after a kill at every step of a deletion, and leaves nothing', async () => {
+    for (let step = 1; step <= STEPS_MAX; step++) {
+      const agentId = await killed.agent('deleted');
+      await killed.arm(step, agentId);
+      const asked = killed.attempt(() => killed.service.call('DELETE', `/api/v1/agents/${agentId}`));
+      const died = await killed.diedAndCameBack(agentId);
+      await asked;
+      await killed.disarm();
+      // A call that died on the way may not have been heard: asking again is what its caller would do.
+      expect([204, 404]).toContain((await killed.service.call('DELETE', `/api/v1/agents/${agentId}`)).status);
+      expect(await killed.settles(agentId)).toBe('gone');
+      await killed.nothingDoubledOrLost(agentId, true);
+      if (!died) break;
+    }
+  }, 300_000);
+
+  it('takes an acknowledged message up again after a kill in the middle of its delivery', async () => {
+    const agentId = await killed.agent('chatty');
+    const order = join(killed.service.dataDir, 'crash-order');
+    for (const after of [1, 2]) {
+      await writeFile(order, JSON.stringify({ after, saga: 'messages', nonce: killed.kills }));
+      const begun = await killed.attempt(() =>
+        killed.service.call('POST', `/api/agents/${agentId}/chat`, { message: `before kill ${after}` }),
+      );
+      if (begun) continue;
+      await killed.service.ended();
+      killed.kills += 1;
+      await killed.disarm();
+      await killed.service.start();
+      await until('the message has its reply', async () => {
+        const conversations = await killed.service.call('GET', `/api/agents/${agentId}/conversations`);
+        const threads = await Promise.all(
+          conversations.body.map(({ id }: { id: string }) =>
+            killed.service.call('GET', `/api/agents/${agentId}/conversations/${id}/messages`),
+          ),
+        );
+        const thread = threads.find(({ body }) => body[0].text === `before kill ${after}`);
+        return thread?.body.length === 2 ? true : undefined;
+      });
+    }
+  }, 120_000);
+}
+
+describe('a service that is killed on the local runtime', () => kills('local'));
+describeWithDocker('a service that is killed on Docker', () => kills('docker'));

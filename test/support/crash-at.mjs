@@ -1,0 +1,33 @@
+/**
+ * Loaded into a started service with `--import`: kills its own process (SIGKILL) right after the n-th step that a saga
+ * completes, counted from the moment when the order file was written. The file holds {"after": n, "saga": "deployments"}.
+ */
+import { subscribe } from 'node:diagnostics_channel';
+import { appendFileSync, readFileSync } from 'node:fs';
+
+const orderFile = process.env.TEST_CRASH_ORDER;
+let order = '';
+let seen = 0;
+
+function read() {
+  try {
+    return readFileSync(orderFile, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+subscribe('mooring.saga.step', ({ saga, key, step }) => {
+  const now = read();
+  if (now !== order) {
+    order = now;
+    seen = 0;
+  }
+  if (order === '') return;
+  const wanted = JSON.parse(order);
+  if (saga !== wanted.saga || (wanted.key && key !== wanted.key)) return;
+  seen += 1;
+  if (seen !== wanted.after) return;
+  appendFileSync(`${orderFile}.crashes`, `${saga} ${step}\n`);
+  process.kill(process.pid, 'SIGKILL');
+});

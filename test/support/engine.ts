@@ -1,0 +1,63 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import Dockerode from 'dockerode';
+
+/** What the engine has of one agent, seen past the service. */
+export interface SeenContainer {
+  id: string;
+  state: string;
+  startedAt: string;
+}
+
+const docker = new Dockerode();
+
+export async function seenContainers(agentId: string): Promise<SeenContainer[]> {
+  const listed = await docker.listContainers({ all: true, filters: { label: [`mooring.agent=${agentId}`] } });
+  const views = await Promise.all(
+    listed.map(({ Id }) =>
+      docker
+        .getContainer(Id)
+        .inspect()
+        .catch(() => null),
+    ),
+  );
+  return views.flatMap((view) => (view === null ? [] : [{ id: view.Id, state: view.State.Status, startedAt: view.State.StartedAt }]));
+}
+
+export async function seenVolumes(agentId: string): Promise<string[]> {
+  const { Volumes } = await docker.listVolumes({ filters: { label: [`mooring.agent=${agentId}`] } });
+  return (Volumes ?? []).map(({ Name }) => Name);
+}
+
+/** Removes it as somebody would by hand. */
+export async function removeBehindOurBack(containerId: string): Promise<void> {
+  await docker.getContainer(containerId).remove({ force: true });
+}
+
+/** The engine's own count of starts of the agent's containers since a time (Unix seconds). */
+export async function startsSince(agentId: string, since: number): Promise<number> {
+  const until = Math.ceil(Date.now() / 1000) + 1;
+  const stream = await docker.getEvents({
+    since,
+    until,
+    filters: { type: ['container'], event: ['start'], label: [`mooring.agent=${agentId}`] },
+  });
+  let text = '';
+  for await (const chunk of stream) text += String(chunk);
+  return text.split('\n').filter((line) => line.trim() !== '').length;
+}
+
+/** The network and images that a service of that data folder has left: removed by its instance id. */
+export async function removeInstance(dataDir: string): Promise<void> {
+  const instance = (await readFile(join(dataDir, 'instance-id'), 'utf8').catch(() => '')).trim();
+  if (instance === '') return;
+  const networks = await docker.listNetworks({ filters: { name: [`mooring-${instance}`] } });
+  await Promise.all(
+    networks.map(({ Id }) =>
+      docker
+        .getNetwork(Id)
+        .remove()
+        .catch(() => undefined),
+    ),
+  );
+}

@@ -1,0 +1,151 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { until } from './until.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+const entry = join(root, 'dist', 'main.js');
+
+export interface FirstRun {
+  url: string;
+  email: string;
+  password: string;
+  api_key: string;
+  agent_id: string;
+}
+
+export interface Answer<Body = any> {
+  status: number;
+  headers: Headers;
+  body: Body;
+}
+
+export interface ServiceOptions {
+  runtime: 'docker' | 'local';
+  environment?: Record<string, string>;
+  /** Passed to node before the entry file. */
+  nodeOptions?: string[];
+}
+
+/** The service as its users run it: the built program in a process of its own, on an embedded database in a new folder. */
+export class StartedService {
+  #process: ChildProcess | null = null;
+  #output = '';
+  #firstRun: FirstRun | null = null;
+
+  private constructor(
+    readonly dataDir: string,
+    private readonly options: ServiceOptions,
+  ) {}
+
+  static async start(options: ServiceOptions): Promise<StartedService> {
+    const dataDir = await mkdtemp(join(tmpdir(), 'mooring-e2e-'));
+    const service = new StartedService(dataDir, options);
+    await service.start();
+    return service;
+  }
+
+  get firstRun(): FirstRun {
+    if (this.#firstRun === null) throw new Error('the service has not started');
+    return this.#firstRun;
+  }
+
+  get output(): string {
+    return this.#output;
+  }
+
+  get pid(): number {
+    return this.#process?.pid ?? -1;
+  }
+
+  get running(): boolean {
+    return this.#process !== null && this.#process.exitCode === null && this.#process.signalCode === null;
+  }
+
+  async start(): Promise<void> {
+    const environment = {
+      ...Object.fromEntries(
+        Object.entries(process.env).filter(([name]) => !/^(MOORING_|DATABASE_URL|PORT|HOST|NODE_OPTIONS|NODE_ENV)/.test(name)),
+      ),
+      PORT: '0',
+      MOORING_DATA_DIR: this.dataDir,
+      MOORING_RUNTIME: this.options.runtime,
+      MOORING_SAMPLE_AGENT: 'off',
+      ...this.options.environment,
+    };
+    const child = spawn(process.execPath, [...(this.options.nodeOptions ?? []), entry], {
+      env: environment,
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#process = child;
+    let output = '';
+    const collect = (chunk: Buffer) => {
+      output += chunk.toString();
+      this.#output += chunk.toString();
+    };
+    child.stdout?.on('data', collect);
+    child.stderr?.on('data', collect);
+    const url = await until(
+      'the service answers',
+      async () => {
+        if (!this.running) throw new Error(`the service ended: ${output.slice(-4000)}`);
+        const address = /listening on (http:\/\/[^\s"]+)/i.exec(output)?.[1];
+        const health = address === undefined ? null : await fetch(`${address}/health`).catch(() => null);
+        return health?.ok === true ? address : undefined;
+      },
+      30_000,
+    );
+    const firstRun = await until('first-run.json stands', () => this.#readFirstRun(), 15_000);
+    this.#firstRun = { ...firstRun, url: url };
+  }
+
+  async #readFirstRun(): Promise<FirstRun | undefined> {
+    const text = await readFile(join(this.dataDir, 'first-run.json'), 'utf8').catch(() => null);
+    return text === null ? undefined : (JSON.parse(text) as FirstRun);
+  }
+
+  /** One request with the first key. */
+  async call<Body = any>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer<Body>> {
+    const response = await fetch(`${this.firstRun.url}${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${this.firstRun.api_key}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(150_000),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, body: (text === '' ? null : JSON.parse(text)) as Body };
+  }
+
+  /** SIGKILL, as a crash. PostgreSQL and the agents go on without it. */
+  async kill(): Promise<void> {
+    this.#process?.kill('SIGKILL');
+    await this.ended();
+  }
+
+  async ended(): Promise<void> {
+    if (this.#process !== null && this.running) await once(this.#process, 'exit');
+  }
+
+  /** SIGTERM, and the wait for a clean end. */
+  async stop(): Promise<void> {
+    if (!this.running) return;
+    this.#process?.kill('SIGTERM');
+    await this.ended();
+  }
+
+  /** Deletes every agent, ends the service, and leaves nothing behind. */
+  async dispose(): Promise<void> {
+    if (!this.running) await this.start();
+    const agents = await this.call<{ agent_id: string }[]>('GET', '/api/v1/agents?limit=200');
+    await Promise.all(agents.body.map(({ agent_id }) => this.call('DELETE', `/api/v1/agents/${agent_id}`)));
+    await this.stop();
+    await rm(this.dataDir, { recursive: true, force: true });
+  }
+}
