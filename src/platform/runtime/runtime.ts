@@ -121,6 +121,17 @@ export class RuntimeRefused extends Error {
   }
 }
 
+/** The start command is a shell string; `message` says so and how to write it. */
+export class ShellCommand extends RuntimeRefused {
+  constructor(command: string[]) {
+    super(
+      `The start command is a shell string: ${JSON.stringify(command)}. A shell would stand between the agent and its signals. ` +
+        'Write it in exec form, a JSON array of the program and its arguments, such as CMD ["node", "server.js"] instead of CMD node server.js.',
+    );
+    this.name = 'ShellCommand';
+  }
+}
+
 /** What the handle named is gone. */
 export class ContainerGone extends Error {
   constructor(handle: ContainerHandle) {

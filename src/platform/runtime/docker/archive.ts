@@ -1,0 +1,41 @@
+import { Readable } from 'node:stream';
+import type Dockerode from 'dockerode';
+import { RuntimeRefused } from '../runtime.ts';
+import { call } from './engine.ts';
+
+const tarBlock = 512;
+/** Where a tar header says `ustar`. */
+const magicAt = 257;
+/** How gzip, bzip2, xz and zstd begin: the engine would take such a tar for compressed, whatever else it is. */
+const compressed = [Buffer.from('1f8b08', 'hex'), Buffer.from('BZh'), Buffer.from('fd377a585a00', 'hex'), Buffer.from('28b52ffd', 'hex')];
+
+/**
+ * The same stream, once its first block has shown that it is a tar and nothing else: for compressed data the engine may run a program
+ * found in the container, as root. Throws `RuntimeRefused`.
+ */
+export async function plainTar(tar: NodeJS.ReadableStream): Promise<Readable> {
+  const chunks = (tar as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
+  let head = Buffer.alloc(0);
+  while (head.length < tarBlock) {
+    const { value, done } = await chunks.next();
+    if (done) break;
+    head = Buffer.concat([head, value]);
+  }
+  const empty = head.length >= tarBlock && head.subarray(0, tarBlock).every((byte) => byte === 0);
+  const plain = empty || head.toString('latin1', magicAt, magicAt + 5) === 'ustar';
+  if (!plain || compressed.some((magic) => head.subarray(0, magic.length).equals(magic))) {
+    await chunks.return?.();
+    throw new RuntimeRefused('Only a plain tar can be unpacked into a container.');
+  }
+  return Readable.from(rest(head, chunks), { objectMode: false });
+}
+
+async function* rest(head: Buffer, chunks: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
+  yield head;
+  yield* { [Symbol.asyncIterator]: () => chunks };
+}
+
+/** By GET alone: the engine's HEAD of a path can be raced by the running container. Throws `RuntimeRefused` where nothing is there. */
+export async function copyOut(container: Dockerode.Container, path: string): Promise<NodeJS.ReadableStream> {
+  return call(container.id, (abortSignal) => container.getArchive({ path, abortSignal } as { path: string }));
+}

@@ -1,0 +1,297 @@
+import Dockerode from 'dockerode';
+import { RuntimeRefused, RuntimeUnavailable, ContainerGone, ContainerRuntime } from '../runtime.ts';
+import type {
+  ContainerHandle,
+  ContainerSpec,
+  ContainerState,
+  ContainerView,
+  ExecRequest,
+  ExecResult,
+  ImageSource,
+  LogCursor,
+  LogLine,
+  ResolvedImage,
+  RuntimeCapabilities,
+  RuntimeEvent,
+} from '../runtime.ts';
+import { call, callTimeoutMs, mapBounded, statusOf, until } from './engine.ts';
+import { copyOut, plainTar } from './archive.ts';
+import { engineEvents } from './events.ts';
+import { execInContainer } from './exec.ts';
+import { createOptions, ignoredSettings, isUnprivileged } from './hardening.ts';
+import { HelperVolume } from './helper-volume.ts';
+import { Images } from './images.ts';
+import { hasSocketFile } from './local-engine.ts';
+import { containerLog } from './logs.ts';
+import { bears, containerLabels, containerName, identityOf, labels, networkName, volumeName } from './names.ts';
+import type { Labels } from './names.ts';
+import { AgentNetwork } from './network.ts';
+import { findImage } from './registry.ts';
+import { VolumeRoots } from './volume-root.ts';
+import { ensureLabelledVolume, findVolume, removeAgentVolume } from './volumes.ts';
+
+export interface DockerRuntimeOptions {
+  /** This installation's id, short hex: it stands in labels and names. */
+  instance: string;
+  /** The engine; by `DOCKER_HOST` and the like where none is given. */
+  docker?: Dockerode;
+  /** Image with a static busybox at /bin/busybox; null: the machine's own. */
+  helperImage: string | null;
+  /** OCI runtime of agents' containers (`runsc` for gVisor); null: the engine's default. */
+  ociRuntime: string | null;
+  logger?: { warn(fields: object, message: string): void };
+}
+
+const states: Record<string, ContainerState> = { created: 'created', running: 'running', restarting: 'running', paused: 'frozen' };
+const neverTime = '0001-01-01T00:00:00Z';
+const createTries = 3;
+
+/** Agents as containers of a Docker Engine, API 1.41 or later. */
+export class DockerRuntime extends ContainerRuntime {
+  override readonly name = 'docker';
+  private readonly docker: Dockerode;
+  private readonly instance: string;
+  private readonly ociRuntime: string | null;
+  /** Where containers can't be reached by their own address their port is published on the loopback address. */
+  private readonly publish: boolean;
+  private readonly network: AgentNetwork;
+  private readonly helper: HelperVolume;
+  private readonly images: Images;
+  private readonly volumeRoots: VolumeRoots;
+  private readonly closing = new AbortController();
+
+  constructor(options: DockerRuntimeOptions) {
+    super();
+    this.docker = options.docker ?? new Dockerode();
+    this.instance = options.instance;
+    this.ociRuntime = options.ociRuntime;
+    this.publish = process.platform !== 'linux' || !hasSocketFile(this.docker);
+    this.network = new AgentNetwork(this.docker, this.instance);
+    this.images = new Images(this.docker, this.instance, this.network);
+    this.volumeRoots = new VolumeRoots(this.docker, this.instance);
+    this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>
+      options.logger?.warn({ reason }, 'no helper program: agents are made without exec'),
+    );
+  }
+
+  override async capabilities(): Promise<RuntimeCapabilities> {
+    return { freeze: true, isolation: true, images: true };
+  }
+
+  override async ping(): Promise<void> {
+    await call(null, () => this.docker.ping(), 5_000);
+  }
+
+  override ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
+    return this.images.ensure(source, log, AbortSignal.any([signal, this.closing.signal]));
+  }
+
+  override async ensureVolume(agentId: string): Promise<void> {
+    await ensureLabelledVolume(this.docker, volumeName(agentId), this.volumeLabels(agentId));
+  }
+
+  private volumeLabels(agentId: string): Labels {
+    return { [labels.instance]: this.instance, [labels.agent]: agentId };
+  }
+
+  override removeVolume(agentId: string): Promise<void> {
+    return removeAgentVolume(this.docker, this.instance, agentId);
+  }
+
+  override async create(spec: ContainerSpec): Promise<ContainerView> {
+    // The engine makes up what a container names and nobody made, without our labels; so all of it is seen to first.
+    const [helperVolume, volume, image] = await Promise.all([
+      this.helper.ensure(),
+      ensureLabelledVolume(this.docker, volumeName(spec.agentId), this.volumeLabels(spec.agentId)),
+      findImage(this.docker, spec.image),
+      this.network.ensure(),
+    ]);
+    if (image === null) throw new RuntimeRefused(`The engine no longer has the image ${spec.image}: deploy again.`);
+    if (isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
+    const { instance, ociRuntime, publish } = this;
+    const options = createOptions(spec, { instance, helperVolume, ociRuntime, publish });
+    const container = await this.createOrAdopt(spec, options);
+    const made = await this.look(container.id);
+    const ignored = ignoredSettings(options, made);
+    if (ignored.length > 0) {
+      await this.remove(container.id);
+      throw new RuntimeRefused(`The container engine ignored these settings, so the container was removed: ${ignored.join(', ')}.`);
+    }
+    return view(made);
+  }
+
+  private async createOrAdopt(spec: ContainerSpec, options: Dockerode.ContainerCreateOptions): Promise<Dockerode.Container> {
+    for (let left = createTries; left > 0; left -= 1) {
+      try {
+        return await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
+      } catch (error) {
+        if (statusOf(error) !== 409) throw error;
+      }
+      const standing = await this.standing(containerName(spec));
+      if (standing === null) continue;
+      if (bears(standing.Config.Labels, containerLabels(this.instance, spec))) return this.docker.getContainer(standing.Id);
+      if (!bears(standing.Config.Labels, { [labels.instance]: this.instance }))
+        throw new RuntimeRefused(`A container named ${containerName(spec)} exists that this installation did not make.`);
+      await this.remove(standing.Id);
+    }
+    throw new RuntimeRefused(`The name ${containerName(spec)} stays taken.`);
+  }
+
+  override async start(handle: ContainerHandle): Promise<void> {
+    const container = this.docker.getContainer(handle);
+    const start = (): Promise<unknown> => ignoring304(call(handle, (abortSignal) => container.start({ abortSignal })));
+    try {
+      await start();
+    } catch (error) {
+      if (!(error instanceof RuntimeRefused) || !error.message.includes(networkName(this.instance))) throw error;
+      // Somebody removed the network while nothing ran on it.
+      await this.network.ensure();
+      await start();
+    }
+  }
+
+  override async stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {
+    const container = this.docker.getContainer(handle);
+    await this.thawIfFrozen(handle);
+    const t = Math.ceil(graceSeconds);
+    await ignoring304(call(handle, (abortSignal) => container.stop({ t, abortSignal }), t * 1_000 + callTimeoutMs));
+  }
+
+  override async freeze(handle: ContainerHandle): Promise<void> {
+    const container = this.docker.getContainer(handle);
+    await this.settle(handle, 'frozen', () => call(handle, (abortSignal) => container.pause({ abortSignal })));
+  }
+
+  override async thaw(handle: ContainerHandle): Promise<void> {
+    const container = this.docker.getContainer(handle);
+    await this.settle(handle, 'running', () => call(handle, (abortSignal) => container.unpause({ abortSignal })));
+  }
+
+  /** A refusal counts for nothing where the container is in the wanted state already. */
+  private async settle(handle: ContainerHandle, wanted: ContainerState, act: () => Promise<unknown>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      if (!(error instanceof RuntimeRefused) || view(await this.look(handle)).state !== wanted) throw error;
+    }
+  }
+
+  private async thawIfFrozen(handle: ContainerHandle): Promise<void> {
+    if (view(await this.look(handle)).state === 'frozen') await this.thaw(handle);
+  }
+
+  override async remove(handle: ContainerHandle): Promise<void> {
+    const container = this.docker.getContainer(handle);
+    const gone = await until(
+      async () => {
+        try {
+          // `v` takes along the nameless volumes that the image asked for, never a named one.
+          await call(handle, (abortSignal) => container.remove({ force: true, v: true, abortSignal }));
+          return true;
+        } catch (error) {
+          if (error instanceof ContainerGone) return true;
+          if (statusOf(error) !== 409) throw error;
+          return null;
+        }
+      },
+      100,
+      100,
+    );
+    if (gone === null) throw new RuntimeUnavailable(new Error(`the removal of ${handle} does not end`));
+  }
+
+  override async inspect(agentId: string): Promise<{ containers: ContainerView[]; volume: boolean }> {
+    const [containers, volume] = await Promise.all([this.views({ [labels.agent]: agentId }), findVolume(this.docker, volumeName(agentId))]);
+    return { containers, volume: bears(volume?.Labels, this.volumeLabels(agentId)) };
+  }
+
+  override async list(): Promise<{ containers: ContainerView[]; volumes: string[] }> {
+    const filters = { label: [`${labels.instance}=${this.instance}`, labels.agent] };
+    const [containers, listed] = await Promise.all([
+      this.views({}),
+      call(null, (abortSignal) => this.docker.listVolumes({ filters: JSON.stringify(filters), abortSignal })),
+    ]);
+    return { containers, volumes: (listed.Volumes ?? []).map((volume) => volume.Labels[labels.agent] ?? '') };
+  }
+
+  override exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult> {
+    return execInContainer(this.docker.getContainer(handle), request);
+  }
+
+  override async copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void> {
+    const { State } = await this.look(handle);
+    if (State.Status !== 'created') throw new RuntimeRefused('Files are put only into a container that has not been started.');
+    const container = this.docker.getContainer(handle);
+    const plain = await plainTar(tar);
+    await call(handle, (abortSignal) => container.putArchive(plain, { path, abortSignal }), 4 * callTimeoutMs);
+  }
+
+  override copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream> {
+    return copyOut(this.docker.getContainer(handle), path);
+  }
+
+  override logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal): AsyncIterable<LogLine> {
+    return containerLog(this.docker.getContainer(handle), after, AbortSignal.any([signal, this.closing.signal]));
+  }
+
+  override events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
+    return engineEvents(this.docker, this.instance, AbortSignal.any([signal, this.closing.signal]));
+  }
+
+  override async address(handle: ContainerHandle, port: number): Promise<{ host: string; port: number }> {
+    const { State, NetworkSettings } = await this.look(handle);
+    if (!State.Running) throw new RuntimeRefused('The container does not run, so it has no address.');
+    if (this.publish) {
+      const published = NetworkSettings.Ports[`${port}/tcp`]?.[0];
+      if (published === undefined) throw new RuntimeRefused(`Port ${port} of the container is not published.`);
+      return { host: '127.0.0.1', port: Number(published.HostPort) };
+    }
+    const host = NetworkSettings.Networks[networkName(this.instance)]?.IPAddress;
+    if (!host) throw new RuntimeRefused('The container is not on the agents’ network.');
+    return { host, port };
+  }
+
+  override async close(): Promise<void> {
+    this.closing.abort();
+  }
+
+  private look(handle: ContainerHandle): Promise<Dockerode.ContainerInspectInfo> {
+    return call(handle, (abortSignal) => this.docker.getContainer(handle).inspect({ abortSignal }));
+  }
+
+  private async standing(nameOrId: string): Promise<Dockerode.ContainerInspectInfo | null> {
+    return this.look(nameOrId).catch((error: unknown) => {
+      if (error instanceof ContainerGone) return null;
+      throw error;
+    });
+  }
+
+  /** The exit code, the memory kill and the start are in no list of the engine's, so each is inspected. */
+  private async views(wanted: Record<string, string>): Promise<ContainerView[]> {
+    const label = Object.entries({ [labels.instance]: this.instance, ...wanted }).map(([name, value]) => `${name}=${value}`);
+    const filters = JSON.stringify({ label: [...label, labels.agent, labels.generation] });
+    const listed = await call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
+    const found = await mapBounded(listed, 8, (item) => this.standing(item.Id));
+    return found.filter((one) => one !== null).map(view);
+  }
+}
+
+function view(found: Dockerode.ContainerInspectInfo): ContainerView {
+  const state = states[found.State.Status] ?? 'exited';
+  return {
+    ...identityOf(found.Config.Labels),
+    handle: found.Id,
+    state,
+    exitCode: state === 'exited' ? found.State.ExitCode : null,
+    oomKilled: found.State.OOMKilled,
+    startedAt: found.State.StartedAt === neverTime ? null : found.State.StartedAt,
+  };
+}
+
+async function ignoring304(work: Promise<unknown>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (statusOf(error) !== 304) throw error;
+  }
+}

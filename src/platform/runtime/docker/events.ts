@@ -1,0 +1,43 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type Dockerode from 'dockerode';
+import type { RuntimeEvent } from '../runtime.ts';
+import { agentOfVolume, labels } from './names.ts';
+import { call, jsonLines } from './engine.ts';
+
+const firstBackOffMs = 100;
+const longestBackOffMs = 5_000;
+
+interface EngineEvent {
+  Type: string;
+  Actor: { ID: string; Attributes?: Record<string, string> };
+}
+
+const filters = JSON.stringify({
+  type: ['container', 'volume'],
+  event: ['start', 'die', 'oom', 'stop', 'pause', 'unpause', 'destroy'],
+});
+
+/** The engine's events about this instance's agents; connects again by itself, and says `lost` each time it has connected. */
+export async function* engineEvents(docker: Dockerode, instance: string, signal: AbortSignal): AsyncGenerator<RuntimeEvent> {
+  let backOff = firstBackOffMs;
+  while (!signal.aborted) {
+    try {
+      const stream = await call(null, () => docker.getEvents({ filters, abortSignal: signal }));
+      backOff = firstBackOffMs;
+      yield { kind: 'lost' };
+      for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>)) {
+        const agentId = agentOf(event, instance);
+        if (agentId !== null) yield { kind: 'changed', agentId };
+      }
+    } catch {
+      // An engine that is away, or went: the way out is the same, to connect again.
+    }
+    await pause(backOff, undefined, { signal }).catch(() => undefined);
+    backOff = Math.min(backOff * 2, longestBackOffMs);
+  }
+}
+
+function agentOf({ Type, Actor }: EngineEvent, instance: string): string | null {
+  if (Type === 'volume') return agentOfVolume(Actor.ID);
+  return Actor.Attributes?.[labels.instance] === instance ? (Actor.Attributes[labels.agent] ?? null) : null;
+}

@@ -1,0 +1,39 @@
+import { RuntimeUnavailable } from '../runtime.ts';
+
+/** A piece of output as the engine frames it. */
+export interface Frame {
+  stream: 'stdout' | 'stderr';
+  payload: Buffer;
+}
+
+const headerBytes = 8;
+const longestFrame = 8 * 1024 * 1024;
+
+/**
+ * Takes the engine's framing of stdout and stderr apart: a header of eight bytes (the stream's number, three zeros, the length as a
+ * big-endian number), then the payload. Reads no faster than it is read. Throws `RuntimeUnavailable` on a frame that was cut.
+ */
+export async function* frames(source: AsyncIterable<Buffer>): AsyncGenerator<Frame> {
+  let parts: Buffer[] = [];
+  let have = 0;
+  let need = headerBytes;
+  for await (const chunk of source) {
+    parts.push(chunk);
+    have += chunk.length;
+    if (have < need) continue;
+    let all = parts.length === 1 ? chunk : Buffer.concat(parts);
+    need = headerBytes;
+    while (all.length >= headerBytes) {
+      const length = all.readUInt32BE(4);
+      if (length > longestFrame) throw new RuntimeUnavailable(new Error(`a frame of ${length} bytes`));
+      need = headerBytes + length;
+      if (all.length < need) break;
+      yield { stream: all[0] === 2 ? 'stderr' : 'stdout', payload: all.subarray(headerBytes, need) };
+      all = all.subarray(need);
+      need = headerBytes;
+    }
+    parts = all.length === 0 ? [] : [all];
+    have = all.length;
+  }
+  if (have > 0) throw new RuntimeUnavailable(new Error('the output ended within a frame'));
+}

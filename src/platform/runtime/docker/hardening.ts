@@ -1,0 +1,115 @@
+import type Dockerode from 'dockerode';
+import type { ContainerSpec } from '../runtime.ts';
+import { containerLabels, containerName, helperMount, networkName, volumeName } from './names.ts';
+
+/**
+ * What the start scripts of ordinary images need as root, and no more: hand their folders to a user (CHOWN, DAC_OVERRIDE, FOWNER),
+ * become that user (SETUID, SETGID), end what they started (KILL), listen below 1024 (NET_BIND_SERVICE).
+ */
+const capabilities = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'NET_BIND_SERVICE', 'SETGID', 'SETUID'];
+
+export interface Surroundings {
+  instance: string;
+  /** Null: no helper program could be had; then there is no exec. */
+  helperVolume: string | null;
+  ociRuntime: string | null;
+  /** Publish the port on the loopback address, where containers can't be reached by their own address. */
+  publish: boolean;
+}
+
+export function createOptions(spec: ContainerSpec, around: Surroundings): Dockerode.ContainerCreateOptions {
+  const port = `${spec.port}/tcp`;
+  const environment = { PORT: String(spec.port), MOORING_VOLUME: spec.volumePath, ...spec.environment };
+  return {
+    name: containerName(spec),
+    Image: spec.image,
+    // The whole command stands in Entrypoint, so that the image's own entry point isn't put before it.
+    ...(spec.command === null ? {} : { Entrypoint: spec.command, Cmd: [] }),
+    Env: Object.entries(environment).map(([name, value]) => `${name}=${value}`),
+    Hostname: spec.hostname,
+    ...(spec.user === null ? {} : { User: spec.user }),
+    Labels: containerLabels(around.instance, spec),
+    StopTimeout: 10,
+    // An image's own health check would run a program in every idle agent; readiness is looked at from outside.
+    Healthcheck: { Test: ['NONE'] },
+    ...(around.publish ? { ExposedPorts: { [port]: {} } } : {}),
+    HostConfig: {
+      CapDrop: ['ALL'],
+      CapAdd: capabilities,
+      SecurityOpt: ['no-new-privileges:true'],
+      Privileged: false,
+      Init: true,
+      PidsLimit: spec.pids,
+      Memory: spec.memoryBytes,
+      MemorySwap: spec.memoryBytes,
+      NanoCpus: Math.round(spec.cpus * 1e9),
+      RestartPolicy: { Name: 'no' },
+      LogConfig: { Type: 'json-file', Config: { 'max-size': '10m', 'max-file': '3' } },
+      NetworkMode: networkName(around.instance),
+      ReadonlyRootfs: spec.readOnlyRoot,
+      Tmpfs: Object.fromEntries(spec.tmpfs.map((path) => [path, 'rw,nosuid,nodev,mode=1777'])),
+      Mounts: mounts(spec, around),
+      ...(around.ociRuntime === null ? {} : { Runtime: around.ociRuntime }),
+      ...(around.publish ? { PortBindings: { [port]: [{ HostIp: '127.0.0.1', HostPort: '' }] } } : {}),
+    },
+  };
+}
+
+function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSettings[] {
+  const volume = (Source: string, Target: string, ReadOnly: boolean): Dockerode.MountSettings => ({
+    Type: 'volume',
+    Source,
+    Target,
+    ReadOnly,
+    // Nothing of the image is copied into a volume: a link at the mount point could lead the copy astray.
+    VolumeOptions: { NoCopy: true, Labels: {}, DriverConfig: { Name: '', Options: {} } },
+  });
+  const own = [volume(volumeName(spec.agentId), spec.volumePath, false)];
+  return around.helperVolume === null ? own : [...own, volume(around.helperVolume, helperMount, true)];
+}
+
+/**
+ * The names of settings that the engine took without keeping them, as engines do for what their kernel can't. MemorySwap is left out:
+ * a kernel without swap accounting drops it, and the memory limit holds all the same.
+ */
+export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: Dockerode.ContainerInspectInfo): string[] {
+  const want = asked.HostConfig ?? {};
+  const have = made.HostConfig;
+  const bare = (names: string[] | null | undefined): string =>
+    (names ?? [])
+      .map((name) => name.replace(/^CAP_/, ''))
+      .toSorted()
+      .join();
+  const known = new Set((want.Mounts ?? []).map((mount) => mount.Source));
+  const security: string[] = have.SecurityOpt ?? [];
+  const checks: Record<string, boolean> = {
+    CapDrop: bare(have.CapDrop) === 'ALL',
+    CapAdd: bare(have.CapAdd) === bare(want.CapAdd),
+    'no-new-privileges': security.some((option) => /^no-new-privileges(:true)?$/.test(option)),
+    seccomp: !security.some((option) => /unconfined/.test(option)),
+    Privileged: have.Privileged === false,
+    Init: have.Init === true,
+    PidsLimit: have.PidsLimit === want.PidsLimit,
+    Memory: have.Memory === want.Memory,
+    NanoCpus: have.NanoCpus === want.NanoCpus,
+    RestartPolicy: (have.RestartPolicy?.Name ?? '') === 'no',
+    LogConfig: have.LogConfig?.Type === 'json-file' && (have.LogConfig.Config as Record<string, string>)['max-size'] === '10m',
+    NetworkMode: have.NetworkMode === want.NetworkMode,
+    ReadonlyRootfs: have.ReadonlyRootfs === want.ReadonlyRootfs,
+    Runtime: want.Runtime === undefined || have.Runtime === want.Runtime,
+    Binds: (have.Binds ?? []).length === 0,
+    // Besides our own there are only the nameless volumes that the image itself asks for.
+    Mounts: made.Mounts.every(
+      (mount) => known.has(mount.Name ?? '') || (mount.Type === 'volume' && /^[0-9a-f]{64}$/.test(mount.Name ?? '')),
+    ),
+    MountsMade: (want.Mounts ?? []).every((mount) =>
+      made.Mounts.some((found) => found.Destination === mount.Target && found.RW === !mount.ReadOnly && found.Name === mount.Source),
+    ),
+  };
+  return Object.entries(checks)
+    .filter(([, kept]) => !kept)
+    .map(([name]) => name);
+}
+
+/** Whether an image's or a container's user is not root. */
+export const isUnprivileged = (user: string | undefined): boolean => !/^(|0|root)(:.*)?$/.test(user ?? '');

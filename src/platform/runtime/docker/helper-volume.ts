@@ -1,0 +1,156 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import type Dockerode from 'dockerode';
+import { extract } from 'tar-stream';
+import { RuntimeRefused } from '../runtime.ts';
+import { copyOut } from './archive.ts';
+import { tarOf } from './build-context.ts';
+import { call } from './engine.ts';
+import { isLocalEngine } from './local-engine.ts';
+import { helperMount, helperProgram, labels } from './names.ts';
+import { findImage, importImage, pull } from './registry.ts';
+import { ensureLabelledVolume, findVolume } from './volumes.ts';
+
+/** A static busybox, asked for where neither a setting nor the machine has one. */
+const publicImage = 'busybox:1.37.0-musl';
+const machinePaths = ['/bin/busybox', '/usr/bin/busybox'];
+const mostBytes = 16 * 1024 * 1024;
+const pullMs = 60_000;
+const answerMs = 5_000;
+const askAgainMs = 5 * 60_000;
+
+/**
+ * The volume with the helper program that is mounted in every agent's container. It is filled by the engine itself: the program is made an
+ * image, and a new container's empty volume gets what the image has at that place. The volume's name carries the program's hash.
+ */
+export class HelperVolume {
+  private program: Promise<Buffer | null> | null = null;
+  private filling: Promise<string | null> | null = null;
+  /** Read and found whole since this process started. */
+  private filled: string | null = null;
+  private lacksSince = 0;
+
+  constructor(
+    private readonly docker: Dockerode,
+    private readonly instance: string,
+    private readonly image: string | null,
+    private readonly onLack: (reason: string) => void,
+  ) {}
+
+  /** The volume's name, filled; null where no helper program can be had. */
+  ensure(): Promise<string | null> {
+    this.filling ??= this.fill().finally(() => (this.filling = null));
+    return this.filling;
+  }
+
+  private async fill(): Promise<string | null> {
+    if (this.filled !== null && (await findVolume(this.docker, this.filled)) !== null) return this.filled;
+    if (Date.now() - this.lacksSince < askAgainMs) return null;
+    this.program ??= this.findProgram();
+    const program = await this.program.catch((error: unknown) => {
+      this.program = null;
+      throw error;
+    });
+    if (program === null) {
+      this.program = null;
+      this.lacksSince = Date.now();
+      this.onLack('no static busybox: install the package busybox-static or name an image in MOORING_HELPER_IMAGE');
+      return null;
+    }
+    const hash = createHash('sha256').update(this.instance).update(program).digest('hex').slice(0, 16);
+    const volume = `mooring-helper-${hash}`;
+    // A volume that an engine's crash left half filled is made anew once.
+    if (!(await this.fillVolume(volume, program))) {
+      await call(null, (abortSignal) => this.docker.getVolume(volume).remove({ abortSignal }));
+      if (!(await this.fillVolume(volume, program))) throw new RuntimeRefused(`The helper volume ${volume} can't be filled.`);
+    }
+    this.filled = volume;
+    return volume;
+  }
+
+  /** Whether the volume holds the program afterwards, byte for byte. */
+  private async fillVolume(volume: string, program: Buffer): Promise<boolean> {
+    const image = `mooring-helper:${volume.slice('mooring-helper-'.length)}`;
+    const label = { [labels.instance]: this.instance };
+    if ((await findImage(this.docker, image)) === null) {
+      const folder = { name: helperMount.slice(1), type: 'directory' as const, mode: 0o755 };
+      const tar = tarOf([folder, { name: helperProgram.slice(1), type: 'file', mode: 0o755, content: program }]);
+      await importImage(this.docker, tar, image, [`LABEL ${labels.instance}=${this.instance}`], AbortSignal.timeout(pullMs));
+    }
+    await ensureLabelledVolume(this.docker, volume, label);
+    const mount = { Type: 'volume' as const, Source: volume, Target: helperMount, ReadOnly: false };
+    return this.withContainer({ Image: image, Cmd: [helperProgram], Labels: label, HostConfig: { Mounts: [mount] } }, async (container) =>
+      program.equals(await fileIn(container, helperProgram)),
+    );
+  }
+
+  private async findProgram(): Promise<Buffer | null> {
+    if (this.image !== null) {
+      const found = await this.fromImage(this.image);
+      if (found === null) throw new RuntimeRefused(`The image ${this.image} can't be had or has no static busybox at /bin/busybox.`);
+      return found;
+    }
+    if (await isLocalEngine(this.docker)) {
+      for (const path of machinePaths) {
+        const program = await readFile(path).catch(() => null);
+        if (program !== null && isStatic(program)) return program;
+      }
+    }
+    return this.fromImage(publicImage);
+  }
+
+  private async fromImage(image: string): Promise<Buffer | null> {
+    try {
+      if ((await findImage(this.docker, image)) === null)
+        await pull(this.docker, image, () => undefined, AbortSignal.timeout(pullMs), answerMs);
+      const options = { Image: image, Cmd: ['/bin/busybox'], Labels: { [labels.instance]: this.instance } };
+      const program = await this.withContainer(options, (container) => fileIn(container, '/bin/busybox'));
+      return isStatic(program) ? program : null;
+    } catch (error) {
+      if (error instanceof RuntimeRefused || (error as Error).name === 'TimeoutError') return null;
+      throw error;
+    }
+  }
+
+  /** A container that is made for its files, never started, and removed at once. */
+  private async withContainer<T>(
+    options: Dockerode.ContainerCreateOptions,
+    work: (container: Dockerode.Container) => Promise<T>,
+  ): Promise<T> {
+    const container = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
+    try {
+      return await work(container);
+    } finally {
+      await call(null, (abortSignal) => container.remove({ force: true, abortSignal }));
+    }
+  }
+}
+
+async function fileIn(container: Dockerode.Container, path: string): Promise<Buffer> {
+  const tar = (await copyOut(container, path)).pipe(extract());
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const entry of tar) {
+    // A link at the path has no content; then nothing is found, and that is said.
+    for await (const chunk of entry) {
+      size += (chunk as Buffer).length;
+      if (size > mostBytes) throw new RuntimeRefused(`${path} is larger than a helper program.`);
+      parts.push(chunk as Buffer);
+    }
+  }
+  return Buffer.concat(parts);
+}
+
+/** Whether it is an ELF program that names no interpreter: then it runs in an image without any library. */
+export function isStatic(program: Buffer): boolean {
+  const elf64LittleEndian = Buffer.from([0x7f, 0x45, 0x4c, 0x46, 2, 1]);
+  if (program.length < 64 || !program.subarray(0, 6).equals(elf64LittleEndian)) return false;
+  const table = Number(program.readBigUInt64LE(32));
+  const entryBytes = program.readUInt16LE(54);
+  const interpreter = 3;
+  for (let at = 0; at < program.readUInt16LE(56); at += 1) {
+    const entry = table + at * entryBytes;
+    if (entry + 4 > program.length || program.readUInt32LE(entry) === interpreter) return false;
+  }
+  return true;
+}

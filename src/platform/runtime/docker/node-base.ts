@@ -1,0 +1,58 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { realpath, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import type Dockerode from 'dockerode';
+import { tarOf } from './build-context.ts';
+import type { TarEntry } from './build-context.ts';
+import { findImage, importImage } from './registry.ts';
+
+/** Part of the tag: a change of what goes in makes another image. */
+const layout = 1;
+const certificates = '/etc/ssl/certs/ca-certificates.crt';
+/** Loaded by the C library when a name is looked up, so that `ldd` does not name them. */
+const nameService = ['libnss_dns.so.2', 'libnss_files.so.2', 'libresolv.so.2'];
+
+/**
+ * A base image from this machine's own Node: its binary, the shared libraries that it names, and what name look-ups need. Made once for
+ * each binary. For an engine on this same machine only.
+ */
+export async function ensureNodeBase(docker: Dockerode, signal: AbortSignal): Promise<string> {
+  const node = await realpath(process.execPath);
+  const { size, mtimeMs } = await stat(node);
+  const key = createHash('sha256').update(JSON.stringify([layout, process.version, size, mtimeMs]));
+  const name = `mooring-base-node:${key.digest('hex').slice(0, 16)}`;
+  if ((await findImage(docker, name)) !== null) return name;
+  const tar = tarOf([...fixedEntries(), ...libraryEntries(await libraries(node)), file('usr/local/bin/node', node, 0o755)]);
+  await importImage(docker, tar, name, ['ENV PATH=/usr/local/bin:/usr/bin:/bin', 'CMD ["node"]'], signal);
+  return name;
+}
+
+const file = (name: string, source: string, mode = 0o644): TarEntry => ({ name, type: 'file', mode, source });
+const text = (name: string, content: string): TarEntry => ({ name, type: 'file', mode: 0o644, content });
+const folder = (name: string, mode = 0o755): TarEntry => ({ name, type: 'directory', mode });
+
+function fixedEntries(): TarEntry[] {
+  return [
+    ...['etc', 'usr', 'usr/local', 'usr/local/bin', 'root', 'app', 'data'].map((name) => folder(name)),
+    folder('tmp', 0o1777),
+    text('etc/passwd', 'root:x:0:0:root:/root:/bin/sh\nagent:x:10001:10001:agent:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n'),
+    text('etc/group', 'root:x:0:\nagent:x:10001:\nnogroup:x:65534:\n'),
+    text('etc/nsswitch.conf', 'passwd: files\ngroup: files\nhosts: files dns\n'),
+    ...(existsSync(certificates) ? [file(certificates.slice(1), certificates)] : []),
+  ];
+}
+
+function libraryEntries(paths: string[]): TarEntry[] {
+  return paths.map((path) => file(path.slice(1), path, 0o755));
+}
+
+/** Absolute paths; none for a binary that needs none. */
+async function libraries(node: string): Promise<string[]> {
+  const { stdout } = await promisify(execFile)('ldd', [node], { timeout: 10_000 }).catch(() => ({ stdout: '' }));
+  const named = [...stdout.matchAll(/^\s*(?:\S+ => )?(\/\S+) \(0x/gm)].map((match) => match[1] ?? '');
+  const beside = named.filter((path) => /\/libc\.so/.test(path)).flatMap((path) => nameService.map((name) => join(dirname(path), name)));
+  return [...new Set([...named, ...beside.filter((path) => existsSync(path))])];
+}

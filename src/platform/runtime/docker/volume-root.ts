@@ -1,0 +1,60 @@
+import type Dockerode from 'dockerode';
+import { tarOf } from './build-context.ts';
+import { call, statusOf } from './engine.ts';
+import { containerLabels, containerName, volumeName } from './names.ts';
+
+const mount = '/.mooring-volume';
+const mostRemembered = 10_000;
+
+/**
+ * Makes the roots of volumes writable for images that don't run as root. Only one agent ever sees a volume, so mode 0777 opens it to
+ * nobody else. It goes by way of a container that is never started: no program runs in it that could race with the engine. That container
+ * is the agent's generation 0, so that one which a crash left is removed as every smaller generation is.
+ */
+export class VolumeRoots {
+  private readonly opened = new Set<string>();
+  private readonly opening = new Map<string, Promise<void>>();
+
+  constructor(
+    private readonly docker: Dockerode,
+    private readonly instance: string,
+  ) {}
+
+  async open(agentId: string, volume: Dockerode.VolumeInspectInfo, image: string): Promise<void> {
+    // A volume that was removed and made again was made at another time.
+    const key = `${volume.Name} ${(volume as { CreatedAt?: string }).CreatedAt}`;
+    if (this.opened.has(key)) return;
+    const opening = this.opening.get(key) ?? this.openRoot(agentId, image).finally(() => this.opening.delete(key));
+    this.opening.set(key, opening);
+    await opening;
+    if (this.opened.size >= mostRemembered) this.opened.clear();
+    this.opened.add(key);
+  }
+
+  private async openRoot(agentId: string, image: string): Promise<void> {
+    const identity = { agentId, generation: 0, deploymentId: '' };
+    const options = {
+      name: containerName(identity),
+      Image: image,
+      Entrypoint: ['never-started'],
+      Labels: containerLabels(this.instance, identity),
+      HostConfig: {
+        NetworkMode: 'none',
+        Mounts: [{ Type: 'volume' as const, Source: volumeName(agentId), Target: mount, ReadOnly: false, VolumeOptions: { NoCopy: true } }],
+      },
+    } as Dockerode.ContainerCreateOptions;
+    await this.discard(options.name as string);
+    const container = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
+    const tar = tarOf([{ name: `${mount.slice(1)}/`, type: 'directory', mode: 0o777 }]);
+    await call(container.id, (abortSignal) => container.putArchive(tar, { path: '/', abortSignal }));
+    await this.discard(container.id);
+  }
+
+  private async discard(nameOrId: string): Promise<void> {
+    try {
+      await call(null, (abortSignal) => this.docker.getContainer(nameOrId).remove({ force: true, v: true, abortSignal }));
+    } catch (error) {
+      if (statusOf(error) !== 404) throw error;
+    }
+  }
+}

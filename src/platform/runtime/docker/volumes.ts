@@ -1,0 +1,49 @@
+import type Dockerode from 'dockerode';
+import { RuntimeRefused } from '../runtime.ts';
+import { call, statusOf, until } from './engine.ts';
+import { bears, labels, volumeName } from './names.ts';
+import type { Labels } from './names.ts';
+
+/** Makes the volume, or finds it. Throws `RuntimeRefused` where a volume of that name bears other labels. */
+export async function ensureLabelledVolume(docker: Dockerode, name: string, wanted: Labels): Promise<Dockerode.VolumeInspectInfo> {
+  // Making a volume that stands answers with the one that stands, and leaves it as it is.
+  await call(null, (abortSignal) => docker.createVolume({ Name: name, Labels: wanted, abortSignal }));
+  const found = await findVolume(docker, name);
+  if (found === null || !bears(found.Labels, wanted))
+    throw new RuntimeRefused(`A volume named ${name} exists that this installation did not make.`);
+  return found;
+}
+
+export async function findVolume(docker: Dockerode, name: string): Promise<Dockerode.VolumeInspectInfo | null> {
+  try {
+    return await call(null, (abortSignal) => docker.getVolume(name).inspect({ abortSignal }));
+  } catch (error) {
+    if (statusOf(error) === 404) return null;
+    throw error;
+  }
+}
+
+/** Removes an agent's volume if it is this instance's; nothing where none stands. Waits up to 5 s for a container that is going. */
+export async function removeAgentVolume(docker: Dockerode, instance: string, agentId: string): Promise<void> {
+  const name = volumeName(agentId);
+  const found = await findVolume(docker, name);
+  if (found === null || !bears(found.Labels, { [labels.instance]: instance, [labels.agent]: agentId })) return;
+  let inUse: unknown = null;
+  const gone = await until(
+    async () => {
+      try {
+        await call(null, (abortSignal) => docker.getVolume(name).remove({ abortSignal }));
+        return true;
+      } catch (error) {
+        const status = statusOf(error);
+        if (status === 404) return true;
+        if (status !== 409) throw error;
+        inUse = error;
+        return null;
+      }
+    },
+    50,
+    100,
+  );
+  if (gone === null) throw inUse;
+}

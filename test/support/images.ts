@@ -1,0 +1,39 @@
+import { readFile } from 'node:fs/promises';
+import Dockerode from 'dockerode';
+import { tarOf } from '../../src/platform/runtime/docker/build-context.ts';
+import { ensureNodeBase } from '../../src/platform/runtime/docker/node-base.ts';
+import { importImage } from '../../src/platform/runtime/docker/registry.ts';
+
+const importMs = 60_000;
+
+/** An image of this machine's own Node under the given name, as a registry would have one. The base that it is made from stays: it is made once for each machine. */
+export async function importNodeImage(docker: Dockerode, name = 'mooring-test-node:1'): Promise<string> {
+  const [repo = '', tag] = name.split(':');
+  await docker.getImage(await ensureNodeBase(docker, AbortSignal.timeout(importMs))).tag({ repo, tag });
+  return name;
+}
+
+/** An image with this machine's static busybox and nothing else. `changes` are Dockerfile lines such as `CMD ["/bin/busybox", "sleep", "60"]`. */
+export async function importBusyboxImage(docker: Dockerode, name = 'mooring-test-busybox:1', changes: string[] = []): Promise<string> {
+  const program = await readFile('/bin/busybox');
+  const applets = ['sh', 'sleep', 'cat', 'echo', 'ls', 'wget', 'httpd', 'id', 'yes', 'true'];
+  const tar = tarOf([
+    ...['bin', 'etc', 'www'].map((folder) => ({ name: folder, type: 'directory' as const, mode: 0o755 })),
+    { name: 'tmp', type: 'directory', mode: 0o1777 },
+    { name: 'etc/passwd', type: 'file', mode: 0o644, content: 'root:x:0:0:root:/:/bin/sh\nagent:x:10001:10001:agent:/tmp:/bin/sh\n' },
+    { name: 'bin/busybox', type: 'file', mode: 0o755, content: program },
+    ...applets.map((applet) => ({ name: `bin/${applet}`, type: 'symlink' as const, mode: 0o777, linkname: 'busybox' })),
+  ]);
+  await importImage(docker, tar, name, ['ENV PATH=/bin', ...changes], AbortSignal.timeout(importMs));
+  return name;
+}
+
+/** Removes everything that bears the instance's label, containers first; and the images that are named. */
+export async function removeInstance(docker: Dockerode, instance: string, images: string[] = []): Promise<void> {
+  const filters = JSON.stringify({ label: [`mooring.instance=${instance}`] });
+  for (const { Id } of await docker.listContainers({ all: true, filters })) await docker.getContainer(Id).remove({ force: true, v: true });
+  for (const { Name } of (await docker.listVolumes({ filters })).Volumes ?? []) await docker.getVolume(Name).remove();
+  for (const { Id } of await docker.listNetworks({ filters })) await docker.getNetwork(Id).remove();
+  for (const { Id } of await docker.listImages({ filters })) await docker.getImage(Id).remove({ force: true });
+  for (const name of images) await docker.getImage(name).remove({ force: true });
+}
