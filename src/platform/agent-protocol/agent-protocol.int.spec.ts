@@ -1,0 +1,349 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { AgentAnsweredError, AgentUnreachable, allowedHeaders, protocolFor, ready, ReplyTimeout, type Delivery } from './agent-protocol.ts';
+
+const servers: Server[] = [];
+const sockets = new Set<Socket>();
+afterEach(async () => {
+  for (const socket of sockets) socket.destroy();
+  for (const server of servers.splice(0)) {
+    await new Promise((resolve) => server.close(resolve));
+  }
+});
+
+async function listening(server: Server, port = 0): Promise<number> {
+  servers.push(server);
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(port, '127.0.0.1', resolve);
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+interface Seen {
+  method?: string;
+  url?: string;
+  headers: IncomingMessage['headers'];
+  body: unknown;
+}
+
+/** An agent that answers each message by `answer`, and what it was asked. */
+async function agent(answer: (response: ServerResponse, request: IncomingMessage) => void): Promise<{ port: number; seen: Seen[] }> {
+  const seen: Seen[] = [];
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    response.on('error', () => undefined);
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const { method, url, headers } = request;
+      seen.push({ method, url, headers, body: JSON.parse(Buffer.concat(chunks).toString()) });
+      answer(response, request);
+    });
+  });
+  return { port: await listening(server), seen };
+}
+
+const says =
+  (body: unknown, status = 200) =>
+  (response: ServerResponse) => {
+    response.writeHead(status, { 'content-type': 'application/json' });
+    response.end(typeof body === 'string' ? body : JSON.stringify(body));
+  };
+
+const delivery = (port: number, other: Partial<Delivery> = {}): Delivery => ({
+  host: '127.0.0.1',
+  port,
+  message: { id: 'm1', channel: 'chat', conversationId: 'c1', text: 'hello' },
+  history: [],
+  protocol: { name: 'mooring' },
+  timeoutMs: 10_000,
+  signal: new AbortController().signal,
+  ...other,
+});
+
+const deliver = (request: Delivery) => protocolFor(request.protocol.name).deliver(request);
+
+/** What a delivery to such an agent throws. */
+async function failure(request: Delivery): Promise<unknown> {
+  return deliver(request).then(
+    () => {
+      throw new Error('it succeeded');
+    },
+    (error: unknown) => error,
+  );
+}
+
+describe('the mooring protocol', () => {
+  it('posts the message to /messages and gives the reply', async () => {
+    const { port, seen } = await agent(says({ response: 'hi there' }));
+    const message = {
+      id: 'm1',
+      channel: 'webhook' as const,
+      conversationId: 'c1',
+      text: '',
+      payload: { a: [1] },
+      contentType: 'application/json',
+      headers: { 'X-GitHub-Event': 'push', Authorization: 'Bearer secret', Cookie: 'secret' },
+      attachments: [{ path: '/data/inbox/a.txt', name: 'a.txt', size: 3, contentType: 'text/plain' }],
+    };
+    expect(await deliver(delivery(port, { message }))).toEqual({ response: 'hi there' });
+    expect(seen).toHaveLength(1);
+    expect(seen[0]).toMatchObject({ method: 'POST', url: '/messages' });
+    expect(seen[0]?.body).toEqual({
+      id: 'm1',
+      channel: 'webhook',
+      conversation_id: 'c1',
+      text: '',
+      payload: { a: [1] },
+      content_type: 'application/json',
+      headers: { 'x-github-event': 'push' },
+      attachments: [{ path: '/data/inbox/a.txt', name: 'a.txt', size: 3, content_type: 'text/plain' }],
+    });
+    expect(JSON.stringify(seen[0])).not.toContain('secret');
+    expect(Object.keys(seen[0]?.headers ?? {}).sort()).toEqual(
+      ['accept', 'accept-encoding', 'connection', 'content-length', 'content-type', 'host'].sort(),
+    );
+  });
+
+  it('takes an empty answer for an empty reply', async () => {
+    const { port } = await agent(says('', 202));
+    expect(await deliver(delivery(port))).toEqual({ response: '' });
+  });
+
+  it('uses the path that the template names', async () => {
+    const { port, seen } = await agent(says({ response: 'x' }));
+    await deliver(delivery(port, { protocol: { name: 'mooring', path: '/inbox?v=1' } }));
+    expect(seen[0]?.url).toBe('/inbox?v=1');
+  });
+
+  it('replaces what PostgreSQL would refuse', async () => {
+    const { port } = await agent(says('{"response":"a\\u0000b\\ud800c\\ud83d\\ude00"}'));
+    expect(await deliver(delivery(port))).toEqual({ response: 'a\uFFFDb\uFFFDc😀' });
+  });
+
+  it.each([
+    ['no JSON', '<html>hello</html>', 200],
+    ['another shape', '{"reply":"x"}', 200],
+    ['no object', '17', 200],
+    ['no text', '{"response":{"deep":1}}', 200],
+    ['a very deep answer', '['.repeat(100_000), 200],
+    ['a client error', '{"error":"bad message"}', 400],
+  ])('says that the agent answered %s, and that a repeat is useless', async (_, body, status) => {
+    const { port } = await agent(says(body, status));
+    const error = await failure(delivery(port));
+    expect(error).toBeInstanceOf(AgentAnsweredError);
+    expect(error).toMatchObject({ status, retryable: false });
+    expect((error as Error).message.length).toBeLessThan(400);
+  });
+
+  it.each([
+    [500, '{"detail":"it broke"}', /it broke/],
+    [503, 'draining\n\n  soon', /draining soon/],
+    [429, '', /no text/],
+    [502, '{"error":{"message":"model away"}}', /model away/],
+  ])('says that %i may pass', async (status, body, text) => {
+    const { port } = await agent(says(body, status));
+    const error = await failure(delivery(port));
+    expect(error).toMatchObject({ status, retryable: true, message: expect.stringMatching(text) });
+  });
+
+  it('follows no redirect', async () => {
+    const inner = await agent(says({ response: 'internal secret' }));
+    for (const status of [301, 302, 307, 308]) {
+      const outer = await agent((response) => {
+        response.writeHead(status, { location: `http://127.0.0.1:${inner.port}/messages` });
+        response.end();
+      });
+      expect(await failure(delivery(outer.port))).toMatchObject({ name: 'AgentAnsweredError', status, retryable: false });
+    }
+    expect(inner.seen).toEqual([]);
+  });
+
+  it('stops reading a reply that is too large', async () => {
+    let sent = 0;
+    const { port } = await agent((response) => {
+      response.writeHead(200);
+      const more = () => {
+        while (!response.destroyed && sent < 100_000_000 && response.write(Buffer.alloc(65_536, 'x'))) sent += 65_536;
+      };
+      response.on('drain', more);
+      more();
+    });
+    expect(await failure(delivery(port))).toMatchObject({ name: 'AgentAnsweredError', message: expect.stringContaining('1 MiB') });
+    expect(sent).toBeLessThan(50_000_000);
+  });
+
+  it('takes a reply of just under 1 MiB', async () => {
+    const { port } = await agent(says({ response: 'x'.repeat(1_048_000) }));
+    expect((await deliver(delivery(port))).response).toHaveLength(1_048_000);
+  });
+
+  it.each(['silence', 'a slow drip'])('gives up on %s when the time is over', async (kind) => {
+    let timer: NodeJS.Timeout | undefined;
+    const { port } = await agent((response) => {
+      if (kind === 'silence') return;
+      response.writeHead(200);
+      timer = setInterval(() => response.write(' '), 20);
+    });
+    const begun = performance.now();
+    const error = await failure(delivery(port, { timeoutMs: 300 }));
+    clearInterval(timer);
+    expect(error).toBeInstanceOf(ReplyTimeout);
+    expect(performance.now() - begun).toBeLessThan(3_000);
+  });
+
+  it('says that nobody listens', async () => {
+    const server = createTcpServer();
+    const port = await listening(server);
+    await new Promise((resolve) => server.close(resolve));
+    servers.length = 0;
+    const error = await failure(delivery(port));
+    expect(error).toBeInstanceOf(AgentUnreachable);
+    expect(error).toMatchObject({ retryable: true });
+  });
+
+  it.each(['before', 'within'])('says that the connection broke %s the answer', async (when) => {
+    const { port } = await agent((response, request) => {
+      if (when === 'within') response.write('{"response":"half');
+      setImmediate(() => request.socket.destroy());
+    });
+    expect(await failure(delivery(port))).toBeInstanceOf(AgentUnreachable);
+  });
+
+  it('takes garbage for no answer', async () => {
+    const port = await listening(createTcpServer((socket) => socket.on('error', () => undefined).end('garbage\r\n\r\n')));
+    expect(await failure(delivery(port))).toBeInstanceOf(AgentUnreachable);
+  });
+
+  it('stops when it is told to', async () => {
+    const controller = new AbortController();
+    const { port } = await agent(() => controller.abort(new Error('enough')));
+    expect(await failure(delivery(port, { signal: controller.signal }))).toMatchObject({ message: 'enough' });
+    expect(await failure(delivery(port, { signal: controller.signal }))).toMatchObject({ message: 'enough' });
+  });
+});
+
+describe('the openai protocol', () => {
+  const openai = (port: number, other: Partial<Delivery> = {}) => delivery(port, { protocol: { name: 'openai', model: 'm-1' }, ...other });
+  const completion = (content: unknown) => says({ choices: [{ message: { role: 'assistant', content } }] });
+
+  it('sends the thread and gives the reply', async () => {
+    const { port, seen } = await agent(completion('fine'));
+    const history = [
+      { role: 'user' as const, text: 'one' },
+      { role: 'assistant' as const, text: 'two' },
+    ];
+    expect(await deliver(openai(port, { history }))).toEqual({ response: 'fine' });
+    expect(seen[0]).toMatchObject({ method: 'POST', url: '/v1/chat/completions' });
+    expect(seen[0]?.body).toEqual({
+      model: 'm-1',
+      messages: [
+        { role: 'user', content: 'one' },
+        { role: 'assistant', content: 'two' },
+        { role: 'user', content: 'hello' },
+      ],
+      user: 'c1',
+      stream: false,
+    });
+  });
+
+  it('puts payload and attachments into the text', async () => {
+    const { port, seen } = await agent(completion([{ type: 'text', text: 'a' }, null, { type: 'text', text: 'b' }]));
+    const attachments = [{ path: '/data/inbox/a.txt', name: 'a.txt', size: 3, contentType: 'text/plain' }];
+    const message = { id: 'm', channel: 'webhook' as const, conversationId: 'c', text: 'look', payload: { a: 1 }, attachments };
+    expect(await deliver(openai(port, { message }))).toEqual({ response: 'ab' });
+    expect(seen[0]?.body).toMatchObject({
+      messages: [{ content: 'look\n\n{"a":1}\n\nAttached files:\n- /data/inbox/a.txt (3 bytes)' }],
+    });
+  });
+
+  it.each([{}, [], null, { choices: [] }, { choices: [null] }, { choices: 'x' }, { choices: [{ message: { content: null } }] }])(
+    'refuses an answer without content: %j',
+    async (body) => {
+      const { port } = await agent(says(body));
+      expect(await failure(openai(port))).toMatchObject({ name: 'AgentAnsweredError', status: 200, retryable: false });
+    },
+  );
+
+  it('sees an error behind status 200', async () => {
+    const { port } = await agent(says({ error: { message: 'no model' } }));
+    expect(await failure(openai(port))).toMatchObject({ status: 502, retryable: true, message: expect.stringContaining('no model') });
+  });
+});
+
+describe('readiness', () => {
+  const never = new AbortController().signal;
+
+  it('is seen at once when the agent begins to answer', async () => {
+    let healthy = false;
+    const server = createServer((_, response) => {
+      response.statusCode = healthy ? 204 : 503;
+      response.end();
+    });
+    const port = await listening(server);
+    let since = 0;
+    setTimeout(() => {
+      healthy = true;
+      since = performance.now();
+    }, 200);
+    expect(await ready('127.0.0.1', port, { path: '/healthz' }, 10_000, never)).toBe(true);
+    expect(performance.now() - since).toBeLessThan(150);
+  });
+
+  it('waits for a port that nobody listens on yet', async () => {
+    const server = createTcpServer((socket) => socket.on('error', () => undefined));
+    const port = await listening(server);
+    await new Promise((resolve) => server.close(resolve));
+    servers.length = 0;
+    const waiting = ready('127.0.0.1', port, { tcp: true }, 10_000, never);
+    const again = createTcpServer((socket) => socket.on('error', () => undefined));
+    await listening(again, port);
+    expect(await waiting).toBe(true);
+  });
+
+  it('is not fooled by a forwarder that closes what it accepts', async () => {
+    const port = await listening(createTcpServer((socket) => socket.on('error', () => undefined).end()));
+    expect(await ready('127.0.0.1', port, { tcp: true }, 300, never)).toBe(false);
+  });
+
+  it('is not reached by a redirect, an error or silence', async () => {
+    for (const status of [302, 404, 500, 0]) {
+      const server = createServer((_, response) => {
+        if (status === 0) return;
+        response.writeHead(status, { location: '/' });
+        response.end();
+      });
+      expect(await ready('127.0.0.1', await listening(server), { path: '/healthz' }, 200, never)).toBe(false);
+    }
+  });
+
+  it('stops early when it is told to', async () => {
+    const controller = new AbortController();
+    const port = await listening(createServer(() => setImmediate(() => controller.abort())));
+    const begun = performance.now();
+    expect(await ready('127.0.0.1', port, { path: '/healthz' }, 60_000, controller.signal)).toBe(false);
+    expect(performance.now() - begun).toBeLessThan(5_000);
+  });
+});
+
+describe('the headers that an agent may see', () => {
+  it('are those of the list, never a credential', () => {
+    const given = {
+      Authorization: 'Bearer x',
+      cookie: 'x',
+      'X-API-Key': 'x',
+      'x-service-webhook-token': 'x',
+      'proxy-authorization': 'x',
+      'X-Forwarded-For': '1.2.3.4',
+      'Content-Type': 'text/plain',
+      'USER-AGENT': 'a',
+      'webhook-id': ['1', '2'],
+      'x-request-id': undefined,
+      traceparent: 'x'.repeat(5_000),
+    };
+    expect(allowedHeaders(given)).toEqual({ 'content-type': 'text/plain', 'user-agent': 'a', 'webhook-id': '1, 2' });
+  });
+});

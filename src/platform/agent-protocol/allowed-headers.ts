@@ -1,0 +1,33 @@
+const allowed = new Set([
+  'content-type',
+  'user-agent',
+  'x-request-id',
+  'traceparent',
+  // What senders of webhooks say about the event, and by which an agent verifies it.
+  'webhook-id',
+  'webhook-timestamp',
+  'webhook-signature',
+  'x-github-event',
+  'x-github-delivery',
+  'x-hub-signature',
+  'x-hub-signature-256',
+  'x-gitlab-event',
+  'x-gitlab-event-uuid',
+  'x-event-key',
+  'stripe-signature',
+  'x-slack-signature',
+  'x-slack-request-timestamp',
+  'x-shopify-topic',
+  'x-shopify-hmac-sha256',
+]);
+const MAX_VALUE = 2_048;
+
+/** Of a caller's headers those that an agent may see: never a credential of the caller's. Names become lower case. */
+export function allowedHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  const kept: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    const text = Array.isArray(value) ? value.join(', ') : value;
+    if (text !== undefined && text.length <= MAX_VALUE && allowed.has(name.toLowerCase())) kept[name.toLowerCase()] = text;
+  }
+  return kept;
+}
