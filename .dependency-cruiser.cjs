@@ -1,0 +1,138 @@
+/** The rooms of src/ by floor: a room imports only from lower floors, and only through the other room's index.ts. */
+const floors = [
+  [],
+  ['accounts', 'api-keys', 'templates'],
+  ['agents'],
+  ['messages', 'environment', 'logs', 'exec', 'history', 'computers'],
+  ['deployments', 'files', 'webhooks'],
+  ['provisioning', 'admin'],
+];
+const rooms = floors.flat();
+const anyRoom = `^src/(${rooms.join('|')})/`;
+const notShipped = '\\.(spec|contract)\\.ts$';
+const npm = (name) => `(^|node_modules/)(@types/)?${name}(/|$)`;
+
+const rule = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to });
+
+/** One rule a floor: to the same floor or a higher one there is no way. */
+const floorRules = floors.slice(1).flatMap((own, index) => {
+  const level = index + 1;
+  const notBelow = floors.slice(level).flat();
+  return own.map((room) => {
+    const others = notBelow.filter((other) => other !== room);
+    return rule(
+      `floor-${level}-${room}`,
+      `${room} is on floor ${level} and imports only from the floors below it.`,
+      { path: `^src/${room}/` },
+      { path: `^src/(${others.join('|')})/` },
+    );
+  });
+});
+
+const houseRules = [
+  rule('no-circles', 'Types included: a circle cannot be read, tested or moved in parts.', {}, { circular: true }),
+  rule(
+    'room-without-a-floor',
+    'A new folder of src/ needs its place in the table above.',
+    {},
+    { path: '^src/[^/]+/', pathNot: [anyRoom, '^src/platform/'] },
+  ),
+  rule('platform-knows-no-feature', 'The platform is below every feature.', { path: '^src/platform/' }, { path: anyRoom }),
+  rule(
+    'front-door',
+    'Features meet at index.ts alone.',
+    { path: anyRoom },
+    { path: anyRoom, pathNot: ['^src/$1/', '^src/[^/]+/index\\.ts$'] },
+  ),
+  rule('own-front-door', 'Inside its own feature a file is imported by its own name.', { path: anyRoom }, { path: '^src/$1/index\\.ts$' }),
+  rule(
+    'table-of-contents',
+    'app.module.ts and main.ts see of a feature its front door and its module.',
+    { path: '^src/[^/]+\\.ts$' },
+    { path: anyRoom, pathNot: '/(index|[^/]+\\.module)\\.ts$' },
+  ),
+  rule(
+    'nobody-imports-the-top',
+    'app.module.ts and main.ts stand above everything; only the tests start them.',
+    { path: '^src/.+/', pathNot: notShipped },
+    { path: '^src/(main|app\\.module)\\.ts$' },
+  ),
+  rule(
+    'no-tests-in-the-product',
+    'What is shipped needs nothing of the tests and benchmarks.',
+    { path: '^src/', pathNot: notShipped },
+    { path: ['^(test|bench)/', '\\.spec\\.ts$'] },
+  ),
+];
+
+const roleRules = [
+  rule(
+    'deciders-are-pure',
+    'Deciders and events use nothing at run time but each other, refusals and event definitions.',
+    { path: '\\.(decider|events)\\.ts$' },
+    {
+      path: '.',
+      pathNot: ['\\.(decider|events)\\.ts$', '^src/platform/(refusal|event-store/event-definition)\\.ts$'],
+      dependencyTypesNot: ['type-only'],
+    },
+  ),
+  rule(
+    'runtime-port',
+    'Only sagas and services touch containers; others may name its types.',
+    { path: anyRoom, pathNot: ['\\.(saga|service|module)\\.ts$', notShipped] },
+    { path: '^src/platform/runtime/', dependencyTypesNot: ['type-only'] },
+  ),
+  rule(
+    'typeorm-in-features',
+    'Rows are read and written in projections.',
+    { path: anyRoom, pathNot: ['\\.(projection|entity|module)\\.ts$', notShipped] },
+    { path: [npm('typeorm'), npm('@nestjs/typeorm')] },
+  ),
+  rule(
+    'controllers-are-signatures',
+    'A controller speaks to the buses and to services.',
+    { path: '\\.controller\\.ts$' },
+    { path: ['^src/platform/event-store/', '\\.(decider|saga)\\.ts$'] },
+  ),
+];
+
+/** The rest of the program knows the port; specs and benchmarks may look behind it. */
+const adapters = [
+  ['runtime', 'docker'],
+  ['runtime', 'local'],
+  ['event-store', 'postgres'],
+  ['event-store', 'eventstoredb'],
+];
+const adapterRules = adapters.map(([port, adapter]) =>
+  rule(
+    `adapter-${adapter}`,
+    `${port}/${adapter} is imported by ${port}.module.ts alone.`,
+    {
+      path: '^(src|cli)/',
+      pathNot: [`^src/platform/${port}/${adapter}/`, `^src/platform/${port}/${port}\\.module\\.ts$`, notShipped],
+    },
+    { path: `^src/platform/${port}/${adapter}/` },
+  ),
+);
+const libraryRules = [
+  ['dockerode', 'runtime/docker'],
+  ['@eventstore/db-client', 'event-store/eventstoredb'],
+].map(([name, folder]) =>
+  rule(
+    `only-in-${folder.split('/')[1]}`,
+    `${name} is named in ${folder} alone.`,
+    { path: '^(src|cli)/', pathNot: [`^src/platform/${folder}/`, '\\.spec\\.ts$'] },
+    { path: npm(name) },
+  ),
+);
+
+module.exports = {
+  forbidden: [...houseRules, ...floorRules, ...roleRules, ...adapterRules, ...libraryRules],
+  options: {
+    tsConfig: { fileName: 'tsconfig.json' },
+    // Imports of types count too.
+    tsPreCompilationDeps: true,
+    doNotFollow: { path: 'node_modules' },
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'node', 'default', 'types'] },
+  },
+};

@@ -1,0 +1,76 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join, relative, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+import { tidyRules } from './tidy.ts';
+
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const walked = ['src', 'cli', 'test', 'bench', 'scripts'];
+const isText = /\.([cm]?[jt]s|json|md|ya?ml|sh|sql|html|css|txt|py|toml)$/;
+
+const files = walked
+  .filter((folder) => existsSync(join(root, folder)))
+  .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, withFileTypes: true }))
+  .filter((entry) => entry.isFile() && isText.test(entry.name) && !entry.parentPath.includes(`${sep}node_modules`))
+  .map((entry) => relative(root, join(entry.parentPath, entry.name)).replaceAll(sep, '/'))
+  .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
+
+/** For each rule: what must be found, in a file of which name, on which line. Put together so that this file stays clean itself. */
+const bad: Record<string, { path: string; text: string; line: number }> = {
+  'no function is longer than 70 lines': { path: 'src/a.ts', text: `\nfunction f() {\n${'f();\n'.repeat(70)}}\n`, line: 2 },
+  'no file is longer than 400 lines': { path: 'src/a.ts', text: 'f();\n'.repeat(401), line: 401 },
+  'no constructor takes more than 5 parameters': {
+    path: 'src/a.ts',
+    text: 'class A {\n  constructor(a: 1, b: 1, c: 1, d: 1, e: 1, f: 1) {}\n}\n',
+    line: 2,
+  },
+  'no marker of unfinished work is left over': { path: 'bench/a.md', text: `fine\n// ${'TO'}${'DO'}: later\n`, line: 2 },
+  'no test is singled out or left out': { path: 'src/a.spec.ts', text: `\n\nit.${'only'}('works', f);\n`, line: 3 },
+  'no test sleeps': {
+    path: 'src/a.spec.ts',
+    text: 'it("waits", async () => {\n  await new Promise((done) => setTimeout(done, 50));\n});\n',
+    line: 2,
+  },
+  'the product writes to its log, not to the console': { path: 'src/a.ts', text: "console.log('here');\n", line: 1 },
+  'no path of one machine is named': { path: 'scripts/a.sh', text: `cd ${'/ro'}${'ot/'}mooring\n`, line: 1 },
+  'every file ends with a newline': { path: 'src/a.ts', text: 'f();\ng();', line: 2 },
+};
+
+/** What a rule must let pass although it looks alike. */
+const good: Record<string, { path: string; text: string }> = {
+  'no function is longer than 70 lines': {
+    path: 'src/a.spec.ts',
+    text: `describe('a', () => {\n${"it('b', () => f());\n".repeat(80)}});\n`,
+  },
+  'no test is singled out or left out': { path: 'src/a.spec.ts', text: 'rows.skip(3);\nfit.for(2);\n' },
+  'no test sleeps': {
+    path: 'src/a.spec.ts',
+    text: 'const ended = new Promise((done, late) => {\n  child.once("exit", done);\n  setTimeout(late, 500);\n});\n',
+  },
+  'no path of one machine is named': { path: 'src/a.ts', text: "get('/api/work/1');\nopen('./root/a');\n" },
+};
+
+describe('the tree is tidy', () => {
+  it('finds the files', () => {
+    expect(files.map(({ path }) => path)).toContain('test/coverage/tidy.spec.ts');
+  });
+
+  describe.each(tidyRules)('$name', ({ name, applies, check }) => {
+    it('holds everywhere', () => {
+      const broken = files
+        .filter(({ path }) => applies(path))
+        .flatMap(({ path, text }) => check(text, path).map(({ line, what }) => `${path}:${line} ${what}`));
+      expect(broken).toEqual([]);
+    });
+
+    it('sees a bad sample and lets a good one pass', () => {
+      const sample = bad[name];
+      expect(sample).toBeDefined();
+      if (!sample) return;
+      expect(applies(sample.path)).toBe(true);
+      expect(check(sample.text, sample.path).map(({ line }) => line)).toEqual([sample.line]);
+      const fine = good[name] ?? { path: sample.path, text: 'export const fine = 1;\n' };
+      expect(check(fine.text, fine.path)).toEqual([]);
+    });
+  });
+});

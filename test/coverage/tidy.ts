@@ -1,0 +1,141 @@
+import ts from 'typescript';
+
+/** A place in a file that breaks a rule. */
+export interface Finding {
+  line: number;
+  what: string;
+}
+
+export interface TidyRule {
+  name: string;
+  applies(path: string): boolean;
+  check(text: string, path: string): Finding[];
+}
+
+const longestFunction = 70;
+const longestFile = 400;
+const mostDependencies = 5;
+
+const everywhere = () => true;
+const isCode = (path: string) => /\.[cm]?[jt]s$/.test(path);
+const isSpec = (path: string) => path.endsWith('.spec.ts');
+const isProduct = (path: string) => path.startsWith('src/') && isCode(path) && !isSpec(path);
+
+export const tidyRules: TidyRule[] = [
+  { name: `no function is longer than ${longestFunction} lines`, applies: isCode, check: longFunctions },
+  { name: `no file is longer than ${longestFile} lines`, applies: isCode, check: longFile },
+  { name: `no constructor takes more than ${mostDependencies} parameters`, applies: isCode, check: crowdedConstructors },
+  {
+    name: 'no marker of unfinished work is left over',
+    applies: everywhere,
+    check: lines(/\b(TO[D]O|FIX[M]E|XX[X])\b/, 'leftover marker'),
+  },
+  {
+    name: 'no test is singled out or left out',
+    applies: isSpec,
+    check: lines(/\b(it|test|describe\w*)(\.\w+)*\.(only|skip|todo)\b|\b(xit|xtest|xdescribe|fit|fdescribe)\(/, 'test singled or left out'),
+  },
+  { name: 'no test sleeps', applies: isSpec, check: sleeps },
+  { name: 'the product writes to its log, not to the console', applies: isProduct, check: consoleCalls },
+  {
+    name: 'no path of one machine is named',
+    applies: everywhere,
+    check: lines(/(^|[^\w./-])\/(work|root)\//, 'machine path'),
+  },
+  { name: 'every file ends with a newline', applies: everywhere, check: missingNewline },
+];
+
+function lines(pattern: RegExp, what: string): TidyRule['check'] {
+  return (text) => text.split('\n').flatMap((line, index) => (pattern.test(line) ? [{ line: index + 1, what }] : []));
+}
+
+function longFile(text: string): Finding[] {
+  const count = text.split('\n').length - 1;
+  return count > longestFile ? [{ line: longestFile + 1, what: `${count} lines` }] : [];
+}
+
+function missingNewline(text: string): Finding[] {
+  return text === '' || text.endsWith('\n') ? [] : [{ line: text.split('\n').length, what: 'no newline at the end' }];
+}
+
+function longFunctions(text: string, path: string): Finding[] {
+  return inTree(text, path, (node, lineOf) => {
+    if (!isFunctionWithBody(node) || registersTests(node)) return undefined;
+    const length = lineOf(node.end) - lineOf(node.getStart()) + 1;
+    return length > longestFunction ? `a function of ${length} lines` : undefined;
+  });
+}
+
+function isFunctionWithBody(node: ts.Node): boolean {
+  return ts.isFunctionLike(node) && 'body' in node && node.body !== undefined;
+}
+
+/** A function around describe() and it() is a table of contents: its parts are measured, not the whole. */
+function registersTests(node: ts.Node): boolean {
+  const isRegistration = (each: ts.Node) =>
+    ts.isCallExpression(each) && /^(describe\w*|it|test)\b/.test(each.expression.getText());
+  return contains(node, isRegistration);
+}
+
+function crowdedConstructors(text: string, path: string): Finding[] {
+  return inTree(text, path, (node) =>
+    ts.isConstructorDeclaration(node) && node.parameters.length > mostDependencies
+      ? `a constructor with ${node.parameters.length} parameters`
+      : undefined,
+  );
+}
+
+function consoleCalls(text: string, path: string): Finding[] {
+  return inTree(text, path, (node) =>
+    ts.isPropertyAccessExpression(node) && ts.isIdentifier(node.expression) && node.expression.text === 'console'
+      ? node.getText()
+      : undefined,
+  );
+}
+
+function sleeps(text: string, path: string): Finding[] {
+  return inTree(text, path, (node) => (isSleepImport(node) || isSleepPromise(node) ? 'a sleep' : undefined));
+}
+
+function isSleepImport(node: ts.Node): boolean {
+  if (!ts.isImportSpecifier(node) || (node.propertyName ?? node.name).text !== 'setTimeout') return false;
+  const { moduleSpecifier } = node.parent.parent.parent as ts.ImportDeclaration;
+  return /timers\/promises/.test(moduleSpecifier.getText());
+}
+
+/** A promise that nothing but a timer fulfils; one that an event fulfils and a timer rejects is a time limit. */
+function isSleepPromise(node: ts.Node): boolean {
+  if (!ts.isNewExpression(node) || node.expression.getText() !== 'Promise') return false;
+  const executor = node.arguments?.[0];
+  if (!executor || !(ts.isArrowFunction(executor) || ts.isFunctionExpression(executor))) return false;
+  const resolve = executor.parameters[0]?.name.getText();
+  const isTimer = (each: ts.Node) => ts.isCallExpression(each) && /(^|\.)setTimeout$/.test(each.expression.getText());
+  const isResolve = (each: ts.Node) => ts.isIdentifier(each) && each.text === resolve;
+  return contains(executor.body, isTimer) && !containsOutside(executor.body, isResolve, isTimer);
+}
+
+function contains(node: ts.Node, matches: (each: ts.Node) => boolean): boolean {
+  return ts.forEachChild(node, (child) => matches(child) || contains(child, matches)) ?? matches(node);
+}
+
+function containsOutside(node: ts.Node, matches: (each: ts.Node) => boolean, fence: (each: ts.Node) => boolean): boolean {
+  if (fence(node)) return false;
+  return matches(node) || (ts.forEachChild(node, (child) => containsOutside(child, matches, fence)) ?? false);
+}
+
+function inTree(
+  text: string,
+  path: string,
+  judge: (node: ts.Node, lineOf: (position: number) => number) => string | undefined,
+): Finding[] {
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.ES2023, true);
+  const lineOf = (position: number) => source.getLineAndCharacterOfPosition(position).line + 1;
+  const findings: Finding[] = [];
+  const visit = (node: ts.Node): void => {
+    const what = judge(node, lineOf);
+    if (what !== undefined) findings.push({ line: lineOf(node.getStart()), what });
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return findings;
+}
