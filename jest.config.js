@@ -13,6 +13,7 @@ export default {
   maxWorkers: 2,
   // The heap of a worker grows by some 12 MB for each file that loads Nest and TypeORM.
   workerIdleMemoryLimit: '700MB',
+  reporters: ['default', '<rootDir>/test/support/summary-reporter.mjs'],
   coverageProvider: 'v8',
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',

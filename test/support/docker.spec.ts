@@ -1,0 +1,17 @@
+import { jest } from '@jest/globals';
+
+import { reportNoEngine } from './docker.ts';
+
+describe('a missing Docker Engine', () => {
+  it('is a failure in continuous integration', () => {
+    expect(() => reportNoEngine('containers', 'true')).toThrow('the tests of "containers" were NOT run');
+  });
+
+  it('is a loud remark elsewhere', () => {
+    const warn = jest.spyOn(console, 'warn').mockReturnValue(undefined);
+    reportNoEngine('containers', undefined);
+    reportNoEngine('containers', 'false');
+    expect(warn).toHaveBeenCalledTimes(2);
+    warn.mockRestore();
+  });
+});
