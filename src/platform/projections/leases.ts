@@ -74,6 +74,8 @@ export class Lease {
 interface Session {
   client: pg.PoolClient;
   owner: string;
+  /** Ends with the last statement asked for: leases are given back while others are renewed. */
+  turn: Promise<unknown>;
 }
 
 /**
@@ -152,7 +154,7 @@ export class Leases {
 
   private async openSession(): Promise<Session> {
     this.pool ??= this.database.openPool(1, { query_timeout: STATEMENT_TIMEOUT_MS });
-    const session = { client: await this.pool.connect(), owner: `mooring-${randomUUID()}` };
+    const session: Session = { client: await this.pool.connect(), owner: `mooring-${randomUUID()}`, turn: Promise.resolve() };
     this.session = session;
     const lost = () => {
       if (this.session !== session) return;
@@ -161,18 +163,18 @@ export class Leases {
     };
     session.client.once('error', lost);
     session.client.once('end', lost);
-    await session.client.query(`select set_config('application_name', $1, false)`, [session.owner]);
+    await ask(session, `select set_config('application_name', $1, false)`, [session.owner]);
     return session;
   }
 
-  private async renew({ client, owner }: Session): Promise<void> {
+  private async renew(session: Session): Promise<void> {
     const leases = [...this.held.values()];
     const at = performance.now();
     // A little early, so that the beat of the third second is never just too early.
     this.renewAt = at + RENEW_EVERY_MS - LOOK_EVERY_MS / 2;
     if (leases.length === 0) return;
     const names = leases.map((lease) => lease.name);
-    const { rows } = await client.query<{ name: string }>(RENEW, [owner, names, leases.map((lease) => lease.epoch), TTL_MS]);
+    const rows = await ask<{ name: string }>(session, RENEW, [session.owner, names, leases.map((lease) => lease.epoch), TTL_MS]);
     const kept = new Set(rows.map((row) => row.name));
     for (const lease of leases)
       if (kept.has(lease.name)) lease.renewed(at);
@@ -181,7 +183,7 @@ export class Leases {
 
   private async take(session: Session): Promise<void> {
     const at = performance.now();
-    const { rows } = await session.client.query<{ name: string; epoch: string }>(TAKE, [session.owner, [...this.wanted.keys()], TTL_MS]);
+    const rows = await ask<{ name: string; epoch: string }>(session, TAKE, [session.owner, [...this.wanted.keys()], TTL_MS]);
     for (const { name, epoch } of rows) {
       const lease = new Lease(name, epoch, at, (given) => this.giveBack(given, session));
       const grant = this.wanted.get(name);
@@ -195,10 +197,10 @@ export class Leases {
     }
   }
 
-  private async giveBack(lease: Lease, { client, owner }: Session): Promise<void> {
+  private async giveBack(lease: Lease, session: Session): Promise<void> {
     this.lose(lease);
     try {
-      await client.query(GIVE_BACK, [lease.name, owner, lease.epoch]);
+      await ask(session, GIVE_BACK, [lease.name, session.owner, lease.epoch]);
     } catch {
       // The session is gone, and the lease with it.
     }
@@ -218,4 +220,11 @@ export class Leases {
     // Destroyed, not reused: the name and what was under way must not live on in the pool.
     session?.client.release(true);
   }
+}
+
+/** One statement at a time on the session. */
+function ask<Row extends pg.QueryResultRow>(session: Session, text: string, values: unknown[]): Promise<Row[]> {
+  const answer = session.turn.then(async () => (await session.client.query<Row>(text, values)).rows);
+  session.turn = answer.catch(() => undefined);
+  return answer;
 }

@@ -1,0 +1,273 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+
+import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { Clock } from '../clock.ts';
+import { idOf } from '../event-store/event-store.ts';
+import { Leases } from '../projections/leases.ts';
+import { Projections } from '../projections/projections.ts';
+import { DurableSagas } from './durable-sagas.ts';
+import { SAGA_STEP_CHANNEL, type Saga, type SagaStep } from './saga.ts';
+import { sagaStep } from './saga-step.ts';
+
+/** Says what time it is as the test wants it. */
+class TestClock extends Clock {
+  ahead = 0;
+  override now(): Date {
+    return new Date(Date.now() + this.ahead);
+  }
+}
+
+class Process {
+  readonly sagas: DurableSagas;
+  readonly projections: Projections;
+  readonly clock = new TestClock();
+
+  constructor(readonly log: OpenedLog) {
+    const leases = new Leases(log.database);
+    this.projections = new Projections(log.database, log.store, leases);
+    this.sagas = new DurableSagas(log.store, log.database, leases, this.projections, this.clock);
+  }
+
+  async stop(): Promise<void> {
+    await this.sagas.beforeApplicationShutdown();
+    await this.projections.beforeApplicationShutdown();
+    await this.log.close();
+  }
+}
+
+describe('a saga', () => {
+  let test: TestDatabase;
+  let log: OpenedLog;
+  const processes: Process[] = [];
+
+  const start = async (saga: Saga, prepare: (process: Process) => void = () => undefined) => {
+    const started = new Process(await openLog(test.url));
+    processes.push(started);
+    prepare(started);
+    started.sagas.register(saga);
+    await started.projections.onApplicationBootstrap();
+    started.sagas.onApplicationBootstrap();
+    return started;
+  };
+  const stop = async (stopped: Process) => {
+    processes.splice(processes.indexOf(stopped), 1);
+    await stopped.stop();
+  };
+  /** A saga of the harbour that does `run` with each boat. */
+  const harbour = (run: Saga['run'], change: Partial<Saga> = {}): Saga => ({
+    name: 'harbour',
+    filter: { ...everything, categories: ['boat'] },
+    concurrency: 4,
+    keyOf: (event) => idOf(event.stream),
+    run,
+    resync: async () => [],
+    ...change,
+  });
+  const deadlines = () => log.database.query<{ key: string; due_at: Date }>('select key, due_at from saga_deadlines order by key');
+  /** Until the saga has its lease and listens: a boat of its own is noticed. */
+  const listening = async (seen: string[]) => {
+    let n = 0;
+    await eventually(async () => {
+      if (seen.some((key) => key.startsWith('probe'))) return true;
+      await appendTo(log.store, `boat-probe${(n += 1)}`, harbourEvent('BoatArrived'));
+      return false;
+    }, 'the saga');
+    seen.length = 0;
+  };
+
+  beforeEach(async () => {
+    test = await freshDatabase();
+    log = await openLog(test.url);
+  });
+
+  afterEach(async () => {
+    for (const each of processes.splice(0)) await each.stop();
+    await log.close();
+    await test.drop();
+  });
+
+  it('is woken by events of its streams, with their key', async () => {
+    const seen: string[] = [];
+    await start(harbour(async (key) => (seen.push(key), null)));
+    await listening(seen);
+    await appendTo(log.store, 'tide-1', harbourEvent('TideTurned'));
+    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await eventually(() => seen.includes('Ark'));
+    expect(seen).toEqual(['Ark']);
+  });
+
+  it('goes on with other events after one whose key it can not tell', async () => {
+    const seen: string[] = [];
+    const keyOf: Saga['keyOf'] = (event) => {
+      if (event.type === 'BoatLeft') throw new Error('which boat?');
+      return idOf(event.stream);
+    };
+    await start(harbour(async (key) => (seen.push(key), null), { keyOf }));
+    await listening(seen);
+    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLeft'), harbourEvent('BoatArrived'));
+    await eventually(() => seen.includes('Ark'));
+  });
+
+  it('takes up at its start what resync names, once read models show all that happened before', async () => {
+    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    const seen: string[] = [];
+    const saga = harbour(async (key) => (seen.push(key), null), {
+      resync: async () => (await log.database.query<{ name: string }>('select name from boats')).map(({ name }) => name),
+    });
+    await start(saga, ({ projections }) =>
+      projections.register<{ name: string }>({
+        name: 'boats',
+        version: 1,
+        filter: { ...everything, categories: ['boat'] },
+        table: { name: 'boats', key: 'name', columns: { name: 'text' }, indexes: {} },
+        keys: () => [],
+        project: (event, rows) => rows.set(idOf(event.stream), { name: idOf(event.stream) }),
+      }),
+    );
+    await eventually(() => seen.includes('Ark'));
+    expect(seen).toEqual(['Ark']);
+  });
+
+  it('is woken from outside too, and does not run before that returns', async () => {
+    const seen: string[] = [];
+    const { sagas } = await start(harbour(async (key) => (seen.push(key), null)));
+    await listening(seen);
+    sagas.wake('harbour', 'Ark');
+    expect(seen).toEqual([]);
+    await eventually(() => seen.length === 1);
+    expect(() => sagas.wake('nobody', 'Ark')).toThrow('there is no saga nobody');
+  });
+
+  it('tries again after a failure', async () => {
+    let runs = 0;
+    const { sagas } = await start(
+      harbour(async (key) => {
+        if (key === 'Ark' && (runs += 1) < 2) throw new Error('no wind');
+        return null;
+      }),
+    );
+    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await eventually(() => (sagas.wake('harbour', 'Ark'), runs >= 2));
+  });
+
+  describe('that wants to be woken later', () => {
+    it('is woken then, without any signal, and its deadline goes once it wants none', async () => {
+      const seen: string[] = [];
+      await start(
+        harbour(async (key) => {
+          seen.push(key);
+          return key === 'Ark' && seen.filter((each) => each === 'Ark').length < 3 ? new Date(Date.now() + 50) : null;
+        }),
+      );
+      await listening(seen);
+      await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+      await eventually(() => seen.length === 3);
+      await eventually(async () => (await deadlines()).length === 0);
+      expect(seen).toEqual(['Ark', 'Ark', 'Ark']);
+    });
+
+    it('is woken by the next process where this one ends before', async () => {
+      const soon = new Date(Date.now() + 3_600_000);
+      const seen: string[] = [];
+      const first = await start(harbour(async (key) => (seen.push(key), key === 'Ark' ? soon : null)));
+      await listening(seen);
+      await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+      await eventually(async () => (await deadlines()).length === 1);
+      expect(await deadlines()).toEqual([{ key: 'Ark', due_at: soon }]);
+      await stop(first);
+      const later: string[] = [];
+      await start(
+        harbour(async (key) => (later.push(key), null)),
+        ({ clock }) => (clock.ahead = 3_600_001),
+      );
+      await eventually(() => later.includes('Ark'));
+      await eventually(async () => (await deadlines()).length === 0);
+    });
+
+    it('keeps an overdue deadline until a run has replaced it, so that a crash in that run forgets nothing', async () => {
+      await log.database.query(`insert into saga_deadlines values ('harbour', 'Ark', now() - interval '1 minute')`);
+      let running = false;
+      const first = await start(
+        harbour(async (_key, signal) => {
+          running = true;
+          await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
+          return null;
+        }),
+      );
+      await eventually(() => running);
+      await stop(first);
+      expect(await deadlines()).toHaveLength(1);
+    });
+
+    it('writes nothing where its deadline stays as it is', async () => {
+      const due = new Date(Date.now() + 3_600_000);
+      let runs = 0;
+      const { sagas } = await start(harbour(async () => ((runs += 1), due)));
+      await eventually(() => (sagas.wake('harbour', 'Ark'), runs > 0));
+      const written = async () => (await log.database.query<{ xmin: string }>('select xmin::text from saga_deadlines'))[0]?.xmin;
+      const first = await eventually(written);
+      const before = runs;
+      await eventually(() => (sagas.wake('harbour', 'Ark'), runs > before + 5));
+      await eventually(() => sagas.busy().harbour === 0);
+      expect(await written()).toBe(first);
+    });
+  });
+
+  it('is told when the service stops, and the service waits for it', async () => {
+    let told = false;
+    let ended = false;
+    const process = await start(
+      harbour(async (_key, signal) => {
+        await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
+        told = true;
+        await log.database.query('select 1');
+        ended = true;
+        return null;
+      }),
+    );
+    await eventually(() => (process.sagas.wake('harbour', 'Ark'), process.sagas.busy().harbour === 1));
+    await stop(process);
+    expect([told, ended]).toEqual([true, true]);
+  });
+
+  it('runs on one replica; when that loses its lease, it is told, another takes over, and the late deadline is refused', async () => {
+    const runs: { process: string; key: string; signal: AbortSignal }[] = [];
+    const late = new Date(Date.now() + 3_600_000);
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const sagaOf = (process: string) =>
+      harbour(
+        async (key, signal) => {
+          runs.push({ process, key, signal });
+          if (process !== 'one') return null;
+          await held;
+          return late;
+        },
+        { resync: async () => ['Ark'] },
+      );
+    const one = await start(sagaOf('one'));
+    await eventually(() => runs.length === 1);
+    await start(sagaOf('two'));
+    one.sagas.wake('harbour', 'Beagle');
+    await operate(
+      test.url,
+      'select pg_terminate_backend(pid) from pg_stat_activity where application_name in (select owner from consumer_leases)',
+    );
+    await eventually(() => runs.some(({ process, key }) => process === 'two' && key === 'Ark'));
+    expect(runs[0]?.signal.aborted).toBe(true);
+    release();
+    await stop(one);
+    expect(await deadlines()).toEqual([]);
+  });
+
+  it('tells each step that it completed to whoever listens', () => {
+    const told: unknown[] = [];
+    const listen = (step: unknown) => told.push(step);
+    sagaStep('harbour', 'Ark', 'unheard');
+    subscribe(SAGA_STEP_CHANNEL, listen);
+    sagaStep('harbour', 'Ark', 'moored');
+    unsubscribe(SAGA_STEP_CHANNEL, listen);
+    expect(told).toEqual([{ saga: 'harbour', key: 'Ark', step: 'moored' } satisfies SagaStep]);
+  });
+});
