@@ -8,8 +8,8 @@ export interface Finding {
 
 export interface TidyRule {
   name: string;
-  applies(path: string): boolean;
-  check(text: string, path: string): Finding[];
+  applies: (path: string) => boolean;
+  check: (text: string, path: string) => Finding[];
 }
 
 const longestFunction = 70;

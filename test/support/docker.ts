@@ -3,7 +3,7 @@ import Docker from 'dockerode';
 const patienceMs = 5_000;
 
 /** Whether a Docker Engine answers here, by DOCKER_HOST or at its usual socket. */
-export const dockerAvailable: boolean = await new Docker().ping({ abortSignal: AbortSignal.timeout(patienceMs) }).then(
+export const dockerAvailable: boolean = await new Docker({ timeout: patienceMs }).ping().then(
   () => true,
   () => false,
 );
