@@ -66,11 +66,20 @@ export type AgentRecord =
   | { type: 'RecordFailure'; kind: FailureKind; reason: string }
   | { type: 'RecordDeleted' };
 
-/** The agent where it lives and belongs to the account; else a refusal that does not tell which of the two failed. */
-export function owned(agent: AgentState, accountId: string): Agent {
-  if (agent === null || agent.accountId !== accountId || agent.status === 'deleting' || agent.status === 'deleted')
-    throw new Refusal('agent_not_found', 'There is no such agent.');
+/** The agent where its account may see it: until it is gone. Else a refusal that does not tell a stranger's agent from none. */
+export function visible(agent: AgentState, accountId: string): Agent {
+  if (agent === null || agent.accountId !== accountId || agent.status === 'deleted') throw agentNotFound();
   return agent;
+}
+
+/** The agent where its account may change it: until its deletion was asked for. */
+export function owned(agent: AgentState, accountId: string): Agent {
+  if (agent?.status === 'deleting') throw agentNotFound();
+  return visible(agent, accountId);
+}
+
+export function agentNotFound(): Refusal {
+  return new Refusal('agent_not_found', 'There is no such agent.');
 }
 
 function decide(command: AgentCommand, agent: AgentState, now: Date): AgentEvent[] {
@@ -100,7 +109,7 @@ function decide(command: AgentCommand, agent: AgentState, now: Date): AgentEvent
     case 'WakeAgent':
       return wake(owned(agent, command.accountId), command.trigger, command.deadlineAt);
     case 'DeleteAgent':
-      return remove(agent, command.accountId);
+      return remove(visible(agent, command.accountId));
     default:
       return agent === null ? [] : record(command, agent, now);
   }
@@ -223,9 +232,7 @@ function wake(agent: Agent, trigger: string, deadlineAt: string): AgentEvent[] {
   });
 }
 
-function remove(agent: AgentState, accountId: string): AgentEvent[] {
-  if (agent === null || agent.accountId !== accountId || agent.status === 'deleted')
-    throw new Refusal('agent_not_found', 'There is no such agent.');
+function remove(agent: Agent): AgentEvent[] {
   if (agent.status === 'deleting') return [];
   const requested: AgentEvent = { type: 'AgentDeletionRequested', data: {} };
   return agent.status === 'deploying' ? [canceled(agent, 'the agent was deleted'), requested] : [requested];

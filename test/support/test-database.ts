@@ -12,8 +12,8 @@ class TestDatabaseModule implements OnApplicationShutdown {
   }
 }
 
-/** The configured database without read models, for tests of single parts. */
-export function testDatabase(): DynamicModule {
+/** The configured database, for tests of single parts; `entities` are the read models that they look into. */
+export function testDatabase(entities: Function[] = []): DynamicModule {
   return {
     module: TestDatabaseModule,
     global: true,
@@ -21,7 +21,7 @@ export function testDatabase(): DynamicModule {
       {
         provide: Database,
         inject: [Config],
-        useFactory: (config: Config) => openDatabase({ url: config.databaseUrl ?? '', allowUnsafe: true }),
+        useFactory: (config: Config) => openDatabase({ url: config.databaseUrl ?? '', entities, allowUnsafe: true }),
       },
     ],
     exports: [Database],

@@ -4,9 +4,10 @@ import { Database } from '../database/database.ts';
 import { Aggregates } from './aggregates.ts';
 import { EventCatalogue, type AnyEventDefinition } from './catalogue.ts';
 import { EventStore } from './event-store.ts';
+import { EventWaits } from './event-waits.ts';
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 
-/** Gives everybody the log (`EventStore`), its catalogue, and `Aggregates`. Needs `Config`, `Clock` and `Database` to be provided globally. */
+/** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, and `EventWaits`. Needs `Config`, `Clock` and `Database` to be provided globally. */
 @Module({})
 export class EventStoreModule {
   static forRoot({ definitions }: { definitions: readonly AnyEventDefinition[] }): DynamicModule {
@@ -17,8 +18,9 @@ export class EventStoreModule {
         { provide: EventCatalogue, useFactory: () => new EventCatalogue(definitions) },
         { provide: EventStore, useFactory: openEventStore, inject: [Config, Database, EventCatalogue] },
         Aggregates,
+        EventWaits,
       ],
-      exports: [EventCatalogue, EventStore, Aggregates],
+      exports: [EventCatalogue, EventStore, Aggregates, EventWaits],
     };
   }
 }

@@ -1,0 +1,91 @@
+import { Transform } from 'class-transformer';
+import { registerDecorator, ValidateIf } from 'class-validator';
+
+/** What the texts of an agent may be; each rule answers what is wrong, or null. Both create routes and PATCH ask the same rules. */
+export type TextRule = (value: string) => string | null;
+
+/** Not in a name: control characters, and those that turn the direction of text around, with which one name can look like another. */
+const invisible = /[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
+/** Lines and tabs are allowed. */
+const controls = /[\p{Cc}]/u;
+
+const characters = (text: string) => Array.from(text).length;
+
+export const nameRule: TextRule = (name) =>
+  characters(name) < 1 || characters(name) > 63 || name.trim() === '' || invisible.test(name)
+    ? 'must have 1 to 63 characters, none of them a control character'
+    : null;
+
+export const externalIdRule: TextRule = (id) =>
+  characters(id) < 1 || characters(id) > 255 || invisible.test(id)
+    ? 'must have 1 to 255 characters, none of them a control character'
+    : null;
+
+export const descriptionRule: TextRule = (text) =>
+  characters(text) > 2_000 || controls.test(text.replaceAll(/[\n\r\t]/g, ''))
+    ? 'must have at most 2000 characters, none of them a control character'
+    : null;
+
+const host =
+  '(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\\[[0-9a-fA-F:]+\\])(?::[0-9]{1,5})?';
+const part = '[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*';
+const reference = new RegExp(`^(?:${host}/)?${part}(?:/${part})*(?::[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?$`);
+
+export const imageNameRule: TextRule = (name) =>
+  name.length > 255 || !reference.test(name)
+    ? 'must be an image reference: [registry/]name[:tag][@sha256:digest], at most 255 characters'
+    : null;
+
+export const repoUrlRule: TextRule = (url) => {
+  const parsed = url.length <= 2_048 && !invisible.test(url) && !/\s/.test(url) && URL.canParse(url) ? new URL(url) : null;
+  if (parsed === null || !/^(https?|file):$/.test(parsed.protocol)) return 'must be an http or https address of at most 2048 characters';
+  return parsed.username !== '' || parsed.password !== '' ? 'must not hold a user name or a password' : null;
+};
+
+export const branchRule: TextRule = (branch) =>
+  /^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$/.test(branch) && !/\.\.|\/\/|\/$|\.$|\.lock(\/|$)|\/\./.test(branch)
+    ? null
+    : 'must be the name of a branch';
+
+/** 0: never sleeps. */
+export function idleTtlMessage(value: unknown): string | null {
+  const fits = Number.isInteger(value) && (value === 0 || ((value as number) >= 30 && (value as number) <= 86_400));
+  return fits ? null : 'must be 0 (never sleeps) or a whole number of seconds from 30 to 86400';
+}
+
+/** The field may be left out; unlike with `@IsOptional`, null is a value and has to be allowed by the rules. */
+export function Given(): PropertyDecorator {
+  return ValidateIf((_, value) => value !== undefined);
+}
+
+/** A text in Unicode's composed form (NFC) that the rule allows; with `nullable` also null.  */
+export function Text(rule: TextRule, { nullable = false } = {}): PropertyDecorator {
+  const check = (value: unknown) => {
+    if (value === null && nullable) return null;
+    return typeof value === 'string' ? rule(value) : 'must be a string';
+  };
+  const compose = Transform(({ value }: { value: unknown }) => (typeof value === 'string' ? value.normalize('NFC') : value));
+  return (target, property) => {
+    compose(target, property);
+    checked('text', check)(target, property);
+  };
+}
+
+/** 0 or 30 to 86 400 seconds. */
+export function IdleTtl(): PropertyDecorator {
+  return checked('idleTtl', idleTtlMessage);
+}
+
+/** A rule of its own as a decorator: `check` answers what is wrong with the value, or null. */
+export function checked(name: string, check: (value: unknown) => string | null): PropertyDecorator {
+  return (target, property) =>
+    registerDecorator({
+      name,
+      target: target.constructor,
+      propertyName: property as string,
+      validator: {
+        validate: (value: unknown) => check(value) === null,
+        defaultMessage: (of) => check(of?.value) ?? 'is not valid',
+      },
+    });
+}

@@ -1,0 +1,184 @@
+import { IsBoolean, IsOptional, IsString, MaxLength } from 'class-validator';
+
+import { IntegerQuery } from '../platform/http/validation.ts';
+import { MAX_WAIT_SECONDS } from '../platform/http/waiting.ts';
+import { agentStatuses, desiredState, type AgentStatus } from './agent-state.decider.ts';
+import { branchRule, checked, descriptionRule, Given, IdleTtl, imageNameRule, nameRule, repoUrlRule, Text } from './agent-fields.ts';
+import type { AgentRow } from './agent.entity.ts';
+
+/** A page of a list. */
+export class ListQuery {
+  /** How many, 50 unless told. */
+  @IsOptional()
+  @IntegerQuery(1, 200)
+  limit?: number;
+
+  /** As the `Link` header of the page before gives it. */
+  @IsOptional()
+  @IsString()
+  @MaxLength(1_000)
+  cursor?: string;
+}
+
+export class ListAgentsQuery extends ListQuery {
+  /** Only the agent that bears it. */
+  @IsOptional()
+  @IsString()
+  @MaxLength(510)
+  external_id?: string;
+}
+
+export class WaitQuery {
+  /** Statuses, separated by commas; where absent: any in which the agent has settled. */
+  @IsOptional()
+  @checked('statuses', statusesMessage)
+  status?: string;
+
+  /** Seconds, 60 unless told. */
+  @IsOptional()
+  @IntegerQuery(0, MAX_WAIT_SECONDS)
+  timeout?: number;
+}
+
+function statusesMessage(value: unknown): string | null {
+  const known: readonly string[] = agentStatuses;
+  const fits = typeof value === 'string' && value.length <= 500 && value.split(',').every((status) => known.includes(status.trim()));
+  return fits ? null : `must be one or more of ${agentStatuses.join(', ')}, separated by commas`;
+}
+
+/** The statuses that a `WaitQuery` names; null: any settled one. */
+export function statusesOf(query: WaitQuery): AgentStatus[] | null {
+  return query.status === undefined ? null : (query.status.split(',').map((status) => status.trim()) as AgentStatus[]);
+}
+
+/** What may be changed of an agent; what is left out stays. Takes effect at its next deployment, the idle time at once. */
+export class PatchAgent {
+  @Given()
+  @Text(nameRule)
+  name?: string;
+
+  @Given()
+  @Text(descriptionRule, { nullable: true })
+  description?: string | null;
+
+  /** Whether it sleeps when it is idle. */
+  @Given()
+  @IsBoolean()
+  serverless?: boolean;
+
+  /** Seconds without use after which it sleeps; 0: never, else 30 to 86400. */
+  @Given()
+  @IdleTtl()
+  idle_ttl_seconds?: number;
+
+  @Given()
+  @Text(imageNameRule, { nullable: true })
+  image_name?: string | null;
+
+  @Given()
+  @Text(repoUrlRule, { nullable: true })
+  repo_url?: string | null;
+
+  @Given()
+  @Text(branchRule)
+  branch?: string;
+}
+
+/** An agent as the Provisioning API gives it. */
+export class AgentView {
+  agent_id: string;
+  name: string;
+  status: string;
+  external_id: string | null;
+  description: string | null;
+  image: string;
+  image_name: string | null;
+  repo_url: string | null;
+  branch: string;
+  template_id: string | null;
+  serverless: boolean;
+  idle_ttl_seconds: number;
+  /** The latest. */
+  deployment_id: string | null;
+  message: string;
+  public_url: string | null;
+  desired_state: string;
+  last_active_at: string | null;
+  created_at: string;
+  updated_at: string;
+}
+
+/** An agent as the REST API gives it. */
+export class RestAgentView {
+  id: string;
+  agent_id: string;
+  name: string;
+  status: string;
+  externalId: string | null;
+  description: string | null;
+  image: string;
+  imageName: string | null;
+  repoUrl: string | null;
+  branch: string;
+  templateId: string | null;
+  serverless: boolean;
+  idleTtlSeconds: number;
+  deploymentId: string | null;
+  message: string;
+  publicUrl: string | null;
+  desiredState: string;
+  lastActiveAt: string | null;
+  createdAt: string;
+  updatedAt: string;
+}
+
+export function agentView({ agent_id, state, activity, created_at, updated_at }: AgentRow): AgentView {
+  const { settings, status, externalId, deployment, message } = state;
+  return {
+    agent_id,
+    name: settings.name,
+    status,
+    external_id: externalId,
+    description: settings.description,
+    image: settings.image,
+    image_name: settings.image_name,
+    repo_url: settings.repo_url,
+    branch: settings.branch,
+    template_id: settings.template_id,
+    serverless: settings.serverless,
+    idle_ttl_seconds: settings.idle_ttl_seconds,
+    deployment_id: deployment?.id ?? null,
+    message,
+    public_url: null,
+    desired_state: desiredState(state),
+    last_active_at: activity?.last_active_at.toISOString() ?? null,
+    created_at: created_at.toISOString(),
+    updated_at: updated_at.toISOString(),
+  };
+}
+
+export function restAgentView(row: AgentRow): RestAgentView {
+  const view = agentView(row);
+  return {
+    id: view.agent_id,
+    agent_id: view.agent_id,
+    name: view.name,
+    status: view.status,
+    externalId: view.external_id,
+    description: view.description,
+    image: view.image,
+    imageName: view.image_name,
+    repoUrl: view.repo_url,
+    branch: view.branch,
+    templateId: view.template_id,
+    serverless: view.serverless,
+    idleTtlSeconds: view.idle_ttl_seconds,
+    deploymentId: view.deployment_id,
+    message: view.message,
+    publicUrl: view.public_url,
+    desiredState: view.desired_state,
+    lastActiveAt: view.last_active_at,
+    createdAt: view.created_at,
+    updatedAt: view.updated_at,
+  };
+}

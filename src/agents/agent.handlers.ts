@@ -1,0 +1,174 @@
+import { Injectable } from '@nestjs/common';
+import { Command, CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+
+import { ReleaseSeat } from '../accounts/index.ts';
+import { Config } from '../config.ts';
+import { Clock } from '../platform/clock.ts';
+import { Aggregates, type Executed } from '../platform/event-store/aggregates.ts';
+import type { Position } from '../platform/event-store/event-store.ts';
+import { EventWaits } from '../platform/event-store/event-waits.ts';
+import type { CommandContext } from '../platform/http/caller.ts';
+import { checkRevision } from '../platform/http/etag.ts';
+import type { AgentState } from './agent-state.decider.ts';
+import { agentDecider, visible, type AgentCommand } from './agent.decider.ts';
+import type { AgentSettings } from './agent.events.ts';
+import { transitionDeadlines } from './deadlines.ts';
+
+/** What a write came to. */
+export interface AgentWritten {
+  /** Of the agent's last event: who reads from there on sees this write. */
+  position: Position;
+  /** Whether the agent was active before. */
+  wasActive: boolean;
+}
+
+export abstract class AgentWrite<Result = AgentWritten> extends Command<Result> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly agentId: string,
+    /** The revisions at which the caller allows it; null: any. */
+    readonly ifMatch: readonly number[] | null = null,
+  ) {
+    super();
+  }
+}
+
+/** Makes it run; wakes it where it sleeps. Throws `invalid_state` where no deployment has succeeded yet. */
+export class StartAgent extends AgentWrite {}
+/** Ends its container, and a deployment under way. */
+export class StopAgent extends AgentWrite {}
+/** Makes its container anew. Throws `invalid_state`, `deploy_in_progress`. */
+export class RestartAgent extends AgentWrite {}
+/** Puts it to sleep, its memory kept where the engine can. Throws `invalid_state`, `deploy_in_progress`. */
+export class SleepAgent extends AgentWrite {}
+
+/** Changes its settings; nothing is written where all is as asked. */
+export class ConfigureAgent extends AgentWrite {
+  constructor(
+    context: CommandContext,
+    accountId: string,
+    agentId: string,
+    ifMatch: readonly number[] | null,
+    readonly changes: Partial<AgentSettings>,
+  ) {
+    super(context, accountId, agentId, ifMatch);
+  }
+}
+
+/** Has it torn down, or joins the teardown under way; answers when it is gone, or after 30 s. */
+export class DeleteAgent extends AgentWrite<AgentWritten & { gone: boolean }> {}
+
+const GONE_WITHIN_MS = 30_000;
+
+/** Decides on the agent's stream; the rules are the decider's. */
+@Injectable()
+export class AgentWriter {
+  readonly #deadlines: ReturnType<typeof transitionDeadlines>;
+
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly clock: Clock,
+    config: Config,
+  ) {
+    this.#deadlines = transitionDeadlines(config);
+  }
+
+  /** Until when what begins now has to be over. */
+  deadline(transition: keyof ReturnType<typeof transitionDeadlines>): string {
+    return this.#deadlines[transition](this.clock.now());
+  }
+
+  async write({ context, accountId, agentId, ifMatch }: AgentWrite<unknown>, command: AgentCommand): Promise<AgentWritten> {
+    const stream = `agent-${agentId}`;
+    let executed: Executed<AgentState>;
+    if (ifMatch === null) executed = await this.aggregates.execute(stream, agentDecider, command, context);
+    else {
+      const { state, revision } = await this.aggregates.load(stream, agentDecider);
+      visible(state, accountId);
+      checkRevision(ifMatch, revision);
+      executed = await this.aggregates.execute(stream, agentDecider, command, context, { expectedRevision: revision });
+    }
+    return { position: executed.position, wasActive: executed.before?.status === 'active' };
+  }
+}
+
+@CommandHandler(StartAgent)
+export class StartAgentHandler implements ICommandHandler<StartAgent> {
+  constructor(private readonly writer: AgentWriter) {}
+
+  execute(start: StartAgent): Promise<AgentWritten> {
+    return this.writer.write(start, { type: 'StartAgent', accountId: start.accountId, deadlineAt: this.writer.deadline('start') });
+  }
+}
+
+@CommandHandler(StopAgent)
+export class StopAgentHandler implements ICommandHandler<StopAgent> {
+  constructor(private readonly writer: AgentWriter) {}
+
+  execute(stop: StopAgent): Promise<AgentWritten> {
+    return this.writer.write(stop, { type: 'StopAgent', accountId: stop.accountId, deadlineAt: this.writer.deadline('stop') });
+  }
+}
+
+@CommandHandler(RestartAgent)
+export class RestartAgentHandler implements ICommandHandler<RestartAgent> {
+  constructor(private readonly writer: AgentWriter) {}
+
+  execute(restart: RestartAgent): Promise<AgentWritten> {
+    return this.writer.write(restart, {
+      type: 'RestartAgent',
+      accountId: restart.accountId,
+      deadlineAt: this.writer.deadline('restart'),
+    });
+  }
+}
+
+@CommandHandler(SleepAgent)
+export class SleepAgentHandler implements ICommandHandler<SleepAgent> {
+  constructor(private readonly writer: AgentWriter) {}
+
+  /** What the engine can't freeze the saga stops, and says so. */
+  execute(sleep: SleepAgent): Promise<AgentWritten> {
+    const { accountId } = sleep;
+    const deadlineAt = this.writer.deadline('sleep');
+    return this.writer.write(sleep, { type: 'SleepAgent', accountId, depth: 'frozen', reason: 'requested', deadlineAt });
+  }
+}
+
+@CommandHandler(ConfigureAgent)
+export class ConfigureAgentHandler implements ICommandHandler<ConfigureAgent> {
+  constructor(private readonly writer: AgentWriter) {}
+
+  execute(configure: ConfigureAgent): Promise<AgentWritten> {
+    return this.writer.write(configure, { type: 'ConfigureAgent', accountId: configure.accountId, changes: configure.changes });
+  }
+}
+
+@CommandHandler(DeleteAgent)
+export class DeleteAgentHandler implements ICommandHandler<DeleteAgent> {
+  constructor(
+    private readonly writer: AgentWriter,
+    private readonly aggregates: Aggregates,
+    private readonly waits: EventWaits,
+    private readonly commands: CommandBus,
+  ) {}
+
+  async execute(remove: DeleteAgent): Promise<AgentWritten & { gone: boolean }> {
+    const written = await this.writer.write(remove, { type: 'DeleteAgent', accountId: remove.accountId });
+    const stream = `agent-${remove.agentId}`;
+    const goneAt = await this.waits.until(
+      stream,
+      async () => {
+        const { state, position } = await this.aggregates.load(stream, agentDecider);
+        return state?.status === 'deleted' ? position : undefined;
+      },
+      { timeoutMs: GONE_WITHIN_MS },
+    );
+    if (goneAt === null) return { ...written, gone: false };
+    // The caller's next read must not find the agent again, and its next creation may have the seat.
+    remove.context.writtenUpTo = goneAt;
+    await this.commands.execute(new ReleaseSeat(remove.context, remove.accountId, remove.agentId));
+    return { ...written, position: goneAt, gone: true };
+  }
+}

@@ -1,0 +1,153 @@
+import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+
+import { Database } from '../platform/database/database.ts';
+import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { ReadModels, type Projection } from '../platform/projections/projection.ts';
+import { evolve, type Agent } from './agent-state.decider.ts';
+import { agentNotFound } from './agent.decider.ts';
+import { AgentRow } from './agent.entity.ts';
+import type { AgentEvent } from './agent.events.ts';
+
+export interface AgentColumns {
+  agent_id: string;
+  account_id: string;
+  external_id: string | null;
+  status: string;
+  sleep_depth: string | null;
+  state: Agent;
+  revision: number;
+  created_at: string;
+  updated_at: string;
+}
+
+/** The agents that are not deleted. Each row is the decider's own fold of its stream, so that rules and answers can't differ. */
+export const agentsProjection: Projection<AgentColumns> = {
+  name: 'agents',
+  version: 1,
+  filter: { eventClass: 'core', categories: ['agent'] },
+  table: {
+    name: 'agents',
+    key: 'agent_id',
+    columns: {
+      agent_id: 'text collate "C" not null',
+      account_id: 'text collate "C" not null',
+      external_id: 'text collate "C"',
+      status: 'text not null',
+      sleep_depth: 'text',
+      state: 'json not null',
+      revision: 'integer not null',
+      created_at: 'timestamptz(3) not null',
+      updated_at: 'timestamptz(3) not null',
+    },
+    indexes: {
+      by_account: '(account_id, created_at desc, agent_id desc)',
+      by_external_id: '(account_id, external_id) where external_id is not null',
+      by_status: '(status)',
+    },
+  },
+  keys: (event) => [idOf(event.stream)],
+  project(stored: StoredEvent, rows) {
+    const agent_id = idOf(stored.stream);
+    const row = rows.get(agent_id);
+    const state = evolve(row?.state ?? null, stored as unknown as AgentEvent);
+    if (state === null || state.status === 'deleted') {
+      if (row !== undefined) rows.delete(agent_id);
+      return;
+    }
+    rows.set(agent_id, {
+      agent_id,
+      account_id: state.accountId,
+      external_id: state.externalId,
+      status: state.status,
+      sleep_depth: state.sleepDepth,
+      state,
+      revision: stored.revision,
+      created_at: row?.created_at ?? stored.at,
+      updated_at: row !== undefined && state === row.state ? row.updated_at : stored.at,
+    });
+  },
+};
+
+/** The account's agent. Throws `agent_not_found`. */
+export class GetAgent extends Query<AgentRow> {
+  constructor(
+    readonly accountId: string,
+    readonly agentId: string,
+    /** The answer shows at least what was written up to here. */
+    readonly position: Position | null = null,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetAgent)
+export class GetAgentHandler implements IQueryHandler<GetAgent> {
+  constructor(
+    private readonly database: Database,
+    private readonly readModels: ReadModels,
+  ) {}
+
+  async execute({ accountId, agentId, position }: GetAgent): Promise<AgentRow> {
+    if (position !== null) await this.readModels.reached(agentsProjection.name, position);
+    const row = await this.database.dataSource
+      .getRepository(AgentRow)
+      .findOne({ where: { agent_id: agentId, account_id: accountId }, relations: { activity: true } });
+    if (row === null) throw agentNotFound();
+    return row;
+  }
+}
+
+/** The account's agents, newest first. */
+export class ListAgents extends Query<AgentRow[]> {
+  constructor(
+    readonly accountId: string,
+    readonly limit: number,
+    /** `created_at` and `agent_id` of the last one on the page before. */
+    readonly after: (string | number)[] | null,
+    /** Only the agent that the caller knows by this id. */
+    readonly externalId: string | null,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListAgents)
+export class ListAgentsHandler implements IQueryHandler<ListAgents> {
+  constructor(private readonly database: Database) {}
+
+  execute({ accountId, limit, after, externalId }: ListAgents): Promise<AgentRow[]> {
+    const query = this.database.dataSource
+      .getRepository(AgentRow)
+      .createQueryBuilder('agent')
+      .leftJoinAndSelect('agent.activity', 'activity')
+      .where('agent.account_id = :accountId', { accountId })
+      .orderBy({ 'agent.created_at': 'DESC', 'agent.agent_id': 'DESC' })
+      .limit(limit);
+    if (externalId !== null) query.andWhere('agent.external_id = :externalId', { externalId });
+    if (after !== null) {
+      const [createdAt, agentId] = after;
+      query.andWhere('(agent.created_at, agent.agent_id) < (:createdAt::timestamptz, :agentId)', { createdAt, agentId });
+    }
+    return query.getMany();
+  }
+}
+
+/**
+ * The agents, of every account, for which there may be something to do or to see on the engine: not those that rest
+ * (`created`, `stopped`, in deep sleep), of which there may be very many.
+ */
+export class LiveAgentIds extends Query<string[]> {}
+
+@QueryHandler(LiveAgentIds)
+export class LiveAgentIdsHandler implements IQueryHandler<LiveAgentIds> {
+  constructor(private readonly database: Database) {}
+
+  async execute(): Promise<string[]> {
+    const rows = await this.database.query<{ agent_id: string }>(
+      `select agent_id from agents
+        where status in ('deploying', 'active', 'starting', 'stopping', 'restarting', 'waking', 'error', 'deleting')
+           or (status = 'sleeping' and sleep_depth = 'frozen')`,
+    );
+    return rows.map((row) => row.agent_id);
+  }
+}

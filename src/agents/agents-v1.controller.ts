@@ -1,0 +1,142 @@
+import { Body, Controller, Delete, Get, HttpCode, Patch, Post, Query, Req, Res } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { Context, CurrentCaller, RequireScope } from '../platform/http/access.ts';
+import type { Caller, CommandContext } from '../platform/http/caller.ts';
+import { IfMatch } from '../platform/http/etag.ts';
+import { ReadsModel } from '../platform/http/positions.ts';
+import { PreferredWait } from '../platform/http/waiting.ts';
+import { AgentAnswers } from './agent-answers.ts';
+import { AgentId } from './agent-id.ts';
+import { agentView, AgentView, ListAgentsQuery, PatchAgent, WaitQuery } from './agent.dto.ts';
+import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agent.handlers.ts';
+
+type Revisions = number[] | null;
+
+/** Agents on the Provisioning API. */
+@Controller('api/v1/agents')
+export class AgentsV1Controller {
+  constructor(private readonly answers: AgentAnswers) {}
+
+  /** The account's agents, newest first. */
+  @Get()
+  @RequireScope('provision')
+  @ReadsModel('agents')
+  list(
+    @Query() query: ListAgentsQuery,
+    @CurrentCaller() { accountId }: Caller,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<AgentView[]> {
+    return this.answers.list(agentView, accountId, query, request, reply);
+  }
+
+  @Get(':agentId')
+  @RequireScope('provision')
+  @ReadsModel('agents')
+  get(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<AgentView> {
+    return this.answers.show(agentView, accountId, agentId, reply);
+  }
+
+  /** Answers as soon as the agent has one of the statuses, 408 `wait_timeout` where that takes too long. */
+  @Get(':agentId/wait')
+  @RequireScope('provision', 'deploy', 'manage')
+  wait(
+    @AgentId() agentId: string,
+    @Query() query: WaitQuery,
+    @CurrentCaller() { accountId }: Caller,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<AgentView> {
+    return this.answers.wait(agentView, accountId, agentId, query, reply);
+  }
+
+  /** Changes what is named. */
+  @Patch(':agentId')
+  @RequireScope('manage')
+  configure(
+    @AgentId() agentId: string,
+    @Body() changes: PatchAgent,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IfMatch() ifMatch: Revisions,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<AgentView> {
+    return this.answers.change(agentView, new ConfigureAgent(context, accountId, agentId, ifMatch, changes), null, reply);
+  }
+
+  /** Makes it run; wakes it where it sleeps. */
+  @Post(':agentId/start')
+  @HttpCode(202)
+  @RequireScope('deploy')
+  start(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IfMatch() ifMatch: Revisions,
+    @PreferredWait() wait: number | null,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<AgentView> {
+    return this.answers.change(agentView, new StartAgent(context, accountId, agentId, ifMatch), wait, reply);
+  }
+
+  @Post(':agentId/stop')
+  @HttpCode(202)
+  @RequireScope('deploy')
+  stop(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IfMatch() ifMatch: Revisions,
+    @PreferredWait() wait: number | null,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<AgentView> {
+    return this.answers.change(agentView, new StopAgent(context, accountId, agentId, ifMatch), wait, reply);
+  }
+
+  /** Makes its container anew, with the variables as they are now. */
+  @Post(':agentId/restart')
+  @HttpCode(202)
+  @RequireScope('deploy')
+  restart(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IfMatch() ifMatch: Revisions,
+    @PreferredWait() wait: number | null,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<AgentView> {
+    return this.answers.change(agentView, new RestartAgent(context, accountId, agentId, ifMatch), wait, reply);
+  }
+
+  @Post(':agentId/sleep')
+  @HttpCode(202)
+  @RequireScope('deploy')
+  sleep(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IfMatch() ifMatch: Revisions,
+    @PreferredWait() wait: number | null,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<AgentView> {
+    return this.answers.change(agentView, new SleepAgent(context, accountId, agentId, ifMatch), wait, reply);
+  }
+
+  /** Removes container, volume and record: 204 once they are gone, 202 where that takes over 30 s and goes on by itself. */
+  @Delete(':agentId')
+  @HttpCode(204)
+  @RequireScope('manage')
+  remove(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IfMatch() ifMatch: Revisions,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<AgentView | undefined> {
+    return this.answers.remove(agentView, new DeleteAgent(context, accountId, agentId, ifMatch), reply);
+  }
+}

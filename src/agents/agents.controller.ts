@@ -1,0 +1,128 @@
+import { Controller, Delete, Get, HttpCode, Post, Query, Req, Res } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { Context, CurrentCaller, RequireScope } from '../platform/http/access.ts';
+import type { Caller, CommandContext } from '../platform/http/caller.ts';
+import { IfMatch } from '../platform/http/etag.ts';
+import { ReadsModel } from '../platform/http/positions.ts';
+import { PreferredWait } from '../platform/http/waiting.ts';
+import { AgentAnswers } from './agent-answers.ts';
+import { AgentId } from './agent-id.ts';
+import { ListAgentsQuery, restAgentView, RestAgentView, WaitQuery } from './agent.dto.ts';
+import { DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agent.handlers.ts';
+
+type Revisions = number[] | null;
+
+/** Agents on the REST API. */
+@Controller('api/agents')
+export class AgentsController {
+  constructor(private readonly answers: AgentAnswers) {}
+
+  /** The account's agents, newest first. */
+  @Get()
+  @RequireScope('provision', 'deploy', 'manage')
+  @ReadsModel('agents')
+  list(
+    @Query() query: ListAgentsQuery,
+    @CurrentCaller() { accountId }: Caller,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<RestAgentView[]> {
+    return this.answers.list(restAgentView, accountId, query, request, reply);
+  }
+
+  @Get(':agentId')
+  @RequireScope('provision', 'deploy', 'manage')
+  @ReadsModel('agents')
+  get(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<RestAgentView> {
+    return this.answers.show(restAgentView, accountId, agentId, reply);
+  }
+
+  /** Answers as soon as the agent has one of the statuses, 408 `wait_timeout` where that takes too long. */
+  @Get(':agentId/wait')
+  @RequireScope('provision', 'deploy', 'manage')
+  wait(
+    @AgentId() agentId: string,
+    @Query() query: WaitQuery,
+    @CurrentCaller() { accountId }: Caller,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<RestAgentView> {
+    return this.answers.wait(restAgentView, accountId, agentId, query, reply);
+  }
+
+  /** Makes it run; wakes it where it sleeps. */
+  @Post(':agentId/start')
+  @HttpCode(202)
+  @RequireScope('deploy')
+  start(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IfMatch() ifMatch: Revisions,
+    @PreferredWait() wait: number | null,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<RestAgentView> {
+    return this.answers.change(restAgentView, new StartAgent(context, accountId, agentId, ifMatch), wait, reply);
+  }
+
+  @Post(':agentId/stop')
+  @HttpCode(202)
+  @RequireScope('deploy')
+  stop(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IfMatch() ifMatch: Revisions,
+    @PreferredWait() wait: number | null,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<RestAgentView> {
+    return this.answers.change(restAgentView, new StopAgent(context, accountId, agentId, ifMatch), wait, reply);
+  }
+
+  /** Makes its container anew, with the variables as they are now. */
+  @Post(':agentId/restart')
+  @HttpCode(202)
+  @RequireScope('deploy')
+  restart(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IfMatch() ifMatch: Revisions,
+    @PreferredWait() wait: number | null,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<RestAgentView> {
+    return this.answers.change(restAgentView, new RestartAgent(context, accountId, agentId, ifMatch), wait, reply);
+  }
+
+  @Post(':agentId/sleep')
+  @HttpCode(202)
+  @RequireScope('deploy')
+  sleep(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IfMatch() ifMatch: Revisions,
+    @PreferredWait() wait: number | null,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<RestAgentView> {
+    return this.answers.change(restAgentView, new SleepAgent(context, accountId, agentId, ifMatch), wait, reply);
+  }
+
+  /** Removes container, volume and record: 204 once they are gone, 202 where that takes over 30 s and goes on by itself. */
+  @Delete(':agentId')
+  @HttpCode(204)
+  @RequireScope('manage')
+  remove(
+    @AgentId() agentId: string,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IfMatch() ifMatch: Revisions,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<RestAgentView | undefined> {
+    return this.answers.remove(restAgentView, new DeleteAgent(context, accountId, agentId, ifMatch), reply);
+  }
+}

@@ -1,0 +1,45 @@
+import { Module } from '@nestjs/common';
+
+import { Projections } from '../platform/projections/projections.ts';
+import { Activity } from './activity.service.ts';
+import { AgentAnswers } from './agent-answers.ts';
+import { AwaitAgentHandler } from './agent-wait.handlers.ts';
+import {
+  AgentWriter,
+  ConfigureAgentHandler,
+  DeleteAgentHandler,
+  RestartAgentHandler,
+  SleepAgentHandler,
+  StartAgentHandler,
+  StopAgentHandler,
+} from './agent.handlers.ts';
+import { agentsProjection, GetAgentHandler, ListAgentsHandler, LiveAgentIdsHandler } from './agent.projection.ts';
+import { AgentsController } from './agents.controller.ts';
+import { AgentsV1Controller } from './agents-v1.controller.ts';
+import { WakeGate } from './wake-gate.service.ts';
+
+@Module({
+  controllers: [AgentsV1Controller, AgentsController],
+  providers: [
+    Activity,
+    AgentAnswers,
+    AgentWriter,
+    WakeGate,
+    StartAgentHandler,
+    StopAgentHandler,
+    RestartAgentHandler,
+    SleepAgentHandler,
+    ConfigureAgentHandler,
+    DeleteAgentHandler,
+    GetAgentHandler,
+    ListAgentsHandler,
+    LiveAgentIdsHandler,
+    AwaitAgentHandler,
+  ],
+  exports: [Activity, AgentAnswers, WakeGate],
+})
+export class AgentsModule {
+  constructor(projections: Projections) {
+    projections.register(agentsProjection);
+  }
+}

@@ -1,0 +1,135 @@
+import { jest } from '@jest/globals';
+import { v7 as uuidv7 } from 'uuid';
+
+import { AgentBed } from '../../test/support/agent-bed.ts';
+import { startFeatureServer } from '../../test/support/feature-server.ts';
+import type { TestServer } from '../../test/support/http-server.ts';
+import { refusalOf } from '../../test/support/decider-spec.ts';
+import { until } from '../../test/support/until.ts';
+import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule } from '../accounts/index.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { systemContext } from '../platform/http/caller.ts';
+import { Activity, AgentActivityRow, agentEvents, AgentRow, AgentsModule, WakeGate, type Agent } from './index.ts';
+
+let server: TestServer;
+let agents: AgentBed;
+let gate: WakeGate;
+let activity: Activity;
+
+beforeAll(async () => {
+  server = await startFeatureServer({
+    modules: [AccountsModule, AgentsModule],
+    entities: [AgentRow, AgentActivityRow, AccountRow, AccountCredentialRow],
+    definitions: [...Object.values(agentEvents), ...Object.values(accountEvents)],
+  });
+  agents = new AgentBed(server);
+  gate = server.app.get(WakeGate, { strict: false });
+  activity = server.app.get(Activity, { strict: false });
+});
+afterAll(() => server?.close());
+
+const awake = <T>(agentId: string, work: (agent: Agent, woken: boolean) => Promise<T>, accountId = 'acme') =>
+  gate.awake(agentId, accountId, 'chat', systemContext('test', accountId), work);
+const isWaking = (agentId: string) =>
+  until('the wake is asked for', async () => ((await agents.load(agentId)).state?.status === 'waking' ? true : undefined));
+const code = (attempt: Promise<unknown>) =>
+  attempt.then(
+    () => null,
+    (error: unknown) =>
+      refusalOf(() => {
+        throw error;
+      })?.code,
+  );
+
+it('works at once with an agent that is awake, and holds it awake meanwhile', async () => {
+  const agentId = await agents.active('acme');
+  const { result, woken } = await awake(agentId, async (agent, wokenFor) => [agent.status, wokenFor, await activity.held(agentId)]);
+  expect([result, woken]).toEqual([['active', false, true], false]);
+  expect(await activity.held(agentId)).toBe(false);
+  expect(await activity.lastActiveAt(agentId)).not.toBeNull();
+});
+
+it('wakes an agent that sleeps, and works when it is awake', async () => {
+  const agentId = await agents.asleep('acme');
+  const called = awake(agentId, async (agent) => agent.status);
+  await isWaking(agentId);
+  await agents.ready(agentId);
+  expect(await called).toEqual({ result: 'active', woken: true });
+});
+
+it('wakes once for 100 callers, and answers all of them', async () => {
+  const agentId = await agents.asleep('acme');
+  const calls = Array.from({ length: 100 }, () => awake(agentId, async (agent) => agent.status));
+  await isWaking(agentId);
+  await agents.ready(agentId);
+  expect(new Set((await Promise.all(calls)).map(({ result, woken }) => `${result} ${woken}`))).toEqual(new Set(['active true']));
+  expect((await agents.types(agentId)).filter((type) => type === 'AgentWakeRequested')).toHaveLength(1);
+  expect(await activity.held(agentId)).toBe(false);
+});
+
+it('wakes it again where somebody puts it to sleep while callers wait', async () => {
+  const agentId = await agents.asleep('acme');
+  const called = awake(agentId, async (agent) => agent.status);
+  await isWaking(agentId);
+  await agents.says(agentId, {
+    type: 'SleepAgent',
+    accountId: 'acme',
+    depth: 'frozen',
+    reason: 'requested',
+    deadlineAt: new Date().toISOString(),
+  });
+  await isWaking(agentId);
+  await agents.ready(agentId);
+  expect((await called).result).toBe('active');
+});
+
+it('holds the agent before it reads the state that the work relies on', async () => {
+  // So a saga that reads the holds after it asked for a sleep sees the work, or the work sees the sleep.
+  const agentId = await agents.active('acme');
+  const aggregates = server.app.get(Aggregates, { strict: false });
+  const heldWhenRead: boolean[] = [];
+  const execute = jest.spyOn(aggregates, 'execute').mockImplementationOnce(async (...asked: Parameters<typeof aggregates.execute>) => {
+    heldWhenRead.push(await activity.held(agentId));
+    execute.mockRestore();
+    return aggregates.execute(...asked);
+  });
+  await awake(agentId, async () => heldWhenRead.push(await activity.held(agentId)));
+  expect(heldWhenRead).toEqual([true, true]);
+});
+
+it.each(['created', 'stopped', 'deploying'] as const)('refuses an agent that is %s', async (status) => {
+  const agentId = status === 'created' ? await agents.created('acme') : await agents.active('acme');
+  const deadlineAt = new Date(Date.now() + 60_000).toISOString();
+  if (status === 'stopped') {
+    await agents.says(agentId, { type: 'StopAgent', accountId: 'acme', deadlineAt });
+    await agents.says(agentId, { type: 'RecordStopped' });
+  }
+  if (status === 'deploying') {
+    const source = { source: 'docker' as const, imageName: 'x', repoUrl: null, branch: null, templateId: null };
+    await agents.says(agentId, { type: 'DeployAgent', accountId: 'acme', deadlineAt, deploymentId: uuidv7(), ...source });
+  }
+  expect(await code(awake(agentId, async () => 'worked'))).toBe('agent_unavailable');
+  expect(await activity.held(agentId)).toBe(false);
+});
+
+it('refuses callers who wait when the agent settles elsewhere', async () => {
+  const agentId = await agents.asleep('acme');
+  const called = code(awake(agentId, async () => 'worked'));
+  await isWaking(agentId);
+  await agents.says(agentId, { type: 'RecordFailure', kind: 'timeout', reason: 'not ready in time' });
+  expect(await called).toBe('agent_unavailable');
+});
+
+it('does not let a stranger keep an agent awake', async () => {
+  const agentId = await agents.asleep('other');
+  expect(await code(awake(agentId, async () => 'worked'))).toBe('agent_not_found');
+  expect(await code(awake(uuidv7(), async () => 'worked'))).toBe('agent_not_found');
+  expect(await activity.lastActiveAt(agentId)).toBeNull();
+  expect(await agents.types(agentId)).not.toContain('AgentWakeRequested');
+});
+
+it('lets go of the agent when the work fails', async () => {
+  const agentId = await agents.active('acme');
+  await expect(awake(agentId, () => Promise.reject(new Error('the work failed')))).rejects.toThrow('the work failed');
+  expect(await activity.held(agentId)).toBe(false);
+});

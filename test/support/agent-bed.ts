@@ -1,0 +1,113 @@
+import { accountDecider } from '../../src/accounts/account.decider.ts';
+import { agentDecider, type AgentCommand, type AgentSettings } from '../../src/agents/index.ts';
+import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
+import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { systemContext } from '../../src/platform/http/caller.ts';
+import { v7 as uuidv7 } from 'uuid';
+import type { TestServer } from './http-server.ts';
+
+const deadlineAt = () => new Date(Date.now() + 60_000).toISOString();
+
+/** Agents without an engine: a test says what a saga would have recorded. */
+export class AgentBed {
+  constructor(private readonly server: TestServer) {}
+
+  /** Opens the account, with so many seats. */
+  async account(accountId: string, seats: number): Promise<void> {
+    const aggregates = this.server.app.get(Aggregates, { strict: false });
+    const context = systemContext('test', accountId);
+    await aggregates.execute(`account-${accountId}`, accountDecider, { type: 'OpenAccount', name: accountId, role: 'member' }, context);
+    const plan = { type: 'AssignPlan' as const, name: 'test', seats, paymentMethod: true };
+    await aggregates.execute(`account-${accountId}`, accountDecider, plan, context);
+  }
+
+  /** An agent that was created and not deployed. */
+  async created(accountId: string, settings: Partial<AgentSettings> & { externalId?: string } = {}): Promise<string> {
+    const agentId = uuidv7();
+    const { externalId = null, ...given } = settings;
+    await this.says(agentId, {
+      type: 'ProvisionAgent',
+      accountId,
+      externalId,
+      settings: {
+        name: 'helper',
+        description: null,
+        image: 'docker',
+        image_name: 'nginx:1',
+        repo_url: null,
+        branch: 'main',
+        template_id: null,
+        serverless: true,
+        idle_ttl_seconds: 300,
+        ...given,
+      },
+    });
+    return agentId;
+  }
+
+  /** An agent whose container runs. */
+  async active(accountId: string, settings: Partial<AgentSettings> & { externalId?: string } = {}): Promise<string> {
+    const agentId = await this.created(accountId, settings);
+    await this.says(agentId, {
+      type: 'DeployAgent',
+      accountId,
+      deadlineAt: deadlineAt(),
+      deploymentId: uuidv7(),
+      source: 'docker',
+      imageName: 'nginx:1',
+      repoUrl: null,
+      branch: null,
+      templateId: null,
+    });
+    await this.deployed(agentId);
+    return agentId;
+  }
+
+  /** What the saga records of a deployment that succeeds. */
+  async deployed(agentId: string): Promise<void> {
+    const { state } = await this.load(agentId);
+    const deploymentId = state?.deployment?.id ?? '';
+    await this.says(agentId, { type: 'RecordDeploymentStarted', deploymentId });
+    await this.says(agentId, {
+      type: 'RecordImage',
+      deploymentId,
+      image: 'nginx@sha256:1',
+      imageName: 'nginx:1',
+      command: ['nginx'],
+      commitSha: null,
+    });
+    await this.ready(agentId);
+  }
+
+  async ready(agentId: string): Promise<void> {
+    const { state } = await this.load(agentId);
+    await this.says(agentId, { type: 'RecordReady', generation: state?.generation ?? 0 });
+  }
+
+  async asleep(accountId: string): Promise<string> {
+    const agentId = await this.active(accountId);
+    await this.says(agentId, { type: 'SleepAgent', accountId, depth: 'frozen', reason: 'idle', deadlineAt: deadlineAt() });
+    await this.says(agentId, { type: 'RecordSlept', depth: 'frozen' });
+    return agentId;
+  }
+
+  says(agentId: string, command: AgentCommand) {
+    const aggregates = this.server.app.get(Aggregates, { strict: false });
+    return aggregates.execute(`agent-${agentId}`, agentDecider, command, systemContext('test', null));
+  }
+
+  load(agentId: string) {
+    return this.server.app.get(Aggregates, { strict: false }).load(`agent-${agentId}`, agentDecider);
+  }
+
+  /** Every event of the agent so far. */
+  async events(agentId: string): Promise<StoredEvent[]> {
+    const events: StoredEvent[] = [];
+    for await (const event of this.server.app.get(EventStore, { strict: false }).readStream(`agent-${agentId}`)) events.push(event);
+    return events;
+  }
+
+  async types(agentId: string): Promise<string[]> {
+    return (await this.events(agentId)).map((event) => event.type);
+  }
+}

@@ -1,0 +1,62 @@
+import { Module, type DynamicModule, type Type } from '@nestjs/common';
+import { CqrsModule } from '@nestjs/cqrs';
+
+import type { Environment } from '../../src/config.ts';
+import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
+import type { AnyEventDefinition } from '../../src/platform/event-store/catalogue.ts';
+import { EventStoreModule } from '../../src/platform/event-store/event-store.module.ts';
+import { scopes, CredentialVerifier, type Caller, type Scope } from '../../src/platform/http/caller.ts';
+import { HttpModule } from '../../src/platform/http/http.module.ts';
+import { ProjectionsModule } from '../../src/platform/projections/projections.module.ts';
+import { SagasModule } from '../../src/platform/sagas/sagas.module.ts';
+import { startTestServer, type TestServer } from './http-server.ts';
+import { testDatabase } from './test-database.ts';
+
+/** `mk_acme` is a key of the account acme with every scope, `mk_acme_deploy` one with that scope alone; so with sessions, `ms_acme`. */
+class NamedCredentials extends CredentialVerifier {
+  verifyApiKey(raw: string): Promise<Caller | null> {
+    const [, accountId = '', only] = raw.split('_');
+    const granted = only === undefined ? scopes : [only as Scope];
+    return Promise.resolve({ kind: 'api_key', id: raw, name: raw, accountId, role: 'member', scopes: new Set(granted) });
+  }
+
+  verifySession(token: string): Promise<Caller | null> {
+    const [, accountId = ''] = token.split('_');
+    return Promise.resolve({ kind: 'session', id: accountId, name: accountId, accountId, role: 'member', scopes: new Set(scopes) });
+  }
+}
+
+@Module({})
+class CredentialsModule {}
+
+export interface Features {
+  modules: (Type | DynamicModule)[];
+  entities: Function[];
+  definitions: AnyEventDefinition[];
+  environment?: Environment;
+}
+
+/** A real server with the whole platform and a database of its own, and of the features only those that a test is about. */
+export function startFeatureServer({ modules, entities, definitions, environment }: Features): Promise<TestServer> {
+  return startTestServer(
+    () => ({
+      imports: [
+        testDatabase(entities),
+        CqrsModule.forRoot(),
+        CryptoModule,
+        EventStoreModule.forRoot({ definitions }),
+        ProjectionsModule,
+        SagasModule,
+        HttpModule,
+        {
+          module: CredentialsModule,
+          global: true,
+          providers: [{ provide: CredentialVerifier, useClass: NamedCredentials }],
+          exports: [CredentialVerifier],
+        },
+        ...modules,
+      ],
+    }),
+    environment,
+  );
+}
