@@ -92,7 +92,7 @@ export class StartedService {
       'the service answers',
       async () => {
         if (!this.running) throw new Error(`the service ended: ${output.slice(-4000)}`);
-        const address = /listening on (http:\/\/[^\s"]+)/i.exec(output)?.[1];
+        const address = /Mooring listens on (http:\/\/\S+)/.exec(output)?.[1];
         const health = address === undefined ? null : await fetch(`${address}/health`).catch(() => null);
         return health?.ok === true ? address : undefined;
       },

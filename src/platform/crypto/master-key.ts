@@ -1,9 +1,10 @@
-import { randomBytes, randomUUID } from 'node:crypto';
-import { link, mkdir, open, readFile, rm, stat } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import type { Config } from '../../config.ts';
 import { masterKeyBytes } from '../../config.ts';
+import { readIfThere, writeOnce } from '../files.ts';
 
 const FILE_NAME = 'master.key';
 
@@ -15,7 +16,7 @@ const FILE_NAME = 'master.key';
 export async function loadMasterKey(config: Pick<Config, 'masterKey' | 'dataDir'>, warn: (message: string) => void): Promise<Buffer> {
   if (config.masterKey !== null) return keyFrom(config.masterKey, 'MOORING_MASTER_KEY');
   const file = join(config.dataDir, FILE_NAME);
-  const written = (await readIfThere(file)) ?? (await createKeyFile(config.dataDir, file));
+  const written = (await readIfThere(file)) ?? (await writeOnce(file, `${randomBytes(32).toString('hex')}\n`, 0o600));
   const key = keyFrom(written.trim(), file);
   const { mode } = await stat(file);
   if (process.platform !== 'win32' && (mode & 0o077) !== 0)
@@ -27,47 +28,4 @@ function keyFrom(written: string, source: string): Buffer {
   const key = masterKeyBytes(written);
   if (key === null) throw new Error(`the master key in ${source} is not 32 bytes, as base64 or hex`);
   return key;
-}
-
-/** Written aside and forced to disk, then linked: the name appears with the whole key at once, and only where none stands. */
-async function createKeyFile(dataDir: string, file: string): Promise<string> {
-  await mkdir(dataDir, { recursive: true, mode: 0o711 });
-  const aside = `${file}.${randomUUID()}`;
-  const handle = await open(aside, 'wx', 0o600);
-  try {
-    await handle.writeFile(`${randomBytes(32).toString('hex')}\n`);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  try {
-    await link(aside, file);
-  } catch (error) {
-    // Another start was faster: its key counts.
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  } finally {
-    await rm(aside, { force: true });
-  }
-  await forceToDisk(dataDir);
-  return readFile(file, 'utf8');
-}
-
-/** The name itself must outlive a power cut, or the next start would make another key. */
-async function forceToDisk(directory: string): Promise<void> {
-  if (process.platform === 'win32') return;
-  const handle = await open(directory, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-async function readIfThere(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
 }

@@ -1,6 +1,7 @@
-import { randomBytes, randomUUID } from 'node:crypto';
-import { link, mkdir, open, readFile, rm } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
+
+import { readIfThere, writeOnce } from '../files.ts';
 
 const FILE_NAME = 'instance-id';
 
@@ -10,39 +11,8 @@ const FILE_NAME = 'instance-id';
  */
 export async function instanceId(dataDir: string): Promise<string> {
   const file = join(dataDir, FILE_NAME);
-  const written = (await readIfThere(file)) ?? (await makeFile(dataDir, file));
+  const written = (await readIfThere(file)) ?? (await writeOnce(file, `${randomBytes(6).toString('hex')}\n`, 0o644));
   const id = written.trim();
   if (!/^[0-9a-f]{12}$/.test(id)) throw new Error(`${file} does not hold an instance id (12 hex characters)`);
   return id;
-}
-
-/** Linked into place with its content on disk: of two first starts at once one id wins, and nobody reads half of one. */
-async function makeFile(dataDir: string, file: string): Promise<string> {
-  await mkdir(dataDir, { recursive: true, mode: 0o711 });
-  const aside = `${file}.${randomUUID()}`;
-  const handle = await open(aside, 'wx');
-  try {
-    await handle.chmod(0o644);
-    await handle.writeFile(`${randomBytes(6).toString('hex')}\n`);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  try {
-    await link(aside, file);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-  } finally {
-    await rm(aside, { force: true });
-  }
-  return readFile(file, 'utf8');
-}
-
-async function readIfThere(file: string): Promise<string | null> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
 }

@@ -1,0 +1,161 @@
+import { request } from 'node:http';
+import { setTimeout as after } from 'node:timers/promises';
+
+import Dockerode from 'dockerode';
+
+import { removeInstance, seenContainers } from '../test/support/engine.ts';
+import { StartedService } from '../test/support/started-service.ts';
+import { until } from '../test/support/until.ts';
+
+const ROUNDS = 15;
+const FROZEN_ROUNDS = 60;
+const docker = new Dockerode();
+
+/** Provision → active, and wake → first reply, against what the engine's own API needs for the same image in the same run. Milliseconds. */
+export async function run(): Promise<object> {
+  const service = await StartedService.start({
+    runtime: 'docker',
+    environment: { MOORING_DEEP_SLEEP_AFTER: '1', MOORING_LOG_LEVEL: 'warn' },
+  });
+  const bench = new LifecycleBench(service);
+  try {
+    await bench.prepare();
+    const figures = { ...(await bench.provisioning()), ...(await bench.frozenWakes()), ...(await bench.stoppedWakes()) };
+    console.table(figures);
+    return figures;
+  } finally {
+    await bench.clean();
+    await service.dispose();
+    await removeInstance(service.dataDir);
+  }
+}
+
+class LifecycleBench {
+  agentId = '';
+  image = '';
+  network = '';
+  #bare: Dockerode.Container[] = [];
+
+  constructor(private readonly service: StartedService) {}
+
+  async prepare(): Promise<void> {
+    this.agentId = (await this.#provision()).agentId;
+    const [seen] = await seenContainers(this.agentId);
+    const view = await docker.getContainer(seen?.id ?? '').inspect();
+    this.image = view.Image;
+    this.network = Object.keys(view.NetworkSettings.Networks)[0] ?? 'bridge';
+  }
+
+  async clean(): Promise<void> {
+    await Promise.all(this.#bare.map((container) => container.remove({ force: true }).catch(() => undefined)));
+  }
+
+  async provisioning(): Promise<object> {
+    const bare: number[] = [];
+    const ours: number[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      bare.push(await timed(async () => this.#bareStart(await this.#bareCreate())));
+      await this.clean();
+      const began = performance.now();
+      const { agentId } = await this.#provision();
+      ours.push(performance.now() - began);
+      await this.service.call('DELETE', `/api/v1/agents/${agentId}`);
+    }
+    return { provision: { bare: median(bare), mooring: median(ours), ratio: round2(median(ours) / median(bare)) } };
+  }
+
+  async frozenWakes(): Promise<object> {
+    const container = await this.#bareCreate();
+    const address = await this.#bareStart(container);
+    const bare: number[] = [];
+    const ours: number[] = [];
+    for (let round = 0; round < FROZEN_ROUNDS; round++) {
+      await container.pause();
+      bare.push(await timed(() => container.unpause().then(() => say(address))));
+      await this.service.call('POST', `/api/agents/${this.agentId}/sleep`, undefined, { prefer: 'wait=20' });
+      ours.push(await timed(() => this.#chat()));
+    }
+    await this.clean();
+    return { frozen_wake: { bare: median(bare), mooring: median(ours), mooring_p95: percentile(ours, 0.95) } };
+  }
+
+  async stoppedWakes(): Promise<object> {
+    const bare: number[] = [];
+    const ours: number[] = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      const container = await this.#bareCreate();
+      bare.push(await timed(async () => say(await this.#bareStart(container))));
+      await this.clean();
+      await this.service.call('POST', `/api/agents/${this.agentId}/sleep`, undefined, { prefer: 'wait=20' });
+      await until('it sleeps deeply', async () => ((await seenContainers(this.agentId))[0]?.state === 'exited' ? true : undefined), 30_000);
+      await after(100);
+      ours.push(await timed(() => this.#chat()));
+    }
+    return { stopped_wake: { bare: median(bare), mooring: median(ours), difference: round2(median(ours) - median(bare)) } };
+  }
+
+  async #provision(): Promise<{ agentId: string }> {
+    const made = await this.service.call('POST', '/api/agents', { name: 'bench', templateId: 'hello' }, { prefer: 'wait=60' });
+    if (made.body.status !== 'active') throw new Error(`the agent is ${made.body.status}: ${made.body.message}`);
+    return { agentId: made.body.agent_id };
+  }
+
+  async #chat(): Promise<void> {
+    const { status } = await this.service.call('POST', `/api/agents/${this.agentId}/chat`, { message: 'bench' });
+    if (status !== 200) throw new Error(`chat answered ${status}`);
+  }
+
+  async #bareCreate(): Promise<Dockerode.Container> {
+    const container = await docker.createContainer({
+      Image: this.image,
+      Env: ['PORT=8080', 'MOORING_VOLUME=/tmp'],
+      HostConfig: { NetworkMode: this.network, Init: true },
+    });
+    this.#bare.push(container);
+    return container;
+  }
+
+  /** Started and ready: the address at which it answers. */
+  async #bareStart(container: Dockerode.Container): Promise<string> {
+    await container.start();
+    const view = await container.inspect();
+    const address = view.NetworkSettings.Networks[this.network]?.IPAddress ?? '';
+    await until('it is ready', () => get(address), 20_000, 5);
+    return address;
+  }
+}
+
+function get(host: string): Promise<true | undefined> {
+  return new Promise((resolve) => {
+    const call = request({ host, port: 8080, path: '/healthz', timeout: 1_000 }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode === 200 ? true : undefined);
+    });
+    call.on('error', () => resolve(undefined)).end();
+  });
+}
+
+async function say(host: string): Promise<void> {
+  const body = JSON.stringify({ id: String(performance.now()), channel: 'chat', conversation_id: 'bench', text: 'bench' });
+  const answer = await fetch(`http://${host}:8080/messages`, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
+  await answer.text();
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const began = performance.now();
+  await work();
+  return performance.now() - began;
+}
+
+function percentile(values: number[], part: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return round2(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? NaN);
+}
+
+function median(values: number[]): number {
+  return percentile(values, 0.5);
+}
+
+function round2(value: number): number {
+  return Math.round(value * 100) / 100;
+}

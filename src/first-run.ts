@@ -1,0 +1,106 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import type { CommandBus } from '@nestjs/cqrs';
+
+import { AssignPlan, OpenAccount } from './accounts/index.ts';
+import { IssueApiKey } from './api-keys/index.ts';
+import type { Config } from './config.ts';
+import { base62 } from './platform/crypto/base62.ts';
+import { readIfThere, writeWhole } from './platform/files.ts';
+import { scopes, systemContext } from './platform/http/caller.ts';
+import { Refusal } from './platform/refusal.ts';
+import { Provision } from './provisioning/index.ts';
+
+/** What the first start writes for its operator, mode 0600 (contract 12). */
+export interface FirstRun {
+  url: string;
+  email: string;
+  password: string;
+  api_key: string;
+  agent_id: string | null;
+}
+
+/** What a first start that broke off has to know to go on: the seed makes every id of it the same again. */
+interface Begun {
+  seed: string;
+  password: string;
+}
+
+const SEATS = 100;
+
+/**
+ * On the very first start: an administrator with a plan, an API key, a sample agent, and first-run.json. Every step may be repeated,
+ * so that a start which was killed half-way is gone on with. On later starts only the address in the file is kept true.
+ * Answers what was made, or null where it was no first start.
+ */
+export async function firstRun(commands: CommandBus, config: Config, url: string): Promise<FirstRun | null> {
+  const file = join(config.dataDir, 'first-run.json');
+  const standing = await readJson<FirstRun>(file);
+  if (standing !== null) {
+    if (standing.url !== url) await writeJson(file, { ...standing, url });
+    return null;
+  }
+  const begunFile = join(config.dataDir, 'first-run.begun.json');
+  const begun = (await readJson<Begun>(begunFile)) ?? { seed: randomUUID(), password: config.adminPassword ?? base62(randomBytes(18)) };
+  await writeJson(begunFile, begun);
+  const made = await open(commands, config, begun);
+  if (made !== null) await writeJson(file, { url, email: config.adminEmail, password: begun.password, ...made });
+  await rm(begunFile, { force: true });
+  return made === null ? null : { url, email: config.adminEmail, password: begun.password, ...made };
+}
+
+/** Null where the database has its administrator already: another data folder was its first. */
+async function open(
+  commands: CommandBus,
+  config: Config,
+  { seed, password }: Begun,
+): Promise<Pick<FirstRun, 'api_key' | 'agent_id'> | null> {
+  const context = systemContext('first-run', null);
+  const account = { email: config.adminEmail, password, name: 'Administrator', role: 'admin' as const };
+  let accountId: string;
+  try {
+    accountId = await commands.execute(new OpenAccount(context, account, seed));
+  } catch (error) {
+    if (error instanceof Refusal && error.code === 'account_exists') return null;
+    throw error;
+  }
+  const own = { ...context, accountId };
+  await commands.execute(new AssignPlan(own, accountId, { name: 'first', seats: SEATS, paymentMethod: true }));
+  const key = { name: 'first-run', scopes: [...scopes], expiresInDays: null };
+  const { rawKey } = await commands.execute(new IssueApiKey(own, accountId, key, seed));
+  if (!config.sampleAgent) return { api_key: rawKey, agent_id: null };
+  const { agentId } = await commands.execute(new Provision(own, accountId, { name: 'hello', templateId: 'hello' }, seed));
+  return { api_key: rawKey, agent_id: agentId };
+}
+
+/** What the operator reads, once: where it listens, the credentials, three commands to copy. */
+export function welcome({ url, email, password, api_key, agent_id }: FirstRun): string {
+  const lines = ['', `Mooring listens on ${url}`, '', `  sign in   ${email}`, `  password  ${password}`, `  API key   ${api_key}`, ''];
+  if (agent_id !== null) lines.push('Your first agent is being deployed. Try:', '', ...commandsFor(url, api_key, agent_id), '');
+  lines.push('The same stands in first-run.json in the data folder; it is not shown again.', '');
+  return `${lines.join('\n')}\n`;
+}
+
+function commandsFor(url: string, key: string, agentId: string): string[] {
+  const authorization = `-H 'Authorization: Bearer ${key}'`;
+  const message = `-H 'Content-Type: application/json' -d '{"message": "hello"}'`;
+  return [
+    '  # chat with it',
+    `  curl -s ${authorization} ${message} ${url}/api/agents/${agentId}/chat`,
+    '  # follow its log',
+    `  curl -sN ${authorization} -H 'Accept: text/event-stream' ${url}/api/agents/${agentId}/logs`,
+    '  # read its history',
+    `  curl -s ${authorization} ${url}/api/v1/agents/${agentId}/history`,
+  ];
+}
+
+async function readJson<T>(path: string): Promise<T | null> {
+  const text = await readIfThere(path);
+  return text === null ? null : (JSON.parse(text) as T);
+}
+
+function writeJson(path: string, value: object): Promise<void> {
+  return writeWhole(path, `${JSON.stringify(value, null, 2)}\n`, 0o600);
+}
