@@ -1,0 +1,16 @@
+import { Controller, Get } from '@nestjs/common';
+import { Public } from '../platform/http/access.ts';
+import { templateView, TemplateView } from './template.dto.ts';
+import { Templates } from './templates.catalogue.ts';
+
+@Controller('api/templates')
+export class TemplatesController {
+  constructor(private readonly templates: Templates) {}
+
+  /** What agents can be made from. */
+  @Get()
+  @Public()
+  list(): TemplateView[] {
+    return this.templates.list().map(templateView);
+  }
+}

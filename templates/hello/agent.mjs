@@ -1,0 +1,115 @@
+// An agent in its smallest form: a web server that answers POST /messages. See docs for what a container is promised.
+import { open, readFile, rename } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+
+const MAX_BODY = 4 * 1024 * 1024;
+const REMEMBERED = 200;
+
+const { PORT = '8080', HOST = '0.0.0.0', MOORING_VOLUME = '.', MOORING_AGENT_NAME = 'an agent', GREETING = 'Hello' } = process.env;
+const counterFile = join(MOORING_VOLUME, 'counter.json');
+
+const log = (level, message, facts = {}) => console.log(JSON.stringify({ level, message, ...facts }));
+
+/** { count, answers: [[message id, answer], …] }, oldest first. */
+async function readCounter() {
+  try {
+    const { count, answers } = JSON.parse(await readFile(counterFile, 'utf8'));
+    return { count: Number(count) || 0, answers: Array.isArray(answers) ? answers : [] };
+  } catch (error) {
+    if (error.code !== 'ENOENT') log('warning', 'the counter could not be read and begins anew', { error: error.message });
+    return { count: 0, answers: [] };
+  }
+}
+
+/** The old counter or the new one is on disk, never a part. */
+async function writeCounter(counter) {
+  const temporary = `${counterFile}.tmp`;
+  const file = await open(temporary, 'w');
+  try {
+    await file.writeFile(JSON.stringify(counter));
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(temporary, counterFile);
+}
+
+function answerTo({ channel, text }, count) {
+  const times = count === 1 ? 'once' : `${count} times`;
+  const about = {
+    webhook: 'A webhook called.',
+    attachment: 'Thank you for the file.',
+    chat: `You wrote: ${String(text ?? '').slice(0, 500)}`,
+  };
+  return `${GREETING}! I am ${MOORING_AGENT_NAME}. ${about[channel] ?? about.chat} I have been asked ${times}.`;
+}
+
+// One after the other, so that two messages at once are counted as two.
+let last = Promise.resolve();
+function reply(message) {
+  const mine = last.then(() => replyOnce(message));
+  last = mine.catch(() => undefined);
+  return mine;
+}
+
+/** A message that comes again (the service repeats one whose answer it did not hear) gets the same answer and is not counted. */
+async function replyOnce(message) {
+  const counter = await readCounter();
+  const known = counter.answers.find(([id]) => id === message.id);
+  if (known !== undefined) return known[1];
+  const count = counter.count + 1;
+  const response = answerTo(message, count);
+  await writeCounter({ count, answers: [...counter.answers, [message.id, response]].slice(-REMEMBERED) });
+  return response;
+}
+
+async function bodyOf(request) {
+  const chunks = [];
+  let size = 0;
+  for await (const chunk of request) {
+    size += chunk.length;
+    // Read to its end all the same, so that the answer can be heard.
+    if (size <= MAX_BODY) chunks.push(chunk);
+  }
+  if (size > MAX_BODY) throw Object.assign(new Error('the message is too large'), { status: 413 });
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function parsed(body) {
+  try {
+    const message = JSON.parse(body);
+    if (typeof message?.id === 'string') return message;
+  } catch {
+    // Answered below.
+  }
+  throw Object.assign(new Error('a message is a JSON object with an id'), { status: 400 });
+}
+
+async function handle(request) {
+  if (request.method === 'GET' && request.url === '/healthz') return [200, { status: 'ok' }];
+  if (request.url !== '/messages') return [404, { error: 'there is only POST /messages and GET /healthz' }];
+  if (request.method !== 'POST') return [405, { error: 'POST a message' }];
+  const message = parsed(await bodyOf(request));
+  const response = await reply(message);
+  log('info', 'answered a message', { message_id: message.id, channel: message.channel, conversation_id: message.conversation_id });
+  return [200, { response }];
+}
+
+const server = createServer((request, response) => {
+  void handle(request)
+    .catch((error) => {
+      if (error.status === undefined) log('error', 'a message could not be answered', { error: error.message });
+      return [error.status ?? 500, { error: error.status === undefined ? 'the agent failed' : error.message }];
+    })
+    .then(([status, body]) => {
+      response.writeHead(status, { 'content-type': 'application/json' });
+      response.end(JSON.stringify(body));
+    });
+});
+
+server.listen(Number(PORT), HOST, () => log('info', 'ready', { port: server.address().port }));
+process.on('SIGTERM', () => {
+  log('info', 'stopping');
+  process.exit(0);
+});
