@@ -9,7 +9,7 @@ const floors = [
 ];
 const rooms = floors.flat();
 const anyRoom = `^src/(${rooms.join('|')})/`;
-const notShipped = '\\.(spec|contract)\\.ts$';
+const notShipped = '[.-](spec|contract|probe)\\.ts$';
 const npm = (name) => `(^|node_modules/)(@types/)?${name}(/|$)`;
 
 const rule = (name, comment, from, to) => ({ name, comment, severity: 'error', from, to });
