@@ -29,15 +29,24 @@ class NamedCredentials extends CredentialVerifier {
 @Module({})
 class CredentialsModule {}
 
+const namedCredentials: DynamicModule = {
+  module: CredentialsModule,
+  global: true,
+  providers: [{ provide: CredentialVerifier, useClass: NamedCredentials }],
+  exports: [CredentialVerifier],
+};
+
 export interface Features {
   modules: (Type | DynamicModule)[];
   entities: Function[];
   definitions: AnyEventDefinition[];
   environment?: Environment;
+  /** Says who calls, in the place of the named credentials. */
+  credentials?: Type;
 }
 
 /** A real server with the whole platform and a database of its own, and of the features only those that a test is about. */
-export function startFeatureServer({ modules, entities, definitions, environment }: Features): Promise<TestServer> {
+export function startFeatureServer({ modules, entities, definitions, environment, credentials }: Features): Promise<TestServer> {
   return startTestServer(
     () => ({
       imports: [
@@ -48,12 +57,7 @@ export function startFeatureServer({ modules, entities, definitions, environment
         ProjectionsModule,
         SagasModule,
         HttpModule,
-        {
-          module: CredentialsModule,
-          global: true,
-          providers: [{ provide: CredentialVerifier, useClass: NamedCredentials }],
-          exports: [CredentialVerifier],
-        },
+        credentials ?? namedCredentials,
         ...modules,
       ],
     }),

@@ -100,11 +100,15 @@ export class Aggregates {
       const metadata = metadataOf(context);
       const events = decided.map((event, index) => this.#newEvent(event, eventId?.(event, index) ?? uuidv7(), metadata));
       const fresh = eventId && events.length > 0 ? await this.#withoutRecorded(stream, events) : events;
-      if (fresh.length === 0) return { ...before, before: before.state, events: [] };
+      if (fresh.length === 0) {
+        noteWritten(context, before.position);
+        return { ...before, before: before.state, events: [] };
+      }
       try {
         const result = await this.#append(stream, before.revision, fresh);
         const after = folded(decider, before, result.events);
         this.#keep(stream, decider, after);
+        noteWritten(context, after.position);
         return { ...after, before: before.state, events: result.events };
       } catch (error) {
         if (!(error instanceof WrongExpectedRevision)) throw error;
@@ -168,6 +172,11 @@ function folded<S, C, E extends AnyEvent>(decider: Decider<S, C, E>, from: Loade
     }),
     from,
   );
+}
+
+/** What a repeat finds done already counts as written by it: its caller may read it too. */
+function noteWritten(context: CommandContext, position: Position): void {
+  if (position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
 }
 
 function metadataOf({ actor, accountId, requestId, causationId, ip }: CommandContext): EventMetadata {

@@ -44,7 +44,7 @@ export function accessOf(reflector: Reflector, handler: Function, controller: Fu
 }
 
 /** The one credential that the request bears, in either header, or the same in both. */
-function credentialOf(request: FastifyRequest): string {
+export function credentialOf(request: FastifyRequest): string {
   const { authorization } = request.headers;
   const key = request.headers['x-api-key'];
   const bearer = authorization === undefined ? undefined : /^Bearer +([^\s]+) *$/i.exec(authorization)?.[1];

@@ -101,7 +101,7 @@ export function toRefusal(error: unknown): Refusal {
   if (error instanceof RuntimeUnavailable) return new Refusal('runtime_unavailable', 'The container engine does not answer.');
   if (error instanceof EventStoreUnavailable || error instanceof OutcomeUnknown || isDatabaseAway(error))
     return new Refusal('event_store_unavailable', 'The store does not answer. Repeat the request with the same Idempotency-Key.');
-  if (isUnstorableText(error)) return new Refusal('invalid_request', 'The request holds characters that no text may hold.');
+  if (isUnstorable(error)) return new Refusal('invalid_request', 'The request holds a value that can not be.');
   if (error instanceof HttpException) return ofStatus(error.getStatus(), {});
   const { code, statusCode } = (error ?? {}) as { code?: unknown; statusCode?: unknown };
   if (typeof code === 'string' && code.startsWith('FST_') && typeof statusCode === 'number') return ofStatus(statusCode, {});
@@ -143,8 +143,8 @@ function isDatabaseAway(error: unknown): boolean {
   );
 }
 
-/** NUL and lone surrogates, which PostgreSQL's text can't hold. */
-function isUnstorableText(error: unknown): boolean {
+/** Text that PostgreSQL can't hold, or a time that is none: what slipped past a route's own rules, as in a cursor that somebody made up. */
+function isUnstorable(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
-  return code === '22021' || code === '22P05';
+  return code === '22021' || code === '22P05' || code === '22007' || code === '22008';
 }

@@ -9,6 +9,7 @@ import type { Logger as Pino } from 'pino';
 import { v7 as uuidv7 } from 'uuid';
 
 import { addBodyParsers, BODY_LIMIT } from './body.ts';
+import { noteEventStreams } from './drain.ts';
 import { noteRoutes } from './known-routes.ts';
 import { createPino, PinoLogger } from './logger.ts';
 import { setUpOpenApi } from './openapi.ts';
@@ -74,6 +75,7 @@ function createAdapter(pino: Pino): FastifyAdapter {
   });
   const server = adapter.getInstance<FastifyInstance>();
   noteRoutes(server);
+  noteEventStreams(server);
   addBodyParsers(server);
   server.decorateRequest('requestId', '');
   server.addHook('onRequest', (request, reply, done) => {

@@ -1,0 +1,87 @@
+import { IsBoolean, IsIn, IsInt, IsOptional, IsString, Length, Matches, Max, MaxLength, Min } from 'class-validator';
+
+import type { AccountRow } from './account.entity.ts';
+
+const EMAIL = /^[^\s@\p{C}]{1,64}@[^\s@\p{C}]{1,255}$/u;
+
+export class Registration {
+  @Matches(EMAIL, { message: 'email must be an e-mail address' })
+  email: string;
+
+  @IsString()
+  @Length(12, 1_024)
+  password: string;
+
+  @IsString()
+  @Length(1, 100)
+  name: string;
+}
+
+export class AccountCreation extends Registration {
+  @IsOptional()
+  @IsIn(['admin', 'member'])
+  role: 'admin' | 'member' = 'member';
+}
+
+export class Login {
+  @IsString()
+  @MaxLength(320)
+  email: string;
+
+  @IsString()
+  @MaxLength(1_024)
+  password: string;
+}
+
+export class Session {
+  /** `ms_…`, to be sent as `Authorization: Bearer`. */
+  session_token: string;
+  /** ISO 8601 UTC. A week without use ends it sooner. */
+  expires_at: string;
+}
+
+export class PlanAssignment {
+  /** The plan's name. */
+  @IsString()
+  @Length(1, 100)
+  plan: string;
+
+  @IsInt()
+  @Min(0)
+  @Max(100_000)
+  seats: number;
+
+  @IsBoolean()
+  payment_method: boolean;
+}
+
+export class PlanView {
+  name: string;
+  seats: number;
+  seats_used: number;
+}
+
+export class AccountView {
+  account_id: string;
+  email: string;
+  name: string;
+  role: 'admin' | 'member';
+  /** Null: no plan. */
+  plan: PlanView | null;
+  payment_method: boolean;
+  /** ISO 8601 UTC. */
+  created_at: string;
+}
+
+export function accountView(row: AccountRow): AccountView {
+  const { plan_name, plan_seats, seats_used } = row;
+  return {
+    account_id: row.account_id,
+    email: row.credential?.email ?? '',
+    name: row.name,
+    role: row.role,
+    plan: plan_name === null || plan_seats === null ? null : { name: plan_name, seats: plan_seats, seats_used },
+    payment_method: row.payment_method,
+    created_at: row.created_at.toISOString(),
+  };
+}

@@ -1,0 +1,58 @@
+import { Body, Controller, Get, Param, Post, Put, Query, Req, Res } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { Context, RequireAdmin } from '../platform/http/access.ts';
+import type { CommandContext } from '../platform/http/caller.ts';
+import { Idempotent, IdempotencyKey } from '../platform/http/idempotency.ts';
+import { decodeCursor, encodeCursor, linkNextPage, PageQuery } from '../platform/http/paging.ts';
+import { ReadsModel } from '../platform/http/positions.ts';
+import { AccountCreation, accountView, AccountView, PlanAssignment } from './account.dto.ts';
+import { AssignPlan, OpenAccount } from './accounts.handlers.ts';
+import { accountsProjection, GetAccount, ListAccounts } from './accounts.projection.ts';
+
+@Controller('api/admin/accounts')
+@RequireAdmin()
+export class AccountsController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+  ) {}
+
+  /** All accounts, newest first. */
+  @Get()
+  @ReadsModel(accountsProjection.name)
+  async list(
+    @Query() { limit, cursor }: PageQuery,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<AccountView[]> {
+    const rows = await this.queries.execute(new ListAccounts(limit, decodeCursor(cursor, 2)));
+    const last = rows.at(-1);
+    if (rows.length === limit && last) linkNextPage(request, reply, encodeCursor([last.created_at.toISOString(), last.account_id]));
+    return rows.map(accountView);
+  }
+
+  /** Opens an account for somebody, with a first password. */
+  @Post()
+  @Idempotent()
+  async create(
+    @Body() body: AccountCreation,
+    @Context() context: CommandContext,
+    @IdempotencyKey() seed: string | null,
+  ): Promise<AccountView> {
+    const id = await this.commands.execute(new OpenAccount(context, body, seed));
+    return accountView(await this.queries.execute(new GetAccount(id, context.writtenUpTo)));
+  }
+
+  /** Assigns a plan in the place of the one that the account has. */
+  @Put(':accountId/plan')
+  async assignPlan(
+    @Param('accountId') accountId: string,
+    @Body() { plan, seats, payment_method }: PlanAssignment,
+    @Context() context: CommandContext,
+  ): Promise<AccountView> {
+    await this.commands.execute(new AssignPlan(context, accountId, { name: plan, seats, paymentMethod: payment_method }));
+    return accountView(await this.queries.execute(new GetAccount(accountId, context.writtenUpTo)));
+  }
+}

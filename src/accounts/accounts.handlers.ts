@@ -1,0 +1,123 @@
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
+
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import type { CommandContext } from '../platform/http/caller.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { accountDecider, agentFor } from './account.decider.ts';
+import { Credentials, normalizeEmail } from './credentials.ts';
+
+export interface NewAccount {
+  email: string;
+  password: string;
+  name: string;
+  role: 'admin' | 'member';
+}
+
+/** Opens an account that its holder can sign in to at once; answers its id. Throws `account_exists`. */
+export class OpenAccount extends Command<string> {
+  constructor(
+    readonly context: CommandContext,
+    readonly account: NewAccount,
+    /** A UUID that is the same for every try, so that a try which broke off is taken up; null: there is no other try. */
+    readonly seed: string | null,
+  ) {
+    super();
+  }
+}
+
+/**
+ * First who may sign in, then the event: with the first alone there is no account, and the next try makes it whole; with the
+ * second alone there would be one that nobody can enter.
+ */
+@CommandHandler(OpenAccount)
+export class OpenAccountHandler implements ICommandHandler<OpenAccount> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly credentials: Credentials,
+  ) {}
+
+  async execute({ context, account, seed }: OpenAccount): Promise<string> {
+    const { password, name, role } = account;
+    const id = seed === null ? uuidv7() : uuidv5('account', seed);
+    const owner = await this.credentials.claim(normalizeEmail(account.email), id, password);
+    if (owner === null) throw exists();
+    if (owner.accountId !== id) {
+      const standing = await this.aggregates.load(`account-${owner.accountId}`, accountDecider);
+      if (standing.state !== null || owner.young) throw exists();
+      await this.credentials.setPassword(owner.accountId, password);
+    }
+    await this.aggregates.execute(`account-${owner.accountId}`, accountDecider, { type: 'OpenAccount', name, role }, context);
+    return owner.accountId;
+  }
+}
+
+function exists(): Refusal {
+  return new Refusal('account_exists', 'An account with this address exists.');
+}
+
+/** Gives the account a plan in the place of the one it has. Seats that are taken stay taken. Throws `account_not_found`. */
+export class AssignPlan extends Command<void> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly plan: { name: string; seats: number; paymentMethod: boolean },
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(AssignPlan)
+export class AssignPlanHandler implements ICommandHandler<AssignPlan> {
+  constructor(private readonly aggregates: Aggregates) {}
+
+  async execute({ context, accountId, plan }: AssignPlan): Promise<void> {
+    await this.aggregates.execute(`account-${accountId}`, accountDecider, { type: 'AssignPlan', ...plan }, context);
+  }
+}
+
+/**
+ * Takes a seat for the agent and charges its first month; nothing follows where it has one. Answers the id of the agent that
+ * has the seat: another one than asked for where the external id stands for one already. Throws `plan_required`, `seat_limit`.
+ */
+export class TakeSeat extends Command<string> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly agentId: string,
+    readonly externalId: string | null,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(TakeSeat)
+export class TakeSeatHandler implements ICommandHandler<TakeSeat> {
+  constructor(private readonly aggregates: Aggregates) {}
+
+  async execute({ context, accountId, agentId, externalId }: TakeSeat): Promise<string> {
+    const command = { type: 'TakeSeat' as const, agentId, externalId };
+    const { state } = await this.aggregates.execute(`account-${accountId}`, accountDecider, command, context);
+    return (externalId === null ? null : agentFor(state, externalId)) ?? agentId;
+  }
+}
+
+/** Gives the agent's seat back; nothing follows where it has none. */
+export class ReleaseSeat extends Command<void> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly agentId: string,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(ReleaseSeat)
+export class ReleaseSeatHandler implements ICommandHandler<ReleaseSeat> {
+  constructor(private readonly aggregates: Aggregates) {}
+
+  async execute({ context, accountId, agentId }: ReleaseSeat): Promise<void> {
+    await this.aggregates.execute(`account-${accountId}`, accountDecider, { type: 'ReleaseSeat', agentId }, context);
+  }
+}

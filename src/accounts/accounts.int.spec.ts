@@ -1,0 +1,269 @@
+import { CommandBus } from '@nestjs/cqrs';
+
+import {
+  AssignPlan,
+  accountEvents,
+  AccountCredentialRow,
+  AccountRow,
+  AccountsModule,
+  OpenAccount,
+  ReleaseSeat,
+  TakeSeat,
+} from './index.ts';
+import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from '../api-keys/index.ts';
+import { CredentialsModule } from '../credentials.module.ts';
+import { startFeatureServer } from '../../test/support/feature-server.ts';
+import type { TestServer } from '../../test/support/http-server.ts';
+import { Database } from '../platform/database/database.ts';
+import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { systemContext } from '../platform/http/caller.ts';
+
+const password = 'canary-password-1';
+
+function start(environment = {}): Promise<TestServer> {
+  return startFeatureServer({
+    modules: [AccountsModule, ApiKeysModule],
+    entities: [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow],
+    definitions: [...Object.values(accountEvents), ...Object.values(apiKeyEvents)],
+    credentials: CredentialsModule,
+    environment,
+  });
+}
+
+async function openAccount(
+  server: TestServer,
+  email: string,
+  role: 'admin' | 'member' = 'member',
+  seed: string | null = null,
+): Promise<string> {
+  return server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), { email, password, name: 'Ann', role }, seed));
+}
+
+/** Signs in without drawing on the limit of an address that a test is about. */
+async function signIn(server: TestServer, email: string): Promise<string> {
+  await server.app.get(Database, { strict: false }).query('delete from rate_limits');
+  const answer = await server.request('POST', '/api/auth/login', { json: { email, password } });
+  expect(answer.status).toBe(200);
+  return answer.json.session_token as string;
+}
+
+async function eventsOf(server: TestServer, stream: string): Promise<StoredEvent[]> {
+  const events: StoredEvent[] = [];
+  for await (const event of server.app.get(EventStore, { strict: false }).readStream(stream)) events.push(event);
+  return events;
+}
+
+let server: TestServer;
+let admin: string;
+beforeAll(async () => {
+  server = await start();
+  await openAccount(server, 'root@example.com', 'admin');
+  admin = await signIn(server, 'root@example.com');
+});
+afterAll(() => server?.close());
+
+describe('registration', () => {
+  it('is closed unless the operator opens it', async () => {
+    const answer = await server.request('POST', '/api/auth/register', { json: { email: 'a@example.com', password, name: 'A' } });
+    expect([answer.status, answer.json.code]).toEqual([403, 'registration_closed']);
+  });
+
+  it('opens an account that can sign in at once, and only one for an address', async () => {
+    const open = await start({ MOORING_OPEN_REGISTRATION: 'true' });
+    try {
+      const register = (email: string, body = {}) =>
+        open.request('POST', '/api/auth/register', { json: { email, password, name: 'A', ...body } });
+      const [first, ...others] = (await Promise.all(Array.from({ length: 5 }, () => register('Ann@Example.com')))).sort(
+        (a, b) => a.status - b.status,
+      );
+      expect(first!.status).toBe(201);
+      expect(first!.json).toMatchObject({ email: 'ann@example.com', name: 'A', role: 'member', plan: null, payment_method: false });
+      expect(others.map(({ status, json }) => [status, json.code])).toEqual(others.map(() => [409, 'account_exists']));
+      const token = await signIn(open, ' ANN@example.com');
+      expect((await open.request('GET', '/api/auth/me', { credential: token })).json).toEqual(first!.json);
+      expect((await register('b@example.com', { password: 'too short' })).json.errors).toEqual([
+        { field: 'password', message: expect.any(String) },
+      ]);
+      expect((await register('b@example.com', { role: 'admin' })).json.errors).toEqual([
+        { field: 'role', message: 'is not a known field' },
+      ]);
+      expect((await register('not an address')).status).toBe(400);
+    } finally {
+      await open.close();
+    }
+  });
+});
+
+describe('an account whose opening broke off', () => {
+  it('is made whole by the same try again', async () => {
+    const seed = '0b9de2a4-6f35-4d6b-8f5c-0f3c55a5f001';
+    const first = await openAccount(server, 'seeded@example.com', 'member', seed);
+    expect(await openAccount(server, 'seeded@example.com', 'member', seed)).toBe(first);
+    expect(await eventsOf(server, `account-${first}`)).toHaveLength(1);
+  });
+
+  it('is taken up by another try once the first can not be under way any more', async () => {
+    const database = server.app.get(Database, { strict: false });
+    await database.query(`insert into account_credentials (account_id, email, password) values ('half', 'half@example.com', 'x')`);
+    await expect(openAccount(server, 'half@example.com')).rejects.toMatchObject({ code: 'account_exists' });
+    await database.query(`update account_credentials set created_at = now() - interval '2 minutes' where account_id = 'half'`);
+    expect(await openAccount(server, 'half@example.com')).toBe('half');
+    await signIn(server, 'half@example.com');
+    await database.query(`update account_credentials set created_at = now() - interval '2 minutes' where account_id = 'half'`);
+    await expect(openAccount(server, 'half@example.com')).rejects.toMatchObject({ code: 'account_exists' });
+  });
+});
+
+describe('a session', () => {
+  it('is refused in the same words for an unknown address and a wrong password', async () => {
+    await server.app.get(Database, { strict: false }).query('delete from rate_limits');
+    const login = (email: string, given: string) => server.request('POST', '/api/auth/login', { json: { email, password: given } });
+    const [unknown, wrong] = [await login('nobody@example.com', password), await login('root@example.com', 'wrong')];
+    expect([unknown.status, wrong.status]).toEqual([401, 401]);
+    expect({ ...unknown.json, request_id: '' }).toEqual({ ...wrong.json, request_id: '' });
+  });
+
+  it('is new at every login, and ends at logout, at once', async () => {
+    const [one, other] = [await signIn(server, 'root@example.com'), await signIn(server, 'root@example.com')];
+    expect(one).toMatch(/^ms_[0-9A-Za-z]{43}$/);
+    expect(one).not.toBe(other);
+    expect((await server.request('POST', '/api/auth/logout', { credential: one })).status).toBe(204);
+    expect((await server.request('GET', '/api/auth/me', { credential: one })).status).toBe(401);
+    expect((await server.request('GET', '/api/auth/me', { credential: other })).status).toBe(200);
+  });
+
+  it.each([
+    ['30 days after it began', `expires_at = now() - interval '1 second'`],
+    ['7 days after it was last used', `last_used_at = now() - interval '7 days 1 second'`],
+  ])('ends %s', async (_, change) => {
+    const token = await signIn(server, 'root@example.com');
+    const database = server.app.get(Database, { strict: false });
+    await database.query(`update account_sessions set ${change} where token_hash = sha256($1::text::bytea)`, [token]);
+    expect((await server.request('GET', '/api/auth/me', { credential: token })).status).toBe(401);
+  });
+
+  it('is given 10 times a minute at most to one address, and for one account', async () => {
+    const database = server.app.get(Database, { strict: false });
+    await database.query('delete from rate_limits');
+    const login = (email: string) => server.request('POST', '/api/auth/login', { json: { email, password: 'wrong password' } });
+    const answers = await Promise.all(Array.from({ length: 12 }, (_, index) => login(`x${index}@example.com`)));
+    expect(answers.filter(({ status }) => status === 401)).toHaveLength(10);
+    const refused = answers.find(({ status }) => status === 429);
+    expect(refused?.json.code).toBe('rate_limited');
+    expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(Number(refused?.headers.get('retry-after'))).toBeLessThanOrEqual(60);
+    await database.query('delete from rate_limits');
+    for (let index = 0; index < 10; index += 1) {
+      await login('victim@example.com');
+      await database.query(`delete from rate_limits where key like '%address%'`);
+    }
+    expect((await login('VICTIM@example.com')).status).toBe(429);
+  });
+});
+
+describe('an administrator', () => {
+  it('opens accounts, lists them page by page, and assigns plans', async () => {
+    const create = (email: string, headers = {}) =>
+      server.request('POST', '/api/admin/accounts', { credential: admin, headers, json: { email, password, name: 'Bob', role: 'member' } });
+    const made = await create('bob@example.com', { 'idempotency-key': 'bob' });
+    expect(made.status).toBe(201);
+    expect((await create('bob@example.com', { 'idempotency-key': 'bob' })).json).toEqual(made.json);
+    expect((await create('bob@example.com')).json.code).toBe('account_exists');
+
+    const assigned = await server.request('PUT', `/api/admin/accounts/${made.json.account_id}/plan`, {
+      credential: admin,
+      json: { plan: 'team', seats: 10, payment_method: true },
+    });
+    expect(assigned.status).toBe(200);
+    expect(assigned.headers.get('x-event-position')).toMatch(/^\d{20}$/);
+    expect(assigned.json).toMatchObject({ plan: { name: 'team', seats: 10, seats_used: 0 }, payment_method: true });
+
+    const seen: string[] = [];
+    let path: string | undefined = '/api/admin/accounts?limit=2';
+    for (let pages = 0; path !== undefined && pages < 20; pages += 1) {
+      const page = await server.request('GET', path, { credential: admin });
+      seen.push(...page.json.map((account: { account_id: string }) => account.account_id));
+      path = /<(.+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
+    }
+    const all = (await server.request('GET', '/api/admin/accounts', { credential: admin })).json;
+    expect(seen).toEqual(all.map((account: { account_id: string }) => account.account_id));
+    expect(all[0].account_id).toBe(made.json.account_id);
+  });
+
+  it('is told of bad plans and unknown accounts', async () => {
+    const put = (id: string, json: unknown) => server.request('PUT', `/api/admin/accounts/${id}/plan`, { credential: admin, json });
+    expect((await put('nobody', { plan: 'x', seats: 1, payment_method: true })).json.code).toBe('account_not_found');
+    const bad = await put('nobody', { seats: 100_001, payment_method: 'yes', price: 1 });
+    expect(bad.json.errors.map((error: { field: string }) => error.field).sort()).toEqual(
+      ['payment_method', 'plan', 'plan', 'price', 'seats'].sort(),
+    );
+    expect((await server.request('GET', '/api/admin/accounts?cursor=xyz', { credential: admin })).status).toBe(400);
+    const made = Buffer.from('["not a time","x"]').toString('base64url');
+    expect((await server.request('GET', `/api/admin/accounts?cursor=${made}`, { credential: admin })).status).toBe(400);
+  });
+
+  it('is somebody with that role, and with a session', async () => {
+    await openAccount(server, 'member@example.com');
+    const member = await signIn(server, 'member@example.com');
+    expect((await server.request('GET', '/api/admin/accounts', { credential: member })).status).toBe(403);
+    const key = (await server.request('POST', '/api/v1/keys', { credential: admin, json: { name: 'all' } })).json.raw_key;
+    expect((await server.request('GET', '/api/admin/accounts', { credential: key })).status).toBe(401);
+    expect((await server.request('GET', '/api/auth/me', { credential: key })).json.role).toBe('admin');
+  });
+});
+
+describe('seats', () => {
+  it('go to exactly as many agents as the plan has, however many ask at once', async () => {
+    const accountId = await openAccount(server, 'seats@example.com');
+    const context = systemContext('test', accountId);
+    const commands = server.app.get(CommandBus);
+    await commands.execute(new AssignPlan(context, accountId, { name: 'team', seats: 10, paymentMethod: true }));
+    const results = await Promise.allSettled(
+      Array.from({ length: 50 }, (_, index) => commands.execute(new TakeSeat(context, accountId, `agent-${index}`, null))),
+    );
+    const refused = results.flatMap((result) => (result.status === 'rejected' ? [result.reason.code] : []));
+    expect(refused).toEqual(Array.from({ length: 40 }, () => 'seat_limit'));
+    const events = await eventsOf(server, `account-${accountId}`);
+    expect(events.filter(({ type }) => type === 'SeatTaken')).toHaveLength(10);
+    expect(events.filter(({ type }) => type === 'FirstMonthCharged')).toHaveLength(10);
+
+    const [first] = events.filter(({ type }) => type === 'SeatTaken');
+    await commands.execute(new ReleaseSeat(context, accountId, first!.data.agent_id as string));
+    await commands.execute(new TakeSeat(context, accountId, 'one-more', null));
+    const me = await server.request('GET', '/api/auth/me', {
+      credential: await signIn(server, 'seats@example.com'),
+      headers: { 'x-min-event-position': context.writtenUpTo! },
+    });
+    expect(me.json.plan).toEqual({ name: 'team', seats: 10, seats_used: 10 });
+  });
+
+  it('one external id gets one seat, however many ask at once, and all learn whose', async () => {
+    const accountId = await openAccount(server, 'external@example.com');
+    const context = systemContext('test', accountId);
+    const commands = server.app.get(CommandBus);
+    await commands.execute(new AssignPlan(context, accountId, { name: 'team', seats: 10, paymentMethod: true }));
+    const owners = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => commands.execute(new TakeSeat(context, accountId, `agent-${index}`, 'user-7'))),
+    );
+    expect(new Set(owners).size).toBe(1);
+    expect((await eventsOf(server, `account-${accountId}`)).filter(({ type }) => type === 'SeatTaken')).toHaveLength(1);
+  });
+});
+
+describe('passwords, tokens and addresses', () => {
+  it('are in no event and no log line, and no password or token is in any table', async () => {
+    const token = await signIn(server, 'root@example.com');
+    const database = server.app.get(Database, { strict: false });
+    const tables = await database.query<{ name: string }>(
+      `select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' and has_table_privilege(oid, 'select')`,
+    );
+    const dump: Record<string, string> = {};
+    for (const { name } of tables) dump[name] = JSON.stringify(await database.query(`select * from "${name}"`));
+    expect(dump.es_event).toContain('AccountOpened');
+    expect(dump.es_event).not.toContain('@example.com');
+    const everything = `${Object.values(dump).join('')}${server.logLines.join('')}`;
+    expect(everything).not.toContain(password);
+    expect(everything).not.toContain(token.slice(3));
+    expect(server.logLines.join('')).not.toContain('@example.com');
+  });
+});

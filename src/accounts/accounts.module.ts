@@ -1,0 +1,31 @@
+import { Module } from '@nestjs/common';
+
+import { Projections } from '../platform/projections/projections.ts';
+import { AccountsController } from './accounts.controller.ts';
+import { AssignPlanHandler, OpenAccountHandler, ReleaseSeatHandler, TakeSeatHandler } from './accounts.handlers.ts';
+import { accountsProjection, GetAccountHandler, ListAccountsHandler } from './accounts.projection.ts';
+import { AuthController } from './auth.controller.ts';
+import { Credentials } from './credentials.ts';
+import { Sessions } from './sessions.ts';
+import { SignIn } from './sign-in.service.ts';
+
+@Module({
+  controllers: [AuthController, AccountsController],
+  providers: [
+    Credentials,
+    Sessions,
+    SignIn,
+    OpenAccountHandler,
+    AssignPlanHandler,
+    TakeSeatHandler,
+    ReleaseSeatHandler,
+    GetAccountHandler,
+    ListAccountsHandler,
+  ],
+  exports: [Sessions],
+})
+export class AccountsModule {
+  constructor(projections: Projections) {
+    projections.register(accountsProjection);
+  }
+}

@@ -1,0 +1,128 @@
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+
+import { Database } from '../platform/database/database.ts';
+import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { type Projection, ReadModels } from '../platform/projections/projection.ts';
+import { accountNotFound } from './account.decider.ts';
+import { AccountRow } from './account.entity.ts';
+import type { AccountEvent } from './accounts.events.ts';
+
+export interface AccountColumns {
+  account_id: string;
+  name: string;
+  role: 'admin' | 'member';
+  plan_name: string | null;
+  plan_seats: number | null;
+  payment_method: boolean;
+  seats_used: number;
+  created_at: string;
+}
+
+/** Every account with its plan and how many of its seats are taken. */
+export const accountsProjection: Projection<AccountColumns> = {
+  name: 'accounts',
+  version: 1,
+  filter: { eventClass: 'core', categories: ['account'] },
+  table: {
+    name: 'accounts',
+    key: 'account_id',
+    columns: {
+      account_id: 'text collate "C" not null',
+      name: 'text not null',
+      role: 'text not null',
+      plan_name: 'text',
+      plan_seats: 'integer',
+      payment_method: 'boolean not null',
+      seats_used: 'integer not null',
+      created_at: 'timestamptz(3) not null',
+    },
+    indexes: { by_age: '(created_at desc, account_id desc)' },
+  },
+  keys: (event) => [idOf(event.stream)],
+  project(stored: StoredEvent, rows) {
+    const account_id = idOf(stored.stream);
+    const row = changedBy(stored as unknown as AccountEvent, rows.get(account_id), account_id, stored.at);
+    if (row !== undefined) rows.set(account_id, row);
+  },
+};
+
+function changedBy(
+  event: AccountEvent,
+  row: AccountColumns | undefined,
+  account_id: string,
+  created_at: string,
+): AccountColumns | undefined {
+  if (event.type === 'AccountOpened') {
+    const { name, role } = event.data;
+    return { account_id, name, role, plan_name: null, plan_seats: null, payment_method: false, seats_used: 0, created_at };
+  }
+  if (row === undefined) return undefined;
+  switch (event.type) {
+    case 'PlanAssigned':
+      return { ...row, plan_name: event.data.plan, plan_seats: event.data.seats, payment_method: event.data.payment_method };
+    case 'SeatTaken':
+      return { ...row, seats_used: row.seats_used + 1 };
+    case 'SeatReleased':
+      return { ...row, seats_used: row.seats_used - 1 };
+    default:
+      return undefined;
+  }
+}
+
+/** Throws `account_not_found`. */
+export class GetAccount extends Query<AccountRow> {
+  constructor(
+    readonly accountId: string,
+    /** The answer shows at least what was written up to here. */
+    readonly position?: Position,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetAccount)
+export class GetAccountHandler implements IQueryHandler<GetAccount> {
+  constructor(
+    private readonly database: Database,
+    private readonly readModels: ReadModels,
+  ) {}
+
+  async execute({ accountId, position }: GetAccount): Promise<AccountRow> {
+    if (position !== undefined) await this.readModels.reached(accountsProjection.name, position);
+    const row = await this.database.dataSource
+      .getRepository(AccountRow)
+      .findOne({ where: { account_id: accountId }, relations: { credential: true } });
+    if (row === null) throw accountNotFound();
+    return row;
+  }
+}
+
+/** All accounts, newest first. */
+export class ListAccounts extends Query<AccountRow[]> {
+  constructor(
+    readonly limit: number,
+    /** `created_at` and `account_id` of the last one on the page before. */
+    readonly after: (string | number)[] | null,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListAccounts)
+export class ListAccountsHandler implements IQueryHandler<ListAccounts> {
+  constructor(private readonly database: Database) {}
+
+  execute({ limit, after }: ListAccounts): Promise<AccountRow[]> {
+    const query = this.database.dataSource
+      .getRepository(AccountRow)
+      .createQueryBuilder('account')
+      .leftJoinAndSelect('account.credential', 'credential')
+      .orderBy({ 'account.created_at': 'DESC', 'account.account_id': 'DESC' })
+      .limit(limit);
+    if (after !== null) {
+      const [createdAt, accountId] = after;
+      query.where('(account.created_at, account.account_id) < (:createdAt::timestamptz, :accountId)', { createdAt, accountId });
+    }
+    return query.getMany();
+  }
+}

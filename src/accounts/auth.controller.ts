@@ -1,0 +1,58 @@
+import { Body, Controller, Get, HttpCode, Ip, Post, Req } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import type { FastifyRequest } from 'fastify';
+
+import { Config } from '../config.ts';
+import { Context, CurrentCaller, Public, RequireCaller, RequireSession } from '../platform/http/access.ts';
+import type { Caller, CommandContext } from '../platform/http/caller.ts';
+import { credentialOf } from '../platform/http/guard.ts';
+import { ReadsModel } from '../platform/http/positions.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { accountView, AccountView, Login, Registration, Session } from './account.dto.ts';
+import { OpenAccount } from './accounts.handlers.ts';
+import { accountsProjection, GetAccount } from './accounts.projection.ts';
+import { SignIn } from './sign-in.service.ts';
+
+@Controller('api/auth')
+export class AuthController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+    private readonly signIn: SignIn,
+    private readonly config: Config,
+  ) {}
+
+  /** Opens an account of one's own, where the operator allows it. */
+  @Post('register')
+  @Public()
+  async register(@Body() body: Registration, @Context() context: CommandContext): Promise<AccountView> {
+    if (!this.config.openRegistration)
+      throw new Refusal('registration_closed', 'Registration is closed. Ask an administrator for an account.');
+    const id = await this.commands.execute(new OpenAccount(context, { ...body, role: 'member' }, null));
+    return accountView(await this.queries.execute(new GetAccount(id, context.writtenUpTo)));
+  }
+
+  /** 10 tries a minute from an address, and for an account. */
+  @Post('login')
+  @HttpCode(200)
+  @Public()
+  async login(@Body() body: Login, @Ip() address: string): Promise<Session> {
+    const { token, expiresAt } = await this.signIn.signIn(body.email, body.password, address);
+    return { session_token: token, expires_at: expiresAt.toISOString() };
+  }
+
+  /** Ends the session that is used for it. */
+  @Post('logout')
+  @HttpCode(204)
+  @RequireSession()
+  logout(@Req() request: FastifyRequest): Promise<void> {
+    return this.signIn.signOut(credentialOf(request));
+  }
+
+  @Get('me')
+  @RequireCaller()
+  @ReadsModel(accountsProjection.name)
+  async me(@CurrentCaller() caller: Caller): Promise<AccountView> {
+    return accountView(await this.queries.execute(new GetAccount(caller.accountId)));
+  }
+}

@@ -1,0 +1,52 @@
+import { Injectable } from '@nestjs/common';
+
+import { Database } from '../platform/database/database.ts';
+import { hashPassword, verifyPassword } from './passwords.ts';
+
+export interface Credential {
+  accountId: string;
+  /** Whether it was written so short a time ago that whoever wrote it may still be opening the account. */
+  young: boolean;
+}
+
+/** The form in which an address is stored and compared. */
+export function normalizeEmail(email: string): string {
+  return email.normalize('NFC').trim().toLowerCase();
+}
+
+/** Who may sign in by which address and password. Kept in a table of its own: neither ever enters an event. */
+@Injectable()
+export class Credentials {
+  constructor(private readonly database: Database) {}
+
+  /** Gives the address to the account, unless it has one already; answers whose it is. */
+  async claim(email: string, accountId: string, password: string): Promise<Credential | null> {
+    const hash = await hashPassword(password);
+    await this.database.query('insert into account_credentials (account_id, email, password) values ($1, $2, $3) on conflict do nothing', [
+      accountId,
+      email,
+      hash,
+    ]);
+    const [row] = await this.database.query<{ account_id: string; young: boolean }>(
+      `select account_id, created_at > now() - interval '1 minute' as young from account_credentials where email = $1`,
+      [email],
+    );
+    return row ? { accountId: row.account_id, young: row.young } : null;
+  }
+
+  async setPassword(accountId: string, password: string): Promise<void> {
+    await this.database.query('update account_credentials set password = $2, created_at = now() where account_id = $1', [
+      accountId,
+      await hashPassword(password),
+    ]);
+  }
+
+  /** The account that the address and the password belong to, or null. Takes the same time either way. */
+  async verify(email: string, password: string): Promise<string | null> {
+    const [row] = await this.database.query<{ account_id: string; password: string }>(
+      'select account_id, password from account_credentials where email = $1',
+      [email],
+    );
+    return (await verifyPassword(password, row?.password ?? null)) ? (row?.account_id ?? null) : null;
+  }
+}

@@ -1,0 +1,59 @@
+import { createHash, randomBytes } from 'node:crypto';
+
+import { Injectable } from '@nestjs/common';
+
+import { base62 } from '../platform/crypto/base62.ts';
+import { Database } from '../platform/database/database.ts';
+import { type Caller, scopes } from '../platform/http/caller.ts';
+
+const ABSOLUTE_DAYS = 30;
+const IDLE_DAYS = 7;
+const TOKEN_BYTES = 32;
+
+export interface NewSession {
+  /** `ms_…`; told once, only its SHA-256 is stored. */
+  token: string;
+  expiresAt: Date;
+}
+
+const allScopes = new Set(scopes);
+
+/** Sessions: opaque tokens, ended by 30 days of age, 7 days without use, or a logout. All replicas see the same. */
+@Injectable()
+export class Sessions {
+  constructor(private readonly database: Database) {}
+
+  async open(accountId: string): Promise<NewSession> {
+    const token = `ms_${base62(randomBytes(TOKEN_BYTES))}`;
+    const [row] = await this.database.query<{ expires_at: Date }>(
+      `insert into account_sessions (token_hash, account_id, expires_at) values ($1, $2, now() + interval '${ABSOLUTE_DAYS} days') returning expires_at`,
+      [hashOf(token), accountId],
+    );
+    if (row === undefined) throw new Error('the session was not stored');
+    await this.database.query(`delete from account_sessions where not (${LIVE})`);
+    return { token, expiresAt: row.expires_at };
+  }
+
+  /** Who holds the token; null where it is unknown or over. Its use is noted once a minute. */
+  async verify(token: string): Promise<Caller | null> {
+    const hash = hashOf(token);
+    const [row] = await this.database.query<{ account_id: string; name: string; role: 'admin' | 'member'; stale: boolean }>(
+      `select s.account_id, a.name, a.role, s.last_used_at < now() - interval '1 minute' as stale
+         from account_sessions s join accounts a using (account_id) where token_hash = $1 and ${LIVE}`,
+      [hash],
+    );
+    if (row === undefined) return null;
+    if (row.stale) await this.database.query('update account_sessions set last_used_at = now() where token_hash = $1', [hash]);
+    return { kind: 'session', id: row.account_id, name: row.name, accountId: row.account_id, role: row.role, scopes: allScopes };
+  }
+
+  async end(token: string): Promise<void> {
+    await this.database.query('delete from account_sessions where token_hash = $1', [hashOf(token)]);
+  }
+}
+
+const LIVE = `expires_at > now() and last_used_at > now() - interval '${IDLE_DAYS} days'`;
+
+function hashOf(token: string): Buffer {
+  return createHash('sha256').update(token).digest();
+}

@@ -1,0 +1,60 @@
+import { ArrayNotEmpty, ArrayUnique, IsArray, IsIn, IsInt, IsOptional, IsString, Length, Max, Min } from 'class-validator';
+
+import { type Scope, scopes } from '../platform/http/caller.ts';
+import type { ApiKeyRow } from './api-key.entity.ts';
+
+export class KeyCreation {
+  /** For people. */
+  @IsString()
+  @Length(1, 100)
+  name: string;
+
+  /** All of them where absent. */
+  @IsOptional()
+  @IsArray()
+  @ArrayNotEmpty()
+  @ArrayUnique()
+  @IsIn(scopes, { each: true })
+  scopes?: Scope[] | null;
+
+  /** Null or absent: it never ends. */
+  @IsOptional()
+  @IsInt()
+  @Min(1)
+  @Max(3_650)
+  expires_in_days?: number | null;
+}
+
+export class KeyView {
+  id: string;
+  name: string;
+  /** The key's first 11 characters. */
+  key_prefix: string;
+  scopes: Scope[];
+  /** False where it was revoked or has expired. */
+  is_active: boolean;
+  /** ISO 8601 UTC, to the minute; null: never used. */
+  last_used_at: string | null;
+  /** ISO 8601 UTC; null: it never ends. */
+  expires_at: string | null;
+  /** ISO 8601 UTC. */
+  created_at: string;
+}
+
+export class CreatedKeyView extends KeyView {
+  /** The key itself. It is told here and never again. */
+  raw_key: string;
+}
+
+export function keyView(row: ApiKeyRow, now: Date): KeyView {
+  return {
+    id: row.key_id,
+    name: row.name,
+    key_prefix: row.prefix,
+    scopes: row.scopes,
+    is_active: row.revoked_at === null && (row.expires_at === null || row.expires_at > now),
+    last_used_at: row.use?.last_used_at.toISOString() ?? null,
+    expires_at: row.expires_at?.toISOString() ?? null,
+    created_at: row.created_at.toISOString(),
+  };
+}

@@ -1,0 +1,61 @@
+import { Body, Controller, Delete, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { Clock } from '../platform/clock.ts';
+import { Context, CurrentCaller, RequireSession } from '../platform/http/access.ts';
+import { type Caller, type CommandContext, scopes } from '../platform/http/caller.ts';
+import { Idempotent, IdempotencyKey } from '../platform/http/idempotency.ts';
+import { decodeCursor, encodeCursor, linkNextPage, PageQuery } from '../platform/http/paging.ts';
+import { ReadsModel } from '../platform/http/positions.ts';
+import { CreatedKeyView, KeyCreation, keyView, KeyView } from './api-key.dto.ts';
+import { IssueApiKey, RevokeApiKey } from './api-keys.handlers.ts';
+import { apiKeysProjection, GetApiKey, ListApiKeys } from './api-keys.projection.ts';
+
+@Controller('api/v1/keys')
+@RequireSession()
+export class ApiKeysController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+    private readonly clock: Clock,
+  ) {}
+
+  /** Makes a key. The answer alone holds the key itself. */
+  @Post()
+  @Idempotent()
+  async create(
+    @Body() { name, scopes: wanted, expires_in_days }: KeyCreation,
+    @CurrentCaller() caller: Caller,
+    @Context() context: CommandContext,
+    @IdempotencyKey() seed: string | null,
+  ): Promise<CreatedKeyView> {
+    const key = { name, scopes: wanted ?? [...scopes], expiresInDays: expires_in_days ?? null };
+    const { keyId, rawKey } = await this.commands.execute(new IssueApiKey(context, caller.accountId, key, seed));
+    const row = await this.queries.execute(new GetApiKey(caller.accountId, keyId));
+    return { ...keyView(row, this.clock.now()), raw_key: rawKey };
+  }
+
+  /** The account's keys, newest first, revoked ones included. */
+  @Get()
+  @ReadsModel(apiKeysProjection.name)
+  async list(
+    @Query() { limit, cursor }: PageQuery,
+    @CurrentCaller() caller: Caller,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<KeyView[]> {
+    const rows = await this.queries.execute(new ListApiKeys(caller.accountId, limit, decodeCursor(cursor, 2)));
+    const last = rows.at(-1);
+    if (rows.length === limit && last) linkNextPage(request, reply, encodeCursor([last.created_at.toISOString(), last.key_id]));
+    const now = this.clock.now();
+    return rows.map((row) => keyView(row, now));
+  }
+
+  /** Revokes a key. It is refused from the answer on. */
+  @Delete(':keyId')
+  @HttpCode(204)
+  revoke(@Param('keyId') keyId: string, @CurrentCaller() caller: Caller, @Context() context: CommandContext): Promise<void> {
+    return this.commands.execute(new RevokeApiKey(context, caller.accountId, keyId));
+  }
+}

@@ -1,0 +1,23 @@
+import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+import type { Scope } from '../platform/http/caller.ts';
+
+export const apiKeyEvents = {
+  ApiKeyIssued: defineEvent<{
+    account_id: string;
+    key_id: string;
+    name: string;
+    /** The key's first characters. */
+    prefix: string;
+    /** Of the whole key, hex. The key itself is stored nowhere. */
+    sha256: string;
+    scopes: Scope[];
+    expires_at: string | null;
+  }>()(
+    'ApiKeyIssued',
+    ({ name, scopes, expires_at }) =>
+      `Issued the API key "${name}" for ${scopes.join(', ')}, ${expires_at === null ? 'without an end' : `until ${expires_at}`}.`,
+  ),
+  ApiKeyRevoked: defineEvent<{ account_id: string; key_id: string }>()('ApiKeyRevoked', ({ key_id }) => `Revoked the API key ${key_id}.`),
+};
+
+export type ApiKeyEvent = EventsOf<typeof apiKeyEvents>;

@@ -1,0 +1,85 @@
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
+
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import type { CommandContext, Scope } from '../platform/http/caller.ts';
+import { ReadModels } from '../platform/projections/projection.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { apiKeyDecider } from './api-key.decider.ts';
+import { apiKeysProjection } from './api-keys.projection.ts';
+import { newRawKey, prefixOf, sha256Of } from './raw-key.ts';
+
+/** Tries of one request that died after their append; each left a key that nobody knows. */
+const MAX_LOST = 20;
+
+export interface IssuedKey {
+  keyId: string;
+  /** The key itself: told this once. */
+  rawKey: string;
+}
+
+/** Issues a key, which is valid when this answers. */
+export class IssueApiKey extends Command<IssuedKey> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly key: { name: string; scopes: Scope[]; expiresInDays: number | null },
+    /** A UUID that is the same for every try of the request; null: there is no other try. */
+    readonly seed: string | null,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(IssueApiKey)
+export class IssueApiKeyHandler implements ICommandHandler<IssueApiKey> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly readModels: ReadModels,
+  ) {}
+
+  async execute({ context, accountId, key, seed }: IssueApiKey): Promise<IssuedKey> {
+    const keyId = seed === null ? uuidv7() : await this.nextId(context, accountId, seed);
+    const rawKey = newRawKey();
+    const command = { type: 'IssueApiKey' as const, accountId, keyId, ...key, prefix: prefixOf(rawKey), sha256: sha256Of(rawKey) };
+    const { position } = await this.aggregates.execute(`apiKey-${keyId}`, apiKeyDecider, command, context);
+    await this.readModels.reached(apiKeysProjection.name, position);
+    return { keyId, rawKey };
+  }
+
+  /** A try that died left a key which was told to nobody and can't be told again: it is revoked, and the next id taken. */
+  private async nextId(context: CommandContext, accountId: string, seed: string): Promise<string> {
+    for (let lost = 0; lost < MAX_LOST; lost += 1) {
+      const keyId = uuidv5(`apiKey ${lost}`, seed);
+      const { state } = await this.aggregates.load(`apiKey-${keyId}`, apiKeyDecider);
+      if (state === null) return keyId;
+      await this.aggregates.execute(`apiKey-${keyId}`, apiKeyDecider, { type: 'RevokeApiKey', accountId }, context);
+    }
+    throw new Refusal('invalid_state', 'This request broke off too often. Use a new Idempotency-Key.');
+  }
+}
+
+/** Ends a key; it is refused everywhere when this answers. Throws `key_not_found`. */
+export class RevokeApiKey extends Command<void> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly keyId: string,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RevokeApiKey)
+export class RevokeApiKeyHandler implements ICommandHandler<RevokeApiKey> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly readModels: ReadModels,
+  ) {}
+
+  async execute({ context, accountId, keyId }: RevokeApiKey): Promise<void> {
+    const command = { type: 'RevokeApiKey' as const, accountId };
+    const { position } = await this.aggregates.execute(`apiKey-${keyId}`, apiKeyDecider, command, context);
+    await this.readModels.reached(apiKeysProjection.name, position);
+  }
+}

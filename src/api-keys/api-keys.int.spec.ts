@@ -1,0 +1,210 @@
+import { CommandBus } from '@nestjs/cqrs';
+
+import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow, IssueApiKey } from './index.ts';
+import { isWellFormed, newRawKey } from './raw-key.ts';
+import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule, OpenAccount, Sessions } from '../accounts/index.ts';
+import { CredentialsModule } from '../credentials.module.ts';
+import { startFeatureServer } from '../../test/support/feature-server.ts';
+import type { TestServer } from '../../test/support/http-server.ts';
+import { Database } from '../platform/database/database.ts';
+import { ReadModels } from '../platform/projections/projection.ts';
+import { scopes, systemContext } from '../platform/http/caller.ts';
+
+let server: TestServer;
+let session: string;
+let stranger: string;
+
+async function holder(email: string): Promise<{ accountId: string; token: string }> {
+  const context = systemContext('test', null);
+  const account = { email, password: 'a long enough password', name: 'Ann', role: 'member' as const };
+  const accountId = await server.app.get(CommandBus).execute(new OpenAccount(context, account, null));
+  await server.app.get(ReadModels, { strict: false }).reached('accounts', context.writtenUpTo!);
+  return { accountId, token: (await server.app.get(Sessions, { strict: false }).open(accountId)).token };
+}
+
+beforeAll(async () => {
+  server = await startFeatureServer({
+    modules: [AccountsModule, ApiKeysModule],
+    entities: [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow],
+    definitions: [...Object.values(accountEvents), ...Object.values(apiKeyEvents)],
+    credentials: CredentialsModule,
+  });
+  session = (await holder('ann@example.com')).token;
+  stranger = (await holder('eve@example.com')).token;
+});
+afterAll(() => server?.close());
+
+const create = (json: unknown, headers: Record<string, string> = {}, credential = session) =>
+  server.request('POST', '/api/v1/keys', { json, headers, credential });
+const me = (credential: string) => server.request('GET', '/api/auth/me', { credential });
+const database = () => server.app.get(Database, { strict: false });
+
+describe('an API key', () => {
+  it('is told once, and is valid when it is told', async () => {
+    const made = await create({ name: 'ci' });
+    expect(made.status).toBe(201);
+    const { raw_key, ...item } = made.json;
+    expect(isWellFormed(raw_key)).toBe(true);
+    expect(item).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      name: 'ci',
+      key_prefix: raw_key.slice(0, 11),
+      scopes: [...scopes],
+      is_active: true,
+      last_used_at: null,
+      expires_at: null,
+      created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+    });
+    const list = await server.request('GET', '/api/v1/keys', { credential: session });
+    expect(list.json[0]).toEqual(item);
+    expect((await me(raw_key)).status).toBe(200);
+    expect((await server.request('GET', '/api/auth/me', { headers: { 'x-api-key': raw_key } })).status).toBe(200);
+  });
+
+  it('is refused the moment that its revocation is answered, again and again', async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const { id, raw_key } = (await create({ name: 'short' })).json;
+      expect((await me(raw_key)).status).toBe(200);
+      expect((await server.request('DELETE', `/api/v1/keys/${id}`, { credential: session })).status).toBe(204);
+      expect((await me(raw_key)).status).toBe(401);
+      expect((await server.request('DELETE', `/api/v1/keys/${id}`, { credential: session })).status).toBe(204);
+      const list = (await server.request('GET', '/api/v1/keys', { credential: session })).json;
+      expect(list.find((key: { id: string }) => key.id === id).is_active).toBe(false);
+    }
+  });
+
+  it('ends by itself', async () => {
+    const { id, raw_key, expires_at } = (await create({ name: 'a day', expires_in_days: 1 })).json;
+    const left = new Date(expires_at).getTime() - Date.now();
+    expect(left).toBeGreaterThan(86_300_000);
+    expect(left).toBeLessThanOrEqual(86_400_000);
+    await database().query(`update api_keys set expires_at = now() where key_id = $1`, [id]);
+    expect((await me(raw_key)).status).toBe(401);
+    const list = (await server.request('GET', '/api/v1/keys', { credential: session })).json;
+    expect(list.find((key: { id: string }) => key.id === id).is_active).toBe(false);
+  });
+
+  it('belongs to its account: another one neither sees nor revokes it', async () => {
+    const { id } = (await create({ name: 'mine' })).json;
+    expect((await server.request('GET', '/api/v1/keys', { credential: stranger })).json).toEqual([]);
+    const answers = [id, '0199a7c2-6e0f-7c6b-9a51-0e6a3f1f8a11', 'x', '%20'].map((each) =>
+      server.request('DELETE', `/api/v1/keys/${each}`, { credential: stranger, headers: { 'x-request-id': 'same' } }),
+    );
+    const [foreign, ...others] = await Promise.all(answers);
+    expect(foreign!.json.code).toBe('key_not_found');
+    for (const other of others) expect([other.status, other.text]).toEqual([foreign!.status, foreign!.text]);
+  });
+
+  it('can not make, list or revoke keys', async () => {
+    const { id, raw_key } = (await create({ name: 'all' })).json;
+    for (const [method, path] of [
+      ['POST', '/api/v1/keys'],
+      ['GET', '/api/v1/keys'],
+      ['DELETE', `/api/v1/keys/${id}`],
+    ] as const)
+      expect(
+        (await server.request(method, path, { credential: raw_key, ...(method === 'POST' ? { json: { name: 'x' } } : {}) })).status,
+      ).toBe(401);
+  });
+
+  it('is asked for by rules that name every mistake', async () => {
+    const fields = async (json: unknown) => {
+      const { status, json: problem } = await create(json);
+      expect([status, problem.code]).toEqual([400, 'invalid_request']);
+      return [...new Set(problem.errors.map((error: { field: string }) => error.field))].sort();
+    };
+    expect(await fields({})).toEqual(['name']);
+    expect(await fields({ name: '', scopes: ['root'], expires_in_days: 0, account_id: 'x' })).toEqual([
+      'account_id',
+      'expires_in_days',
+      'name',
+      'scopes',
+    ]);
+    expect(await fields({ name: 'x'.repeat(101), scopes: 'deploy', expires_in_days: 3_651 })).toEqual([
+      'expires_in_days',
+      'name',
+      'scopes',
+    ]);
+    expect(await fields({ name: 'x', scopes: [], expires_in_days: 1.5 })).toEqual(['expires_in_days', 'scopes']);
+    expect((await create({ name: 'x', scopes: ['deploy'], expires_in_days: null })).json).toMatchObject({
+      scopes: ['deploy'],
+      expires_at: null,
+    });
+  });
+
+  it('is made once under an Idempotency-Key, and the repeat tells it again', async () => {
+    const first = await create({ name: 'once' }, { 'idempotency-key': 'one' });
+    const again = await create({ name: 'once' }, { 'idempotency-key': 'one' });
+    expect(again.json).toEqual(first.json);
+    expect(again.headers.get('idempotency-replayed')).toBe('true');
+    expect((await me(again.json.raw_key)).status).toBe(200);
+  });
+
+  it('that a broken-off try left behind, and nobody knows, is revoked by the next try', async () => {
+    const { accountId } = await holder('seed@example.com');
+    const seed = '4f6f0a58-3f0e-4f0c-9c9b-5d8f0c2f0002';
+    const issue = () =>
+      server.app
+        .get(CommandBus)
+        .execute(
+          new IssueApiKey(systemContext('test', accountId), accountId, { name: 'k', scopes: ['deploy'], expiresInDays: null }, seed),
+        );
+    const lost = await issue();
+    const found = await issue();
+    expect((await me(lost.rawKey)).status).toBe(401);
+    expect((await me(found.rawKey)).status).toBe(200);
+  });
+
+  it('shows when it was last used, and that is written once a minute', async () => {
+    const { id, raw_key } = (await create({ name: 'used' })).json;
+    const lastUse = async () =>
+      (await server.request('GET', '/api/v1/keys', { credential: session })).json.find((key: { id: string }) => key.id === id).last_used_at;
+    expect(await lastUse()).toBeNull();
+    await me(raw_key);
+    const first = await lastUse();
+    expect(Date.now() - new Date(first).getTime()).toBeLessThan(60_000);
+    await me(raw_key);
+    expect(await lastUse()).toBe(first);
+    await database().query(`update api_key_uses set last_used_at = now() - interval '61 seconds' where key_id = $1`, [id]);
+    await Promise.all([me(raw_key), me(raw_key)]);
+    expect(new Date(await lastUse()).getTime()).toBeGreaterThanOrEqual(new Date(first).getTime());
+  });
+
+  it('is compared in the database only where it is well-formed', async () => {
+    const queries: string[] = [];
+    const pool = database().pool;
+    const query = pool.query.bind(pool);
+    (pool as { query: unknown }).query = (...args: never[]) => {
+      queries.push(String(args[0]));
+      return (query as (...rest: never[]) => unknown)(...args);
+    };
+    try {
+      for (const credential of [
+        'mk_',
+        'mk_x',
+        `${newRawKey()}x`,
+        newRawKey().slice(0, -1),
+        newRawKey().replace(/.$/, (last) => (last === 'a' ? 'b' : 'a')),
+      ])
+        expect((await me(credential)).status).toBe(401);
+      expect(queries.filter((text) => text.includes('api_keys'))).toEqual([]);
+      expect((await me(newRawKey())).status).toBe(401);
+      expect(queries.filter((text) => text.includes('api_keys'))).toHaveLength(1);
+    } finally {
+      (pool as { query: unknown }).query = query;
+    }
+  });
+
+  it('is stored nowhere: not in events, tables or log lines', async () => {
+    const { raw_key } = (await create({ name: 'canary' }, { 'idempotency-key': 'canary' })).json;
+    await me(raw_key);
+    const tables = await database().query<{ name: string }>(
+      `select relname as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' and has_table_privilege(oid, 'select')`,
+    );
+    let dump = server.logLines.join('');
+    for (const { name } of tables) dump += JSON.stringify(await database().query(`select * from "${name}"`));
+    expect(dump).toContain('ApiKeyIssued');
+    expect(dump).toContain(raw_key.slice(0, 11));
+    expect(dump).not.toContain(raw_key.slice(0, 20));
+  });
+});

@@ -1,0 +1,111 @@
+import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+
+import { Database } from '../platform/database/database.ts';
+import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
+import type { Scope } from '../platform/http/caller.ts';
+import type { Projection } from '../platform/projections/projection.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { ApiKeyRow } from './api-key.entity.ts';
+import type { ApiKeyEvent } from './api-keys.events.ts';
+
+export interface ApiKeyColumns {
+  key_id: string;
+  account_id: string;
+  name: string;
+  prefix: string;
+  sha256: string;
+  scopes: Scope[];
+  expires_at: string | null;
+  revoked_at: string | null;
+  created_at: string;
+}
+
+/** Every key that was ever issued, revoked ones included. */
+export const apiKeysProjection: Projection<ApiKeyColumns> = {
+  name: 'api_keys',
+  version: 1,
+  filter: { eventClass: 'core', categories: ['apiKey'] },
+  table: {
+    name: 'api_keys',
+    key: 'key_id',
+    columns: {
+      key_id: 'text collate "C" not null',
+      account_id: 'text collate "C" not null',
+      name: 'text not null',
+      prefix: 'text not null',
+      sha256: 'text collate "C" not null',
+      scopes: 'json not null',
+      expires_at: 'timestamptz(3)',
+      revoked_at: 'timestamptz(3)',
+      created_at: 'timestamptz(3) not null',
+    },
+    indexes: { by_hash: '(sha256)', by_account: '(account_id, created_at desc, key_id desc)' },
+  },
+  keys: (event) => [idOf(event.stream)],
+  project(stored: StoredEvent, rows) {
+    const event = stored as unknown as ApiKeyEvent;
+    const key_id = idOf(stored.stream);
+    if (event.type === 'ApiKeyIssued') {
+      const { account_id, name, prefix, sha256, scopes, expires_at } = event.data;
+      rows.set(key_id, { key_id, account_id, name, prefix, sha256, scopes, expires_at, revoked_at: null, created_at: stored.at });
+    } else {
+      const row = rows.get(key_id);
+      if (row !== undefined) rows.set(key_id, { ...row, revoked_at: stored.at });
+    }
+  },
+};
+
+/** The account's key, revoked or not. Throws `key_not_found`. */
+export class GetApiKey extends Query<ApiKeyRow> {
+  constructor(
+    readonly accountId: string,
+    readonly keyId: string,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetApiKey)
+export class GetApiKeyHandler implements IQueryHandler<GetApiKey> {
+  constructor(private readonly database: Database) {}
+
+  async execute({ accountId, keyId }: GetApiKey): Promise<ApiKeyRow> {
+    const row = await this.database.dataSource
+      .getRepository(ApiKeyRow)
+      .findOne({ where: { key_id: keyId, account_id: accountId }, relations: { use: true } });
+    if (row === null) throw new Refusal('key_not_found', 'There is no such API key.');
+    return row;
+  }
+}
+
+/** The account's keys, newest first. */
+export class ListApiKeys extends Query<ApiKeyRow[]> {
+  constructor(
+    readonly accountId: string,
+    readonly limit: number,
+    /** `created_at` and `key_id` of the last one on the page before. */
+    readonly after: (string | number)[] | null,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListApiKeys)
+export class ListApiKeysHandler implements IQueryHandler<ListApiKeys> {
+  constructor(private readonly database: Database) {}
+
+  execute({ accountId, limit, after }: ListApiKeys): Promise<ApiKeyRow[]> {
+    const query = this.database.dataSource
+      .getRepository(ApiKeyRow)
+      .createQueryBuilder('key')
+      .leftJoinAndSelect('key.use', 'use')
+      .where('key.account_id = :accountId', { accountId })
+      .orderBy({ 'key.created_at': 'DESC', 'key.key_id': 'DESC' })
+      .limit(limit);
+    if (after !== null) {
+      const [createdAt, keyId] = after;
+      query.andWhere('(key.created_at, key.key_id) < (:createdAt::timestamptz, :keyId)', { createdAt, keyId });
+    }
+    return query.getMany();
+  }
+}

@@ -1,0 +1,51 @@
+import { type DynamicModule, Module } from '@nestjs/common';
+import { CqrsModule } from '@nestjs/cqrs';
+
+import { AccountCredentialRow, accountEvents, AccountRow, AccountsModule } from './accounts/index.ts';
+import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from './api-keys/index.ts';
+import { ConfigModule } from './config.module.ts';
+import type { Config } from './config.ts';
+import { CredentialsModule } from './credentials.module.ts';
+import { CryptoModule } from './platform/crypto/crypto.module.ts';
+import { DatabaseModule } from './platform/database/database.module.ts';
+import type { AnyEventDefinition } from './platform/event-store/catalogue.ts';
+import { EventStoreModule } from './platform/event-store/event-store.module.ts';
+import { HttpModule } from './platform/http/http.module.ts';
+import { ProjectionsModule } from './platform/projections/projections.module.ts';
+import { SagasModule } from './platform/sagas/sagas.module.ts';
+
+/** Every event type that the log may hold. */
+export const eventDefinitions: readonly AnyEventDefinition[] = [accountEvents, apiKeyEvents].flatMap((events) => Object.values(events));
+
+/** The rows that features read. */
+const entities = [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow];
+
+export interface AppOptions {
+  /** For tests only: start although PostgreSQL does not force commits to disk. */
+  allowUnsafeDatabase?: boolean;
+}
+
+/** The table of contents. */
+@Module({})
+export class AppModule {
+  static forRoot(config: Config, { allowUnsafeDatabase = false }: AppOptions = {}): DynamicModule {
+    return {
+      module: AppModule,
+      imports: [
+        // platform
+        ConfigModule.forRoot(config),
+        CqrsModule.forRoot(),
+        DatabaseModule.forRoot({ entities, allowUnsafe: allowUnsafeDatabase }),
+        CryptoModule,
+        EventStoreModule.forRoot({ definitions: eventDefinitions }),
+        ProjectionsModule,
+        SagasModule,
+        HttpModule,
+        // features
+        CredentialsModule,
+        AccountsModule,
+        ApiKeysModule,
+      ],
+    };
+  }
+}

@@ -1,0 +1,33 @@
+import { Global, Injectable, Module } from '@nestjs/common';
+
+import { AccountsModule, Sessions } from './accounts/index.ts';
+import { ApiKeysModule, ApiKeyVerifier } from './api-keys/index.ts';
+import { type Caller, CredentialVerifier } from './platform/http/caller.ts';
+
+/** Asks the feature that knows the kind of credential. */
+@Injectable()
+class FeatureVerifier extends CredentialVerifier {
+  constructor(
+    private readonly apiKeys: ApiKeyVerifier,
+    private readonly sessions: Sessions,
+  ) {
+    super();
+  }
+
+  override verifyApiKey(rawKey: string): Promise<Caller | null> {
+    return this.apiKeys.verify(rawKey);
+  }
+
+  override verifySession(token: string): Promise<Caller | null> {
+    return this.sessions.verify(token);
+  }
+}
+
+/** Tells the HTTP edge who calls. */
+@Global()
+@Module({
+  imports: [AccountsModule, ApiKeysModule],
+  providers: [{ provide: CredentialVerifier, useClass: FeatureVerifier }],
+  exports: [CredentialVerifier],
+})
+export class CredentialsModule {}

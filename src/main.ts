@@ -1,0 +1,85 @@
+import type { AddressInfo } from 'node:net';
+
+import { CommandBus } from '@nestjs/cqrs';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+
+import { AppModule } from './app.module.ts';
+import { type Config, readConfig } from './config.ts';
+import { firstRun, welcome } from './first-run.ts';
+import { drain } from './platform/http/drain.ts';
+import { createPino } from './platform/http/logger.ts';
+import { createServer } from './platform/http/server.ts';
+
+/** What a stop may take, in ms; after it the process ends all the same. Nothing that was acknowledged is lost by that. */
+const STOP_TIMEOUT_MS = 25_000;
+/** What of it requests under way get to be answered in. */
+const DRAIN_TIMEOUT_MS = 20_000;
+
+const config = configOrExit();
+const log = createPino(config.logLevel);
+process.on('unhandledRejection', (reason) => die('a promise was rejected and nobody looked', reason));
+process.on('uncaughtException', (error) => die('an error was thrown and nobody caught it', error));
+await run().catch((error: unknown) => die(startFailure(error), error));
+
+async function run(): Promise<void> {
+  const app = await createServer(AppModule.forRoot(config), { logLevel: config.logLevel, pino: log });
+  stopOnSignals(app);
+  await app.listen(config.port, config.host);
+  const url = urlOf(app, config);
+  log.info({ url }, 'listening');
+  const made = await firstRun(app.get(CommandBus), config, url);
+  process.stdout.write(made === null ? `Mooring listens on ${url}\n` : welcome(made));
+}
+
+/** Where the service can be reached, with the port that it was given where the configuration left it open. */
+function urlOf(app: NestFastifyApplication, { baseUrl, host }: Config): string {
+  if (baseUrl !== null) return baseUrl;
+  const { port } = app.getHttpServer().address() as AddressInfo;
+  const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+  return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
+}
+
+/** The first signal stops in order: no new connection, what runs is finished, then the parts close. A second one ends it at once. */
+function stopOnSignals(app: NestFastifyApplication): void {
+  let stopping = false;
+  const stop = (signal: NodeJS.Signals) => {
+    if (stopping) process.exit(1);
+    stopping = true;
+    log.info({ signal }, 'stopping');
+    setTimeout(() => die(`the stop took longer than ${STOP_TIMEOUT_MS} ms`), STOP_TIMEOUT_MS).unref();
+    stopInOrder(app).catch((error: unknown) => die('the stop failed', error));
+  };
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, stop);
+}
+
+/** The edge first, while everything that requests need still runs. */
+async function stopInOrder(app: NestFastifyApplication): Promise<never> {
+  await drain(app, DRAIN_TIMEOUT_MS);
+  await app.close();
+  log.info('stopped');
+  process.exit(0);
+}
+
+function configOrExit(): Config {
+  try {
+    return readConfig(process.env);
+  } catch (error) {
+    process.stderr.write(`mooring: ${(error as Error).message}\n`);
+    process.exit(1);
+  }
+}
+
+function startFailure(error: unknown): string {
+  const { code } = (error ?? {}) as { code?: unknown };
+  if (code === 'EADDRINUSE')
+    return `port ${config.port} on ${config.host} is taken by another program; choose one with PORT (0 picks a free one)`;
+  if (code === 'EACCES') return `port ${config.port} on ${config.host} may not be used; choose one above 1023 with PORT`;
+  if (code === 'EADDRNOTAVAIL') return `${config.host} is not an address of this machine; see HOST`;
+  return `the start failed: ${error instanceof Error ? error.message : String(error)}`;
+}
+
+function die(message: string, error?: unknown): never {
+  log.fatal(error === undefined ? {} : { err: error }, message);
+  process.stderr.write(`mooring: ${message}\n`);
+  process.exit(1);
+}
