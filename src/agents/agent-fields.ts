@@ -5,9 +5,9 @@ import { registerDecorator, ValidateIf } from 'class-validator';
 export type TextRule = (value: string) => string | null;
 
 /** Not in a name: control characters, and those that turn the direction of text around, with which one name can look like another. */
-const invisible = /[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
+const invisible = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
 /** Lines and tabs are allowed. */
-const controls = /[\p{Cc}]/u;
+const controls = /[\p{Cc}\p{Cs}]/u;
 
 const characters = (text: string) => Array.from(text).length;
 

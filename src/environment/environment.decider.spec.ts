@@ -1,0 +1,123 @@
+import { given, NOON } from '../../test/support/decider-spec.ts';
+import {
+  environmentDecider,
+  keyProblem,
+  maskOf,
+  valueProblem,
+  VARIABLES_MAX,
+  type EnvironmentCommand,
+  type Value,
+} from './environment.decider.ts';
+import type { EnvironmentEvent } from './environment.events.ts';
+
+const accountId = 'account-1';
+const sealed = { v: 1 as const, key: 1, iv: 'aXY=', ct: 'Y3Q=' };
+const value = (plain: string): Value => ({ plain, sealed, mask: maskOf(plain) });
+const born = { type: 'AgentProvisioned', data: { account_id: accountId } } as unknown as EnvironmentEvent;
+const deletionRequested = { type: 'AgentDeletionRequested', data: {} } as unknown as EnvironmentEvent;
+const plain = (key: string, text: string): EnvironmentEvent => ({
+  type: 'VariableSet',
+  data: { key, is_secret: false, value: text, sealed: null, mask: null, set_at: NOON.toISOString() },
+});
+const secret = (key: string, mask: string): EnvironmentEvent => ({
+  type: 'VariableSet',
+  data: { key, is_secret: true, value: null, sealed, mask, set_at: NOON.toISOString() },
+});
+const environment = (...events: EnvironmentEvent[]) => given(environmentDecider, born, ...events);
+const set = (key: string, text: string, isSecret = false): EnvironmentCommand => ({
+  type: 'SetVariable',
+  accountId,
+  key,
+  isSecret,
+  value: value(text),
+});
+const replace = (key: string, text: string): EnvironmentCommand => ({ type: 'ReplaceVariable', accountId, key, value: value(text) });
+const remove = (key: string): EnvironmentCommand => ({ type: 'RemoveVariable', accountId, key });
+
+describe('setting a variable', () => {
+  it('keeps a value that anybody may read, and of a secret only what is sealed', () => {
+    environment().when(set('A', 'one')).then(plain('A', 'one'));
+    environment()
+      .when(set('A', 'a-very-long-secret', true))
+      .then(secret('A', 'a-ve••••••••'));
+  });
+
+  it('changes nothing where the value is the same, as far as that can be known', () => {
+    environment(plain('A', 'one')).when(set('A', 'one')).then();
+    environment(plain('A', 'one')).when(set('A', 'two')).then(plain('A', 'two'));
+    environment(secret('A', '••••••••'))
+      .when(set('A', 'one', true))
+      .then(secret('A', '••••••••'));
+  });
+
+  it('may make a value secret, and never a secret readable', () => {
+    environment(plain('A', 'one'))
+      .when(set('A', 'one', true))
+      .then(secret('A', '••••••••'));
+    environment(secret('A', '••••••••')).when(set('A', 'one')).refuses('invalid_request');
+    environment(secret('A', '••••••••'), { type: 'VariableRemoved', data: { key: 'A' } })
+      .when(set('A', 'one'))
+      .then(plain('A', 'one'));
+  });
+
+  it('stops at 200, where those that stand can still be changed', () => {
+    const full = Array.from({ length: VARIABLES_MAX }, (_, index) => plain(`A${index}`, 'x'));
+    environment(...full)
+      .when(set('B', 'x'))
+      .refuses('invalid_request');
+    environment(...full)
+      .when(set('A0', 'y'))
+      .then(plain('A0', 'y'));
+  });
+
+  it('takes names that mean something to JavaScript as any other', () => {
+    environment().when(replace('__proto__', 'x')).refuses('env_var_not_found');
+    environment().when(set('constructor', 'x')).then(plain('constructor', 'x'));
+  });
+});
+
+describe('another value', () => {
+  it('leaves the variable secret or not', () => {
+    environment(plain('A', 'one')).when(replace('A', 'two')).then(plain('A', 'two'));
+    environment(secret('A', '••••••••')).when(replace('A', 'two')).then(secret('A', '••••••••'));
+    environment().when(replace('A', 'two')).refuses('env_var_not_found');
+  });
+});
+
+describe('removing', () => {
+  it('needs it to be there', () => {
+    environment(plain('A', 'one'))
+      .when(remove('A'))
+      .then({ type: 'VariableRemoved', data: { key: 'A' } });
+    environment().when(remove('A')).refuses('env_var_not_found');
+  });
+});
+
+it("is refused for a stranger's agent, an unknown one, and one that is being deleted", () => {
+  for (const command of [set('A', 'x'), replace('A', 'x'), remove('A')]) {
+    environment(plain('A', 'one'))
+      .when({ ...command, accountId: 'account-2' })
+      .refuses('agent_not_found');
+    given(environmentDecider).when(command).refuses('agent_not_found');
+    environment(plain('A', 'one'), deletionRequested).when(command).refuses('agent_not_found');
+  }
+});
+
+describe('names and values', () => {
+  it.each(['A', '_a9', 'a'.repeat(128), 'MOORINGX', 'PORTS', 'port'])('%s is a name', (key) => expect(keyProblem(key)).toBeNull());
+  it.each(['', '9a', 'a-b', 'a b', 'é', 'A=', 'a'.repeat(129), 'PORT', 'MOORING_X', 'MOORING_', 'A\n'])('%j is none', (key) =>
+    expect(keyProblem(key)).not.toBeNull(),
+  );
+  it('counts bytes of values', () => {
+    expect([valueProblem('x'.repeat(32_768)), valueProblem('é'.repeat(16_384)), valueProblem('')]).toEqual([null, null, null]);
+    for (const bad of ['x'.repeat(32_769), 'é'.repeat(16_385), 'a\0b', 'a\ud800b']) expect(valueProblem(bad)).not.toBeNull();
+  });
+  it('masks short secrets whole, and never tells how long one is', () => {
+    expect([maskOf(''), maskOf('elevenchars'), maskOf('twelve-chars'), maskOf('x'.repeat(500))]).toEqual([
+      '••••••••',
+      '••••••••',
+      'twel••••••••',
+      'xxxx••••••••',
+    ]);
+  });
+});

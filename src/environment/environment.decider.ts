@@ -1,0 +1,138 @@
+import type { AgentEvent } from '../agents/index.ts';
+import type { Sealed } from '../platform/crypto/sealed.ts';
+import type { Decider } from '../platform/event-store/event-definition.ts';
+import { Refusal } from '../platform/refusal.ts';
+import type { EnvironmentEvent } from './environment.events.ts';
+
+/** Variables of one agent at most. */
+export const VARIABLES_MAX = 200;
+export const KEY_MAX = 128;
+/** Bytes of UTF-8. */
+export const VALUE_BYTES_MAX = 32_768;
+
+export interface Variable {
+  isSecret: boolean;
+  value: string | null;
+  sealed: Sealed | null;
+  mask: string | null;
+  setAt: string;
+}
+
+export interface Environment {
+  /** Null: no such agent, or no more. */
+  accountId: string | null;
+  /** In the order in which they were first set. */
+  variables: ReadonlyMap<string, Variable>;
+}
+
+/** A value in both forms; which of them is kept depends on whether the variable is secret. */
+export interface Value {
+  plain: string;
+  /** Null where the caller knows that it is not needed. */
+  sealed: Sealed | null;
+  mask: string;
+}
+
+export type EnvironmentCommand =
+  /** Makes it, or gives it another value. */
+  | { type: 'SetVariable'; accountId: string; key: string; isSecret: boolean; value: Value }
+  /** Gives another value to one that there is, secret or not as it was. */
+  | { type: 'ReplaceVariable'; accountId: string; key: string; value: Value }
+  | { type: 'RemoveVariable'; accountId: string; key: string };
+
+/** What is wrong with the name of a variable, or null. */
+export function keyProblem(key: string): string | null {
+  if (key.length > KEY_MAX || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(key))
+    return `must begin with a letter or _, go on with letters, digits or _, and have at most ${KEY_MAX} characters`;
+  return key === 'PORT' || key.startsWith('MOORING_') ? `${key} is set by the service itself` : null;
+}
+
+/** What is wrong with the value of a variable, or null. */
+export function valueProblem(value: string): string | null {
+  if (utf8Bytes(value) > VALUE_BYTES_MAX) return `must have at most ${VALUE_BYTES_MAX} bytes`;
+  return /[\0\p{Cs}]/u.test(value) ? 'must hold neither NUL nor half of a surrogate pair' : null;
+}
+
+function utf8Bytes(text: string): number {
+  return new TextEncoder().encode(text).length;
+}
+
+/** What people see of a secret: the first 4 characters of a long one, and always 8 bullets, whatever its length. */
+export function maskOf(value: string): string {
+  const characters = Array.from(value);
+  return `${characters.length >= 12 ? characters.slice(0, 4).join('') : ''}${'•'.repeat(8)}`;
+}
+
+/** The variables of an agent, folded from its stream beside the rules of its life. */
+export const environmentDecider: Decider<Environment, EnvironmentCommand, EnvironmentEvent> = {
+  initialState: () => ({ accountId: null, variables: new Map() }),
+  decide,
+  evolve,
+};
+
+/** The environment where it belongs to the account's agent. Throws `agent_not_found`. */
+export function ownedEnvironment(environment: Environment, accountId: string): Environment {
+  if (environment.accountId !== accountId) throw new Refusal('agent_not_found', 'There is no such agent.');
+  return environment;
+}
+
+function decide(command: EnvironmentCommand, environment: Environment, now: Date): EnvironmentEvent[] {
+  const { variables } = ownedEnvironment(environment, command.accountId);
+  const standing = variables.get(command.key);
+  switch (command.type) {
+    case 'SetVariable':
+      if (standing === undefined && variables.size >= VARIABLES_MAX)
+        throw badVariable('key', `An agent has at most ${VARIABLES_MAX} variables.`);
+      if (standing?.isSecret === true && !command.isSecret)
+        throw badVariable('is_secret', `${command.key} is secret and can't be made readable; delete it first.`);
+      return set(command.key, command.isSecret, command.value, standing, now);
+    case 'ReplaceVariable':
+      if (standing === undefined) throw variableNotFound(command.key);
+      return set(command.key, standing.isSecret, command.value, standing, now);
+    case 'RemoveVariable':
+      if (standing === undefined) throw variableNotFound(command.key);
+      return [{ type: 'VariableRemoved', data: { key: command.key } }];
+  }
+}
+
+function set(
+  key: string,
+  isSecret: boolean,
+  { plain, sealed, mask }: Value,
+  standing: Variable | undefined,
+  now: Date,
+): EnvironmentEvent[] {
+  if (!isSecret && standing !== undefined && !standing.isSecret && standing.value === plain) return [];
+  const set_at = now.toISOString();
+  if (!isSecret) return [{ type: 'VariableSet', data: { key, is_secret: false, value: plain, sealed: null, mask: null, set_at } }];
+  if (sealed === null) throw new Error(`the secret ${key} was not sealed`);
+  return [{ type: 'VariableSet', data: { key, is_secret: true, value: null, sealed, mask, set_at } }];
+}
+
+function badVariable(field: string, detail: string): Refusal {
+  return new Refusal('invalid_request', detail, { errors: [{ field, message: detail }] });
+}
+
+function variableNotFound(key: string): Refusal {
+  return new Refusal('env_var_not_found', `The agent has no variable ${key}.`);
+}
+
+function evolve(environment: Environment, event: EnvironmentEvent | AgentEvent): Environment {
+  switch (event.type) {
+    case 'AgentProvisioned':
+      return { ...environment, accountId: event.data.account_id };
+    case 'AgentDeletionRequested':
+      return { accountId: null, variables: new Map() };
+    case 'VariableSet': {
+      const { key, is_secret: isSecret, value, sealed, mask, set_at: setAt } = event.data;
+      return { ...environment, variables: new Map(environment.variables).set(key, { isSecret, value, sealed, mask, setAt }) };
+    }
+    case 'VariableRemoved': {
+      const variables = new Map(environment.variables);
+      variables.delete(event.data.key);
+      return { ...environment, variables };
+    }
+    default:
+      return environment;
+  }
+}

@@ -1,0 +1,90 @@
+import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, type IQueryHandler } from '@nestjs/cqrs';
+
+import { Keyring } from '../platform/crypto/sealed.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import type { CommandContext } from '../platform/http/caller.ts';
+import { environmentDecider, maskOf, ownedEnvironment, type EnvironmentCommand, type Variable } from './environment.decider.ts';
+import { variableContext } from './variables.service.ts';
+
+export interface KeyedVariable extends Variable {
+  key: string;
+}
+
+/** Gives a variable its value; it takes effect at the agent's next start. Throws `agent_not_found`, `env_var_not_found`, `invalid_request`. */
+export class SetVariable extends Command<KeyedVariable> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly agentId: string,
+    readonly key: string,
+    readonly value: string,
+    /** Null: as it is, and it has to be there. */
+    readonly isSecret: boolean | null,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(SetVariable)
+export class SetVariableHandler implements ICommandHandler<SetVariable> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly keyring: Keyring,
+  ) {}
+
+  async execute({ context, accountId, agentId, key, value: plain, isSecret }: SetVariable): Promise<KeyedVariable> {
+    const stream = `agent-${agentId}`;
+    // A stranger makes no data key for somebody's agent.
+    ownedEnvironment((await this.aggregates.load(stream, environmentDecider)).state, accountId);
+    const sealed = isSecret === false ? null : await this.keyring.seal(agentId, variableContext(key), plain);
+    const value = { plain, sealed, mask: maskOf(plain) };
+    const command: EnvironmentCommand =
+      isSecret === null ? { type: 'ReplaceVariable', accountId, key, value } : { type: 'SetVariable', accountId, key, isSecret, value };
+    const { state } = await this.aggregates.execute(stream, environmentDecider, command, context);
+    const variable = state.variables.get(key);
+    if (variable === undefined) throw new Error(`the variable ${key} is not there after it was set`);
+    return { key, ...variable };
+  }
+}
+
+/** Throws `agent_not_found`, `env_var_not_found`. */
+export class RemoveVariable extends Command<void> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly agentId: string,
+    readonly key: string,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RemoveVariable)
+export class RemoveVariableHandler implements ICommandHandler<RemoveVariable> {
+  constructor(private readonly aggregates: Aggregates) {}
+
+  async execute({ context, accountId, agentId, key }: RemoveVariable): Promise<void> {
+    await this.aggregates.execute(`agent-${agentId}`, environmentDecider, { type: 'RemoveVariable', accountId, key }, context);
+  }
+}
+
+/** The agent's variables, by name; secrets only as masks. Throws `agent_not_found`. */
+export class ListVariables extends Query<KeyedVariable[]> {
+  constructor(
+    readonly accountId: string,
+    readonly agentId: string,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListVariables)
+export class ListVariablesHandler implements IQueryHandler<ListVariables> {
+  constructor(private readonly aggregates: Aggregates) {}
+
+  async execute({ accountId, agentId }: ListVariables): Promise<KeyedVariable[]> {
+    const { state } = await this.aggregates.load(`agent-${agentId}`, environmentDecider);
+    const { variables } = ownedEnvironment(state, accountId);
+    return [...variables].map(([key, variable]) => ({ key, ...variable })).sort((a, b) => (a.key < b.key ? -1 : 1));
+  }
+}

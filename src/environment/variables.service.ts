@@ -1,0 +1,42 @@
+import { Injectable } from '@nestjs/common';
+
+import { Keyring } from '../platform/crypto/sealed.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { environmentDecider, type Variable } from './environment.decider.ts';
+
+/** Binds a sealed value to its variable: it opens under no other name. */
+export function variableContext(key: string): string {
+  return `variable ${key}`;
+}
+
+/** The variables of an agent in clear, for the container that is made for it. Never for an answer, an event or a log line. */
+@Injectable()
+export class Variables {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly keyring: Keyring,
+  ) {}
+
+  /** All of them, opened; none of an agent that is deleted. */
+  async of(agentId: string): Promise<Record<string, string>> {
+    const opened = await this.#opened(agentId, () => true);
+    return Object.fromEntries(opened);
+  }
+
+  /** The values that are secret: what must not be seen in any output. */
+  async secretsOf(agentId: string): Promise<string[]> {
+    const opened = await this.#opened(agentId, (variable) => variable.isSecret);
+    return opened.map(([, value]) => value);
+  }
+
+  async #opened(agentId: string, wanted: (variable: Variable) => boolean): Promise<[string, string][]> {
+    const { state } = await this.aggregates.load(`agent-${agentId}`, environmentDecider);
+    const opened: [string, string][] = [];
+    for (const [key, variable] of state.variables) {
+      if (!wanted(variable)) continue;
+      const value = variable.sealed === null ? variable.value : await this.keyring.open(agentId, variableContext(key), variable.sealed);
+      if (value !== null) opened.push([key, value]);
+    }
+    return opened;
+  }
+}
