@@ -6,14 +6,18 @@ import { join } from 'node:path';
 import { startEmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
 import { removeDataDir, shared } from './shared-postgres.ts';
 
+/** A run that is killed tears nothing down; a shell with this sees its input end then, and clears up in its place. */
+const afterKill = `cat >/dev/null; kill -INT "$0"; tries=0
+  while kill -0 "$0" 2>/dev/null && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
+  rm -rf "$1"`;
+
 /** One PostgreSQL for the whole run; each test file makes a database of its own in it (`freshDatabase`). */
 export default async function globalSetup(): Promise<void> {
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-test-'));
   // As root the server runs as another user, who must be able to enter.
   await chmod(dataDir, 0o711);
   const server = await startEmbeddedPostgres({ dataDir, fast: true });
-  // A run that is killed tears nothing down; this shell sees its input end then, and ends the server in its place.
-  const watch = spawn('/bin/sh', ['-c', 'cat >/dev/null; kill -INT "$0"', String(server.pid)], {
+  const watch = spawn('/bin/sh', ['-c', afterKill, String(server.pid), dataDir], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
   });
