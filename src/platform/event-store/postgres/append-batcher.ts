@@ -3,12 +3,20 @@ import type pg from 'pg';
 import { EventStoreUnavailable, OutcomeUnknown } from '../event-store.ts';
 import { AnswerLost, send } from './sending.ts';
 
+export interface SerialisedEvent {
+  id: string;
+  type: string;
+  schemaVersion: number;
+  /** JSON texts. */
+  data: string;
+  metadata: string;
+}
+
 export interface Append {
   stream: string;
   /** -1: the stream must not exist. */
   expected: number;
-  /** Events as JSON objects without their opening brace. */
-  events: string[];
+  events: SerialisedEvent[];
   /** Of the events, bytes. */
   size: number;
 }
@@ -99,13 +107,8 @@ export class AppendBatcher {
   }
 
   async #commit(batch: Waiting[]): Promise<'settled' | 'refused'> {
-    const items = batch.map(({ stream, expected, events }, i) => ({ i, s: stream, e: expected, n: events.length }));
-    const events = batch.flatMap((append, i) => append.events.map((event) => `{"i":${i},${event}`));
-    const text = `select item, outcome, revision, "position", at from public.${this.procedure}($1, $2)`;
     try {
-      const rows = await send<Row>(this.pool, { name: this.procedure, text, values: [JSON.stringify(items), `[${events.join(',')}]`] });
-      for (const [item, verdict, revision, position, at] of rows)
-        batch[item]?.resolve({ verdict, revision: Number(revision), position, at });
+      if (!(await this.#appendOne(batch))) await this.#appendAll(batch);
       return 'settled';
     } catch (error) {
       const known = error instanceof EventStoreUnavailable || error instanceof AnswerLost;
@@ -114,4 +117,30 @@ export class AppendBatcher {
       return 'settled';
     }
   }
+
+  /** The short way for a single event. False where it was not appended, for whatever reason. */
+  async #appendOne([append, ...others]: Waiting[]): Promise<boolean> {
+    const [event, ...more] = append?.events ?? [];
+    if (!append || !event || others.length > 0 || more.length > 0) return false;
+    const procedure = `${this.procedure}_one`;
+    const text = `select "position", at from public.${procedure}($1, $2, $3, $4, $5, $6, $7)`;
+    const values = [append.stream, append.expected, event.id, event.type, event.schemaVersion, event.data, event.metadata];
+    const [row] = await send<[position: string, at: Date]>(this.pool, { name: procedure, text, values });
+    if (!row) return false;
+    append.resolve({ verdict: 'A', revision: append.expected + 1, position: row[0], at: row[1] });
+    return true;
+  }
+
+  async #appendAll(batch: Waiting[]): Promise<void> {
+    const items = batch.map(({ stream, expected, events }, i) => ({ i, s: stream, e: expected, n: events.length }));
+    const events = batch.flatMap((append, i) => append.events.map((event, k) => json(event, i, k + 1)));
+    const text = `select item, outcome, revision, "position", at from public.${this.procedure}($1, $2)`;
+    const rows = await send<Row>(this.pool, { name: this.procedure, text, values: [JSON.stringify(items), `[${events.join(',')}]`] });
+    for (const [item, verdict, revision, position, at] of rows) batch[item]?.resolve({ verdict, revision: Number(revision), position, at });
+  }
+}
+
+/** Put together by hand: data and metadata are JSON already, and are stored letter for letter. */
+function json({ id, type, schemaVersion, data, metadata }: SerialisedEvent, i: number, k: number): string {
+  return `{"i":${i},"k":${k},"id":"${id}","t":${JSON.stringify(type)},"v":${schemaVersion},"d":${data},"m":${metadata}}`;
 }

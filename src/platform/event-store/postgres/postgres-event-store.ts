@@ -21,7 +21,7 @@ import {
   type Subscription,
 } from '../event-store.ts';
 import { storedJson } from '../stored-json.ts';
-import { AppendBatcher } from './append-batcher.ts';
+import { AppendBatcher, type SerialisedEvent } from './append-batcher.ts';
 import { EventReader, positionOf, tables } from './reading.ts';
 import { AnswerLost, ask, send } from './sending.ts';
 import { HeadWatch, LogSubscription } from './subscriptions.ts';
@@ -37,8 +37,12 @@ const trimEvery = 60_000;
 const trimAtOnce = 5_000;
 const trimCalls = 20;
 
-interface Prepared extends NewEvent {
-  text: string;
+interface Prepared {
+  serialised: SerialisedEvent[];
+  /** As they will be read. */
+  events: NewEvent[];
+  /** Of data and metadata, bytes. */
+  size: number;
 }
 
 const logger = new Logger('EventStore');
@@ -73,8 +77,12 @@ export class PostgresEventStore extends EventStore {
     const revision = revisionOf(expected);
     const prepared = this.#prepare(stream, events);
     const eventClass = classOf(stream);
-    const size = prepared.reduce((sum, { text }) => sum + text.length, 0);
-    const outcome = await this.#batchers[eventClass].append({ stream, expected: revision, events: prepared.map(({ text }) => text), size });
+    const outcome = await this.#batchers[eventClass].append({
+      stream,
+      expected: revision,
+      events: prepared.serialised,
+      size: prepared.size,
+    });
     if (outcome.verdict === 'C') throw new StreamClosed(stream);
     if (outcome.verdict === 'W' || outcome.position === null) throw new WrongExpectedRevision(stream, expected, outcome.revision);
     const position = positionOf(outcome.position);
@@ -88,7 +96,7 @@ export class PostgresEventStore extends EventStore {
       revision: outcome.revision,
       position,
       duplicate: false,
-      events: asStored(stream, prepared, { ...outcome, position: outcome.position }),
+      events: asStored(stream, prepared.events, { ...outcome, position: outcome.position }),
     };
   }
 
@@ -173,26 +181,29 @@ export class PostgresEventStore extends EventStore {
     )?.();
   }
 
-  #prepare(stream: string, events: NewEvent[]): Prepared[] {
+  #prepare(stream: string, events: NewEvent[]): Prepared {
     checkName(stream);
     if (events.length < 1 || events.length > maxEvents)
       throw new RangeError(`an append takes 1 to ${maxEvents} events, not ${events.length}`);
-    let size = 0;
-    const prepared = events.map((event, index) => {
-      const current = this.catalogue.versionOf(event.type);
-      if (event.schemaVersion !== current)
-        throw new RangeError(`${event.type} is written in version ${current}, not ${event.schemaVersion}`);
-      const data = storedJson(event.data);
-      const metadata = storedJson({ ...event.metadata, actor: { ...event.metadata.actor } });
-      size += Buffer.byteLength(data) + Buffer.byteLength(metadata);
-      const head = JSON.stringify({ k: index + 1, id: event.id, t: event.type, v: event.schemaVersion }).slice(1, -1);
-      const id = event.id.toLowerCase();
-      if (!/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(id)) throw new RangeError(`${JSON.stringify(event.id)} is not a UUID`);
-      return { ...event, id, data: JSON.parse(data), metadata: JSON.parse(metadata), text: `${head},"d":${data},"m":${metadata}}` };
-    });
+    const serialised = events.map((event) => this.#serialise(event));
+    const size = serialised.reduce((sum, { data, metadata }) => sum + Buffer.byteLength(data) + Buffer.byteLength(metadata), 0);
     if (size > maxBytes) throw new RangeError(`an append takes ${maxBytes} bytes of data and metadata, not ${size}`);
-    if (new Set(prepared.map(({ id }) => id)).size < prepared.length) throw new RangeError('two events of an append have the same id');
-    return prepared;
+    if (new Set(serialised.map(({ id }) => id)).size < events.length) throw new RangeError('two events of an append have the same id');
+    const asRead = serialised.map((event) => ({ ...event, data: JSON.parse(event.data), metadata: JSON.parse(event.metadata) }));
+    return { serialised, events: asRead, size };
+  }
+
+  #serialise({ id, type, schemaVersion, data, metadata }: NewEvent): SerialisedEvent {
+    const current = this.catalogue.versionOf(type);
+    if (schemaVersion !== current) throw new RangeError(`${type} is written in version ${current}, not ${schemaVersion}`);
+    if (!/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(id)) throw new RangeError(`${JSON.stringify(id)} is not a UUID`);
+    return {
+      id: id.toLowerCase(),
+      type,
+      schemaVersion,
+      data: storedJson(data),
+      metadata: storedJson({ ...metadata, actor: { ...metadata.actor } }),
+    };
   }
 
   /** `core 17`: that log has come to 17. Empty: something may have been missed. */
@@ -213,12 +224,12 @@ export class PostgresEventStore extends EventStore {
 
 function asStored(
   stream: string,
-  prepared: Prepared[],
+  events: NewEvent[],
   { revision, position, at }: { revision: number; position: string; at: Date },
 ): StoredEvent[] {
-  const firstRevision = revision - prepared.length + 1;
-  const firstPosition = BigInt(position) - BigInt(prepared.length - 1);
-  return prepared.map(({ text: _, ...event }, index) => ({
+  const firstRevision = revision - events.length + 1;
+  const firstPosition = BigInt(position) - BigInt(events.length - 1);
+  return events.map((event, index) => ({
     ...event,
     stream,
     revision: firstRevision + index,

@@ -1,0 +1,125 @@
+import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { v7 as uuidv7 } from 'uuid';
+import { openDatabase } from '../src/platform/database/database.ts';
+import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
+import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
+import { defineEvent, type JsonObject } from '../src/platform/event-store/event-definition.ts';
+import type { NewEvent } from '../src/platform/event-store/event-store.ts';
+import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
+
+const writerCounts = [1, 16, 64];
+const rounds = 12;
+const sliceMs = 400;
+/** Only the event's own id is made anew each time: making ids is not what is measured. */
+const someId = uuidv7();
+
+type Append = (writer: number) => Promise<unknown>;
+
+/** Appends per second through the port against plain single-row INSERTs of the same event, each its own commit, forced to disk. */
+export async function run(): Promise<object> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
+  await chmod(dataDir, 0o711);
+  const server = await startEmbeddedPostgres({ dataDir });
+  try {
+    return await measure(server.url);
+  } finally {
+    await server.stop();
+    await rm(await realpath(join(dataDir, 'postgres')), { recursive: true, force: true });
+    await rm(dataDir, { recursive: true, force: true });
+  }
+}
+
+async function measure(url: string): Promise<object> {
+  const catalogue = new EventCatalogue([defineEvent<JsonObject>()('DeploymentRequested', () => 'Asked for a deployment')]);
+  const database = await openDatabase({ url });
+  const store = new PostgresEventStore(database, catalogue);
+  await database.query(`create table raw_event (position bigint generated always as identity primary key, stream text not null,
+    version bigint not null, id uuid not null, type text not null, schema_version smallint not null, data json not null,
+    metadata json not null, at timestamptz not null)`);
+  const figures = [];
+  for (const writers of writerCounts) {
+    const raw = rawInserts(url, writers);
+    const port = portAppends(store, writers);
+    const rates = { raw: [] as number[], port: [] as number[] };
+    await slice(raw.append, writers);
+    await slice(port, writers);
+    for (let round = 0; round < rounds; round += 1) {
+      rates.raw.push(await slice(raw.append, writers));
+      rates.port.push(await slice(port, writers));
+    }
+    await raw.close();
+    const [rawRate, portRate] = [median(rates.raw), median(rates.port)];
+    figures.push({ writers, raw: Math.round(rawRate), port: Math.round(portRate), ratio: Number((portRate / rawRate).toFixed(2)) });
+  }
+  await store.close();
+  await database.close();
+  console.table(figures);
+  return { unit: 'events/s, median', rounds, sliceMs, figures };
+}
+
+function rawInserts(url: string, writers: number): { append: Append; close: () => Promise<void> } {
+  const pool = new pg.Pool({ connectionString: url, max: writers });
+  const text = `insert into raw_event (stream, version, id, type, schema_version, data, metadata, at) values ($1, $2, $3, $4, $5, $6, $7, now())`;
+  const versions = new Array<number>(writers).fill(0);
+  const append: Append = (writer) => {
+    const { id, type, schemaVersion, data, metadata } = newEvent();
+    const version = versions[writer] ?? 0;
+    versions[writer] = version + 1;
+    return pool.query({
+      name: 'raw',
+      text,
+      values: [`agent-raw${writer}`, version, id, type, schemaVersion, JSON.stringify(data), JSON.stringify(metadata)],
+    });
+  };
+  return { append, close: () => pool.end() };
+}
+
+function portAppends(store: PostgresEventStore, writers: number): Append {
+  const revisions = new Array<number>(writers).fill(-1);
+  const run = uuidv7();
+  return async (writer) => {
+    const revision = revisions[writer] ?? -1;
+    revisions[writer] = (await store.append(`agent-${run}-${writer}`, revision < 0 ? 'no_stream' : revision, [newEvent()])).revision;
+  };
+}
+
+/** Appends per second of that many writers, each waiting for its answer before the next. */
+async function slice(append: Append, writers: number): Promise<number> {
+  const start = performance.now();
+  let count = 0;
+  await Promise.all(
+    Array.from({ length: writers }, async (_, writer) => {
+      for (; performance.now() - start < sliceMs; count += 1) await append(writer);
+    }),
+  );
+  return (count * 1000) / (performance.now() - start);
+}
+
+function newEvent(): NewEvent {
+  return {
+    id: uuidv7(),
+    type: 'DeploymentRequested',
+    schemaVersion: 1,
+    data: {
+      deployment_id: someId,
+      source: { kind: 'git', repository: 'https://git.example.com/team/assistant.git', branch: 'main', directory: null },
+      variables_revision: 17,
+      reason: 'the description was changed',
+    },
+    metadata: {
+      actor: { kind: 'api_key', id: someId, name: 'deployments' },
+      account_id: someId,
+      request_id: someId,
+      causation_id: null,
+      ip: '203.0.113.7',
+    },
+  };
+}
+
+function median(values: number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? NaN;
+}
