@@ -216,7 +216,7 @@ export class Leases {
     if (this.timer !== null && this.isIdle()) clearTimeout(this.timer);
     const session = this.session;
     this.session = null;
-    for (const lease of [...this.held.values()]) this.lose(lease);
+    for (const lease of this.held.values()) this.lose(lease);
     // Destroyed, not reused: the name and what was under way must not live on in the pool.
     session?.client.release(true);
   }

@@ -8,7 +8,7 @@ import { Projections } from './projections.ts';
 export class ProjectionMetrics implements OnModuleInit {
   constructor(
     private readonly projections: Projections,
-    @Optional() private readonly metrics: Metrics | null,
+    @Optional() private readonly metrics?: Metrics,
   ) {}
 
   onModuleInit(): void {

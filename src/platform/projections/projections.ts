@@ -71,8 +71,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
 
   async beforeApplicationShutdown(): Promise<void> {
     this.stopped = true;
-    for (const entry of this.entries.values())
-      for (const waiter of [...entry.waiters]) waiter.settle(behind(entry, 'the service is stopping'));
+    for (const entry of this.entries.values()) for (const waiter of entry.waiters) waiter.settle(behind(entry, 'the service is stopping'));
     await Promise.all([...this.entries.values()].map(({ runner }) => runner.stop()));
   }
 
@@ -127,7 +126,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
 
   private moved(entry: Entry): void {
     if (entry.runner.state === 'failed')
-      for (const waiter of [...entry.waiters]) waiter.settle(behind(entry, 'it stopped at an event that it can not take in'));
+      for (const waiter of entry.waiters) waiter.settle(behind(entry, 'it stopped at an event that it can not take in'));
     else this.learn(entry, entry.runner.position);
     this.lookWhileNeeded();
   }
@@ -135,7 +134,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   private learn(entry: Entry, position: Position): void {
     if (position <= entry.known) return;
     entry.known = position;
-    for (const waiter of [...entry.waiters]) if (waiter.position <= position) waiter.settle(null);
+    for (const waiter of entry.waiters) if (waiter.position <= position) waiter.settle(null);
   }
 
   /**

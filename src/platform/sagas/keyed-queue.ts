@@ -1,5 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
 /** Milliseconds to wait after the first failed run in a row; doubled with each further one up to the last. */
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
@@ -61,10 +59,10 @@ export class KeyedQueue {
     this.stopping.abort();
     this.queued.clear();
     for (const { retry } of this.keys.values()) if (retry !== null) clearTimeout(retry);
-    const grace = new AbortController();
-    const over = wait(graceMs, undefined, { signal: grace.signal }).catch(() => undefined);
+    let grace: NodeJS.Timeout | undefined;
+    const over = new Promise((resolve) => (grace = setTimeout(resolve, graceMs)));
     await Promise.race([Promise.all(this.runs), over]);
-    grace.abort();
+    clearTimeout(grace);
     const left = [...this.keys].filter(([, { phase }]) => phase === 'running').map(([key]) => key);
     this.keys.clear();
     return this.runs.size === 0 ? [] : left;
