@@ -1,0 +1,98 @@
+import { Injectable, Module, type OnModuleInit } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+
+import { appendTo, eventually, everything, harbourEvent } from '../../../test/support/log.ts';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { ConfigModule } from '../../config.module.ts';
+import { readConfig } from '../../config.ts';
+import { CryptoModule } from '../crypto/crypto.module.ts';
+import { Keyring } from '../crypto/sealed.ts';
+import { Database } from '../database/database.ts';
+import { DatabaseModule } from '../database/database.module.ts';
+import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';
+import { EventStoreModule } from '../event-store/event-store.module.ts';
+import { EventStore, idOf } from '../event-store/event-store.ts';
+import { EventWaits } from '../event-store/event-waits.ts';
+import { Metrics } from '../http/metrics.ts';
+import { ReadModels } from '../projections/projection.ts';
+import { ProjectionsModule } from '../projections/projections.module.ts';
+import { Projections } from '../projections/projections.ts';
+import { Sagas, type Saga } from './saga.ts';
+import { SagasModule } from './sagas.module.ts';
+
+@Injectable()
+class Harbour implements OnModuleInit, Saga {
+  readonly name = 'harbour';
+  readonly filter = everything;
+  readonly concurrency = 1;
+  readonly seen: string[] = [];
+
+  constructor(
+    private readonly projections: Projections,
+    private readonly sagas: Sagas,
+  ) {}
+
+  onModuleInit(): void {
+    this.sagas.register(this);
+    this.projections.register<{ name: string }>({
+      name: 'boats',
+      version: 1,
+      filter: everything,
+      table: { name: 'boats', key: 'name', columns: { name: 'text' }, indexes: {} },
+      keys: () => [],
+      project: (event, rows) => rows.set(idOf(event.stream), { name: idOf(event.stream) }),
+    });
+  }
+
+  keyOf = (event: { stream: string }) => idOf(event.stream);
+  run = async (key: string) => (this.seen.push(key), null);
+  resync = async () => [];
+}
+
+@Module({ providers: [Harbour] })
+class HarbourModule {}
+
+describe('the modules of the platform, in an application', () => {
+  let test: TestDatabase;
+
+  beforeAll(async () => {
+    test = await freshDatabase();
+  });
+  afterAll(() => test.drop());
+
+  it('start with it, give features their parts, tell a stopped projection to the metrics, and stop before the database does', async () => {
+    const config = readConfig({ DATABASE_URL: test.url, MOORING_MASTER_KEY: 'ab'.repeat(32) });
+    const gauges = new Map<string, () => Promise<unknown>>();
+    const metrics = { gauge: (name: string, _help: string, read: () => Promise<unknown>) => gauges.set(name, read) };
+    @Module({ providers: [{ provide: Metrics, useValue: metrics }], exports: [Metrics] })
+    class MetricsModule {}
+    const built = await Test.createTestingModule({
+      imports: [
+        ConfigModule.forRoot(config),
+        DatabaseModule.forRoot({ entities: [], allowUnsafe: true }),
+        EventStoreModule.forRoot({ definitions: [defineEvent<JsonObject>()('BoatArrived', () => 'Arrived')] }),
+        { module: MetricsModule, global: true },
+        CryptoModule,
+        ProjectionsModule,
+        SagasModule,
+        HarbourModule,
+      ],
+    }).compile();
+    const application = await built.init();
+
+    const store = application.get(EventStore);
+    using watch = application.get(EventWaits).watch('boat-Ark');
+    const { position } = await appendTo(store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await application.get(ReadModels).reached('boats', position);
+    expect(await application.get(Database).query('select * from boats')).toEqual([{ name: 'Ark' }]);
+    expect(await watch.next(5_000)).toMatchObject({ position });
+    application.get(Sagas).wake('harbour', 'Ark');
+    await eventually(
+      () => (application.get(Sagas).wake('harbour', 'Ark'), application.get(Harbour, { strict: false }).seen.includes('Ark')),
+    );
+    const keyring = application.get(Keyring);
+    expect(await keyring.open('Ark', 'c', await keyring.seal('Ark', 'c', 'cargo'))).toBe('cargo');
+    expect(await gauges.get('mooring_projection_failed')?.()).toEqual(new Map([['boats', 0]]));
+    await application.close();
+  });
+});
