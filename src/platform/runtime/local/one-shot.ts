@@ -1,5 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { ExecRequest, ExecResult } from '../runtime.ts';
 import { markOf, signalProcess, type ProcessMark } from './processes.ts';
@@ -47,11 +49,11 @@ export async function runOneShot(shot: OneShot): Promise<ExecResult> {
     });
   } catch (error) {
     // Too long an argument, or a NUL in it.
-    return notStarted(program, error as NodeJS.ErrnoException);
+    return notStarted(shot, error as NodeJS.ErrnoException);
   }
   if (child.pid === undefined) {
     const [error] = (await once(child, 'error')) as [NodeJS.ErrnoException];
-    return notStarted(program, error);
+    return notStarted(shot, error);
   }
   const mark = markOf(child.pid);
   const output = new BoundedOutput(request.outputLimitBytes);
@@ -81,8 +83,10 @@ export async function runOneShot(shot: OneShot): Promise<ExecResult> {
   };
 }
 
-function notStarted(program: string, error: NodeJS.ErrnoException): ExecResult {
-  const missing = error.code === 'ENOENT';
+function notStarted({ argv: [program = ''], environment }: OneShot, error: NodeJS.ErrnoException): ExecResult {
+  // One folder of the PATH that its user may not enter makes a command that is nowhere look forbidden.
+  const nowhere = !program.includes('/') && !(environment.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
+  const missing = error.code === 'ENOENT' || nowhere;
   return {
     exitCode: missing ? 127 : 126,
     stdout: Buffer.alloc(0),
