@@ -1,0 +1,110 @@
+import { v5 as uuidv5 } from 'uuid';
+
+import { EventStore, OutcomeUnknown, WrongExpectedRevision, type NewEvent } from '../platform/event-store/event-store.ts';
+
+const NAMESPACE = 'a3a5c0de-2f0b-4f3e-9a2b-6c1d2e3f4a5b';
+const CHUNK_LINES = 100;
+const CHUNK_WAIT_MS = 500;
+const LINE_CHARACTERS_MAX = 4_000;
+/** Lines that one deployment may write; the rest is counted only. */
+const LINES_MAX = 20_000;
+const TRIES = 5;
+const BLOT = '••••••••';
+/** A shorter value would blot out half of every log. */
+const SECRET_LENGTH_MIN = 4;
+
+/** Takes known secret values out of a line: as they are, in base64, and as a URL bears them. */
+export function blot(line: string, secrets: readonly string[]): string {
+  return secrets
+    .filter((secret) => secret.length >= SECRET_LENGTH_MIN)
+    .flatMap((secret) => [secret, Buffer.from(secret).toString('base64').replace(/=+$/, ''), encodeURIComponent(secret)])
+    .toSorted((a, b) => b.length - a.length)
+    .reduce((text, secret) => text.replaceAll(secret, BLOT), line);
+}
+
+/** The build log of one deployment, on `deployment-<id>`, in chunks; goes on where an earlier process ended. */
+export class BuildLog {
+  #waiting: string[] = [];
+  #count = 0;
+  #writing: Promise<void> = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
+  #place: { revision: number; lines: number } | null = null;
+
+  constructor(
+    private readonly events: EventStore,
+    private readonly agentId: string,
+    private readonly deploymentId: string,
+    private readonly secrets: readonly string[],
+  ) {}
+
+  readonly line = (text: string): void => {
+    this.#count += 1;
+    if (this.#count > LINES_MAX) return;
+    const told = this.#count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
+    this.#waiting.push(blot(told.slice(0, LINE_CHARACTERS_MAX), this.secrets));
+    if (this.#waiting.length >= CHUNK_LINES) this.#write();
+    else this.#timer ??= setTimeout(() => this.#write(), CHUNK_WAIT_MS);
+  };
+
+  /** Resolves when every line so far is in the log. */
+  async flush(): Promise<void> {
+    this.#write();
+    const writing = this.#writing;
+    this.#writing = Promise.resolve();
+    await writing;
+  }
+
+  #write(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const lines = this.#waiting;
+    this.#waiting = [];
+    if (lines.length === 0) return;
+    this.#writing = this.#writing.then(() => this.#append(lines));
+    // Its failure is `flush`'s to tell.
+    this.#writing.catch(() => undefined);
+  }
+
+  async #append(lines: string[]): Promise<void> {
+    const stream = `deployment-${this.deploymentId}`;
+    for (let attempt = 1; ; attempt++) {
+      const place = (this.#place ??= await this.#read(stream));
+      try {
+        const expected = place.revision < 0 ? ('no_stream' as const) : place.revision;
+        const { revision } = await this.events.append(stream, expected, [this.#event(place, lines)]);
+        this.#place = { revision, lines: place.lines + lines.length };
+        return;
+      } catch (error) {
+        if (error instanceof WrongExpectedRevision) this.#place = null;
+        else if (!(error instanceof OutcomeUnknown)) throw error;
+        if (attempt === TRIES) throw error;
+      }
+    }
+  }
+
+  async #read(stream: string): Promise<{ revision: number; lines: number }> {
+    for await (const { revision, data } of this.events.readStream(stream, { backwards: true, limit: 1 })) {
+      const last = data as { first_line: number; lines: string[] };
+      return { revision, lines: last.first_line + last.lines.length };
+    }
+    return { revision: -1, lines: 0 };
+  }
+
+  #event(place: { revision: number; lines: number }, lines: string[]): NewEvent {
+    const actor = { kind: 'system' as const, id: 'deployments', name: 'deployments' };
+    return {
+      id: uuidv5(`${this.deploymentId}:${place.revision + 1}:${lines.length}:${lines[0] ?? ''}`, NAMESPACE),
+      type: 'BuildLogCaptured',
+      schemaVersion: 1,
+      data: { agent_id: this.agentId, first_line: place.lines, lines },
+      metadata: { actor, account_id: null, request_id: null, causation_id: this.deploymentId, ip: null },
+    };
+  }
+}
+
+/** The whole build log as text, a line each. */
+export async function readBuildLog(events: EventStore, deploymentId: string): Promise<string> {
+  const lines: string[] = [];
+  for await (const { data } of events.readStream(`deployment-${deploymentId}`)) lines.push(...(data as { lines: string[] }).lines);
+  return lines.join('\n');
+}

@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto';
+
+import type { Agent, Deployment, Release } from '../agents/index.ts';
+import type { Config } from '../config.ts';
+import type { ContainerSpec, ImageSource } from '../platform/runtime/runtime.ts';
+import type { Template } from '../templates/index.ts';
+
+const DEFAULT_PORT = 8080;
+export const VOLUME_PATH = '/data';
+const DEFAULT_STOP_GRACE_SECONDS = 10;
+
+/** How an agent of the release is run and spoken to: what its template says, or what an image without one is taken to be. */
+export function runningAs(template: Template | undefined, config: Config) {
+  return {
+    port: template?.port ?? DEFAULT_PORT,
+    health: template?.health ?? { path: '/healthz' },
+    startTimeoutSeconds: template?.startTimeoutSeconds ?? config.startTimeoutSeconds,
+    stopGraceSeconds: template?.stopGraceSeconds ?? DEFAULT_STOP_GRACE_SECONDS,
+  };
+}
+
+export function imageSourceOf(deployment: Deployment, template: Template | undefined): ImageSource | null {
+  if (deployment.imageName !== null) return { kind: 'reference', reference: deployment.imageName };
+  return template?.source ?? null;
+}
+
+export function containerSpec(
+  agentId: string,
+  agent: Agent,
+  release: Release,
+  template: Template | undefined,
+  variables: Record<string, string>,
+  config: Config,
+): ContainerSpec {
+  const { port } = runningAs(template, config);
+  return {
+    agentId,
+    generation: agent.generation,
+    deploymentId: release.deploymentId,
+    image: release.image,
+    command: release.command,
+    environment: {
+      ...template?.env,
+      ...variables,
+      PORT: String(port),
+      MOORING_AGENT_ID: agentId,
+      MOORING_AGENT_NAME: agent.settings.name,
+      MOORING_VOLUME: VOLUME_PATH,
+    },
+    port,
+    volumePath: VOLUME_PATH,
+    hostname: `agent-${createHash('sha256').update(agentId).digest('hex').slice(0, 12)}`,
+    user: template?.user ?? null,
+    memoryBytes: (template?.resources.memoryMb ?? config.agentMemoryMb) * 1024 * 1024,
+    cpus: config.agentCpus,
+    pids: template?.resources.pids ?? config.agentPids,
+    readOnlyRoot: template?.readOnlyRoot ?? false,
+    tmpfs: template?.tmpfs ?? [],
+  };
+}

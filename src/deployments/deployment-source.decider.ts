@@ -1,0 +1,49 @@
+import type { AgentSettings, DeploymentRequest } from '../agents/index.ts';
+import { Refusal } from '../platform/refusal.ts';
+
+/** What a deployment may be told beside the agent's own settings; null or absent: as the agent says. */
+export interface SourceOverrides {
+  imageName?: string | null;
+  repoUrl?: string | null;
+  branch?: string | null;
+  templateId?: string | null;
+}
+
+type SourceSettings = Pick<AgentSettings, 'image' | 'image_name' | 'repo_url' | 'branch' | 'template_id'>;
+
+function invalid(field: string, message: string): Refusal {
+  return new Refusal('invalid_request', `${field}: ${message}.`, { errors: [{ field, message }] });
+}
+
+/** What a deployment is made from (contract 3 and 5). Throws `invalid_request`, `template_not_found`. */
+export function deploymentSource(
+  settings: SourceSettings,
+  overrides: SourceOverrides,
+  hasTemplate: (id: string) => boolean,
+): Omit<DeploymentRequest, 'deploymentId'> {
+  if (overrides.repoUrl) throw invalid('repo_url', 'deployments from Git repositories are not part of this version');
+  if (overrides.imageName) return ofImage(overrides.imageName);
+  if (overrides.templateId) return ofTemplate(overrides.templateId, hasTemplate);
+  if (settings.repo_url !== null) throw invalid('repo_url', 'deployments from Git repositories are not part of this version');
+  if (settings.image_name !== null) return ofImage(settings.image_name);
+  if (settings.template_id !== null) return ofTemplate(settings.template_id, hasTemplate);
+  switch (settings.image) {
+    case 'docker':
+    case 'custom':
+      throw invalid('image_name', `must be given where image is ${settings.image}`);
+    case 'auto':
+      throw invalid('image', 'there is nothing to deploy: give image_name, or the image of a template');
+    default:
+      if (!hasTemplate(settings.image)) throw invalid('image', `this installation has no template ${settings.image}; give image_name`);
+      return ofTemplate(settings.image, hasTemplate);
+  }
+}
+
+function ofImage(imageName: string): Omit<DeploymentRequest, 'deploymentId'> {
+  return { source: 'docker', imageName, repoUrl: null, branch: null, templateId: null };
+}
+
+function ofTemplate(templateId: string, hasTemplate: (id: string) => boolean): Omit<DeploymentRequest, 'deploymentId'> {
+  if (!hasTemplate(templateId)) throw new Refusal('template_not_found', `There is no template ${templateId}.`);
+  return { source: 'template', imageName: null, repoUrl: null, branch: null, templateId };
+}

@@ -1,0 +1,270 @@
+import fc from 'fast-check';
+
+import { agentDecider, isInTransit, type Agent, type AgentCommand, type AgentEvent } from '../agents/index.ts';
+import type { ContainerState, ContainerView } from '../platform/runtime/runtime.ts';
+import * as given from '../../test/support/agents.ts';
+import { NOON } from '../../test/support/decider-spec.ts';
+import { nextStep, type Actual, type Step, type Terms } from './deployment.decider.ts';
+
+/** The rules in a made-up world: whatever the agent's state and whatever stands on the engine, step by step all comes to rest, and well. */
+
+const STEPS_MAX = 60;
+
+interface Facts {
+  containers: Map<number, ContainerState>;
+  volume: boolean;
+  held: boolean;
+  canFreeze: boolean;
+  /** What a container does once it is started. */
+  temper: 'well' | 'deaf' | 'crashes';
+}
+
+class World {
+  agent: Agent;
+  now = NOON.getTime();
+  startedNow = false;
+  volumeLost = false;
+  rested: Date | null | undefined;
+  /** Containers that were up at once, after any step. */
+  mostUp = 0;
+  readonly trail: string[] = [];
+
+  constructor(
+    events: AgentEvent[],
+    readonly facts: Facts,
+  ) {
+    this.agent = given.stateAfter(...events);
+  }
+
+  step(): void {
+    const step = nextStep(this.agent, this.actual(), this.terms());
+    this.trail.push(`${this.agent.status}:${step.kind === 'record' ? step.command.type : step.kind}`);
+    this.does(step);
+    this.mostUp = Math.max(
+      this.mostUp,
+      [...this.facts.containers.values()].filter((state) => state === 'running' || state === 'frozen').length,
+    );
+  }
+
+  get settled(): boolean {
+    return this.rested !== undefined;
+  }
+
+  record(command: AgentCommand): void {
+    const before = this.agent;
+    for (const event of agentDecider.decide(command, this.agent, new Date(this.now)))
+      this.agent = agentDecider.evolve(this.agent, event) as Agent;
+    if (before.generation !== this.agent.generation || before.status !== this.agent.status) this.startedNow = false;
+  }
+
+  private actual(): Actual {
+    const containers = [...this.facts.containers].map(([generation, state]): ContainerView => ({
+      agentId: 'a1',
+      generation,
+      deploymentId: 'd1',
+      handle: `g${generation}`,
+      state,
+      exitCode: state === 'exited' ? 1 : null,
+      oomKilled: false,
+      startedAt: null,
+    }));
+    return { containers, volume: this.facts.volume, held: this.facts.held, lastActiveAt: null, startedNow: this.startedNow };
+  }
+
+  private terms(): Terms {
+    const in5Minutes = (now: Date) => new Date(now.getTime() + 300_000).toISOString();
+    return {
+      now: new Date(this.now),
+      canFreeze: this.facts.canFreeze,
+      deepSleepAfterSeconds: 900,
+      startTimeoutSeconds: 60,
+      readiness: 'GET /healthz',
+      deadlines: { restart: in5Minutes, sleep: in5Minutes, wake: in5Minutes },
+    };
+  }
+
+  private does(step: Step): void {
+    const { containers } = this.facts;
+    const generation = 'container' in step ? step.container.generation : this.agent.generation;
+    // oxlint-disable-next-line default-case -- the compiler sees that all are there
+    switch (step.kind) {
+      case 'rest':
+      case 'close':
+        this.rested = step.kind === 'rest' ? step.until : null;
+        return;
+      case 'record':
+        return this.record(step.command);
+      case 'image':
+        return this.record({
+          type: 'RecordImage',
+          deploymentId: this.agent.deployment?.id ?? '',
+          image: 'i',
+          imageName: 'i',
+          command: [],
+          commitSha: null,
+        });
+      case 'volume':
+        this.facts.volume = true;
+        return;
+      case 'remove-volume':
+        this.facts.volume = false;
+        this.volumeLost = true;
+        return;
+      case 'create':
+        expect(containers.has(generation)).toBe(false);
+        containers.set(generation, 'created');
+        return;
+      case 'start':
+        expect(['created', 'exited']).toContain(containers.get(generation));
+        expect(this.facts.volume).toBe(true);
+        this.startedNow = true;
+        containers.set(generation, this.facts.temper === 'crashes' ? 'exited' : 'running');
+        return;
+      case 'stop':
+        containers.set(generation, 'exited');
+        return;
+      case 'freeze':
+        expect(containers.get(generation)).toBe('running');
+        if (this.agent.status === 'stopping') expect(this.facts.held).toBe(false);
+        containers.set(generation, 'frozen');
+        return;
+      case 'thaw':
+        expect(containers.get(generation)).toBe('frozen');
+        containers.set(generation, 'running');
+        return;
+      case 'remove':
+        containers.delete(generation);
+        return;
+      case 'ready':
+        expect(containers.get(generation)).toBe('running');
+        if (this.facts.temper === 'well') return this.record({ type: 'RecordReady', generation });
+        this.now += step.withinMs;
+        return this.does(step.otherwise);
+      case 'bury':
+        expect([containers.size, this.facts.volume]).toEqual([0, false]);
+        return this.record({ type: 'RecordDeleted' });
+    }
+  }
+}
+
+const histories: AgentEvent[][] = [
+  ...Object.values(given.everyStatus),
+  given.fallingAsleep,
+  given.failedDeployment,
+  given.deleting,
+  given.deleted,
+  [...given.created, given.requested('d1', 1)],
+  [...given.sleeping, given.sleepRequested('stopped', 'deep')],
+  [...given.active, given.sleepRequested('stopped'), given.slept('stopped')],
+  [...given.active, given.sleepRequested('stopped')],
+  [...given.active, given.requested('d2', 2)],
+  [...given.active, given.requested('d2', 2), { type: 'DeploymentStarted', data: { deployment_id: 'd2' } }, given.imageResolved('d2')],
+  [...given.active, given.exited(3, 1, { generation: 2, at: given.later(4).toISOString() })],
+  ...(['timeout', 'runtime'] as const).map((kind): AgentEvent[] => [
+    ...given.starting,
+    { type: 'AgentFailed', data: { during: 'starting', kind, reason: 'no' } },
+  ]),
+];
+
+const containerState = fc.constantFrom<ContainerState>('created', 'running', 'frozen', 'exited');
+const facts: fc.Arbitrary<Facts> = fc.record({
+  // One that has the right to be, one that has none, or both; two up at once are never made, but may be met.
+  containers: fc.array(fc.tuple(fc.constantFrom(0, 1, 2, 3), containerState), { maxLength: 3 }).map((list) => new Map(list)),
+  volume: fc.boolean(),
+  held: fc.boolean(),
+  canFreeze: fc.boolean(),
+  temper: fc.constantFrom('well' as const, 'deaf' as const, 'crashes' as const),
+});
+
+/** Asked for in the middle of it all. */
+const asked: fc.Arbitrary<AgentCommand | null> = fc.constantFrom(
+  null,
+  given.ask('StartAgent'),
+  given.ask('StopAgent'),
+  given.ask('RestartAgent'),
+  given.sleep('frozen'),
+  given.sleep('stopped'),
+  given.wake,
+  given.deploy('d9'),
+  { type: 'DeleteAgent', accountId: given.accountId },
+);
+
+const situation = fc.record({
+  history: fc.constantFrom(...histories),
+  facts,
+  asks: fc.array(fc.record({ after: fc.integer({ min: 0, max: 8 }), command: asked }), { maxLength: 3 }),
+});
+
+/** Steps until it rests for good: where it rests until a time, that time comes. */
+function untilSettled(world: World, asks: { after: number; command: AgentCommand | null }[]): number {
+  const deletedAtLast = () => ['deleting', 'deleted'].includes(world.agent.status);
+  for (let steps = 1; steps <= STEPS_MAX; steps += 1) {
+    for (const { after, command } of asks) if (after === steps && command !== null) tryIt(() => world.record(command));
+    world.rested = undefined;
+    world.step();
+    if (world.volumeLost) expect(deletedAtLast()).toBe(true);
+    if (!world.settled || asks.some(({ after }) => after > steps)) continue;
+    if (!isInTransit(world.agent)) return steps;
+    // Only a back-off and a held sleep wait in transit, and they say until when.
+    expect(world.rested).toBeInstanceOf(Date);
+    world.now = Math.max(world.now + 60_000, (world.rested as Date).getTime());
+  }
+  throw new Error(`it does not come to rest: ${world.trail.slice(-12).join(' → ')}`);
+}
+
+function tryIt(call: () => void): void {
+  try {
+    call();
+  } catch (error) {
+    if ((error as Error).name !== 'Refusal') throw error;
+  }
+}
+
+/** The container that the status promises. */
+function expectAsPromised({ agent, facts: { containers, volume, canFreeze } }: World): void {
+  const mine = containers.get(agent.generation);
+  if (agent.status === 'active') expect(mine).toBe('running');
+  if (agent.status === 'stopped') expect([undefined, 'created', 'exited']).toContain(mine);
+  if (agent.status === 'sleeping' && agent.sleepDepth === 'frozen')
+    expect([mine, canFreeze]).toEqual(['frozen', mine === 'frozen' && canFreeze]);
+  if (agent.status === 'sleeping' && agent.sleepDepth === 'stopped') expect([undefined, 'created', 'exited']).toContain(mine);
+  if (agent.status === 'deleted') expect([containers.size, volume]).toEqual([0, false]);
+  for (const generation of containers.keys()) expect(generation).toBe(agent.generation);
+}
+
+it('every agent comes to rest as its stream wants it, with one container at most, and keeps its volume until it is deleted', () => {
+  fc.assert(
+    fc.property(situation, ({ history, facts: { containers, ...others }, asks }) => {
+      const world = new World(history, { ...others, containers: new Map(containers) });
+      untilSettled(world, asks);
+      expectAsPromised(world);
+    }),
+    { numRuns: 4_000 },
+  );
+});
+
+it('an agent at rest stays as it is when it is looked at again', () => {
+  fc.assert(
+    fc.property(situation, ({ history, facts: { containers, ...others } }) => {
+      const world = new World(history, { ...others, containers: new Map(containers) });
+      untilSettled(world, []);
+      const before = JSON.stringify([world.agent, [...world.facts.containers], world.rested]);
+      world.step();
+      if (world.facts.temper === 'well' || world.agent.status !== 'error')
+        expect(JSON.stringify([world.agent, [...world.facts.containers], world.rested])).toBe(before);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+it('no two containers are ever up at once where there was one at most', () => {
+  fc.assert(
+    fc.property(situation, ({ history, facts: { containers, ...others }, asks }) => {
+      const [first] = containers;
+      const world = new World(history, { ...others, containers: new Map(first === undefined ? [] : [first]) });
+      untilSettled(world, asks);
+      expect(world.mostUp).toBeLessThanOrEqual(1);
+    }),
+    { numRuns: 3_000 },
+  );
+});

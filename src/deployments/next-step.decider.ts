@@ -1,0 +1,246 @@
+import { isInTransit, type Agent, type AgentRecord, type Release } from '../agents/index.ts';
+import type { ContainerHandle, ContainerView } from '../platform/runtime/runtime.ts';
+
+/** What is, seen in one look after the agent's state was read. */
+export interface Actual {
+  containers: readonly ContainerView[];
+  volume: boolean;
+  /** Whether work is in flight for the agent. */
+  held: boolean;
+  lastActiveAt: Date | null;
+  /** The container that was started in this pass; one that ends after that has crashed. */
+  started: ContainerHandle | null;
+}
+
+export interface Rules {
+  /** Whether the engine can keep a container's memory over a sleep. */
+  canFreeze: boolean;
+  deepSleepAfterSeconds: number;
+  /** Within which a container of a deployment has to be ready. */
+  startTimeoutSeconds: number;
+  /** Within which a container that takes the place of a crashed one has to be ready, back-off included. */
+  restartTimeoutSeconds: number;
+}
+
+export type Step =
+  | { do: 'rest' }
+  | { do: 'record'; record: AgentRecord }
+  | { do: 'resolve_image' }
+  | { do: 'make_volume' }
+  | { do: 'create'; release: Release }
+  | { do: 'start' | 'stop' | 'freeze' | 'thaw' | 'kill'; container: ContainerView }
+  /** `gently`: what runs in it is asked to end first. */
+  | { do: 'remove'; container: ContainerView; gently: boolean }
+  | { do: 'remove_volume' }
+  /** Ready within the time: RecordReady. Not: the record that is given, or another look later. */
+  | { do: 'await_ready'; container: ContainerView; withinMs: number; otherwise: AgentRecord | null }
+  | { do: 'fail_exited'; container: ContainerView }
+  /** What nobody asked for, but the rules want. */
+  | { do: 'order'; order: 'sleep' | 'sleep_deeper' | 'wake' | 'restart' }
+  | { do: 'erase' };
+
+const rest: Step = { do: 'rest' };
+/** The last look (ms) at a container whose time is over: what is ready then has succeeded. */
+const LAST_LOOK_MS = 1_000;
+
+/** The one thing to do next so that the agent's container becomes what its stream wants. Read it as a table, by status. */
+export function nextStep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
+  switch (agent.status) {
+    case 'deleting':
+    case 'deleted':
+      return tearDown(agent, actual);
+    case 'deploying':
+      return deploy(agent, actual, rules, now);
+    case 'starting':
+    case 'restarting':
+    case 'waking':
+      return bringUp(agent, actual, rules, now);
+    case 'stopping':
+      return agent.wantedSleep === null ? bringDown(agent, actual, now) : putToSleep(agent, actual, rules, now);
+    case 'sleeping':
+      return keepAsleep(agent, actual, rules, now);
+    case 'active':
+      return keepUp(agent, actual, rules, now);
+    case 'stopped':
+      return removeStale(agent, actual) ?? stopRunning(agent, actual) ?? rest;
+    case 'error':
+      return recover(agent, actual);
+    case 'created':
+      return rest;
+  }
+}
+
+/** When to look again though nothing told: the earliest of the agent's own deadlines; null where it has none. */
+export function lookAgainAt(agent: Agent, actual: Actual, rules: Rules): Date | null {
+  const times: number[] = [];
+  if (isInTransit(agent) && agent.deadlineAt !== null) times.push(Date.parse(agent.deadlineAt));
+  if (agent.restartAt !== null) times.push(Date.parse(agent.restartAt));
+  const idleAt = idleSince(agent, actual);
+  if (idleAt !== null) times.push(idleAt);
+  const deepAt = deepSleepAt(agent, rules);
+  if (deepAt !== null) times.push(deepAt);
+  return times.length === 0 ? null : new Date(Math.min(...times));
+}
+
+function mineOf(agent: Agent, actual: Actual): ContainerView | undefined {
+  return actual.containers.find((container) => container.generation === agent.generation);
+}
+
+function removeStale(agent: Agent, actual: Actual): Step | null {
+  const stale = actual.containers.find((container) => container.generation !== agent.generation);
+  return stale === undefined ? null : { do: 'remove', container: stale, gently: true };
+}
+
+function stopRunning(agent: Agent, actual: Actual): Step | null {
+  const mine = mineOf(agent, actual);
+  return mine?.state === 'running' || mine?.state === 'frozen' ? { do: 'stop', container: mine } : null;
+}
+
+function overdue(agent: Agent, now: Date): boolean {
+  return agent.deadlineAt !== null && now.getTime() >= Date.parse(agent.deadlineAt);
+}
+
+function tearDown(agent: Agent, actual: Actual): Step {
+  const [container] = actual.containers;
+  if (container !== undefined) return { do: 'remove', container, gently: false };
+  if (actual.volume) return { do: 'remove_volume' };
+  return agent.status === 'deleting' ? { do: 'erase' } : rest;
+}
+
+function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
+  const { deployment, candidate } = agent;
+  if (deployment === null) return rest;
+  const deploymentId = deployment.id;
+  const mine = mineOf(agent, actual);
+  const tooLate: AgentRecord = {
+    type: 'RecordDeploymentFailure',
+    deploymentId,
+    step: 'deadline',
+    reason: 'It took longer than a deployment may.',
+  };
+  if (overdue(agent, now) && mine?.state !== 'running') return { do: 'record', record: tooLate };
+  if (deployment.status === 'queued') return { do: 'record', record: { type: 'RecordDeploymentStarted', deploymentId } };
+  if (candidate === null) return { do: 'resolve_image' };
+  const missing = removeStale(agent, actual) ?? make(actual, mine, candidate);
+  if (missing !== null || mine === undefined) return missing ?? rest;
+  if (deployment.status === 'building')
+    return { do: 'record', record: { type: 'RecordContainerCreated', deploymentId, generation: agent.generation } };
+  switch (mine.state) {
+    case 'created':
+      return { do: 'start', container: mine };
+    case 'frozen':
+      return { do: 'thaw', container: mine };
+    case 'exited':
+      return { do: 'fail_exited', container: mine };
+    case 'running': {
+      const startedAt = mine.startedAt === null ? now.getTime() : Date.parse(mine.startedAt);
+      const readyBy = Math.min(startedAt + rules.startTimeoutSeconds * 1000, Date.parse(agent.deadlineAt ?? now.toISOString()));
+      const reason = `It was not ready within ${rules.startTimeoutSeconds} s of its start.`;
+      const otherwise: AgentRecord = { type: 'RecordDeploymentFailure', deploymentId, step: 'ready', reason };
+      return { do: 'await_ready', container: mine, withinMs: Math.max(LAST_LOOK_MS, readyBy - now.getTime()), otherwise };
+    }
+  }
+}
+
+function make(actual: Actual, mine: ContainerView | undefined, release: Release): Step | null {
+  if (!actual.volume) return { do: 'make_volume' };
+  return mine === undefined ? { do: 'create', release } : null;
+}
+
+function bringUp(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
+  const mine = mineOf(agent, actual);
+  const tooLate: AgentRecord = { type: 'RecordFailure', kind: 'timeout', reason: 'It was not ready in time.' };
+  if (overdue(agent, now) && mine?.state !== 'running') return { do: 'record', record: tooLate };
+  if (agent.release === null)
+    return { do: 'record', record: { type: 'RecordFailure', kind: 'deployment', reason: 'It was never deployed.' } };
+  if (agent.restartAt !== null && now.getTime() < Date.parse(agent.restartAt)) return removeStale(agent, actual) ?? rest;
+  const missing = removeStale(agent, actual) ?? make(actual, mine, agent.release);
+  if (missing !== null || mine === undefined) return missing ?? rest;
+  switch (mine.state) {
+    case 'created':
+      return { do: 'start', container: mine };
+    case 'frozen':
+      return { do: 'thaw', container: mine };
+    case 'exited':
+      // A wake starts again what a deep sleep stopped; what was made for a start or a restart must not end.
+      if (agent.status === 'waking' && actual.started !== mine.handle) return { do: 'start', container: mine };
+      return { do: 'record', record: exitRecord(mine, agent.generation, rules, now) };
+    case 'running': {
+      const withinMs = Math.max(LAST_LOOK_MS, Date.parse(agent.deadlineAt ?? now.toISOString()) - now.getTime());
+      return { do: 'await_ready', container: mine, withinMs, otherwise: tooLate };
+    }
+  }
+}
+
+function exitRecord(container: ContainerView | undefined, generation: number, rules: Rules, now: Date): AgentRecord {
+  const cause = container?.state === 'exited' ? 'exited' : 'removed';
+  const { exitCode = null, oomKilled: oom = false } = container ?? {};
+  const deadlineAt = new Date(now.getTime() + rules.restartTimeoutSeconds * 1000).toISOString();
+  return { type: 'RecordExit', generation, exitCode, oom, cause, deadlineAt };
+}
+
+function bringDown(agent: Agent, actual: Actual, now: Date): Step {
+  const running = actual.containers.find(({ state }) => state === 'running' || state === 'frozen');
+  if (running === undefined) return { do: 'record', record: { type: 'RecordStopped' } };
+  return overdue(agent, now) ? { do: 'kill', container: running } : { do: 'stop', container: running };
+}
+
+function putToSleep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
+  const stale = removeStale(agent, actual);
+  if (stale !== null) return stale;
+  // The sleep gives way to work, and where the work does not end in time the agent stays awake.
+  if (actual.held) return overdue(agent, now) ? { do: 'order', order: 'wake' } : rest;
+  const mine = mineOf(agent, actual);
+  if (mine === undefined || mine.state === 'created' || mine.state === 'exited')
+    return { do: 'record', record: { type: 'RecordSlept', depth: 'stopped' } };
+  if (overdue(agent, now)) return { do: 'kill', container: mine };
+  if (agent.wantedSleep === 'stopped' || !rules.canFreeze) return { do: 'stop', container: mine };
+  return mine.state === 'frozen' ? { do: 'record', record: { type: 'RecordSlept', depth: 'frozen' } } : { do: 'freeze', container: mine };
+}
+
+function keepAsleep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
+  const stale = removeStale(agent, actual);
+  if (stale !== null) return stale;
+  const mine = mineOf(agent, actual);
+  const up = mine?.state === 'running' || mine?.state === 'frozen' ? mine : null;
+  if (agent.sleepDepth === 'stopped') return up === null ? rest : { do: 'stop', container: up };
+  if (up === null) return { do: 'record', record: { type: 'RecordSlept', depth: 'stopped' } };
+  if (agent.wantedSleep === 'stopped') return { do: 'stop', container: up };
+  if (up.state === 'running') return { do: 'freeze', container: up };
+  const deepAt = deepSleepAt(agent, rules);
+  return deepAt !== null && now.getTime() >= deepAt ? { do: 'order', order: 'sleep_deeper' } : rest;
+}
+
+function keepUp(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
+  const mine = mineOf(agent, actual);
+  if (mine === undefined || mine.state === 'exited' || mine.state === 'created')
+    return { do: 'record', record: exitRecord(mine, agent.generation, rules, now) };
+  if (mine.state === 'frozen') return { do: 'thaw', container: mine };
+  const stale = removeStale(agent, actual);
+  if (stale !== null) return stale;
+  const idleAt = idleSince(agent, actual);
+  return idleAt !== null && now.getTime() >= idleAt && !actual.held ? { do: 'order', order: 'sleep' } : rest;
+}
+
+function recover(agent: Agent, actual: Actual): Step {
+  const mine = mineOf(agent, actual);
+  const stale = removeStale(agent, actual);
+  if (stale !== null) return stale;
+  if (agent.failure === 'deployment') return mine === undefined ? rest : { do: 'remove', container: mine, gently: true };
+  if (agent.failure === 'crash') return rest;
+  if (mine?.state === 'running') return { do: 'await_ready', container: mine, withinMs: LAST_LOOK_MS, otherwise: null };
+  return agent.failure === 'runtime' && agent.release !== null ? { do: 'order', order: 'restart' } : rest;
+}
+
+/** When an agent that nobody uses is put to sleep; null where it never is. */
+function idleSince(agent: Agent, actual: Actual): number | null {
+  const { serverless, idle_ttl_seconds: ttl } = agent.settings;
+  if (agent.status !== 'active' || !serverless || ttl === 0) return null;
+  const used = Math.max(Date.parse(agent.activeSince ?? ''), actual.lastActiveAt?.getTime() ?? 0);
+  return used + ttl * 1000;
+}
+
+function deepSleepAt(agent: Agent, rules: Rules): number | null {
+  const frozen = agent.status === 'sleeping' && agent.sleepDepth === 'frozen' && agent.wantedSleep === 'frozen';
+  return frozen && agent.sleptAt !== null ? Date.parse(agent.sleptAt) + rules.deepSleepAfterSeconds * 1000 : null;
+}
