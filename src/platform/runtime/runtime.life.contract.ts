@@ -45,10 +45,13 @@ export function creation(bed: TestBed): void {
     expect((await bed.runtime.inspect(spec.agentId)).containers).toEqual([]);
   });
 
-  it('refuses to start a program that is not there', async () => {
+  it('refuses to start a program that is not there, or has it ended at once with the exit code 127', async () => {
     const view = await bed.created({}, { command: ['no-such-program-anywhere'] });
-    await expect(bed.runtime.start(view.handle)).rejects.toThrow(RuntimeRefused);
-    expect((await bed.look(view)).state).not.toBe('running');
+    const refused = await bed.runtime.start(view.handle).catch((error: unknown) => error);
+    if (refused !== undefined) {
+      expect(refused).toBeInstanceOf(RuntimeRefused);
+      expect((await bed.look(view)).state).not.toBe('running');
+    } else await eventually(async () => expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 127 }));
   });
 
   it('lists the containers and volumes of this instance only', async () => {

@@ -37,5 +37,5 @@ async function* rest(head: Buffer, chunks: AsyncIterator<Buffer>): AsyncGenerato
 
 /** By GET alone: the engine's HEAD of a path can be raced by the running container. Throws `RuntimeRefused` where nothing is there. */
 export async function copyOut(container: Dockerode.Container, path: string): Promise<NodeJS.ReadableStream> {
-  return call(container.id, (abortSignal) => container.getArchive({ path, abortSignal } as { path: string }));
+  return call(container.id, (abortSignal) => container.getArchive({ path, abortSignal }));
 }

@@ -3,13 +3,14 @@ import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Dockerode from 'dockerode';
+import { describeWithDocker } from '../../../../test/support/docker.ts';
 import { removeInstance } from '../../../../test/support/images.ts';
-import { runtimeContract } from '../runtime.contract.ts';
+import { runtimeContract, type RuntimeUnderTest } from '../runtime.contract.ts';
 import { DockerRuntime } from './docker-runtime.ts';
 
 const docker = new Dockerode();
 
-runtimeContract('docker', async () => {
+async function make(): Promise<RuntimeUnderTest> {
   const instance = randomBytes(6).toString('hex');
   const open = () => new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null });
   const opened = [open()];
@@ -33,4 +34,6 @@ runtimeContract('docker', async () => {
       await removeInstance(docker, instance);
     },
   };
-});
+}
+
+describeWithDocker('the docker adapter', () => runtimeContract('docker', make));

@@ -14,6 +14,7 @@ import type {
   RuntimeCapabilities,
   RuntimeEvent,
 } from '../runtime.ts';
+import { view } from './container-view.ts';
 import { call, callTimeoutMs, mapBounded, statusOf, until } from './engine.ts';
 import { copyOut, plainTar } from './archive.ts';
 import { engineEvents } from './events.ts';
@@ -23,7 +24,7 @@ import { HelperVolume } from './helper-volume.ts';
 import { Images } from './images.ts';
 import { hasSocketFile } from './local-engine.ts';
 import { containerLog } from './logs.ts';
-import { bears, containerLabels, containerName, identityOf, labels, networkName, volumeName } from './names.ts';
+import { bears, containerLabels, containerName, labels, networkName, volumeName } from './names.ts';
 import type { Labels } from './names.ts';
 import { AgentNetwork } from './network.ts';
 import { findImage } from './registry.ts';
@@ -42,9 +43,8 @@ export interface DockerRuntimeOptions {
   logger?: { warn(fields: object, message: string): void };
 }
 
-const states: Record<string, ContainerState> = { created: 'created', running: 'running', restarting: 'running', paused: 'frozen' };
-const neverTime = '0001-01-01T00:00:00Z';
-const createTries = 3;
+/** 50 ms apart. */
+const createTries = 200;
 
 /** Agents as containers of a Docker Engine, API 1.41 or later. */
 export class DockerRuntime extends ContainerRuntime {
@@ -121,20 +121,30 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   private async createOrAdopt(spec: ContainerSpec, options: Dockerode.ContainerCreateOptions): Promise<Dockerode.Container> {
-    for (let left = createTries; left > 0; left -= 1) {
-      try {
-        return await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
-      } catch (error) {
-        if (statusOf(error) !== 409) throw error;
-      }
-      const standing = await this.standing(containerName(spec));
-      if (standing === null) continue;
-      if (bears(standing.Config.Labels, containerLabels(this.instance, spec))) return this.docker.getContainer(standing.Id);
-      if (!bears(standing.Config.Labels, { [labels.instance]: this.instance }))
-        throw new RuntimeRefused(`A container named ${containerName(spec)} exists that this installation did not make.`);
-      await this.remove(standing.Id);
-    }
-    throw new RuntimeRefused(`The name ${containerName(spec)} stays taken.`);
+    const name = containerName(spec);
+    const made = await until(
+      async () => {
+        const created = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal })).catch(
+          (error: unknown) => {
+            if (statusOf(error) === 409) return null;
+            throw error;
+          },
+        );
+        if (created !== null) return created;
+        const standing = await this.standing(name);
+        // The name is given away before the container can be seen: another call is just making it.
+        if (standing === null) return null;
+        if (bears(standing.Config.Labels, containerLabels(this.instance, spec))) return this.docker.getContainer(standing.Id);
+        if (!bears(standing.Config.Labels, { [labels.instance]: this.instance }))
+          throw new RuntimeRefused(`A container named ${name} exists that this installation did not make.`);
+        await this.remove(standing.Id);
+        return null;
+      },
+      createTries,
+      50,
+    );
+    if (made === null) throw new RuntimeRefused(`The container name ${name} stays taken.`);
+    return made;
   }
 
   override async start(handle: ContainerHandle): Promise<void> {
@@ -274,18 +284,6 @@ export class DockerRuntime extends ContainerRuntime {
     const found = await mapBounded(listed, 8, (item) => this.standing(item.Id));
     return found.filter((one) => one !== null).map(view);
   }
-}
-
-function view(found: Dockerode.ContainerInspectInfo): ContainerView {
-  const state = states[found.State.Status] ?? 'exited';
-  return {
-    ...identityOf(found.Config.Labels),
-    handle: found.Id,
-    state,
-    exitCode: state === 'exited' ? found.State.ExitCode : null,
-    oomKilled: found.State.OOMKilled,
-    startedAt: found.State.StartedAt === neverTime ? null : found.State.StartedAt,
-  };
 }
 
 async function ignoring304(work: Promise<unknown>): Promise<void> {

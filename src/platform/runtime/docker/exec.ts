@@ -73,7 +73,7 @@ export async function execInContainer(container: Dockerode.Container, request: E
   stream.on('error', () => undefined);
   if (request.stdin !== undefined) feed(request.stdin, stream);
   const output = new Output(request.outputLimitBytes);
-  const ended = await drain(stream as unknown as Readable, output, request.timeoutMs + graceMs, handle);
+  const ended = await drain(stream, output, request.timeoutMs + graceMs, handle);
   const exitCode = ended ? await exitCodeOf(exec, handle) : timedOutExitCode;
   const timedOut = !ended || (exitCode === killedExitCode && Date.now() - started >= request.timeoutMs);
   const { stdout, stderr, truncated } = output.taken();

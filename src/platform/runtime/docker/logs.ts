@@ -14,13 +14,7 @@ interface Stamped {
   stream: LogLine['stream'];
 }
 
-/**
- * A container's output after the cursor, and what follows. Ends with the container or by the signal; throws `ContainerGone`,
- * `RuntimeUnavailable`. A line is cut at 16 KiB.
- *
- * The two streams are stamped side by side, so a line can stand behind one that bears a later time. Each line therefore counts under the
- * latest time seen up to it. A resumed reading starts a second early and comes to the same times and counts: no line is lost or told twice.
- */
+/** A container's output after the cursor, and what follows. Ends with the container or by the signal; throws `ContainerGone`, `RuntimeUnavailable`. */
 export async function* containerLog(container: Dockerode.Container, after: LogCursor | null, signal: AbortSignal): AsyncGenerator<LogLine> {
   const handle = container.id;
   try {
@@ -28,16 +22,25 @@ export async function* containerLog(container: Dockerode.Container, after: LogCu
     const { generation } = identityOf(Config.Labels);
     const from = after?.generation === generation ? after : null;
     const stream = await call(handle, () => openLog(container, from, signal));
-    let time = '';
-    let count = 0;
-    for await (const line of stampedLines(frames(stream))) {
-      count = line.time > time ? 1 : count + 1;
-      time = line.time > time ? line.time : time;
-      const seen = from !== null && (time < from.time || (time === from.time && count <= from.count));
-      if (!seen) yield { stream: line.stream, text: line.text, cursor: { generation, time, count } };
-    }
+    yield* linesAfter(frames(stream), generation, from);
   } catch (error) {
     if (!signal.aborted) throw portError(error, handle);
+  }
+}
+
+/**
+ * The lines behind the cursor, each cut at 16 KiB. The two streams are stamped side by side, so a line can stand behind one that bears a
+ * later time. Each line therefore counts under the latest time seen up to it. A resumed reading starts a second early and comes to the same
+ * times and counts: no line is lost or told twice.
+ */
+export async function* linesAfter(source: AsyncIterable<Frame>, generation: number, from: LogCursor | null): AsyncGenerator<LogLine> {
+  let time = '';
+  let count = 0;
+  for await (const line of stampedLines(source)) {
+    count = line.time > time ? 1 : count + 1;
+    time = line.time > time ? line.time : time;
+    const seen = from !== null && (time < from.time || (time === from.time && count <= from.count));
+    if (!seen) yield { stream: line.stream, text: line.text, cursor: { generation, time, count } };
   }
 }
 

@@ -1,0 +1,179 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Dockerode from 'dockerode';
+import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { describeWithDocker } from '../../../../test/support/docker.ts';
+import { until } from '../../../../test/support/until.ts';
+import { ContainerGone, RuntimeUnavailable, type RuntimeEvent } from '../runtime.ts';
+import { DockerRuntime } from './docker-runtime.ts';
+
+class Listener {
+  readonly seen: RuntimeEvent[] = [];
+  private readonly stop = new AbortController();
+  private readonly listening: Promise<void>;
+
+  constructor(runtime: DockerRuntime) {
+    this.listening = this.listen(runtime);
+  }
+
+  private async listen(runtime: DockerRuntime): Promise<void> {
+    for await (const event of runtime.events(this.stop.signal)) this.seen.push(event);
+  }
+
+  told(kind: RuntimeEvent['kind'], agentId?: string): number {
+    return this.seen.filter((event) => event.kind === kind && (event.kind === 'lost' || event.agentId === agentId)).length;
+  }
+
+  async close(): Promise<void> {
+    this.stop.abort();
+    await this.listening;
+  }
+}
+
+describeWithDocker('behind our back', () => {
+  let bed: DockerBed;
+  let listener: Listener;
+  beforeAll(async () => {
+    bed = await DockerBed.open();
+    listener = new Listener(bed.runtime);
+    await until('the event stream stands', () => (listener.told('lost') > 0 ? true : undefined));
+  }, 60_000);
+  afterAll(async () => {
+    await listener.close();
+    await bed.close();
+  }, 60_000);
+
+  it('a container that somebody removes is noticed within two seconds', async () => {
+    const view = await bed.running();
+    await until('the start is told', () => (listener.told('changed', view.agentId) > 0 ? true : undefined));
+    listener.seen.length = 0;
+    await bed.docker.getContainer(view.handle).remove({ force: true });
+    await until('the removal is told', () => (listener.told('changed', view.agentId) > 0 ? true : undefined), 2_000);
+    await expect(bed.runtime.freeze(view.handle)).rejects.toThrow(ContainerGone);
+  });
+
+  it('a volume that somebody removes is noticed, and a freeze and a thaw are', async () => {
+    const view = await bed.running();
+    for (const act of ['pause', 'unpause'] as const) {
+      listener.seen.length = 0;
+      await bed.docker.getContainer(view.handle)[act]();
+      await until(`the ${act} is told`, () => (listener.told('changed', view.agentId) > 0 ? true : undefined), 2_000);
+    }
+    await bed.runtime.remove(view.handle);
+    await until('the removal is told', () => (listener.told('changed', view.agentId) > 1 ? true : undefined), 2_000);
+    listener.seen.length = 0;
+    await bed.docker.getVolume(`mooring-${view.agentId}`).remove();
+    await until('the volume’s removal is told', () => (listener.told('changed', view.agentId) > 0 ? true : undefined), 2_000);
+  });
+
+  it('what bears another instance’s label tells nothing', async () => {
+    const other = await DockerBed.open();
+    const theirs = await other.running();
+    const ours = await bed.running();
+    await until('our start is told', () => (listener.told('changed', ours.agentId) > 0 ? true : undefined));
+    expect(listener.told('changed', theirs.agentId)).toBe(0);
+    await other.close();
+  });
+
+  it('a command ends at its deadline though the service that asked for it was killed', async () => {
+    const view = await bed.running();
+    const source = `
+      import { DockerRuntime } from './src/platform/runtime/docker/docker-runtime.ts';
+      const runtime = new DockerRuntime({ instance: '${bed.instance}', helperImage: null, ociRuntime: null });
+      await runtime.exec('${view.handle}', { argv: ['sleep', '281'], timeoutMs: 4_000, outputLimitBytes: 10 });`;
+    const service = spawn(process.execPath, ['--import', './scripts/typescript.mjs', '--input-type=module', '-e', source], {
+      stdio: 'inherit',
+    });
+    const sleeping = async () => ((await bed.output(view, 'ps')).includes('sleep 281') ? true : undefined);
+    await until('the command runs', sleeping);
+    service.kill('SIGKILL');
+    await once(service, 'exit');
+    expect(await sleeping()).toBe(true);
+    await until('the command has ended', async () => ((await sleeping()) ? undefined : true));
+  });
+});
+
+/** An engine of the test’s own, that can be stopped and started again. Only root can start one. */
+class PrivateEngine {
+  private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-engine-'));
+  private daemon: ChildProcess | null = null;
+  readonly docker = new Dockerode({ socketPath: join(this.folder, 'docker.sock') });
+
+  /** In a network namespace of its own: an engine takes the machine’s bridge and packet filter for its own. */
+  async start(): Promise<void> {
+    const at = (name: string) => join(this.folder, name);
+    const paths = ['--data-root', at('data'), '--exec-root', at('exec'), '--pidfile', at('pid'), '--host', `unix://${at('docker.sock')}`];
+    this.daemon = spawn('unshare', ['--net', 'dockerd', ...paths], { stdio: 'ignore' });
+    await until(
+      'the private engine answers',
+      () =>
+        this.docker.ping().then(
+          () => true,
+          () => undefined,
+        ),
+      30_000,
+      100,
+    );
+  }
+
+  async stop(): Promise<void> {
+    if (this.daemon === null) return;
+    const ended = once(this.daemon, 'exit');
+    this.daemon.kill('SIGTERM');
+    await ended;
+    this.daemon = null;
+  }
+
+  async close(): Promise<void> {
+    await this.stop();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+const adminCapability = 1n << 21n;
+const rights = /^CapEff:\t([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
+const onPath = (program: string): boolean => (process.env.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
+const canStartEngine = onPath('dockerd') && onPath('unshare') && (BigInt(`0x${rights}`) & adminCapability) !== 0n;
+
+(canStartEngine ? describeWithDocker : describe.skip)('an engine that goes and comes back', () => {
+  it('is unavailable meanwhile; afterwards everything goes on, and the gap in the events is told', async () => {
+    const engine = new PrivateEngine();
+    try {
+      await engine.start();
+      const bed = await DockerBed.open(engine.docker);
+      const view = await bed.running({ command: ['/bin/busybox', 'sh', '-c', 'echo line; exec sleep 300'] });
+      const listener = new Listener(bed.runtime);
+      await until('the event stream stands', () => (listener.told('lost') === 1 ? true : undefined));
+      await engine.stop();
+      for (const act of [
+        () => bed.runtime.ping(),
+        () => bed.runtime.inspect(view.agentId),
+        () => bed.runtime.list(),
+        () => bed.runtime.create(bed.spec()),
+        () => bed.runtime.start(view.handle),
+        () => bed.runtime.stop(view.handle, 1),
+        () => bed.runtime.freeze(view.handle),
+        () => bed.runtime.remove(view.handle),
+        () => bed.runtime.address(view.handle, 8080),
+        () => bed.runtime.ensureVolume(view.agentId),
+        () => bed.run(view, 'true'),
+        () => bed.runtime.copyOut(view.handle, '/data'),
+        () => bed.runtime.logs(view.handle, null, AbortSignal.timeout(5_000))[Symbol.asyncIterator]().next(),
+        () => bed.runtime.ensureImage({ kind: 'reference', reference: bed.image }, () => undefined, AbortSignal.timeout(5_000)),
+      ])
+        await expect(act()).rejects.toThrow(RuntimeUnavailable);
+      await engine.start();
+      await until('the gap is told', () => (listener.told('lost') === 2 ? true : undefined));
+      expect(await bed.state(view)).toMatchObject({ state: 'exited', generation: 1 });
+      await bed.runtime.start(view.handle);
+      expect(await bed.output(view, 'echo well')).toBe('well\n');
+      await listener.close();
+      await bed.close();
+    } finally {
+      await engine.close();
+    }
+  }, 90_000);
+});

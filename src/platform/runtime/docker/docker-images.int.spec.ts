@@ -1,0 +1,126 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { describeWithDocker } from '../../../../test/support/docker.ts';
+import { importNodeImage } from '../../../../test/support/images.ts';
+import { until } from '../../../../test/support/until.ts';
+import { RuntimeRefused, ShellCommand, type ImageSource, type ResolvedImage } from '../runtime.ts';
+
+describeWithDocker('an image', () => {
+  let bed: DockerBed;
+  let folder: string;
+  let log: string[];
+  beforeAll(async () => (bed = await DockerBed.open()), 60_000);
+  afterAll(() => bed.close(), 60_000);
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'mooring-image-'));
+    log = [];
+  });
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  const ensure = (source: ImageSource, signal = AbortSignal.timeout(60_000)): Promise<ResolvedImage> =>
+    bed.runtime.ensureImage(source, (line) => log.push(line), signal);
+  const write = (files: Record<string, string>): void => {
+    for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content, { mode: 0o600 });
+  };
+  const dockerfile = (start: string[] | null = null): ImageSource => ({
+    kind: 'dockerfile',
+    directory: folder,
+    dockerfile: 'Dockerfile',
+    start,
+  });
+  const program: () => ImageSource = () => ({ kind: 'program', directory: folder, language: 'node', start: ['node', 'agent.mjs'] });
+
+  it('by reference is what the engine has, pinned by its id', async () => {
+    const { Id } = await bed.docker.getImage(bed.image).inspect();
+    expect(await ensure({ kind: 'reference', reference: bed.image })).toEqual({ image: Id, name: bed.image, command: ['sleep', '300'] });
+    expect(await ensure({ kind: 'reference', reference: Id })).toMatchObject({ image: Id });
+  });
+
+  it('by reference is refused in the registry’s or the engine’s words where it can’t be had', async () => {
+    for (const reference of ['127.0.0.1:1/nothing/here:1', `sha256:${'0'.repeat(64)}`, 'No Reference'])
+      await expect(ensure({ kind: 'reference', reference })).rejects.toThrow(RuntimeRefused);
+  });
+
+  it('whose CMD is a shell string, or that has none, is refused', async () => {
+    const shell = await bed.imageWith(['CMD sleep 300']);
+    await expect(ensure({ kind: 'reference', reference: shell })).rejects.toThrow(ShellCommand);
+    await expect(ensure({ kind: 'reference', reference: await bed.imageWith([]) })).rejects.toThrow(/no start command/);
+  });
+
+  it('is built from a Dockerfile, and its build is told line by line', async () => {
+    write({
+      Dockerfile: `FROM ${bed.image}\nCOPY hello.txt /hello.txt\nRUN ["/bin/cat", "/hello.txt"]\nENTRYPOINT ["sleep"]\nCMD ["100"]\n`,
+      'hello.txt': 'hello there',
+    });
+    const built = await ensure(dockerfile());
+    expect(built).toMatchObject({ image: expect.stringMatching(/^sha256:/), command: ['sleep', '100'] });
+    expect(log.join('\n')).toContain('hello there');
+    expect((await ensure(dockerfile(['200']))).command).toEqual(['sleep', '200']);
+    const view = await bed.running({ image: built.image, command: built.command });
+    expect(await bed.output(view, 'cat /hello.txt')).toBe('hello there');
+  });
+
+  it('whose Dockerfile fails, or is not there, is refused in the builder’s words', async () => {
+    await expect(ensure(dockerfile())).rejects.toThrow(/Dockerfile/);
+    write({ Dockerfile: `FROM ${bed.image}\nRUN ["/bin/ls", "/nothing"]\n` });
+    await expect(ensure(dockerfile())).rejects.toThrow(/returned a non-zero code: 1/);
+    expect(log.join('\n')).toContain('No such file or directory');
+  });
+
+  it('is no longer built once that is called off', async () => {
+    write({ Dockerfile: `FROM ${bed.image}\nRUN ["/bin/sleep", "271"]\n` });
+    const cancel = new AbortController();
+    const building = ensure(dockerfile(), cancel.signal);
+    building.catch(() => undefined);
+    const step = () => bed.docker.listContainers({ filters: { ancestor: [bed.image] } });
+    const running = async () => (await step()).filter(({ Command }) => Command.includes('271'));
+    await until('the build runs its step', async () => ((await running()).length > 0 ? true : undefined));
+    cancel.abort(new Error('called off'));
+    await expect(building).rejects.toThrow('called off');
+    await until('the step has ended', async () => ((await running()).length === 0 ? true : undefined));
+  });
+
+  it('of a program is made without any registry, and the log says from what', async () => {
+    write({ 'agent.mjs': 'console.log(process.version, process.getuid()); setInterval(() => 0, 1000);' });
+    const begun = performance.now();
+    const made = await ensure(program());
+    expect(performance.now() - begun).toBeLessThan(20_000);
+    if (!log.some((line) => line.startsWith('Pulling') && log.length === 1))
+      expect(log).toEqual(
+        expect.arrayContaining([expect.stringContaining('No registry was reached'), expect.stringContaining(process.version)]),
+      );
+    const view = await bed.running({ image: made.image });
+    for await (const { text } of bed.runtime.logs(view.handle, null, AbortSignal.timeout(10_000))) {
+      expect(text).toMatch(/^v\d+\.\S+ 10001$/);
+      break;
+    }
+    const lookUp = "node -e \"require('dns').lookup('localhost', (error, address) => console.log(error ?? address))\"";
+    expect(await bed.output(view, lookUp)).toMatch(/127\.0\.0\.1|::1/);
+  });
+
+  it('of a program is made once, again where it changed, and again where the engine lost it', async () => {
+    write({ 'agent.mjs': '0' });
+    const first = await ensure(program());
+    expect((await ensure(program())).image).toBe(first.image);
+    expect(log.at(-1)).toContain('Nothing has changed');
+    write({ 'agent.mjs': '1' });
+    expect((await ensure(program())).name).not.toBe(first.name);
+    write({ 'agent.mjs': '0' });
+    await bed.docker.getImage(first.image).remove({ force: true });
+    await expect(bed.runtime.create(bed.spec({ image: first.image }))).rejects.toThrow(/no longer has the image/);
+    const again = await ensure(program());
+    expect(again.name).toBe(first.name);
+    await expect(bed.runtime.create(bed.spec({ image: again.image }))).resolves.toMatchObject({ state: 'created' });
+  });
+
+  it('with the machine’s own Node can stand in for one of a registry', async () => {
+    const name = await importNodeImage(bed.docker, `mooring-test-node-${bed.instance}:1`);
+    try {
+      expect((await ensure({ kind: 'reference', reference: name })).command).toEqual(['node']);
+    } finally {
+      await bed.docker.getImage(name).remove();
+    }
+  });
+});

@@ -1,0 +1,104 @@
+import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { describeWithDocker } from '../../../../test/support/docker.ts';
+import { RuntimeRefused } from '../runtime.ts';
+import { containerName, volumeName } from './names.ts';
+
+describeWithDocker('what is ours on the engine', () => {
+  let bed: DockerBed;
+  beforeAll(async () => (bed = await DockerBed.open()), 60_000);
+  afterAll(() => bed.close(), 60_000);
+
+  const network = () => bed.docker.getNetwork(`mooring-${bed.instance}`);
+
+  it('does not include a stranger’s container of the same name', async () => {
+    const spec = bed.spec();
+    const foreign = await bed.docker.createContainer({ name: containerName(spec), Image: bed.image });
+    try {
+      await expect(bed.runtime.create(spec)).rejects.toThrow(RuntimeRefused);
+      expect((await foreign.inspect()).State.Status).toBe('created');
+      expect((await bed.runtime.inspect(spec.agentId)).containers).toEqual([]);
+    } finally {
+      await foreign.remove();
+    }
+  });
+
+  it('does not include a stranger’s volume of the same name', async () => {
+    const spec = bed.spec();
+    const foreign = await bed.docker.createVolume({ Name: volumeName(spec.agentId), Labels: { 'mooring.instance': 'another' } });
+    try {
+      await expect(bed.runtime.ensureVolume(spec.agentId)).rejects.toThrow(RuntimeRefused);
+      await expect(bed.runtime.create(spec)).rejects.toThrow(RuntimeRefused);
+      await bed.runtime.removeVolume(spec.agentId);
+      expect((await bed.runtime.inspect(spec.agentId)).volume).toBe(false);
+      expect((await foreign.inspect()).Labels).toEqual({ 'mooring.instance': 'another' });
+    } finally {
+      await foreign.remove();
+    }
+  });
+
+  it('includes a container that a crash left under the name: it makes way', async () => {
+    const spec = bed.spec();
+    const old = await bed.runtime.create({ ...spec, deploymentId: 'an earlier one' });
+    await bed.runtime.start(old.handle);
+    const made = await bed.runtime.create(spec);
+    expect(made.handle).not.toBe(old.handle);
+    expect((await bed.runtime.inspect(spec.agentId)).containers).toEqual([made]);
+  });
+
+  it('survives somebody’s removal of the network', async () => {
+    const first = await bed.runtime.create(bed.spec());
+    for (const { handle } of (await bed.runtime.list()).containers) if (handle !== first.handle) await bed.runtime.remove(handle);
+    await network().remove();
+    await bed.runtime.start(first.handle);
+    expect((await bed.runtime.address(first.handle, 8080)).host).toMatch(/^\d+\./);
+    await bed.runtime.remove(first.handle);
+    await network().remove();
+    await bed.running();
+    expect((await network().inspect()).Options).toEqual({ 'com.docker.network.bridge.enable_icc': 'false' });
+  });
+
+  it('is one network, however many ask for it', async () => {
+    for (const { handle } of (await bed.runtime.list()).containers) await bed.runtime.remove(handle);
+    await network().remove();
+    await Promise.all([bed.runtime, bed.another(), bed.another()].map((runtime) => runtime.create(bed.spec())));
+    expect(await bed.docker.listNetworks({ filters: { name: [`mooring-${bed.instance}`] } })).toHaveLength(1);
+  });
+
+  it('survives somebody’s removal of the helper volume', async () => {
+    for (const { handle } of (await bed.runtime.list()).containers) await bed.runtime.remove(handle);
+    const { Volumes } = await bed.docker.listVolumes({
+      filters: { label: [`mooring.instance=${bed.instance}`], name: ['mooring-helper-'] },
+    });
+    expect(Volumes).toHaveLength(1);
+    await bed.docker.getVolume(Volumes[0]?.Name ?? '').remove();
+    expect(await bed.output(await bed.running(), 'echo well')).toBe('well\n');
+  });
+
+  it('goes with the nameless volumes that an image asks for, and keeps the agent’s own', async () => {
+    const image = await bed.imageWith(['VOLUME /cache', 'CMD ["sleep", "300"]']);
+    const view = await bed.running({ image });
+    const { Mounts } = await bed.docker.getContainer(view.handle).inspect();
+    const nameless = Mounts.find(({ Destination }) => Destination === '/cache')?.Name ?? '';
+    await bed.run(view, 'echo kept > /data/a');
+    await bed.runtime.remove(view.handle);
+    await expect(bed.docker.getVolume(nameless).inspect()).rejects.toThrow(/no such volume/i);
+    expect(await bed.runtime.inspect(view.agentId)).toEqual({ containers: [], volume: true });
+    const next = await bed.running({ agentId: view.agentId, generation: 2, image });
+    expect(await bed.output(next, 'cat /data/a')).toBe('kept\n');
+  });
+
+  it('leaves the host alone where an image’s mount point is a link', async () => {
+    const image = await bed.imageWith(['CMD ["sleep", "300"]']);
+    const container = await bed.docker.createContainer({ Image: image, Cmd: ['/bin/busybox', 'ln', '-s', '/etc', '/data'] });
+    await container.start();
+    await container.wait();
+    const linked = `mooring-test-${bed.instance}:linked`;
+    await container.commit({ repo: `mooring-test-${bed.instance}`, tag: 'linked' });
+    await container.remove();
+    const view = await bed.running({ image: linked, command: ['/bin/busybox', 'sleep', '300'], user: '10001' });
+    await bed.run(view, 'echo mine > /data/mooring-was-here');
+    await expect(import('node:fs/promises').then(({ stat }) => stat('/etc/mooring-was-here'))).rejects.toThrow('ENOENT');
+    await bed.runtime.remove(view.handle);
+    await bed.docker.getImage(linked).remove({ force: true });
+  });
+});

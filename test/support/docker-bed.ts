@@ -1,0 +1,82 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import Dockerode from 'dockerode';
+import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
+import type { ContainerSpec, ContainerView, ExecResult } from '../../src/platform/runtime/runtime.ts';
+import { importBusyboxImage, removeInstance } from './images.ts';
+
+/** A Docker runtime of an instance of its own, and an image with nothing but a busybox. */
+export class DockerBed {
+  readonly docker: Dockerode;
+  readonly instance = randomBytes(6).toString('hex');
+  readonly runtime: DockerRuntime;
+  image: string;
+  private readonly images: string[] = [];
+
+  private constructor(docker: Dockerode) {
+    this.docker = docker;
+    this.runtime = this.another();
+  }
+
+  static async open(docker = new Dockerode()): Promise<DockerBed> {
+    const bed = new DockerBed(docker);
+    bed.image = await bed.imageWith(['CMD ["sleep", "300"]']);
+    return bed;
+  }
+
+  another(ociRuntime: string | null = null): DockerRuntime {
+    return new DockerRuntime({ instance: this.instance, docker: this.docker, helperImage: null, ociRuntime });
+  }
+
+  /** A busybox image with these Dockerfile lines. */
+  async imageWith(changes: string[]): Promise<string> {
+    const name = await importBusyboxImage(this.docker, `mooring-test-${this.instance}:${this.images.length}`, changes);
+    this.images.push(name);
+    return name;
+  }
+
+  spec(other: Partial<ContainerSpec> = {}): ContainerSpec {
+    return {
+      agentId: randomUUID(),
+      generation: 1,
+      deploymentId: randomUUID(),
+      image: this.image,
+      command: null,
+      environment: {},
+      port: 8080,
+      volumePath: '/data',
+      hostname: 'agent',
+      user: null,
+      memoryBytes: 64 * 1024 * 1024,
+      cpus: 1,
+      pids: 64,
+      readOnlyRoot: false,
+      tmpfs: [],
+      ...other,
+    };
+  }
+
+  async running(other: Partial<ContainerSpec> = {}): Promise<ContainerView> {
+    const view = await this.runtime.create(this.spec(other));
+    await this.runtime.start(view.handle);
+    return view;
+  }
+
+  async state(view: ContainerView): Promise<ContainerView | undefined> {
+    return (await this.runtime.inspect(view.agentId)).containers.find(({ handle }) => handle === view.handle);
+  }
+
+  /** A shell line, run in the agent's container. */
+  run(view: ContainerView, line: string, timeoutMs = 20_000): Promise<ExecResult> {
+    return this.runtime.exec(view.handle, { argv: ['/bin/sh', '-c', line], timeoutMs, outputLimitBytes: 65_536 });
+  }
+
+  async output(view: ContainerView, line: string): Promise<string> {
+    const { stdout, stderr } = await this.run(view, line);
+    return stdout.toString() + stderr.toString();
+  }
+
+  async close(): Promise<void> {
+    await this.runtime.close();
+    await removeInstance(this.docker, this.instance, this.images);
+  }
+}
