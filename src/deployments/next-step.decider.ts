@@ -1,4 +1,4 @@
-import { isInTransit, type Agent, type AgentRecord, type Release } from '../agents/index.ts';
+import type { Agent, AgentRecord, Release } from '../agents/index.ts';
 import type { ContainerHandle, ContainerView } from '../platform/runtime/runtime.ts';
 
 /** What is, seen in one look after the agent's state was read. */
@@ -73,7 +73,7 @@ export function nextStep(agent: Agent, actual: Actual, rules: Rules, now: Date):
 /** When to look again though nothing told: the earliest of the agent's own deadlines; null where it has none. */
 export function lookAgainAt(agent: Agent, actual: Actual, rules: Rules): Date | null {
   const times: number[] = [];
-  if (isInTransit(agent) && agent.deadlineAt !== null) times.push(Date.parse(agent.deadlineAt));
+  if (agent.deadlineAt !== null) times.push(Date.parse(agent.deadlineAt));
   if (agent.restartAt !== null) times.push(Date.parse(agent.restartAt));
   const idleAt = idleSince(agent, actual);
   if (idleAt !== null) times.push(idleAt);

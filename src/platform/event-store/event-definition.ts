@@ -15,7 +15,7 @@ export interface EventDefinition<Type extends string = string, Data = JsonObject
   type: Type;
   version: number;
   /** A sentence for people, past tense, without secrets and without the actor's name: "Asked for a deployment of …". */
-  summary(data: Data): string;
+  summary: (data: Data) => string;
   upcasts: Record<number, (data: JsonObject) => JsonObject>;
 }
 
@@ -36,9 +36,9 @@ export type EventsOf<Definitions> = {
 
 /** The rules of one aggregate, pure: no clock, no ids, no I/O. What a decision needs comes in as data. */
 export interface Decider<State, Command, Event extends { type: string; data: unknown }> {
-  initialState(): State;
+  initialState: () => State;
   /** The events that follow from the command, none where nothing changes; throws `Refusal` where a rule is broken. */
-  decide(command: Command, state: State, now: Date): Event[];
+  decide: (command: Command, state: State, now: Date) => Event[];
   /** Folds one event in. An event type that the aggregate does not know leaves the state as it is. */
-  evolve(state: State, event: Event): State;
+  evolve: (state: State, event: Event) => State;
 }

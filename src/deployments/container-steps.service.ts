@@ -1,0 +1,115 @@
+import { Injectable } from '@nestjs/common';
+
+import { transitionDeadlines, type Agent, type AgentRecord, type Release } from '../agents/index.ts';
+import { Config } from '../config.ts';
+import { Variables } from '../environment/index.ts';
+import { LogCapture } from '../logs/index.ts';
+import { ready } from '../platform/agent-protocol/agent-protocol.ts';
+import { ContainerRuntime, RuntimeRefused, type ContainerView } from '../platform/runtime/runtime.ts';
+import { Templates, type Template } from '../templates/index.ts';
+import type { BuildLog } from './build-log.ts';
+import { containerSpec, imageSourceOf, runningAs } from './container-spec.ts';
+import type { Rules } from './next-step.decider.ts';
+
+/** Lines of an ended container's output that its build log repeats. */
+const LAST_LINES = 20;
+const LAST_LINES_WAIT_MS = 2_000;
+
+/** The steps that touch the engine, each once; which comes next is the decider's to say, and what came of it the saga's to record. */
+@Injectable()
+export class ContainerSteps {
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly templates: Templates,
+    private readonly variables: Variables,
+    private readonly capture: LogCapture,
+    private readonly config: Config,
+  ) {}
+
+  template(templateId: string | null | undefined): Template | undefined {
+    return templateId ? this.templates.get(templateId) : undefined;
+  }
+
+  /** The settings of how the agent runs that its release, or its candidate, brings. */
+  running(agent: Agent) {
+    return runningAs(this.template((agent.candidate ?? agent.release)?.templateId), this.config);
+  }
+
+  rules(agent: Agent, canFreeze: boolean): Rules {
+    return {
+      canFreeze,
+      deepSleepAfterSeconds: this.config.deepSleepAfterSeconds,
+      startTimeoutSeconds: this.running(agent).startTimeoutSeconds,
+      restartTimeoutSeconds: Date.parse(transitionDeadlines(this.config).restart(new Date(0))) / 1000,
+    };
+  }
+
+  touch(agent: Agent, how: 'start' | 'stop' | 'freeze' | 'thaw' | 'kill', { handle }: ContainerView): Promise<void> {
+    switch (how) {
+      case 'stop':
+        return this.runtime.stop(handle, this.running(agent).stopGraceSeconds);
+      case 'kill':
+        return this.runtime.stop(handle, 0);
+      default:
+        return this.runtime[how](handle);
+    }
+  }
+
+  volume(agentId: string, how: 'make_volume' | 'remove_volume'): Promise<void> {
+    return how === 'make_volume' ? this.runtime.ensureVolume(agentId) : this.runtime.removeVolume(agentId);
+  }
+
+  /** The image, pinned; or the failure to record. Throws where the signal aborted it, or no engine answers. */
+  async resolveImage(agent: Agent, log: BuildLog, signal: AbortSignal): Promise<AgentRecord> {
+    const deployment = agent.deployment;
+    if (deployment === null) throw new Error('an agent that deploys has a deployment');
+    const deploymentId = deployment.id;
+    const source = imageSourceOf(deployment, this.template(deployment.templateId));
+    try {
+      if (source === null) throw new RuntimeRefused(`The template ${deployment.templateId ?? ''} is not there any more.`);
+      const { image, name: imageName, command } = await this.runtime.ensureImage(source, log.line, signal);
+      return { type: 'RecordImage', deploymentId, image, imageName, command, commitSha: null };
+    } catch (error) {
+      if (!(error instanceof RuntimeRefused) || signal.aborted) throw error;
+      log.line(error.message);
+      return { type: 'RecordDeploymentFailure', deploymentId, step: 'image', reason: error.message };
+    }
+  }
+
+  async create(agentId: string, agent: Agent, release: Release): Promise<void> {
+    const variables = await this.variables.of(agentId);
+    await this.runtime.create(containerSpec(agentId, agent, release, this.template(release.templateId), variables, this.config));
+  }
+
+  /** Whether it became ready within the time; false, too, where the signal aborted the wait. */
+  async awaitReady(agent: Agent, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean> {
+    const { port, health } = this.running(agent);
+    const address = await this.runtime.address(container.handle, port);
+    return ready(address.host, address.port, health, withinMs, signal);
+  }
+
+  /** Gone, with all that it had written in the log first where it ended gently. */
+  async remove(agent: Agent, container: ContainerView, gently: boolean): Promise<void> {
+    const up = container.state === 'running' || container.state === 'frozen';
+    if (gently && up) await this.runtime.stop(container.handle, this.running(agent).stopGraceSeconds);
+    if (gently && container.state !== 'created') await this.capture.drain(container);
+    await this.runtime.remove(container.handle);
+  }
+
+  /** Why a container that should have become ready ended, with its last words for the build log. */
+  async explainExit(container: ContainerView, log: BuildLog): Promise<string> {
+    const how = `exit code ${container.exitCode ?? 'unknown'}${container.oomKilled ? ', out of memory' : ''}`;
+    const last: string[] = [];
+    try {
+      for await (const { text } of this.runtime.logs(container.handle, null, AbortSignal.timeout(LAST_LINES_WAIT_MS))) {
+        last.push(text);
+        if (last.length > LAST_LINES) last.shift();
+      }
+    } catch {
+      // Its words would have helped; without them the exit code has to do.
+    }
+    log.line(`The container ended before it was ready (${how}). Its last lines:`);
+    last.forEach((text) => log.line(`  ${text}`));
+    return `The container ended before it was ready (${how}).`;
+  }
+}

@@ -1,0 +1,100 @@
+import { Injectable } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import type { FastifyReply } from 'fastify';
+
+import { AgentAnswers, agentView, GetAgent } from '../agents/index.ts';
+import { EventStore } from '../platform/event-store/event-store.ts';
+import type { Caller, CommandContext } from '../platform/http/caller.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { readBuildLog } from './build-log.ts';
+import type { SourceOverrides } from './deployment-source.decider.ts';
+import type { DeploymentView, RestDeployBody } from './deployment.dto.ts';
+import type { DeploymentRow } from './deployment.entity.ts';
+import { DeployAgent } from './deployment.handlers.ts';
+import { FindDeployment, ListDeployments } from './deployment.projection.ts';
+
+export interface DeployAnswer {
+  agent_id: string;
+  deployment_id: string;
+  status: string;
+  message: string;
+}
+
+export interface RestDeployAnswer {
+  agentId: string;
+  deploymentId: string;
+  status: string;
+  message: string;
+}
+
+/** What a request brings beside its body. */
+export interface Asking {
+  caller: Caller;
+  context: CommandContext;
+  seed: string | null;
+  wait: number | null;
+  reply: FastifyReply;
+}
+
+/** How deployments are answered over HTTP. */
+@Injectable()
+export class DeploymentAnswers {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+    private readonly agents: AgentAnswers,
+    private readonly events: EventStore,
+  ) {}
+
+  async deploy({ caller, context, seed, wait, reply }: Asking, agentId: string, overrides: SourceOverrides): Promise<DeployAnswer> {
+    const { accountId } = caller;
+    const { deploymentId, position } = await this.commands.execute(new DeployAgent(context, accountId, agentId, overrides, seed));
+    const { status, message } = await this.agents.settled(agentView, { context, accountId, agentId }, position, wait, reply);
+    return { agent_id: agentId, deployment_id: deploymentId, status, message };
+  }
+
+  async redeploy(asking: Asking, body: RestDeployBody): Promise<RestDeployAnswer> {
+    const answer = await this.deploy(asking, body.agentId.toLowerCase(), overridesOf(body));
+    return { agentId: answer.agent_id, deploymentId: answer.deployment_id, status: answer.status, message: answer.message };
+  }
+
+  async list(accountId: string, agentId: string, limit: number): Promise<DeploymentView[]> {
+    await this.queries.execute(new GetAgent(accountId, agentId));
+    const rows = await this.queries.execute(new ListDeployments(agentId, limit));
+    return Promise.all(rows.map(async (row) => viewOf(row, await readBuildLog(this.events, row.id))));
+  }
+
+  async log(accountId: string, agentId: string, deploymentId: string): Promise<string> {
+    await this.queries.execute(new GetAgent(accountId, agentId));
+    const row = await this.queries.execute(new FindDeployment(agentId, deploymentId.toLowerCase()));
+    if (row === null) throw new Refusal('not_found', 'The agent has no such deployment.');
+    return readBuildLog(this.events, row.id);
+  }
+}
+
+function overridesOf({ source, imageName, repoUrl, branch, templateId }: RestDeployBody): SourceOverrides {
+  const required = { github: ['repoUrl', repoUrl], docker: ['imageName', imageName], template: ['templateId', templateId] } as const;
+  const [field, value] = required[source];
+  if (value === undefined)
+    throw new Refusal('invalid_request', `${field}: must be given where source is ${source}.`, {
+      errors: [{ field, message: `must be given where source is ${source}` }],
+    });
+  return source === 'github' ? { repoUrl, branch } : source === 'docker' ? { imageName } : { templateId };
+}
+
+function viewOf(row: DeploymentRow, build_log: string): DeploymentView {
+  return {
+    id: row.id,
+    agent_id: row.agent_id,
+    status: row.status,
+    source: row.source,
+    branch: row.branch,
+    commit_sha: row.commit_sha,
+    image_name: row.image_name,
+    build_log,
+    message: row.message,
+    triggered_by: row.triggered_by,
+    started_at: row.started_at.toISOString(),
+    completed_at: row.completed_at?.toISOString() ?? null,
+  };
+}

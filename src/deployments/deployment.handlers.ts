@@ -1,0 +1,46 @@
+import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
+
+import { agentDecider, owned, transitionDeadlines } from '../agents/index.ts';
+import { Config } from '../config.ts';
+import { Clock } from '../platform/clock.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import type { Position } from '../platform/event-store/event-store.ts';
+import type { CommandContext } from '../platform/http/caller.ts';
+import { Templates } from '../templates/index.ts';
+import { deploymentSource, type SourceOverrides } from './deployment-source.decider.ts';
+
+/** Asks for a deployment. Throws `deploy_in_progress`, `agent_not_found`, and `invalid_request` where there is nothing to deploy. */
+export class DeployAgent extends Command<{ deploymentId: string; position: Position }> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly agentId: string,
+    readonly overrides: SourceOverrides,
+    /** The same for every try of one request; null: there is no other try. */
+    readonly seed: string | null,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(DeployAgent)
+export class DeployAgentHandler implements ICommandHandler<DeployAgent> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly templates: Templates,
+    private readonly clock: Clock,
+    private readonly config: Config,
+  ) {}
+
+  async execute({ context, accountId, agentId, overrides, seed }: DeployAgent): Promise<{ deploymentId: string; position: Position }> {
+    const stream = `agent-${agentId}`;
+    const agent = owned((await this.aggregates.load(stream, agentDecider)).state, accountId);
+    const source = deploymentSource(agent.settings, overrides, (id) => this.templates.get(id) !== undefined);
+    const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
+    const deadlineAt = transitionDeadlines(this.config).deploy(this.clock.now());
+    const command = { type: 'DeployAgent' as const, accountId, deploymentId, deadlineAt, ...source };
+    const { position } = await this.aggregates.execute(stream, agentDecider, command, context);
+    return { deploymentId, position };
+  }
+}

@@ -1,0 +1,247 @@
+import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+
+import { isInTransit, LiveAgentIds, type Agent } from '../agents/index.ts';
+import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../platform/runtime/runtime.ts';
+import { sagaStep } from '../platform/sagas/saga-step.ts';
+import { Sagas, type Saga } from '../platform/sagas/saga.ts';
+import { AgentRecords } from './agent-records.ts';
+import { ContainerSteps } from './container-steps.service.ts';
+import { EngineView, type Pass } from './engine-view.service.ts';
+import { lookAgainAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
+
+/** Steps of one pass; what needs more goes on in the next one. */
+const STEPS_MAX = 60;
+/** How often the engine is asked for all that it has, ms: what no agent of the log wants is found so. */
+const SWEEP_EVERY_MS = 600_000;
+const EVENTS_AGAIN_MS = 1_000;
+/** How soon work that keeps an agent from its sleep is looked at again, ms. */
+const HELD_AGAIN_MS = 1_000;
+
+/** Makes every agent's container what its stream wants: deploy, start, stop, sleep, wake, delete and crash by one code path. */
+@Injectable()
+export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown {
+  readonly name = 'deployments';
+  readonly filter = { eventClass: 'core' as const, categories: ['agent'] };
+  readonly concurrency = 16;
+  private readonly logger = new Logger('Deployments');
+  private readonly stopping = new AbortController();
+  private sweptAt = -Infinity;
+  private following: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly sagas: Sagas,
+    private readonly records: AgentRecords,
+    private readonly steps: ContainerSteps,
+    private readonly engine: EngineView,
+    private readonly queries: QueryBus,
+  ) {}
+
+  onModuleInit(): void {
+    this.sagas.register(this);
+  }
+
+  onApplicationBootstrap(): void {
+    this.following = this.#followEngine();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    this.stopping.abort();
+    await this.following;
+  }
+
+  keyOf(event: StoredEvent): string {
+    return idOf(event.stream);
+  }
+
+  async resync(): Promise<string[]> {
+    const live = await this.queries.execute(new LiveAgentIds());
+    if (performance.now() - this.sweptAt < SWEEP_EVERY_MS) return live;
+    const found = await this.engine.found();
+    if (found !== null) this.sweptAt = performance.now();
+    return [...new Set([...live, ...(found ?? [])])];
+  }
+
+  async run(agentId: string, signal: AbortSignal): Promise<Date | null> {
+    const pass: Pass = { agentId, signal, started: null };
+    const agent = await this.records.load(agentId);
+    if (agent === null) return this.#unknown(agentId);
+    try {
+      return await this.#walk(pass);
+    } catch (error) {
+      if (signal.aborted) return null;
+      // What was looked at is gone: the next pass sees it as it is.
+      if (error instanceof ContainerGone) return new Date();
+      if (error instanceof RuntimeRefused || error instanceof RuntimeUnavailable) return this.#settleFailure(pass, error);
+      throw error;
+    }
+  }
+
+  async #walk(pass: Pass): Promise<Date | null> {
+    const canFreeze = await this.engine.canFreeze();
+    for (let count = 0; count < STEPS_MAX && !pass.signal.aborted; count++) {
+      const agent = await this.records.load(pass.agentId);
+      if (agent === null) return null;
+      const actual = await this.engine.look(pass);
+      const rules = this.steps.rules(agent, canFreeze);
+      const step = nextStep(agent, actual, rules, new Date());
+      if (step.do === 'rest') return this.#next(agent, actual, rules);
+      const done = await this.#take(pass, agent, step);
+      if (done) sagaStep(this.name, pass.agentId, step.do === 'record' ? step.record.type : step.do);
+      else if (!isInTransit(agent)) return this.#next(agent, actual, rules);
+    }
+    return new Date();
+  }
+
+  /** Whether it came to something; false where a wait was cut short, or showed nothing new. */
+  async #take(pass: Pass, agent: Agent, step: Exclude<Step, { do: 'rest' }>): Promise<boolean> {
+    const { agentId } = pass;
+    switch (step.do) {
+      case 'record':
+        await this.records.record(agentId, agent, step.record);
+        return true;
+      case 'order':
+        await this.records.order(agentId, agent, step.order);
+        return true;
+      case 'erase':
+        await this.records.erase(agentId, agent);
+        return true;
+      case 'resolve_image':
+        return this.#resolveImage(pass, agent);
+      case 'create':
+        await this.steps.create(agentId, agent, step.release);
+        return true;
+      case 'start':
+        pass.started = step.container.handle;
+        await this.steps.touch(agent, step.do, step.container);
+        return true;
+      case 'await_ready':
+        return this.#awaitReady(pass, agent, step);
+      case 'fail_exited':
+        await this.#failExited(agentId, agent, step.container);
+        return true;
+      case 'remove':
+        await this.steps.remove(agent, step.container, step.gently);
+        return true;
+      case 'make_volume':
+      case 'remove_volume':
+        await this.steps.volume(agentId, step.do);
+        return true;
+      default:
+        await this.steps.touch(agent, step.do, step.container);
+        return true;
+    }
+  }
+
+  async #resolveImage(pass: Pass, agent: Agent): Promise<boolean> {
+    const log = await this.records.openBuildLog(pass.agentId, agent.deployment?.id ?? '');
+    try {
+      const record = await this.engine.attentively(pass, false, this.#staleness(pass, agent), (signal) =>
+        this.steps.resolveImage(agent, log, AbortSignal.any([signal, deadlineSignal(agent)])),
+      );
+      await log.flush();
+      await this.records.record(pass.agentId, agent, record);
+      return true;
+    } catch (error) {
+      await log.flush();
+      if (pass.signal.aborted || error instanceof RuntimeUnavailable) throw error;
+      // Wanted no more, or out of time: the next look tells which.
+      if (await this.#staleness(pass, agent)()) return false;
+      if (deadlineSignal(agent).aborted) return false;
+      throw error;
+    }
+  }
+
+  async #awaitReady(pass: Pass, agent: Agent, step: Extract<Step, { do: 'await_ready' }>): Promise<boolean> {
+    let cutShort = false;
+    const isReady = await this.engine.attentively(pass, true, this.#staleness(pass, agent), async (signal) => {
+      const answer = await this.steps.awaitReady(agent, step.container, step.withinMs, signal);
+      cutShort = signal.aborted;
+      return answer;
+    });
+    const record = isReady ? ({ type: 'RecordReady', generation: step.container.generation } as const) : cutShort ? null : step.otherwise;
+    if (record === null) return false;
+    await this.records.record(pass.agentId, agent, record);
+    return true;
+  }
+
+  /** Whether the agent is not any more what the step was decided on. */
+  #staleness({ agentId }: Pass, agent: Agent): () => Promise<boolean> {
+    return async () => {
+      const now = await this.records.load(agentId);
+      return now?.status !== agent.status || now.generation !== agent.generation || now.deployment?.id !== agent.deployment?.id;
+    };
+  }
+
+  async #failExited(agentId: string, agent: Agent, container: Parameters<ContainerSteps['explainExit']>[0]): Promise<void> {
+    const deploymentId = agent.deployment?.id ?? '';
+    const log = await this.records.openBuildLog(agentId, deploymentId);
+    const reason = await this.steps.explainExit(container, log);
+    await log.flush();
+    await this.records.record(agentId, agent, { type: 'RecordDeploymentFailure', deploymentId, step: 'start', reason });
+  }
+
+  /** A refusal ends what was under way; an engine that does not answer is waited for until the time for it is over. */
+  async #settleFailure({ agentId }: Pass, error: RuntimeRefused | RuntimeUnavailable): Promise<Date | null> {
+    const agent = await this.records.load(agentId);
+    const overdue = agent?.deadlineAt != null && Date.now() >= Date.parse(agent.deadlineAt);
+    if (agent === null || !isInTransit(agent) || (error instanceof RuntimeUnavailable && !overdue)) throw error;
+    const kind = error instanceof RuntimeRefused ? 'timeout' : 'runtime';
+    const deploymentId = agent.deployment?.id ?? '';
+    await this.records.record(
+      agentId,
+      agent,
+      agent.status === 'deploying'
+        ? { type: 'RecordDeploymentFailure', deploymentId, step: 'engine', reason: error.message }
+        : { type: 'RecordFailure', kind, reason: error.message },
+    );
+    return new Date();
+  }
+
+  #next(agent: Agent, actual: Actual, rules: Rules): Date | null {
+    const waits = agent.status === 'stopping' && agent.wantedSleep !== null;
+    const at = waits ? new Date() : lookAgainAt(agent, actual, rules);
+    const soon = Date.now() + HELD_AGAIN_MS;
+    return at !== null && at.getTime() < soon ? new Date(soon) : at;
+  }
+
+  /** Another database's agents, or a restored one's future: not ours to judge, so they are named and left alone. */
+  #unknown(agentId: string): null {
+    this.logger.warn(`the engine has containers or a volume of agent ${agentId}, which the log does not know; they are left alone`);
+    return null;
+  }
+
+  /** Engine events only wake: what they mean is seen by looking. */
+  async #followEngine(): Promise<void> {
+    const { signal } = this.stopping;
+    while (!signal.aborted) {
+      try {
+        for await (const event of this.engine.events(signal)) {
+          if (event.kind === 'changed') this.#stir(event.agentId);
+          else for (const agentId of await this.queries.execute(new LiveAgentIds())) this.#stir(agentId);
+        }
+      } catch (error) {
+        if (!signal.aborted) this.logger.warn(`engine events: ${String(error)}`);
+      }
+      if (!signal.aborted) await pause(EVENTS_AGAIN_MS, signal);
+    }
+  }
+
+  #stir(agentId: string): void {
+    this.engine.stir(agentId);
+    this.sagas.wake(this.name, agentId);
+  }
+}
+
+function deadlineSignal(agent: Agent): AbortSignal {
+  const leftMs = agent.deadlineAt === null ? 0 : Date.parse(agent.deadlineAt) - Date.now();
+  return leftMs <= 0 ? AbortSignal.abort() : AbortSignal.timeout(leftMs);
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true });
+  });
+}

@@ -1,0 +1,35 @@
+import { Module } from '@nestjs/common';
+
+import { AgentsModule } from '../agents/index.ts';
+import { EnvironmentModule } from '../environment/index.ts';
+import { LogsModule } from '../logs/index.ts';
+import { Projections } from '../platform/projections/projections.ts';
+import { TemplatesModule } from '../templates/index.ts';
+import { AgentRecords } from './agent-records.ts';
+import { ContainerSteps } from './container-steps.service.ts';
+import { DeploymentAnswers } from './deployment-answers.service.ts';
+import { DeployAgentHandler } from './deployment.handlers.ts';
+import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } from './deployment.projection.ts';
+import { DeploymentSaga } from './deployment.saga.ts';
+import { DeploymentsController } from './deployments.controller.ts';
+import { EngineView } from './engine-view.service.ts';
+
+@Module({
+  imports: [AgentsModule, EnvironmentModule, LogsModule, TemplatesModule],
+  controllers: [DeploymentsController],
+  providers: [
+    AgentRecords,
+    ContainerSteps,
+    DeploymentAnswers,
+    DeploymentSaga,
+    EngineView,
+    DeployAgentHandler,
+    FindDeploymentHandler,
+    ListDeploymentsHandler,
+  ],
+})
+export class DeploymentsModule {
+  constructor(projections: Projections) {
+    projections.register(deploymentsProjection);
+  }
+}

@@ -1,0 +1,83 @@
+import { Injectable } from '@nestjs/common';
+
+import { Activity } from '../agents/index.ts';
+import { EventWaits } from '../platform/event-store/event-waits.ts';
+import { ContainerRuntime, RuntimeUnavailable, type ContainerHandle, type RuntimeEvent } from '../platform/runtime/runtime.ts';
+import type { Actual } from './next-step.decider.ts';
+
+/** A wait inside a pass ends at the latest then, and looks again. */
+const WATCH_MS = 3_600_000;
+
+/** One run for one agent: what it is told while it works, and what it did. */
+export interface Pass {
+  agentId: string;
+  /** Aborts when the saga has to step aside. */
+  signal: AbortSignal;
+  started: ContainerHandle | null;
+}
+
+/** Looks at what is, and hears of what changes. */
+@Injectable()
+export class EngineView {
+  /** Waits that an event of the engine cuts short, by agent. */
+  private readonly attentive = new Map<string, AbortController>();
+
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly activity: Activity,
+    private readonly waits: EventWaits,
+  ) {}
+
+  async canFreeze(): Promise<boolean> {
+    return (await this.runtime.capabilities()).freeze;
+  }
+
+  /** The holds are read last: see the wake gate, which commits its hold before it reads the agent's state. */
+  async look({ agentId, started }: Pass): Promise<Actual> {
+    const [{ containers, volume }, lastActiveAt] = await Promise.all([this.runtime.inspect(agentId), this.activity.lastActiveAt(agentId)]);
+    return { containers, volume, started, lastActiveAt, held: await this.activity.held(agentId) };
+  }
+
+  /** Ids of agents that the engine has something of; null where it does not answer. */
+  async found(): Promise<string[] | null> {
+    try {
+      const { containers, volumes } = await this.runtime.list();
+      return [...new Set([...containers.map(({ agentId }) => agentId), ...volumes])];
+    } catch (error) {
+      if (error instanceof RuntimeUnavailable) return null;
+      throw error;
+    }
+  }
+
+  events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
+    return this.runtime.events(signal);
+  }
+
+  /** Does long work whose signal aborts as soon as the agent's stream, or (where `engineToo`) its container, changes. */
+  async attentively<T>(
+    pass: Pass,
+    engineToo: boolean,
+    isStale: () => Promise<boolean>,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const changed = new AbortController();
+    if (engineToo) this.attentive.set(pass.agentId, changed);
+    using watch = this.waits.watch(`agent-${pass.agentId}`);
+    const over = AbortSignal.any([pass.signal, changed.signal]);
+    // What happened between the look and the watch is not told any more: so it is looked for once.
+    if (await isStale()) changed.abort();
+    const watching = watch.next(WATCH_MS, over).then((event) => event !== null && changed.abort());
+    try {
+      return await work(over);
+    } finally {
+      changed.abort();
+      this.attentive.delete(pass.agentId);
+      await watching;
+    }
+  }
+
+  /** The engine has told something of the agent. */
+  stir(agentId: string): void {
+    this.attentive.get(agentId)?.abort();
+  }
+}
