@@ -1,7 +1,11 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import Dockerode from 'dockerode';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../../test/support/docker.ts';
 import { until } from '../../../../test/support/until.ts';
 import { RuntimeRefused } from '../runtime.ts';
+import { DockerRuntime } from './docker-runtime.ts';
 
 const user = '10001:10001';
 
@@ -102,6 +106,43 @@ describeWithDocker('an agent’s container', () => {
       outputLimitBytes: 100,
     });
     expect(ran).toMatchObject({ exitCode: 0, stdout: Buffer.from('5\n') });
+  });
+
+  it('is reached by a port of the loopback address where the engine is reached over the network', async () => {
+    const sockets: Socket[] = [];
+    const away = createServer({ allowHalfOpen: true }, (client) => {
+      const engine = connect({ path: (bed.docker.modem as { socketPath?: string }).socketPath ?? '', allowHalfOpen: true });
+      sockets.push(client, engine);
+      for (const [from, to] of [
+        [client, engine],
+        [engine, client],
+      ] as const)
+        from.on('error', () => to.destroy()).pipe(to);
+    }).listen(0, '127.0.0.1');
+    await once(away, 'listening');
+    const docker = new Dockerode({ host: '127.0.0.1', port: (away.address() as AddressInfo).port });
+    const runtime = new DockerRuntime({ instance: bed.instance, docker, helperImage: bed.image, ociRuntime: null });
+    try {
+      const view = await runtime.create(bed.spec({ command: ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www'] }));
+      await runtime.start(view.handle);
+      const { host, port } = await runtime.address(view.handle, 8080);
+      expect(host).toBe('127.0.0.1');
+      const status = await until('the server answers', () =>
+        fetch(`http://${host}:${port}/none`).then(
+          (answer) => answer.status,
+          () => undefined,
+        ),
+      );
+      expect(status).toBe(404);
+      await expect(runtime.address(view.handle, 9_090)).rejects.toThrow(RuntimeRefused);
+      const ran = await runtime.exec(view.handle, { argv: ['cat'], stdin: Buffer.from('in'), timeoutMs: 10_000, outputLimitBytes: 10 });
+      expect(ran).toMatchObject({ exitCode: 0, stdout: Buffer.from('in') });
+      await runtime.remove(view.handle);
+    } finally {
+      await runtime.close();
+      for (const socket of sockets) socket.destroy();
+      away.close();
+    }
   });
 
   it('says what to install where it was made without the helper program', async () => {

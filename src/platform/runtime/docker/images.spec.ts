@@ -1,11 +1,11 @@
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import type Dockerode from 'dockerode';
-import { RuntimeRefused, ShellCommand } from '../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable, ShellCommand } from '../runtime.ts';
 import { plainTar } from './archive.ts';
 import { tarOf } from './build-context.ts';
 import { startCommand } from './command.ts';
-import { portError } from './engine.ts';
+import { call, portError } from './engine.ts';
 import { createOptions, ignoredSettings } from './hardening.ts';
 import { checkReference } from './registry.ts';
 
@@ -162,6 +162,11 @@ describe('an error of the engine', () => {
     ['RuntimeRefused', error({ statusCode: 409 })],
     ['RuntimeRefused', error({ statusCode: 500, json: { message: 'OCI runtime create failed' } })],
   ])('is %s', (name, thrown) => expect(portError(thrown, 'x').name).toBe(name));
+
+  it('is an engine that hangs, after a time', async () => {
+    const hanging = call(null, () => new Promise(() => undefined), 20);
+    await expect(hanging).rejects.toThrow(RuntimeUnavailable);
+  });
 
   it('keeps the engine’s words, and not the client library’s', () => {
     expect(portError(error({ statusCode: 409 }), null).message).toBe('it said no');
