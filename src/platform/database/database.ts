@@ -124,7 +124,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
     entities: options.entities ?? [],
     synchronize: false,
     installExtensions: false,
-    poolErrorHandler: logLost,
+    poolErrorHandler: () => undefined,
     extra: connection,
   }).initialize();
   return new Database((dataSource.driver as PostgresDriver).master as pg.Pool, dataSource, connection);
@@ -155,8 +155,10 @@ function connectionOf(address: Address, role: string | null, options: DatabaseOp
 class SteadyPool extends pg.Pool {
   constructor(config: pg.PoolConfig) {
     super(config);
-    this.on('error', logLost);
-    this.on('connect', (client) => client.on('error', logLost));
+    // A pool that is being closed need not tell.
+    const lost = (error: Error) => this.ending || logLost(error);
+    this.on('error', lost);
+    this.on('connect', (client) => client.on('error', lost));
   }
 }
 

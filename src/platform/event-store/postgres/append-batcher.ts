@@ -49,7 +49,8 @@ const maxQueueBytes = 64 * 1024 * 1024;
 export class AppendBatcher {
   #queue: Waiting[] = [];
   #queuedBytes = 0;
-  #running: Promise<void> | null = null;
+  #draining = false;
+  #drained: Promise<void> = Promise.resolve();
   #closed = false;
 
   constructor(
@@ -66,24 +67,27 @@ export class AppendBatcher {
     return new Promise((resolve, reject) => {
       this.#queue.push({ ...append, resolve, reject });
       this.#queuedBytes += append.size;
-      this.#running ??= this.#drain().finally(() => (this.#running = null));
+      if (!this.#draining) this.#drained = this.#drain();
     });
   }
 
   /** Takes no more, and waits for what was taken. */
   async close(): Promise<void> {
     this.#closed = true;
-    await this.#running;
+    await this.#drained;
   }
 
   async #drain(): Promise<void> {
+    this.#draining = true;
     while (this.#queue.length > 0) {
       const batch = this.#take();
       // A batch that the database refused as a whole is tried one by one: the fault of one is no fault of the others.
       if ((await this.#commit(batch)) === 'refused') for (const append of batch) await this.#commit([append]);
-      // Writers that were just answered get to append again, into the very next batch.
-      await turn();
+      // Writers that were just answered get to append again, into one batch; a single writer need not wait for others.
+      if (batch.length > 1) await turn();
     }
+    // In the same breath as the look at the queue: whoever appends from here on starts anew.
+    this.#draining = false;
   }
 
   #take(): Waiting[] {
@@ -123,11 +127,12 @@ export class AppendBatcher {
     const [event, ...more] = append?.events ?? [];
     if (!append || !event || others.length > 0 || more.length > 0) return false;
     const procedure = `${this.procedure}_one`;
-    const text = `select "position", at from public.${procedure}($1, $2, $3, $4, $5, $6, $7)`;
+    const text = `select public.${procedure}($1, $2, $3, $4, $5, $6, $7)`;
     const values = [append.stream, append.expected, event.id, event.type, event.schemaVersion, event.data, event.metadata];
-    const [row] = await send<[position: string, at: Date]>(this.pool, { name: procedure, text, values });
-    if (!row) return false;
-    append.resolve({ verdict: 'A', revision: append.expected + 1, position: row[0], at: row[1] });
+    const [row] = await send<[[position: string, at: string] | null]>(this.pool, { name: procedure, text, values });
+    if (!row?.[0]) return false;
+    const [position, at] = row[0];
+    append.resolve({ verdict: 'A', revision: append.expected + 1, position, at: new Date(Number(at)) });
     return true;
   }
 
