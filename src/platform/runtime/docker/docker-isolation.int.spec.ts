@@ -109,9 +109,10 @@ describeWithDocker('an agent’s container', () => {
   });
 
   it('is reached by a port of the loopback address where the engine is reached over the network', async () => {
+    const path = await (bed.docker.modem as unknown as { getSocketPath(): Promise<string> }).getSocketPath();
     const sockets: Socket[] = [];
     const away = createServer({ allowHalfOpen: true }, (client) => {
-      const engine = connect({ path: (bed.docker.modem as { socketPath?: string }).socketPath ?? '', allowHalfOpen: true });
+      const engine = connect({ path, allowHalfOpen: true });
       sockets.push(client, engine);
       for (const [from, to] of [
         [client, engine],
