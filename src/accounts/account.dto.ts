@@ -18,9 +18,10 @@ export class Registration {
 }
 
 export class AccountCreation extends Registration {
+  /** `member` where absent. */
   @IsOptional()
   @IsIn(['admin', 'member'])
-  role: 'admin' | 'member' = 'member';
+  role?: 'admin' | 'member';
 }
 
 export class Login {

@@ -5,7 +5,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Context, RequireAdmin } from '../platform/http/access.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import { Idempotent, IdempotencyKey } from '../platform/http/idempotency.ts';
-import { decodeCursor, encodeCursor, linkNextPage, PageQuery } from '../platform/http/paging.ts';
+import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
+import { PageQuery } from '../platform/http/page.dto.ts';
 import { ReadsModel } from '../platform/http/positions.ts';
 import { AccountCreation, accountView, AccountView, PlanAssignment } from './account.dto.ts';
 import { AssignPlan, OpenAccount } from './accounts.handlers.ts';
@@ -23,7 +24,7 @@ export class AccountsController {
   @Get()
   @ReadsModel(accountsProjection.name)
   async list(
-    @Query() { limit, cursor }: PageQuery,
+    @Query() { limit = 50, cursor }: PageQuery,
     @Req() request: FastifyRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<AccountView[]> {
@@ -37,11 +38,11 @@ export class AccountsController {
   @Post()
   @Idempotent()
   async create(
-    @Body() body: AccountCreation,
+    @Body() { email, password, name, role = 'member' }: AccountCreation,
     @Context() context: CommandContext,
     @IdempotencyKey() seed: string | null,
   ): Promise<AccountView> {
-    const id = await this.commands.execute(new OpenAccount(context, body, seed));
+    const id = await this.commands.execute(new OpenAccount(context, { email, password, name, role }, seed));
     return accountView(await this.queries.execute(new GetAccount(id, context.writtenUpTo)));
   }
 

@@ -25,10 +25,10 @@ export class AuthController {
   /** Opens an account of one's own, where the operator allows it. */
   @Post('register')
   @Public()
-  async register(@Body() body: Registration, @Context() context: CommandContext): Promise<AccountView> {
+  async register(@Body() { email, password, name }: Registration, @Context() context: CommandContext): Promise<AccountView> {
     if (!this.config.openRegistration)
       throw new Refusal('registration_closed', 'Registration is closed. Ask an administrator for an account.');
-    const id = await this.commands.execute(new OpenAccount(context, { ...body, role: 'member' }, null));
+    const id = await this.commands.execute(new OpenAccount(context, { email, password, name, role: 'member' }, null));
     return accountView(await this.queries.execute(new GetAccount(id, context.writtenUpTo)));
   }
 

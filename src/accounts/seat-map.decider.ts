@@ -47,7 +47,7 @@ function changed<V>(
   change: (leaf: ReadonlyMap<string, V>) => ReadonlyMap<string, V>,
 ): Node<V> {
   if (level === LEVELS) return change((node as ReadonlyMap<string, V> | undefined) ?? new Map());
-  const copy = [...((node as readonly (Node<V> | undefined)[] | undefined) ?? new Array<undefined>(WIDTH))];
+  const copy = [...((node as readonly (Node<V> | undefined)[] | undefined) ?? Array.from<undefined>({ length: WIDTH }))];
   const index = slot(hash, level);
   copy[index] = changed(copy[index], hash, level + 1, change);
   return copy;

@@ -46,6 +46,10 @@ export class CreatedKeyView extends KeyView {
   raw_key: string;
 }
 
+export function createdKeyView(row: ApiKeyRow, now: Date, rawKey: string): CreatedKeyView {
+  return Object.assign(keyView(row, now), { raw_key: rawKey });
+}
+
 export function keyView(row: ApiKeyRow, now: Date): KeyView {
   return {
     id: row.key_id,

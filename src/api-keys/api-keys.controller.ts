@@ -6,9 +6,10 @@ import { Clock } from '../platform/clock.ts';
 import { Context, CurrentCaller, RequireSession } from '../platform/http/access.ts';
 import { type Caller, type CommandContext, scopes } from '../platform/http/caller.ts';
 import { Idempotent, IdempotencyKey } from '../platform/http/idempotency.ts';
-import { decodeCursor, encodeCursor, linkNextPage, PageQuery } from '../platform/http/paging.ts';
+import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
+import { PageQuery } from '../platform/http/page.dto.ts';
 import { ReadsModel } from '../platform/http/positions.ts';
-import { CreatedKeyView, KeyCreation, keyView, KeyView } from './api-key.dto.ts';
+import { createdKeyView, CreatedKeyView, KeyCreation, keyView, KeyView } from './api-key.dto.ts';
 import { IssueApiKey, RevokeApiKey } from './api-keys.handlers.ts';
 import { apiKeysProjection, GetApiKey, ListApiKeys } from './api-keys.projection.ts';
 
@@ -33,14 +34,14 @@ export class ApiKeysController {
     const key = { name, scopes: wanted ?? [...scopes], expiresInDays: expires_in_days ?? null };
     const { keyId, rawKey } = await this.commands.execute(new IssueApiKey(context, caller.accountId, key, seed));
     const row = await this.queries.execute(new GetApiKey(caller.accountId, keyId));
-    return { ...keyView(row, this.clock.now()), raw_key: rawKey };
+    return createdKeyView(row, this.clock.now(), rawKey);
   }
 
   /** The account's keys, newest first, revoked ones included. */
   @Get()
   @ReadsModel(apiKeysProjection.name)
   async list(
-    @Query() { limit, cursor }: PageQuery,
+    @Query() { limit = 50, cursor }: PageQuery,
     @CurrentCaller() caller: Caller,
     @Req() request: FastifyRequest,
     @Res({ passthrough: true }) reply: FastifyReply,

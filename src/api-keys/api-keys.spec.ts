@@ -50,7 +50,7 @@ describe('a raw key', () => {
 
   it('with any one character changed, or two neighbours swapped, is not well-formed', () => {
     const key = newRawKey();
-    const digit = fc.constantFrom(...'0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz');
+    const digit = fc.stringMatching(/^[0-9A-Za-z]$/);
     fc.assert(
       fc.property(fc.integer({ min: 3, max: key.length - 1 }), digit, (at, other) => {
         fc.pre(key[at] !== other);

@@ -28,9 +28,9 @@ export async function drain(app: NestFastifyApplication, timeoutMs: number): Pro
   const server: Server = app.getHttpServer();
   if (!server.listening) return;
   const streams = streamsOf.get(app.getHttpAdapter().getInstance()) ?? new Set();
-  let drained = false;
-  server.close(() => (drained = true));
-  for (const started = performance.now(); !drained && performance.now() - started < timeoutMs; await wait(LOOK_EVERY_MS)) {
+  const drained = new AbortController();
+  server.close(() => drained.abort());
+  for (const started = performance.now(); !drained.signal.aborted && performance.now() - started < timeoutMs; await wait(LOOK_EVERY_MS)) {
     server.closeIdleConnections();
     if (performance.now() - started > STREAM_GRACE_MS) for (const stream of streams) stream.destroy();
   }

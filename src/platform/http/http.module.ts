@@ -1,5 +1,5 @@
 import { Global, Module } from '@nestjs/common';
-import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE, DiscoveryModule } from '@nestjs/core';
+import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE } from '@nestjs/core';
 
 import { AccessGuard } from './guard.ts';
 import { HealthController } from './health.controller.ts';
@@ -9,6 +9,7 @@ import { Metrics } from './metrics.ts';
 import { Positions } from './positions.ts';
 import { ProblemFilter } from './problem.filter.ts';
 import { LoginLimiter } from './rate-limit.ts';
+import { ReadinessChecks } from './readiness.service.ts';
 import { RouteTable } from './route-table.ts';
 import { createValidationPipe } from './validation.ts';
 
@@ -18,12 +19,12 @@ import { createValidationPipe } from './validation.ts';
  */
 @Global()
 @Module({
-  imports: [DiscoveryModule],
   controllers: [HealthController],
   providers: [
     IdempotencyStore,
     LoginLimiter,
     Metrics,
+    ReadinessChecks,
     RouteTable,
     { provide: APP_FILTER, useClass: ProblemFilter },
     { provide: APP_GUARD, useClass: AccessGuard },
@@ -31,6 +32,6 @@ import { createValidationPipe } from './validation.ts';
     { provide: APP_INTERCEPTOR, useClass: Idempotency },
     { provide: APP_INTERCEPTOR, useClass: Positions },
   ],
-  exports: [LoginLimiter, Metrics, RouteTable],
+  exports: [LoginLimiter, Metrics],
 })
 export class HttpModule {}

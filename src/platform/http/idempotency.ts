@@ -19,7 +19,7 @@ import { type Claim, type StoredAnswer, IdempotencyStore } from './idempotency-s
 import { problems, toRefusal } from './problems.ts';
 import { Refusal } from '../refusal.ts';
 
-const IDEMPOTENT = 'mooring:idempotent';
+export const IDEMPOTENT = 'mooring:idempotent';
 
 /** A POST of JSON that makes something: with an `Idempotency-Key` it makes it once, and answers every repeat as it did the first time. */
 export const Idempotent = () => SetMetadata(IDEMPOTENT, true);

@@ -22,7 +22,7 @@ export function createPino(level: string, destination?: DestinationStream): Pino
 
 /** Nest's logger on pino: `new Logger('Part').log({ msg, …fields })` or a plain text. */
 export class PinoLogger implements LoggerService {
-  constructor(readonly pino: Pino) {}
+  constructor(private readonly sink: Pino) {}
 
   log(message: unknown, ...rest: unknown[]): void {
     this.write('info', message, rest);
@@ -52,8 +52,8 @@ export class PinoLogger implements LoggerService {
     const fields = typeof part === 'string' ? { part } : {};
     const cause = rest.find((item) => item instanceof Error);
     const stack = rest.length > 1 && typeof rest[0] === 'string' ? { stack: rest[0] } : {};
-    if (message instanceof Error) this.pino[level]({ ...fields, err: message });
-    else if (typeof message === 'object' && message !== null) this.pino[level]({ ...fields, ...message });
-    else this.pino[level]({ ...fields, ...stack, ...(cause ? { err: cause } : {}) }, String(message));
+    if (message instanceof Error) this.sink[level]({ ...fields, err: message });
+    else if (typeof message === 'object' && message !== null) this.sink[level]({ ...fields, ...message });
+    else this.sink[level]({ ...fields, ...stack, ...(cause ? { err: cause } : {}) }, String(message));
   }
 }

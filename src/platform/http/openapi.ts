@@ -1,10 +1,11 @@
+import { ModulesContainer } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 
 import type { Access } from './access.ts';
 import { version } from './health.controller.ts';
 import { PROBLEM_TYPE } from './problems.ts';
-import { DOCS_PATH, DOCUMENT_PATH, RouteTable } from './route-table.ts';
+import { DOCS_PATH, DOCUMENT_PATH, listRoutes } from './route-table.ts';
 import { errorCodes } from '../refusal.ts';
 
 /** Serves the OpenAPI document and its pages; both are public, and made when first asked for. */
@@ -32,16 +33,18 @@ export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {
     operationIdFactory: (controller, method) => `${controller.replace(/Controller$/, '')}_${method}`,
   });
   document.components = { ...document.components, schemas: { ...document.components?.schemas, Problem: problemSchema } };
-  for (const { method, path, access } of app.get(RouteTable, { strict: false }).list()) {
+  for (const { method, path, access, idempotent } of listRoutes(app.get(ModulesContainer))) {
     const item = document.paths[path.replace(/:(\w+)/g, '{$1}')] as Record<string, Operation> | undefined;
     const operation = item?.[method.toLowerCase()];
     if (operation && access) describe(operation, access);
+    if (operation && idempotent) operation.parameters = [...(operation.parameters ?? []), idempotencyKey];
   }
   return document;
 }
 
 interface Operation {
   security?: Record<string, string[]>[];
+  parameters?: unknown[];
   responses: Record<string, unknown>;
   [extension: `x-${string}`]: unknown;
 }
@@ -57,6 +60,14 @@ function describe(operation: Operation, access: Access): void {
     content: { [PROBLEM_TYPE]: { schema: { $ref: '#/components/schemas/Problem' } } },
   };
 }
+
+const idempotencyKey = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description: 'For 24 hours a repeat of the request under the same key is answered as the first was, and makes nothing twice.',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+};
 
 const problemSchema = {
   type: 'object',

@@ -1,22 +1,6 @@
-import { IsOptional, IsString, MaxLength } from 'class-validator';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { Refusal } from '../refusal.ts';
-import { IntegerQuery } from './validation.ts';
-
-/** The query of a list. */
-export class PageQuery {
-  /** How many items the page may have. */
-  @IsOptional()
-  @IntegerQuery(1, 200)
-  limit: number = 50;
-
-  /** From the `Link` header of the page before. */
-  @IsOptional()
-  @IsString()
-  @MaxLength(1_000)
-  cursor?: string;
-}
 
 /** A cursor says where the next page begins: what the list is ordered by, of the last item given. Opaque to callers. */
 export function encodeCursor(place: readonly (string | number)[]): string {

@@ -1,9 +1,10 @@
 import { Injectable, type OnApplicationBootstrap, RequestMethod, type Type } from '@nestjs/common';
-import { DiscoveryService, HttpAdapterHost, MetadataScanner, Reflector } from '@nestjs/core';
+import { HttpAdapterHost, MetadataScanner, ModulesContainer, Reflector } from '@nestjs/core';
 import type { FastifyInstance } from 'fastify';
 
 import type { Access } from './access.ts';
 import { accessOf } from './guard.ts';
+import { IDEMPOTENT } from './idempotency.ts';
 import { knownRoutes } from './known-routes.ts';
 
 /** Served by the OpenAPI part itself, for everybody. */
@@ -15,20 +16,20 @@ export interface RouteAccess {
   path: string;
   /** Undefined where the route does not say. */
   access: Access | undefined;
+  /** Whether it takes an `Idempotency-Key`. */
+  idempotent: boolean;
 }
 
-/** Every route with what it asks of its caller. A route that does not say, or that the guard does not see, stops the start. */
+/** Refuses the start where a route does not say what it asks of its caller, or where the guard does not see it. */
 @Injectable()
 export class RouteTable implements OnApplicationBootstrap {
   constructor(
-    private readonly discovery: DiscoveryService,
-    private readonly scanner: MetadataScanner,
-    private readonly reflector: Reflector,
+    private readonly modules: ModulesContainer,
     private readonly host: HttpAdapterHost,
   ) {}
 
   onApplicationBootstrap(): void {
-    const routes = this.list();
+    const routes = listRoutes(this.modules);
     const silent = routes.filter(({ access }) => access === undefined);
     if (silent.length > 0)
       throw new Error(`routes without an access rule: ${silent.map(({ method, path }) => `${method} ${path}`).join(', ')}`);
@@ -38,24 +39,30 @@ export class RouteTable implements OnApplicationBootstrap {
     );
     if (unguarded.length > 0) throw new Error(`routes that no guard sees: ${unguarded.map(({ path }) => path).join(', ')}`);
   }
+}
 
-  list(): RouteAccess[] {
-    const routes = this.discovery.getControllers().flatMap(({ metatype }) => (metatype ? this.routesOf(metatype as Type) : []));
-    return routes.sort((a, b) => `${a.path} ${a.method}`.localeCompare(`${b.path} ${b.method}`));
-  }
+/** Every route of the controllers, by path and method. */
+export function listRoutes(modules: ModulesContainer): RouteAccess[] {
+  const controllers = [...modules.values()].flatMap((module) => [...module.controllers.values()]);
+  const routes = controllers.flatMap(({ metatype }) => (metatype ? routesOf(metatype as Type) : []));
+  return routes.sort((a, b) => (`${a.path} ${a.method}` < `${b.path} ${b.method}` ? -1 : 1));
+}
 
-  private routesOf(controller: Type): RouteAccess[] {
-    const prototype = controller.prototype as Record<string, Function>;
-    return this.scanner.getAllMethodNames(prototype).flatMap((name) => {
-      const handler = prototype[name] as Function;
-      const method = Reflect.getMetadata('method', handler) as RequestMethod | undefined;
-      if (method === undefined) return [];
-      const access = accessOf(this.reflector, handler, controller);
-      return pathsOf(controller).flatMap((prefix) =>
-        pathsOf(handler).map((path) => ({ method: RequestMethod[method] ?? 'ALL', path: join(prefix, path), access })),
-      );
-    });
-  }
+const scanner = new MetadataScanner();
+const reflector = new Reflector();
+
+function routesOf(controller: Type): RouteAccess[] {
+  const prototype = controller.prototype as Record<string, Function>;
+  return scanner.getAllMethodNames(prototype).flatMap((name) => {
+    const handler = prototype[name] as Function;
+    const method = Reflect.getMetadata('method', handler) as RequestMethod | undefined;
+    if (method === undefined) return [];
+    const access = accessOf(reflector, handler, controller);
+    const idempotent = reflector.get<boolean | undefined>(IDEMPOTENT, handler as never) === true;
+    return pathsOf(controller).flatMap((prefix) =>
+      pathsOf(handler).map((path) => ({ method: RequestMethod[method] ?? 'ALL', path: join(prefix, path), access, idempotent })),
+    );
+  });
 }
 
 function pathsOf(target: Function): string[] {

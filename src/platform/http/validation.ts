@@ -1,4 +1,5 @@
 import { type ValidationError, ValidationPipe } from '@nestjs/common';
+import { ApiProperty } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
 import { IsInt, Max, Min } from 'class-validator';
 
@@ -38,13 +39,14 @@ function withoutName(message: string, property: string): string {
   return message.startsWith(`${property} `) ? message.slice(property.length + 1) : message;
 }
 
-/** A whole number in a query string, from `min` to `max`; anything else is refused, `1e3` and the empty text too. */
+/** A whole number in a query string, which may be absent, from `min` to `max`; anything else is refused, `1e3` and the empty text too. */
 export function IntegerQuery(min: number, max: number): PropertyDecorator {
   const rules = [
     Transform(({ value }: { value: unknown }) => (typeof value === 'string' && /^-?\d{1,15}$/.test(value) ? Number(value) : value)),
     IsInt(),
     Min(min),
     Max(max),
+    ApiProperty({ type: 'integer', minimum: min, maximum: max, required: false }),
   ];
-  return (target, property) => rules.forEach((rule) => rule(target, property as string));
+  return (target, property) => rules.forEach((rule) => rule(target, property));
 }

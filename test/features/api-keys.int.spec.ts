@@ -1,14 +1,14 @@
 import { CommandBus } from '@nestjs/cqrs';
 
-import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow, IssueApiKey } from './index.ts';
-import { isWellFormed, newRawKey } from './raw-key.ts';
-import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule, OpenAccount, Sessions } from '../accounts/index.ts';
-import { CredentialsModule } from '../credentials.module.ts';
-import { startFeatureServer } from '../../test/support/feature-server.ts';
-import type { TestServer } from '../../test/support/http-server.ts';
-import { Database } from '../platform/database/database.ts';
-import { ReadModels } from '../platform/projections/projection.ts';
-import { scopes, systemContext } from '../platform/http/caller.ts';
+import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow, IssueApiKey } from '../../src/api-keys/index.ts';
+import { isWellFormed, newRawKey } from '../../src/api-keys/raw-key.ts';
+import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule, OpenAccount, Sessions } from '../../src/accounts/index.ts';
+import { CredentialsModule } from '../../src/credentials.module.ts';
+import { startFeatureServer } from '../support/feature-server.ts';
+import type { TestServer } from '../support/http-server.ts';
+import { Database } from '../../src/platform/database/database.ts';
+import { ReadModels } from '../../src/platform/projections/projection.ts';
+import { scopes, systemContext } from '../../src/platform/http/caller.ts';
 
 let server: TestServer;
 let session: string;
@@ -111,7 +111,7 @@ describe('an API key', () => {
     const fields = async (json: unknown) => {
       const { status, json: problem } = await create(json);
       expect([status, problem.code]).toEqual([400, 'invalid_request']);
-      return [...new Set(problem.errors.map((error: { field: string }) => error.field))].sort();
+      return [...new Set<string>(problem.errors.map((error: { field: string }) => error.field))].sort();
     };
     expect(await fields({})).toEqual(['name']);
     expect(await fields({ name: '', scopes: ['root'], expires_in_days: 0, account_id: 'x' })).toEqual([

@@ -1,0 +1,24 @@
+/** Writes docs/openapi.json from the built service; with `--check` only says whether it is current. Nothing is started: no database, no engine. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { NestFactory } from '@nestjs/core';
+
+import { AppModule } from '../dist/app.module.js';
+import { readConfig } from '../dist/config.js';
+import { openApiDocument } from '../dist/platform/http/openapi.js';
+
+const file = fileURLToPath(new URL('../docs/openapi.json', import.meta.url));
+const app = await NestFactory.create(AppModule.forRoot(readConfig({})), new FastifyAdapter(), {
+  preview: true,
+  abortOnError: false,
+  logger: false,
+});
+const text = `${JSON.stringify(openApiDocument(app), null, 2)}\n`;
+if (!process.argv.includes('--check')) writeFileSync(file, text);
+else if (!existsSync(file) || readFileSync(file, 'utf8') !== text) {
+  process.stderr.write('docs/openapi.json is not current: run `npm run openapi`\n');
+  process.exit(1);
+}
+process.exit(0);

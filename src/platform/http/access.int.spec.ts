@@ -1,0 +1,84 @@
+import { Controller, Get } from '@nestjs/common';
+
+import type { TestServer } from '../../../test/support/http-server.ts';
+import { expectProblem, startThings } from '../../../test/support/things-server.ts';
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startThings();
+});
+afterAll(() => server?.close());
+
+describe('credentials', () => {
+  it.each(['mk_manage', 'ms_member'])('%s is taken in either header, and in both when they agree', async (credential) => {
+    const id = { id: credential };
+    expect((await server.request('GET', '/t/caller', { credential })).json).toEqual(id);
+    expect((await server.request('GET', '/t/caller', { headers: { 'x-api-key': credential } })).json).toEqual(id);
+    expect((await server.request('GET', '/t/caller', { credential, headers: { 'x-api-key': credential } })).json).toEqual(id);
+  });
+
+  it.each([
+    ['none', {}],
+    ['an unknown one', { 'x-api-key': 'mk_unknown' }],
+    ['an unknown session', { authorization: 'Bearer ms_unknown' }],
+    ['something else', { authorization: 'Bearer xyz' }],
+    ['another scheme', { authorization: 'Basic bWtfbWFuYWdlOg==' }],
+    ['an empty one', { 'x-api-key': '' }],
+    ['two that disagree', { 'x-api-key': 'mk_manage', authorization: 'Bearer mk_deploy' }],
+    ['two that disagree, one of them valid', { 'x-api-key': 'mk_manage', authorization: 'Bearer mk_unknown' }],
+    ['a valid key beside another scheme', { 'x-api-key': 'mk_manage', authorization: 'Basic eDp5' }],
+  ] as [string, Record<string, string>][])('%s is a 401', async (_, headers) => {
+    const answer = await server.request('GET', '/t/caller', { headers });
+    expectProblem(answer, 401, 'unauthenticated');
+    expect(answer.headers.get('www-authenticate')).toContain('Bearer');
+  });
+
+  const allowed: Record<string, string[]> = {
+    provision: ['mk_provision', 'mk_manage', 'ms_member', 'ms_admin'],
+    deploy: ['mk_deploy', 'mk_manage', 'ms_member', 'ms_admin'],
+    manage: ['mk_manage', 'ms_member', 'ms_admin'],
+    computers: ['mk_computers', 'ms_member', 'ms_admin'],
+    either: ['mk_computers', 'mk_deploy', 'mk_manage', 'ms_member', 'ms_admin'],
+    session: ['ms_member', 'ms_admin'],
+    admin: ['ms_admin'],
+  };
+  it.each(Object.keys(allowed))('/t/%s is open to those who may, and to nobody else', async (route) => {
+    for (const credential of ['mk_none', 'mk_provision', 'mk_deploy', 'mk_manage', 'mk_computers', 'ms_member', 'ms_admin']) {
+      const answer = await server.request('GET', `/t/${route}`, { credential });
+      const refused = credential.startsWith('mk_') && ['session', 'admin'].includes(route) ? 401 : 403;
+      expect([credential, answer.status]).toEqual([credential, allowed[route]!.includes(credential) ? 200 : refused]);
+      if (answer.status === 403 && route !== 'admin')
+        expect(answer.json.required_scopes).toEqual(route === 'either' ? ['computers', 'deploy'] : [route]);
+    }
+  });
+
+  it('are asked for however the address is written', async () => {
+    for (const path of [
+      '//t/caller',
+      '/t/caller/',
+      '/t/%63aller',
+      '/T/caller',
+      '/t//caller',
+      '/t/x/../caller',
+      '/t/caller;x',
+      '/t%2fcaller',
+    ])
+      expect([path, [401, 404]]).toEqual([path, expect.arrayContaining([(await server.request('GET', path)).status])]);
+    expect((await server.request('GET', '/t/%63aller')).status).toBe(401);
+    expect((await server.request('HEAD', '/t/caller')).status).toBe(401);
+  });
+});
+
+describe('a start with a route that says nothing about access', () => {
+  @Controller('open')
+  class SilentController {
+    @Get() silent() {
+      return {};
+    }
+  }
+
+  it('is refused, and the route named', async () => {
+    const start = startThings(SilentController);
+    await expect(start).rejects.toThrow('GET /open');
+  });
+});

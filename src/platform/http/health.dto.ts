@@ -1,0 +1,18 @@
+export class Health {
+  /** Always `ok`: the service answers. */
+  status: string;
+  runtime: string;
+  version: string;
+}
+
+export class Dependency {
+  name: string;
+  status: 'ok' | 'unavailable';
+  /** Without it the service refuses writes. Agents go on running in any case. */
+  required: boolean;
+}
+
+export class Readiness {
+  status: 'ready' | 'degraded' | 'unavailable';
+  dependencies: Dependency[];
+}

@@ -1,0 +1,46 @@
+import { Injectable } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+
+import { Database } from '../database/database.ts';
+import { EventStore } from '../event-store/event-store.ts';
+import { ContainerRuntime } from '../runtime/runtime.ts';
+import type { Dependency, Readiness } from './health.dto.ts';
+
+/** In ms; a dependency that takes longer counts as away. */
+const PING_TIMEOUT_MS = 3_000;
+
+/** Looks at what the service stands on. */
+@Injectable()
+export class ReadinessChecks {
+  constructor(private readonly modules: ModuleRef) {}
+
+  /** `unavailable` where a required part is away, `degraded` where another one is. */
+  async look(): Promise<Readiness> {
+    const dependencies = await Promise.all([
+      this.ping('database', true, Database, async (database) => void (await database.query('select 1'))),
+      this.ping('event_store', true, EventStore, (store) => store.ping()),
+      this.ping('runtime', false, ContainerRuntime, (runtime) => runtime.ping()),
+    ]);
+    const away = dependencies.filter(({ status }) => status === 'unavailable');
+    const status = away.some(({ required }) => required) ? 'unavailable' : away.length > 0 ? 'degraded' : 'ready';
+    return { status, dependencies };
+  }
+
+  private async ping<T>(
+    name: string,
+    required: boolean,
+    token: abstract new (...parts: never[]) => T,
+    answer: (part: T) => Promise<void>,
+  ): Promise<Dependency> {
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error('no answer')), PING_TIMEOUT_MS)));
+      await Promise.race([answer(this.modules.get<T>(token as never, { strict: false })), late]);
+      return { name, status: 'ok', required };
+    } catch {
+      return { name, status: 'unavailable', required };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}

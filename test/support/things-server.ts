@@ -1,0 +1,192 @@
+import { connect } from 'node:net';
+
+import { Body, Controller, Get, HttpCode, Module, Param, Post, Put, Query, Req, type Type as NestType } from '@nestjs/common';
+import { Type } from 'class-transformer';
+import { IsArray, IsInt, IsOptional, IsString, MaxLength, ValidateNested } from 'class-validator';
+
+import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
+import {
+  Context,
+  CurrentCaller,
+  Public,
+  RequireAdmin,
+  RequireCaller,
+  RequireScope,
+  RequireSession,
+} from '../../src/platform/http/access.ts';
+import { RawBody } from '../../src/platform/http/body.ts';
+import { type Caller, type CommandContext, CredentialVerifier, type Scope } from '../../src/platform/http/caller.ts';
+import { HttpModule } from '../../src/platform/http/http.module.ts';
+import { Idempotent, IdempotencyKey } from '../../src/platform/http/idempotency.ts';
+import { ReadsModel } from '../../src/platform/http/positions.ts';
+import { IntegerQuery } from '../../src/platform/http/validation.ts';
+import { PreferredWait } from '../../src/platform/http/waiting.ts';
+import { ReadModels } from '../../src/platform/projections/projection.ts';
+import { Refusal } from '../../src/platform/refusal.ts';
+import { RuntimeUnavailable } from '../../src/platform/runtime/runtime.ts';
+import { type Answer, startTestServer, type TestServer } from './http-server.ts';
+import { testDatabase } from './test-database.ts';
+
+class Part {
+  @IsString() @MaxLength(5) name: string;
+  @IsInt() size: number;
+}
+
+class Thing {
+  @IsString() name: string;
+  @IsOptional() @IsArray() @ValidateNested({ each: true }) @Type(() => Part) parts?: Part[];
+}
+
+class Paging {
+  @IsOptional() @IntegerQuery(1, 200) limit?: number;
+}
+
+/** Counts what the handlers did, and lets a test hold one of them. */
+export const seen = { made: [] as (string | null)[], gate: Promise.resolve(), failNext: null as Error | null };
+
+@Controller('t')
+class ThingsController {
+  @Get('open') @Public() open() {
+    return { open: true };
+  }
+  @Get('caller') @RequireCaller() caller(@CurrentCaller() caller: Caller) {
+    return { id: caller.id };
+  }
+  @Get('provision') @RequireScope('provision') provision() {
+    return {};
+  }
+  @Get('deploy') @RequireScope('deploy') deploy() {
+    return {};
+  }
+  @Get('manage') @RequireScope('manage') manage() {
+    return {};
+  }
+  @Get('computers') @RequireScope('computers') computers() {
+    return {};
+  }
+  @Get('either') @RequireScope('computers', 'deploy') either() {
+    return {};
+  }
+  @Get('session') @RequireSession() session() {
+    return {};
+  }
+  @Get('admin') @RequireAdmin() admin() {
+    return {};
+  }
+  @Post('things') @RequireCaller() make(@Body() thing: Thing) {
+    return thing;
+  }
+  @Post('once') @Idempotent() @RequireCaller() async once(
+    @Body() thing: Thing,
+    @IdempotencyKey() seed: string | null,
+    @Context() context: CommandContext,
+  ) {
+    seen.made.push(seed);
+    await seen.gate;
+    const failure = seen.failNext;
+    seen.failNext = null;
+    if (failure) throw failure;
+    context.writtenUpTo = '00000000000000000042';
+    return { name: thing.name, seed, secret: 'canary-of-the-answer' };
+  }
+  @Get('list') @RequireCaller() list(@Query() paging: Paging) {
+    return { limit: paging.limit ?? null };
+  }
+  @Get('model') @ReadsModel('things') @RequireCaller() model() {
+    return {};
+  }
+  @Get('wait') @Public() wait(@PreferredWait() seconds: number | null) {
+    return { seconds };
+  }
+  @Get('fails/:how') @Public() fails(@Param('how') how: string) {
+    if (how === 'engine') throw new RuntimeUnavailable(new Error('canary inside'));
+    if (how === 'refusal') throw new Refusal('seat_limit', 'All 3 seats are taken.', { members: { seats: 3 } });
+    throw new Error('canary inside');
+  }
+  @Put('raw') @Public() @RawBody('buffer', 10) @HttpCode(200) raw(@Req() request: { body: Buffer }) {
+    return { bytes: request.body.toString('hex') };
+  }
+}
+
+export const grants: Record<string, Partial<Caller> & { scopes: Set<Scope> }> = {
+  mk_none: { scopes: new Set() },
+  mk_provision: { scopes: new Set(['provision']) },
+  mk_deploy: { scopes: new Set(['deploy']) },
+  mk_manage: { scopes: new Set(['manage']) },
+  mk_computers: { scopes: new Set(['computers']) },
+  mk_other: { accountId: 'other', scopes: new Set(['manage']) },
+  ms_member: { kind: 'session', scopes: new Set() },
+  ms_admin: { kind: 'session', role: 'admin', scopes: new Set() },
+};
+
+class KnownCredentials extends CredentialVerifier {
+  verifyApiKey(raw: string) {
+    return Promise.resolve(raw.startsWith('mk_') ? this.find(raw) : null);
+  }
+  verifySession(token: string) {
+    return Promise.resolve(token.startsWith('ms_') ? this.find(token) : null);
+  }
+  private find(credential: string): Caller | null {
+    const grant = grants[credential];
+    return grant ? { kind: 'api_key', id: credential, name: credential, accountId: 'acme', role: 'member', ...grant } : null;
+  }
+}
+
+export const reached: string[] = [];
+class NotedReadModels extends ReadModels {
+  async reached(projection: string, position: string) {
+    reached.push(`${projection} ${position}`);
+    if (position === '9'.repeat(20)) throw new Refusal('read_model_behind', 'The read model is behind.');
+  }
+}
+
+@Module({})
+class Parts {}
+
+/** A server with the routes above, or with another controller, and credentials whose names say what they may. */
+export function startThings(controller: NestType = ThingsController): Promise<TestServer> {
+  return startTestServer(() => ({
+    imports: [
+      testDatabase(),
+      CryptoModule,
+      HttpModule,
+      {
+        module: Parts,
+        global: true,
+        providers: [
+          { provide: CredentialVerifier, useClass: KnownCredentials },
+          { provide: ReadModels, useClass: NotedReadModels },
+        ],
+        exports: [CredentialVerifier, ReadModels],
+      },
+    ],
+    controllers: [controller],
+  }));
+}
+
+export function expectProblem(answer: Answer, status: number, code: string) {
+  expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
+  expect(answer.headers.get('content-type')).toContain('application/problem+json');
+  expect(answer.json).toMatchObject({ type: `urn:mooring:problem:${code}`, title: expect.any(String), status, detail: expect.any(String) });
+  expect(answer.json.request_id).toBe(answer.headers.get('x-request-id'));
+  expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
+}
+
+/** Sends bytes as they are and answers all that comes back. */
+export function sendRaw(url: string, text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(new URL(url).port), '127.0.0.1', () => socket.write(text));
+    let received = '';
+    socket.on('data', (chunk) => (received += chunk.toString()));
+    socket.on('close', () => resolve(received));
+    socket.on('error', (error: NodeJS.ErrnoException) =>
+      error.code === 'ECONNRESET' || error.code === 'EPIPE' ? resolve(received) : reject(error),
+    );
+  });
+}
+
+export function chunked(url: string, target: string, bytes: number): Promise<string> {
+  const [method, path] = target.split(' ');
+  const head = `${method} ${path} HTTP/1.1\r\nhost: x\r\nx-api-key: mk_none\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`;
+  return sendRaw(url, `${head}${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n0\r\n\r\n`);
+}
