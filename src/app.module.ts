@@ -2,23 +2,40 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 
 import { AccountCredentialRow, accountEvents, AccountRow, AccountsModule } from './accounts/index.ts';
+import { AgentActivityRow, agentEvents, AgentRow, AgentsModule } from './agents/index.ts';
 import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from './api-keys/index.ts';
 import { ConfigModule } from './config.module.ts';
 import type { Config } from './config.ts';
 import { CredentialsModule } from './credentials.module.ts';
+import { deploymentEvents, DeploymentRow, DeploymentsModule } from './deployments/index.ts';
+import { environmentEvents, EnvironmentModule } from './environment/index.ts';
+import { HistoryModule } from './history/index.ts';
+import { logEvents, LogsModule } from './logs/index.ts';
+import { conversationEvents, ConversationRow, MessagesModule } from './messages/index.ts';
 import { CryptoModule } from './platform/crypto/crypto.module.ts';
 import { DatabaseModule } from './platform/database/database.module.ts';
 import type { AnyEventDefinition } from './platform/event-store/catalogue.ts';
 import { EventStoreModule } from './platform/event-store/event-store.module.ts';
 import { HttpModule } from './platform/http/http.module.ts';
 import { ProjectionsModule } from './platform/projections/projections.module.ts';
+import { RuntimeModule } from './platform/runtime/runtime.module.ts';
 import { SagasModule } from './platform/sagas/sagas.module.ts';
+import { ProvisioningModule } from './provisioning/index.ts';
+import { TemplatesModule } from './templates/index.ts';
 
 /** Every event type that the log may hold. */
-export const eventDefinitions: readonly AnyEventDefinition[] = [accountEvents, apiKeyEvents].flatMap((events) => Object.values(events));
+export const eventDefinitions: readonly AnyEventDefinition[] = [
+  accountEvents,
+  apiKeyEvents,
+  agentEvents,
+  environmentEvents,
+  deploymentEvents,
+  conversationEvents,
+  logEvents,
+].flatMap((events) => Object.values(events));
 
 /** The rows that features read. */
-const entities = [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow];
+const entities = [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow, AgentRow, AgentActivityRow, ConversationRow, DeploymentRow];
 
 export interface AppOptions {
   /** For tests only: start although PostgreSQL does not force commits to disk. */
@@ -40,11 +57,20 @@ export class AppModule {
         EventStoreModule.forRoot({ definitions: eventDefinitions }),
         ProjectionsModule,
         SagasModule,
+        RuntimeModule,
         HttpModule,
         // features
         CredentialsModule,
         AccountsModule,
         ApiKeysModule,
+        TemplatesModule,
+        AgentsModule,
+        EnvironmentModule,
+        HistoryModule,
+        LogsModule,
+        MessagesModule,
+        DeploymentsModule,
+        ProvisioningModule,
       ],
     };
   }

@@ -66,7 +66,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   async run(agentId: string, signal: AbortSignal): Promise<Date | null> {
     const pass: Pass = { agentId, signal, started: null };
     const agent = await this.records.load(agentId);
-    if (agent === null) return this.#unknown(agentId);
+    if (agent === null) return this.#unknown(pass);
     try {
       return await this.#walk(pass);
     } catch (error) {
@@ -207,8 +207,11 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   /** Another database's agents, or a restored one's future: not ours to judge, so they are named and left alone. */
-  #unknown(agentId: string): null {
-    this.logger.warn(`the engine has containers or a volume of agent ${agentId}, which the log does not know; they are left alone`);
+  async #unknown(pass: Pass): Promise<null> {
+    const { agentId } = pass;
+    const { containers, volume } = await this.engine.look(pass);
+    if (containers.length > 0 || volume)
+      this.logger.warn(`the engine has containers or a volume of agent ${agentId}, which the log does not know; they are left alone`);
     return null;
   }
 
