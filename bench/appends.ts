@@ -71,7 +71,7 @@ async function measure(url: string): Promise<object> {
 function rawInserts(url: string, writers: number): { append: Append; close: () => Promise<void> } {
   const pool = new pg.Pool({ connectionString: url, max: writers });
   const text = `insert into raw_event (stream, version, id, type, schema_version, data, metadata, at) values ($1, $2, $3, $4, $5, $6, $7, now())`;
-  const versions = new Array<number>(writers).fill(0);
+  const versions = Array.from({ length: writers }, () => 0);
   const append: Append = (writer) => {
     const { id, type, schemaVersion, data, metadata } = newEvent();
     const version = versions[writer] ?? 0;
@@ -86,11 +86,11 @@ function rawInserts(url: string, writers: number): { append: Append; close: () =
 }
 
 function portAppends(store: PostgresEventStore, writers: number): Append {
-  const revisions = new Array<number>(writers).fill(-1);
-  const run = uuidv7();
+  const revisions = Array.from({ length: writers }, () => -1);
+  const series = uuidv7();
   return async (writer) => {
     const revision = revisions[writer] ?? -1;
-    revisions[writer] = (await store.append(`agent-${run}-${writer}`, revision < 0 ? 'no_stream' : revision, [newEvent()])).revision;
+    revisions[writer] = (await store.append(`agent-${series}-${writer}`, revision < 0 ? 'no_stream' : revision, [newEvent()])).revision;
   };
 }
 

@@ -28,9 +28,7 @@ describe('The database', () => {
   });
 
   it('names no password when the address is malformed', async () => {
-    const refusal = await openDatabase({ url: 'postgres://user:hunter2@:::/' }).catch((error: Error) => error);
-    expect(String(refusal)).toMatch(/not a valid address/);
-    expect(String(refusal)).not.toContain('hunter2');
+    await expect(openDatabase({ url: 'postgres://user:hunter2@:::/' })).rejects.toThrow(/^DATABASE_URL is not a valid address$/);
   });
 
   it('works as the application role, which can append but never change an event', async () => {

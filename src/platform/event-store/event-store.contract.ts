@@ -1,7 +1,6 @@
 import { following, logClass } from './event-store.follow-contract.ts';
 import {
   collect,
-  contractCatalogue,
   core,
   everything,
   metadata,

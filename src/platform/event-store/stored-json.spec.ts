@@ -25,7 +25,7 @@ describe('What is stored of a value', () => {
         ] as const) {
           expect(after).not.toMatch(/\0|\p{Surrogate}/u);
           expect(after).toHaveLength(before.length);
-          for (const [index, unit] of [...after.split('').entries()]) if (unit !== '\uFFFD') expect(unit).toBe(before[index]);
+          for (const [index, unit] of after.split('').entries()) if (unit !== '\uFFFD') expect(unit).toBe(before[index]);
         }
         expect(storedJson(JSON.parse(json) as JsonObject)).toBe(json);
       }),

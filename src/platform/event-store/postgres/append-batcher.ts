@@ -117,7 +117,7 @@ export class AppendBatcher {
     } catch (error) {
       const known = error instanceof EventStoreUnavailable || error instanceof AnswerLost;
       if (!known && batch.length > 1) return 'refused';
-      for (const { stream, reject } of batch) reject(error instanceof AnswerLost ? new OutcomeUnknown(stream, error.cause) : error);
+      for (const append of batch) append.reject(error instanceof AnswerLost ? new OutcomeUnknown(append.stream, error.cause) : error);
       return 'settled';
     }
   }

@@ -62,12 +62,12 @@ describe('Events in a PostgreSQL that crashes', () => {
     const subscription = store.subscribe(START, core, async (events) => void seen.push(...events));
     const acknowledged = new Map<string, string[]>();
     let repeated = 0;
-    let running = true;
+    const stopping = new AbortController();
     const writers = Array.from({ length: 32 }, async (_, writer) => {
       const stream = `agent-crash${writer}`;
       const ids: string[] = [];
       acknowledged.set(stream, ids);
-      for (let revision = -1; running;) {
+      for (let revision = -1; !stopping.signal.aborted;) {
         const events = newEvents(1 + (writer % 3));
         const result = await appendSurely(stream, revision, events);
         revision += events.length;
@@ -85,7 +85,7 @@ describe('Events in a PostgreSQL that crashes', () => {
     }
     const before = total();
     await until(() => total() > before + 500);
-    running = false;
+    stopping.abort();
     await Promise.all(writers);
 
     const stored = await everything(store);

@@ -77,7 +77,7 @@ export class EventReader {
     const values = [numberOf(after), (filtered ? maxScan : maxEvents) - 1, ...(filtered ? [categories, types] : [])];
     const name = `batch ${eventClass} ${filtered ? 'filtered' : 'all'}`;
     const rows = await ask<[upTo: string, ...event: Row] | [upTo: string, null]>(this.pool, { name, text, values });
-    const found = rows.flatMap(([, ...row]) => (row[0] === null ? [] : [row as Row]));
+    const found = rows.flatMap(([, ...row]) => (row[0] === null ? [] : [row]));
     const last = found.at(-1);
     const cut = last !== undefined && (found.length === maxEvents || sizeOf(found) >= maxBytes);
     return { events: found.map((row) => this.#event(row)), upTo: positionOf(cut ? last[0] : (rows[0]?.[0] ?? numberOf(after))) };

@@ -104,7 +104,7 @@ export class LogSubscription implements Subscription {
       } catch (error) {
         // What a repeat would hear again (an event that this program does not know) is for whoever follows to see.
         if (!(error instanceof EventStoreUnavailable)) throw error;
-        logger.warn(`Following the log waits for the database: ${String((error.cause as Error)?.message)}`);
+        logger.warn(`Following the log waits for the database: ${(error.cause as Error).message}`);
         await pause(delay, signal);
       }
     }
