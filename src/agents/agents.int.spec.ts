@@ -3,22 +3,18 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { AgentBed } from '../../test/support/agent-bed.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
+import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
 import { until } from '../../test/support/until.ts';
-import { accountEvents, AccountsModule, AccountCredentialRow, AccountRow } from '../accounts/index.ts';
 import { EventWaits } from '../platform/event-store/event-waits.ts';
 import { systemContext } from '../platform/http/caller.ts';
-import { AgentActivityRow, agentEvents, AgentRow, AgentsModule, DeleteAgent } from './index.ts';
+import { DeleteAgent } from './agent.handlers.ts';
 
 let server: TestServer;
 let agents: AgentBed;
 
 beforeAll(async () => {
-  server = await startFeatureServer({
-    modules: [AccountsModule, AgentsModule],
-    entities: [AgentRow, AgentActivityRow, AccountRow, AccountCredentialRow],
-    definitions: [...Object.values(agentEvents), ...Object.values(accountEvents)],
-  });
+  server = await startFeatureServer(agentFeatures);
   agents = new AgentBed(server);
   await agents.account('acme', 0);
 });

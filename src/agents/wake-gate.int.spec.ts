@@ -3,13 +3,15 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { AgentBed } from '../../test/support/agent-bed.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
+import { agentFeatures } from '../../test/support/features.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
 import { refusalOf } from '../../test/support/decider-spec.ts';
 import { until } from '../../test/support/until.ts';
-import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule } from '../accounts/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { systemContext } from '../platform/http/caller.ts';
-import { Activity, AgentActivityRow, agentEvents, AgentRow, AgentsModule, WakeGate, type Agent } from './index.ts';
+import { Activity } from './activity.service.ts';
+import type { Agent } from './agent-state.decider.ts';
+import { WakeGate } from './wake-gate.service.ts';
 
 let server: TestServer;
 let agents: AgentBed;
@@ -17,11 +19,7 @@ let gate: WakeGate;
 let activity: Activity;
 
 beforeAll(async () => {
-  server = await startFeatureServer({
-    modules: [AccountsModule, AgentsModule],
-    entities: [AgentRow, AgentActivityRow, AccountRow, AccountCredentialRow],
-    definitions: [...Object.values(agentEvents), ...Object.values(accountEvents)],
-  });
+  server = await startFeatureServer(agentFeatures);
   agents = new AgentBed(server);
   gate = server.app.get(WakeGate, { strict: false });
   activity = server.app.get(Activity, { strict: false });

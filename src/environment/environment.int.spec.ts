@@ -2,12 +2,11 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { AgentBed } from '../../test/support/agent-bed.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
+import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
-import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule } from '../accounts/index.ts';
-import { AgentActivityRow, agentEvents, AgentRow, AgentsModule } from '../agents/index.ts';
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { Database } from '../platform/database/database.ts';
-import { environmentEvents, EnvironmentModule, Variables } from './index.ts';
+import { Variables } from './variables.service.ts';
 
 const CANARY = 'canary-4711-very-secret';
 
@@ -16,11 +15,7 @@ let agents: AgentBed;
 let variables: Variables;
 
 beforeAll(async () => {
-  server = await startFeatureServer({
-    modules: [AccountsModule, AgentsModule, EnvironmentModule],
-    entities: [AgentRow, AgentActivityRow, AccountRow, AccountCredentialRow],
-    definitions: [agentEvents, accountEvents, environmentEvents].flatMap((events) => Object.values(events)),
-  });
+  server = await startFeatureServer(agentFeatures);
   agents = new AgentBed(server);
   variables = server.app.get(Variables, { strict: false });
 });

@@ -5,22 +5,15 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { AgentBed } from '../../test/support/agent-bed.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
+import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
-import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule } from '../accounts/index.ts';
-import { AgentActivityRow, agentEvents, AgentRow, AgentsModule } from '../agents/index.ts';
-import { environmentEvents, EnvironmentModule } from '../environment/index.ts';
-import { HistoryModule } from './index.ts';
 import { masked } from './history.handlers.ts';
 
 let server: TestServer;
 let agents: AgentBed;
 
 beforeAll(async () => {
-  server = await startFeatureServer({
-    modules: [AccountsModule, AgentsModule, EnvironmentModule, HistoryModule],
-    entities: [AgentRow, AgentActivityRow, AccountRow, AccountCredentialRow],
-    definitions: [agentEvents, accountEvents, environmentEvents].flatMap((events) => Object.values(events)),
-  });
+  server = await startFeatureServer(agentFeatures);
   agents = new AgentBed(server);
 });
 afterAll(() => server?.close());

@@ -83,6 +83,9 @@ export function parseJson(bytes: Buffer): unknown {
   return value;
 }
 
+/** Members that the framework drops without a word; refused instead, so that nothing gets lost. */
+const lostNames = new Set(['__proto__', 'constructor', 'prototype']);
+
 /** Text that PostgreSQL can't hold, names that reach an object's prototype, and depths on which later stages would fail. */
 function checkJson(value: unknown, field: string, depth: number, errors: FieldError[]): void {
   const refuse = (message: string) => {
@@ -93,7 +96,7 @@ function checkJson(value: unknown, field: string, depth: number, errors: FieldEr
   if (depth >= MAX_DEPTH) return refuse(`is nested more than ${MAX_DEPTH} levels deep`);
   if (Array.isArray(value)) return value.forEach((item, index) => checkJson(item, joined(field, String(index)), depth + 1, errors));
   for (const [key, member] of Object.entries(value)) {
-    if (key === '__proto__' || !isPlainText(key)) refuse('has a member whose name is not allowed');
+    if (lostNames.has(key) || !isPlainText(key)) refuse('has a member whose name is not allowed');
     else checkJson(member, joined(field, key), depth + 1, errors);
   }
 }

@@ -41,13 +41,17 @@ describe('JSON', () => {
         fc.constant(null),
         fc.array(tie('any')),
         fc.dictionary(
-          text.filter((key) => key !== '__proto__'),
+          text.filter((key) => !['__proto__', 'constructor', 'prototype'].includes(key)),
           tie('any'),
           { noNullPrototype: true },
         ),
       ),
     })).any;
     fc.assert(fc.property(value, (sent) => expect(parseJson(Buffer.from(JSON.stringify(sent)))).toEqual(sent)));
+  });
+
+  it.each(['__proto__', 'constructor', 'prototype'])('may not have a member %s, which the framework would drop without a word', (name) => {
+    expect(() => parseJson(Buffer.from(`{"a": {"${name}": 1}}`))).toThrow('not allowed');
   });
 
   it('may be 64 levels deep and no deeper', () => {

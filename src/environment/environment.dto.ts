@@ -1,0 +1,37 @@
+import { IsBoolean } from 'class-validator';
+
+import { checked, Given } from '../agents/index.ts';
+import { keyProblem, valueProblem } from './environment.decider.ts';
+import type { KeyedVariable } from './environment.handlers.ts';
+
+const text = (problem: (value: string) => string | null) => (value: unknown) =>
+  typeof value === 'string' ? problem(value) : 'must be a string';
+
+export class ReplaceVariableRequest {
+  /** At most 32 KB. */
+  @checked('variableValue', text(valueProblem))
+  value: string;
+}
+
+export class SetVariableRequest extends ReplaceVariableRequest {
+  /** Letters, digits and _; not PORT, and not beginning with MOORING_. */
+  @checked('variableKey', text(keyProblem))
+  key: string;
+
+  /** Encrypted at rest and masked in every answer. */
+  @Given()
+  @IsBoolean()
+  is_secret?: boolean;
+}
+
+export class VariableView {
+  key: string;
+  /** Masked where it is secret. */
+  value: string;
+  is_secret: boolean;
+  updated_at: string;
+}
+
+export function variableView({ key, isSecret, value, mask, setAt }: KeyedVariable): VariableView {
+  return { key, value: (isSecret ? mask : value) ?? '', is_secret: isSecret, updated_at: setAt };
+}

@@ -1,0 +1,127 @@
+import { Command, CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
+
+import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
+import { agentDecider, transitionDeadlines, type AgentSettings } from '../agents/index.ts';
+import { Config } from '../config.ts';
+import { deploymentSource } from '../deployments/index.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { StreamClosed, type Position } from '../platform/event-store/event-store.ts';
+import { EventWaits } from '../platform/event-store/event-waits.ts';
+import type { CommandContext } from '../platform/http/caller.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { Templates } from '../templates/index.ts';
+import type { ProvisionRequest } from './provision-request.ts';
+import { wholeAgentDecider, type MakeAgent } from './whole-agent.ts';
+
+export interface Provisioned {
+  agentId: string;
+  /** Its latest; null where there is none. */
+  deploymentId: string | null;
+  position: Position;
+  /** False where the agent stood already, under the same external id. */
+  made: boolean;
+}
+
+/**
+ * Makes an agent, with its variables and its first deployment. Throws `invalid_request`, `template_not_found`, `plan_required`,
+ * `seat_limit` before anything is written.
+ */
+export class Provision extends Command<Provisioned> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly request: ProvisionRequest,
+    /** A UUID that is the same for every try of one request, so that a try which broke off is gone on with; null: there is no other try. */
+    readonly seed: string | null,
+  ) {
+    super();
+  }
+}
+
+/** Agents that may turn out to be gone, or to come too late, before one can be made. */
+const ATTEMPTS = 5;
+/** How long (ms) to wait for an agent with the same external id that is being deleted. */
+const GONE_WITHIN_MS = 30_000;
+
+/**
+ * First the seat, then the agent, each in one append: a crash between the two leaves a seat without an agent, which the next try
+ * takes up, or the saga `seats` gives back.
+ */
+@CommandHandler(Provision)
+export class ProvisionHandler implements ICommandHandler<Provision> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly commands: CommandBus,
+    private readonly templates: Templates,
+    private readonly waits: EventWaits,
+    private readonly config: Config,
+  ) {}
+
+  async execute(provision: Provision): Promise<Provisioned> {
+    const { context, accountId, seed } = provision;
+    const make = this.#make(provision);
+    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
+      const wanted = seed === null ? uuidv7() : uuidv5(`agent ${attempt}`, seed);
+      const agentId = await this.commands.execute(new TakeSeat(context, accountId, wanted, make.externalId));
+      const provisioned = await this.#provision(agentId, make, context);
+      // What an earlier try of the same request made, this request has made.
+      if (provisioned !== null) return { ...provisioned, made: provisioned.made || (seed !== null && agentId === wanted) };
+      await this.commands.execute(new ReleaseSeat(context, accountId, agentId));
+    }
+    throw new Refusal('event_store_unavailable', 'The agent could not be made in time; try again.', { retryAfterSeconds: 1 });
+  }
+
+  #make({ accountId, request, seed }: Provision): MakeAgent {
+    const settings = settingsOf(request);
+    // Also where nothing is deployed yet: an agent that never could be is refused at once.
+    const source = deploymentSource(settings, {}, (id) => this.templates.get(id) !== undefined);
+    const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
+    return {
+      type: 'MakeAgent',
+      accountId,
+      externalId: request.externalId ?? null,
+      settings,
+      variables: request.variables ?? {},
+      deployment: (request.autoDeploy ?? true) ? { deploymentId, ...source } : null,
+      deploymentDeadline: transitionDeadlines(this.config).deploy,
+    };
+  }
+
+  /**
+   * The agent that has the seat: the one that stands, or else this one. Whoever of several callers comes first makes it for all of them.
+   * Null where there can be none under that id any more: its seat is to be given back.
+   */
+  async #provision(agentId: string, make: MakeAgent, context: CommandContext): Promise<Provisioned | null> {
+    try {
+      const { state, position, events } = await this.aggregates.execute(`agent-${agentId}`, wholeAgentDecider, make, context);
+      if (state?.status === 'deleting') await this.#gone(agentId);
+      if (state === null || state.status === 'deleting' || state.status === 'deleted') return null;
+      return { agentId, deploymentId: state.deployment?.id ?? null, position, made: events.length > 0 };
+    } catch (error) {
+      if (error instanceof StreamClosed) return null;
+      throw error;
+    }
+  }
+
+  async #gone(agentId: string): Promise<void> {
+    const stream = `agent-${agentId}`;
+    const isGone = async () => ((await this.aggregates.load(stream, agentDecider)).state?.status === 'deleted' ? true : undefined);
+    if ((await this.waits.until(stream, isGone, { timeoutMs: GONE_WITHIN_MS })) !== null) return;
+    throw new Refusal('invalid_state', 'The agent with this external_id is still being deleted.', { retryAfterSeconds: 5 });
+  }
+}
+
+function settingsOf(request: ProvisionRequest): AgentSettings {
+  return {
+    name: request.name,
+    description: request.description ?? null,
+    image: request.image ?? 'auto',
+    image_name: request.imageName ?? null,
+    repo_url: request.repoUrl ?? null,
+    branch: request.branch ?? 'main',
+    template_id: request.templateId ?? null,
+    serverless: request.serverless ?? true,
+    idle_ttl_seconds: request.idleTtlSeconds ?? 300,
+  };
+}

@@ -1,0 +1,68 @@
+import { Body, Controller, Post, Res } from '@nestjs/common';
+import { CommandBus } from '@nestjs/cqrs';
+import type { FastifyReply } from 'fastify';
+
+import { AgentAnswers, type AgentRow, AgentView, agentView, RestAgentView, restAgentView } from '../agents/index.ts';
+import { Context, CurrentCaller, RequireScope } from '../platform/http/access.ts';
+import type { Caller, CommandContext } from '../platform/http/caller.ts';
+import { Idempotent, IdempotencyKey } from '../platform/http/idempotency.ts';
+import { PreferredWait } from '../platform/http/waiting.ts';
+import { CreateAgentBody, createRequest, ProvisionBody, provisionRequest } from './provision.dto.ts';
+import { Provision } from './provision.handlers.ts';
+
+type Seed = string | null;
+type Seconds = number | null;
+
+@Controller('api')
+export class ProvisioningController {
+  constructor(
+    private readonly commands: CommandBus,
+    private readonly answers: AgentAnswers,
+  ) {}
+
+  /** Makes an agent and deploys it; 200 with the agent that stands where there is one with the same external_id. */
+  @Post('v1/provision')
+  @RequireScope('provision')
+  @Idempotent()
+  async provision(
+    @Body() body: ProvisionBody,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IdempotencyKey() seed: Seed,
+    @PreferredWait() wait: Seconds,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<AgentView> {
+    const provision = new Provision(context, accountId, provisionRequest(body), seed);
+    return this.#answer(provision, '/api/v1/agents', agentView, wait, reply);
+  }
+
+  /** Makes an agent from a template and deploys it; 200 with the agent that stands where there is one with the same externalId. */
+  @Post('agents')
+  @RequireScope('provision')
+  @Idempotent()
+  async create(
+    @Body() body: CreateAgentBody,
+    @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
+    @IdempotencyKey() seed: Seed,
+    @PreferredWait() wait: Seconds,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<RestAgentView> {
+    const provision = new Provision(context, accountId, createRequest(body), seed);
+    return this.#answer(provision, '/api/agents', restAgentView, wait, reply);
+  }
+
+  async #answer<View>(
+    provision: Provision,
+    agents: string,
+    view: (row: AgentRow) => View,
+    wait: Seconds,
+    reply: FastifyReply,
+  ): Promise<View> {
+    const { agentId, position, made } = await this.commands.execute(provision);
+    const { context, accountId } = provision;
+    const answer = await this.answers.settled(view, { context, accountId, agentId }, position, wait, reply);
+    void reply.status(made ? 201 : 200).header('location', `${agents}/${agentId}`);
+    return answer;
+  }
+}

@@ -1,0 +1,22 @@
+import { Module } from '@nestjs/common';
+
+import { AgentsModule } from '../agents/index.ts';
+import { Projections } from '../platform/projections/projections.ts';
+import { Sagas } from '../platform/sagas/saga.ts';
+import { TemplatesModule } from '../templates/index.ts';
+import { ProvisionHandler } from './provision.handlers.ts';
+import { ProvisioningController } from './provisioning.controller.ts';
+import { ListUnusedSeatsHandler, seatsProjection } from './seats.projection.ts';
+import { SeatsSaga } from './seats.saga.ts';
+
+@Module({
+  imports: [AgentsModule, TemplatesModule],
+  controllers: [ProvisioningController],
+  providers: [ProvisionHandler, ListUnusedSeatsHandler, SeatsSaga],
+})
+export class ProvisioningModule {
+  constructor(projections: Projections, sagas: Sagas, seats: SeatsSaga) {
+    projections.register(seatsProjection);
+    sagas.register(seats);
+  }
+}

@@ -1,0 +1,69 @@
+import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+
+import { Database } from '../platform/database/database.ts';
+import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
+import type { Projection } from '../platform/projections/projection.ts';
+
+export interface SeatColumns {
+  agent_id: string;
+  account_id: string;
+  taken_at: string;
+  agent: 'absent' | 'live' | 'deleted';
+}
+
+/** The seats that are taken, and whether the agent of each is there. */
+export const seatsProjection: Projection<SeatColumns> = {
+  name: 'agent_seats',
+  version: 1,
+  filter: {
+    eventClass: 'core',
+    categories: ['account', 'agent'],
+    types: ['SeatTaken', 'SeatReleased', 'AgentProvisioned', 'AgentDeleted'],
+  },
+  table: {
+    name: 'agent_seats',
+    key: 'agent_id',
+    columns: {
+      agent_id: 'text collate "C" not null',
+      account_id: 'text collate "C" not null',
+      taken_at: 'timestamptz(3) not null',
+      agent: 'text not null',
+    },
+    indexes: { without_agent: `(agent_id) where agent <> 'live'` },
+  },
+  keys: (event) => [agentIdOf(event)],
+  project(event, rows) {
+    const agent_id = agentIdOf(event);
+    const row = rows.get(agent_id);
+    if (event.type === 'SeatTaken') rows.set(agent_id, { agent_id, account_id: idOf(event.stream), taken_at: event.at, agent: 'absent' });
+    else if (row === undefined) return;
+    else if (event.type === 'SeatReleased') rows.delete(agent_id);
+    else rows.set(agent_id, { ...row, agent: event.type === 'AgentProvisioned' ? 'live' : 'deleted' });
+  },
+};
+
+/** The agent that the event is about: it stands in the account's events, and names the stream of its own. */
+export function agentIdOf(event: StoredEvent): string {
+  return event.stream.startsWith('account-') ? (event.data as { agent_id: string }).agent_id : idOf(event.stream);
+}
+
+export interface UnusedSeat {
+  agentId: string;
+  accountId: string;
+  takenAt: Date;
+}
+
+/** Seats whose agent is not there. */
+export class ListUnusedSeats extends Query<UnusedSeat[]> {}
+
+@QueryHandler(ListUnusedSeats)
+export class ListUnusedSeatsHandler implements IQueryHandler<ListUnusedSeats> {
+  constructor(private readonly database: Database) {}
+
+  async execute(): Promise<UnusedSeat[]> {
+    const rows = await this.database.query<{ agent_id: string; account_id: string; taken_at: Date }>(
+      `select agent_id, account_id, taken_at from agent_seats where agent <> 'live'`,
+    );
+    return rows.map((row) => ({ agentId: row.agent_id, accountId: row.account_id, takenAt: row.taken_at }));
+  }
+}

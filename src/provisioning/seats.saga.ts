@@ -1,0 +1,79 @@
+import { Injectable } from '@nestjs/common';
+import { CommandBus, QueryBus } from '@nestjs/cqrs';
+
+import { ReleaseSeat } from '../accounts/index.ts';
+import { Activity, agentDecider } from '../agents/index.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { EventStore, idOf, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { systemContext } from '../platform/http/caller.ts';
+import { sagaStep } from '../platform/sagas/saga-step.ts';
+import type { Saga } from '../platform/sagas/saga.ts';
+import { agentIdOf, ListUnusedSeats } from './seats.projection.ts';
+
+/** How long after its seat was taken an agent has to be there. */
+const MADE_WITHIN_MS = 60_000;
+
+/**
+ * Gives seats back: that of an agent which is deleted, and one for which no agent came, because whoever took it died. A key is the
+ * agent's id, and where a seat was taken the account's and the time as well.
+ */
+@Injectable()
+export class SeatsSaga implements Saga {
+  readonly name = 'seats';
+  readonly filter = { eventClass: 'core' as const, categories: ['account', 'agent'], types: ['SeatTaken', 'AgentDeleted'] };
+  readonly concurrency = 8;
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly aggregates: Aggregates,
+    private readonly commands: CommandBus,
+    private readonly queries: QueryBus,
+    private readonly activity: Activity,
+  ) {}
+
+  keyOf(event: StoredEvent): string {
+    const agentId = agentIdOf(event);
+    return event.type === 'SeatTaken' ? seatKey(agentId, idOf(event.stream), event.at) : agentId;
+  }
+
+  async resync(): Promise<string[]> {
+    const seats = await this.queries.execute(new ListUnusedSeats());
+    return seats.map(({ agentId, accountId, takenAt }) => seatKey(agentId, accountId, takenAt.toISOString()));
+  }
+
+  async run(key: string): Promise<Date | null> {
+    const [agentId = '', accountId, takenAt] = key.split(' ');
+    const { state } = await this.aggregates.load(`agent-${agentId}`, agentDecider);
+    if (state?.status === 'deleted') {
+      await this.activity.forget(agentId);
+      await this.#release(agentId, state.accountId);
+    }
+    if (state !== null || accountId === undefined || takenAt === undefined) return null;
+    const due = new Date(Date.parse(takenAt) + MADE_WITHIN_MS);
+    if (due.getTime() > Date.now()) return due;
+    // Closed first: whoever comes too late can't make an agent without a seat.
+    if (await this.#close(agentId)) await this.#release(agentId, accountId);
+    return null;
+  }
+
+  /** False where the agent came after all. */
+  async #close(agentId: string): Promise<boolean> {
+    try {
+      await this.store.closeStream(`agent-${agentId}`, 'no_stream');
+    } catch (error) {
+      if (error instanceof WrongExpectedRevision) return false;
+      throw error;
+    }
+    sagaStep(this.name, agentId, 'closed');
+    return true;
+  }
+
+  async #release(agentId: string, accountId: string): Promise<void> {
+    await this.commands.execute(new ReleaseSeat(systemContext('seats', accountId), accountId, agentId));
+    sagaStep(this.name, agentId, 'released');
+  }
+}
+
+export function seatKey(agentId: string, accountId: string, takenAt: string): string {
+  return `${agentId} ${accountId} ${takenAt}`;
+}

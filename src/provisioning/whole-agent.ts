@@ -1,0 +1,45 @@
+import { agentDecider, type AgentEvent, type AgentSettings, type AgentState, type DeploymentRequest } from '../agents/index.ts';
+import { environmentDecider, type EnvironmentEvent } from '../environment/index.ts';
+import type { Decider } from '../platform/event-store/event-definition.ts';
+
+export interface MakeAgent {
+  type: 'MakeAgent';
+  accountId: string;
+  externalId: string | null;
+  settings: AgentSettings;
+  variables: Record<string, string>;
+  /** Null: it is not deployed yet. */
+  deployment: DeploymentRequest | null;
+  deploymentDeadline(now: Date): string;
+}
+
+/** An agent with its variables and its first deployment, by the rules of each, as one fact: there is never half an agent. */
+export const wholeAgentDecider: Decider<AgentState, MakeAgent, AgentEvent | EnvironmentEvent> = {
+  initialState: () => agentDecider.initialState(),
+  decide,
+  evolve: (agent, event) => agentDecider.evolve(agent, event as AgentEvent),
+};
+
+function decide(make: MakeAgent, agent: AgentState, now: Date): (AgentEvent | EnvironmentEvent)[] {
+  if (agent !== null) return [];
+  const { accountId, externalId, settings, variables, deployment } = make;
+  const born = agentDecider.decide({ type: 'ProvisionAgent', accountId, externalId, settings }, null, now);
+  const events: (AgentEvent | EnvironmentEvent)[] = [...born];
+  let environment = born.reduce(
+    (before, event) => environmentDecider.evolve(before, event as unknown as EnvironmentEvent),
+    environmentDecider.initialState(),
+  );
+  for (const [key, plain] of Object.entries(variables)) {
+    const set = { type: 'SetVariable' as const, accountId, key, isSecret: false, value: { plain, sealed: null, mask: '' } };
+    const follows = environmentDecider.decide(set, environment, now);
+    environment = follows.reduce((before, event) => environmentDecider.evolve(before, event), environment);
+    events.push(...follows);
+  }
+  if (deployment !== null) {
+    const made = born.reduce((before, event) => agentDecider.evolve(before, event), agentDecider.initialState());
+    events.push(
+      ...agentDecider.decide({ type: 'DeployAgent', accountId, deadlineAt: make.deploymentDeadline(now), ...deployment }, made, now),
+    );
+  }
+  return events;
+}
