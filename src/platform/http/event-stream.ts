@@ -37,7 +37,8 @@ async function* frames(events: AsyncIterable<ServerSentEvent>, signal: AbortSign
   try {
     let next = source.next();
     while (!signal.aborted) {
-      const result = await orSilence(next);
+      const result = await orSilence(next, signal);
+      if (signal.aborted) return;
       if (result === null) {
         yield ': still here\n\n';
         continue;
@@ -52,12 +53,16 @@ async function* frames(events: AsyncIterable<ServerSentEvent>, signal: AbortSign
   }
 }
 
-async function orSilence<T>(next: Promise<T>): Promise<T | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const silence = new Promise<null>((resolve) => (timer = setTimeout(() => resolve(null), KEEP_ALIVE_MS)));
+/** The result; null after a silence, and at once when the caller has left. */
+async function orSilence<T>(next: Promise<T>, signal: AbortSignal): Promise<T | null> {
+  let end = () => {};
+  const silence = new Promise<null>((resolve) => (end = () => resolve(null)));
+  const timer = setTimeout(end, KEEP_ALIVE_MS);
+  signal.addEventListener('abort', end);
   try {
     return await Promise.race([next, silence]);
   } finally {
     clearTimeout(timer);
+    signal.removeEventListener('abort', end);
   }
 }

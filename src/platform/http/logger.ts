@@ -14,18 +14,23 @@ function errorForLog(error: unknown): unknown {
   };
 }
 
+type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
+
 /** JSON lines on stdout. */
 export function createPino(level: string, destination?: DestinationStream): Pino {
   const options = { level, base: undefined, timestamp: pino.stdTimeFunctions.isoTime, serializers: { err: errorForLog } };
   return destination ? pino(options, destination) : pino(options);
 }
 
+/** Parts of Nest that tell every module and route at the start. */
+const chatty = new Set<unknown>(['InstanceLoader', 'NestApplication', 'NestFactory', 'RouterExplorer', 'RoutesResolver']);
+
 /** Nest's logger on pino: `new Logger('Part').log({ msg, …fields })` or a plain text. */
 export class PinoLogger implements LoggerService {
   constructor(private readonly sink: Pino) {}
 
   log(message: unknown, ...rest: unknown[]): void {
-    this.write('info', message, rest);
+    this.write(chatty.has(rest.at(-1)) ? 'debug' : 'info', message, rest);
   }
   error(message: unknown, ...rest: unknown[]): void {
     this.write('error', message, rest);
@@ -46,14 +51,19 @@ export class PinoLogger implements LoggerService {
     // The level is the configuration's.
   }
 
+  private writeFields(level: Level, { message, ...fields }: Record<string, unknown>): void {
+    if (typeof message === 'string') this.sink[level](fields, message);
+    else this.sink[level](fields);
+  }
+
   /** Nest passes the logger's name last, and for errors the stack before it. */
-  private write(level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal', message: unknown, rest: unknown[]): void {
+  private write(level: Level, message: unknown, rest: unknown[]): void {
     const part = rest.at(-1);
     const fields = typeof part === 'string' ? { part } : {};
     const cause = rest.find((item) => item instanceof Error);
     const stack = rest.length > 1 && typeof rest[0] === 'string' ? { stack: rest[0] } : {};
     if (message instanceof Error) this.sink[level]({ ...fields, err: message });
-    else if (typeof message === 'object' && message !== null) this.sink[level]({ ...fields, ...message });
+    else if (typeof message === 'object' && message !== null) this.writeFields(level, { ...fields, ...message });
     else this.sink[level]({ ...fields, ...stack, ...(cause ? { err: cause } : {}) }, String(message));
   }
 }

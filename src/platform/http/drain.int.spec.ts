@@ -1,0 +1,62 @@
+import { Controller, Get, Res } from '@nestjs/common';
+import type { FastifyReply } from 'fastify';
+
+import { Public } from './access.ts';
+import { drain } from './drain.ts';
+import { sendEventStream, type ServerSentEvent } from './event-stream.ts';
+import { startThings } from '../../../test/support/things-server.ts';
+
+let answer = () => {};
+let asked = () => {};
+let isAsked: Promise<void>;
+beforeEach(() => {
+  isAsked = new Promise((resolve) => (asked = resolve));
+});
+
+@Controller('slow')
+class SlowController {
+  @Get() @Public() slow(): Promise<object> {
+    asked();
+    return new Promise((resolve) => (answer = () => resolve({ done: true })));
+  }
+  @Get('stream') @Public() stream(@Res() reply: FastifyReply): Promise<void> {
+    return sendEventStream(reply, () => Promise.resolve(never()));
+  }
+}
+
+/** A source that has nothing to tell yet. */
+function never(): AsyncIterable<ServerSentEvent> {
+  return { [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) };
+}
+
+describe('a stop', () => {
+  it('answers what was asked, cuts streams that never end, and takes nothing new', async () => {
+    const server = await startThings(SlowController);
+    const follow = await fetch(`${server.url}/slow/stream`);
+    const cut = follow.text().then(
+      () => 'ended',
+      () => 'cut',
+    );
+    const slow = server.request('GET', '/slow');
+    await isAsked;
+    const drained = drain(server.app, 20_000);
+    await expect(fetch(`${server.url}/health`)).rejects.toThrow('fetch failed');
+    expect(await cut).toBe('cut');
+    answer();
+    expect((await slow).json).toEqual({ done: true });
+    await drained;
+    await server.close();
+  });
+
+  it('does not wait for ever', async () => {
+    const server = await startThings(SlowController);
+    const slow = server.request('GET', '/slow').catch(() => 'broken off');
+    await isAsked;
+    const began = performance.now();
+    await drain(server.app, 200);
+    expect(performance.now() - began).toBeLessThan(5_000);
+    answer();
+    await slow;
+    await server.close();
+  });
+});
