@@ -133,6 +133,15 @@ export class StartedService {
     if (this.#process !== null && this.running) await once(this.#process, 'exit');
   }
 
+  /** Whether it ends within the time, ms. */
+  async endsWithin(ms: number): Promise<boolean> {
+    const patience = new AbortController();
+    const timer = setTimeout(() => patience.abort(), ms);
+    if (this.#process !== null && this.running) await once(this.#process, 'exit', { signal: patience.signal }).catch(() => undefined);
+    clearTimeout(timer);
+    return !this.running;
+  }
+
   /** SIGTERM, and the wait for a clean end. */
   async stop(): Promise<void> {
     if (!this.running) return;
