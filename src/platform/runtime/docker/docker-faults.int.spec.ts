@@ -71,11 +71,14 @@ describeWithDocker('behind our back', () => {
 
   it('what bears another instance’s label tells nothing', async () => {
     const other = await DockerBed.open();
-    const theirs = await other.running();
-    const ours = await bed.running();
-    await until('our start is told', () => (listener.told('changed', ours.agentId) > 0 ? true : undefined));
-    expect(listener.told('changed', theirs.agentId)).toBe(0);
-    await other.close();
+    try {
+      const theirs = await other.running();
+      const ours = await bed.running();
+      await until('our start is told', () => (listener.told('changed', ours.agentId) > 0 ? true : undefined));
+      expect(listener.told('changed', theirs.agentId)).toBe(0);
+    } finally {
+      await other.close();
+    }
   });
 
   it('a command ends at its deadline though the service that asked for it was killed', async () => {
@@ -83,7 +86,7 @@ describeWithDocker('behind our back', () => {
     const source = `
       import { DockerRuntime } from './src/platform/runtime/docker/docker-runtime.ts';
       const runtime = new DockerRuntime({ instance: '${bed.instance}', helperImage: null, ociRuntime: null });
-      await runtime.exec('${view.handle}', { argv: ['sleep', '281'], timeoutMs: 4_000, outputLimitBytes: 10 });`;
+      await runtime.exec('${view.handle}', { argv: ['sleep', '281'], timeoutMs: 8_000, outputLimitBytes: 10 });`;
     const service = spawn(process.execPath, ['--import', './scripts/typescript.mjs', '--input-type=module', '-e', source], {
       stdio: 'inherit',
     });
@@ -92,7 +95,7 @@ describeWithDocker('behind our back', () => {
     service.kill('SIGKILL');
     await once(service, 'exit');
     expect(await sleeping()).toBe(true);
-    await until('the command has ended', async () => ((await sleeping()) ? undefined : true));
+    await until('the command has ended', async () => ((await sleeping()) ? undefined : true), 15_000);
   });
 });
 
