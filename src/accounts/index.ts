@@ -1,6 +1,5 @@
 export { AccountCredentialRow, AccountRow } from './account.entity.ts';
 export { accountEvents } from './accounts.events.ts';
-export { AssignPlan, type NewAccount, OpenAccount, ReleaseSeat, TakeSeat } from './accounts.handlers.ts';
-export { GetAccount } from './accounts.projection.ts';
+export { AssignPlan, OpenAccount, ReleaseSeat, TakeSeat } from './accounts.handlers.ts';
 export { AccountsModule } from './accounts.module.ts';
 export { Sessions } from './sessions.ts';
