@@ -1,16 +1,23 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { agentDecider, transitionDeadlines, type Agent, type AgentCommand, type AgentRecord, type AgentState } from '../agents/index.ts';
+import { agentDecider, transitionDeadlines, type Agent, type AgentCommand, type AgentRecord } from '../agents/index.ts';
 import { Config } from '../config.ts';
 import { Variables } from '../environment/index.ts';
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/http/caller.ts';
+import { Refusal } from '../platform/refusal.ts';
 import { BuildLog } from './build-log.ts';
 
 const RECORD_NAMESPACE = 'c7d1f1c4-5b0a-4d5e-8c57-2f3f1e9b7a60';
+
+/** The agent as its stream said at that revision. */
+export interface Seen {
+  agent: Agent;
+  revision: number;
+}
 
 /** Reads what is wanted, and writes what became true, on an agent's stream. */
 @Injectable()
@@ -23,23 +30,24 @@ export class AgentRecords {
     private readonly config: Config,
   ) {}
 
-  async load(agentId: string): Promise<AgentState> {
-    return (await this.aggregates.load(`agent-${agentId}`, agentDecider)).state;
+  async load(agentId: string): Promise<Seen | null> {
+    const { state: agent, revision } = await this.aggregates.load(`agent-${agentId}`, agentDecider);
+    return agent === null ? null : { agent, revision };
   }
 
-  /** Ids are derived from the place in the stream, so that a record which is repeated after a crash is the same event. */
-  async record(agentId: string, agent: Agent, record: AgentRecord): Promise<void> {
-    await this.#execute(agentId, agent, record);
+  /** False, and nothing is written, where the stream has gone on since it was seen: then what was decided on may not hold. */
+  record(agentId: string, seen: Seen, record: AgentRecord): Promise<boolean> {
+    return this.#execute(agentId, seen, record);
   }
 
-  /** What the rules want though nobody asked. */
-  async order(agentId: string, agent: Agent, order: 'sleep' | 'sleep_deeper' | 'wake' | 'restart'): Promise<void> {
-    const { accountId } = agent;
+  /** What the rules want though nobody asked; false as with `record`. */
+  order(agentId: string, seen: Seen, order: 'sleep' | 'sleep_deeper' | 'wake' | 'restart'): Promise<boolean> {
+    const { accountId } = seen.agent;
     const deadlines = transitionDeadlines(this.config);
     const now = new Date();
     switch (order) {
       case 'sleep':
-        return this.#execute(agentId, agent, {
+        return this.#execute(agentId, seen, {
           type: 'SleepAgent',
           accountId,
           depth: 'frozen',
@@ -47,7 +55,7 @@ export class AgentRecords {
           deadlineAt: deadlines.sleep(now),
         });
       case 'sleep_deeper':
-        return this.#execute(agentId, agent, {
+        return this.#execute(agentId, seen, {
           type: 'SleepAgent',
           accountId,
           depth: 'stopped',
@@ -55,37 +63,38 @@ export class AgentRecords {
           deadlineAt: deadlines.sleep(now),
         });
       case 'wake':
-        return this.#execute(agentId, agent, { type: 'WakeAgent', accountId, trigger: 'work in flight', deadlineAt: deadlines.wake(now) });
+        return this.#execute(agentId, seen, { type: 'WakeAgent', accountId, trigger: 'work in flight', deadlineAt: deadlines.wake(now) });
       case 'restart':
-        return this.#execute(agentId, agent, { type: 'RestartAgent', accountId, deadlineAt: deadlines.restart(now) });
+        return this.#execute(agentId, seen, { type: 'RestartAgent', accountId, deadlineAt: deadlines.restart(now) });
     }
   }
 
-  /** The end of an agent: its data key is destroyed before the record says so, and nothing can be added to its streams. */
-  async erase(agentId: string, agent: Agent): Promise<void> {
+  /** The end of an agent: its data key is destroyed before the record says so. */
+  async erase(agentId: string, seen: Seen): Promise<boolean> {
     await this.keyring.shred(agentId);
-    const stream = `agent-${agentId}`;
-    await this.record(agentId, agent, { type: 'RecordDeleted' });
-    const { revision } = await this.aggregates.load(stream, agentDecider);
-    await this.events.closeStream(stream, revision);
+    return this.record(agentId, seen, { type: 'RecordDeleted' });
+  }
+
+  /** Nothing can be added to the streams of an agent that is no more. May be repeated. */
+  async close(agentId: string, { revision }: Seen): Promise<void> {
     await this.events.setRetention(`log-${agentId}`, { maxCount: 1 });
+    await this.events.closeStream(`agent-${agentId}`, revision);
   }
 
   async openBuildLog(agentId: string, deploymentId: string): Promise<BuildLog> {
     return new BuildLog(this.events, agentId, deploymentId, await this.variables.secretsOf(agentId));
   }
 
-  async #execute(agentId: string, agent: Agent, command: AgentCommand): Promise<void> {
-    const stream = `agent-${agentId}`;
-    const { revision } = await this.aggregates.load(stream, agentDecider);
-    await this.aggregates.execute(
-      stream,
-      agentDecider,
-      command,
-      systemContext('deployments', agent.accountId, agent.deployment?.id ?? null),
-      {
-        eventId: (event, index) => uuidv5(`${agentId}:${revision}:${event.type}:${index}`, RECORD_NAMESPACE),
-      },
-    );
+  /** Ids are derived from the place in the stream, so that a record which is repeated after a crash is the same event. */
+  async #execute(agentId: string, { agent, revision }: Seen, command: AgentCommand): Promise<boolean> {
+    const context = systemContext('deployments', agent.accountId, agent.deployment?.id ?? null);
+    const eventId = (event: { type: string }, index: number) => uuidv5(`${agentId}:${revision}:${event.type}:${index}`, RECORD_NAMESPACE);
+    try {
+      await this.aggregates.execute(`agent-${agentId}`, agentDecider, command, context, { expectedRevision: revision, eventId });
+      return true;
+    } catch (error) {
+      if (error instanceof Refusal && error.code === 'revision_mismatch') return false;
+      throw error;
+    }
   }
 }

@@ -13,9 +13,10 @@ const BLOT = '••••••••';
 /** A shorter value would blot out half of every log. */
 const SECRET_LENGTH_MIN = 4;
 
-/** Takes known secret values out of a line: as they are, in base64, and as a URL bears them. */
+/** Takes known secret values, and each line of one that has several, out of a line: as they are, in base64, and as a URL bears them. */
 export function blot(line: string, secrets: readonly string[]): string {
   return secrets
+    .flatMap((secret) => [secret, ...secret.split(/\r?\n/)])
     .filter((secret) => secret.length >= SECRET_LENGTH_MIN)
     .flatMap((secret) => [secret, Buffer.from(secret).toString('base64').replace(/=+$/, ''), encodeURIComponent(secret)])
     .toSorted((a, b) => b.length - a.length)
@@ -41,7 +42,8 @@ export class BuildLog {
     this.#count += 1;
     if (this.#count > LINES_MAX) return;
     const told = this.#count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
-    this.#waiting.push(blot(told.slice(0, LINE_CHARACTERS_MAX), this.secrets));
+    // Cut last: half a secret would not be known as one.
+    this.#waiting.push(blot(told, this.secrets).slice(0, LINE_CHARACTERS_MAX));
     if (this.#waiting.length >= CHUNK_LINES) this.#write();
     else this.#timer ??= setTimeout(() => this.#write(), CHUNK_WAIT_MS);
   };

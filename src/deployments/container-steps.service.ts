@@ -13,7 +13,8 @@ import type { Rules } from './next-step.decider.ts';
 
 /** Lines of an ended container's output that its build log repeats. */
 const LAST_LINES = 20;
-const LAST_LINES_WAIT_MS = 2_000;
+/** A container that still runs ends its output never. */
+const LAST_LINES_WAIT_MS = 1_000;
 
 /** The steps that touch the engine, each once; which comes next is the decider's to say, and what came of it the saga's to record. */
 @Injectable()
@@ -71,7 +72,6 @@ export class ContainerSteps {
       return { type: 'RecordImage', deploymentId, image, imageName, command, commitSha: null };
     } catch (error) {
       if (!(error instanceof RuntimeRefused) || signal.aborted) throw error;
-      log.line(error.message);
       return { type: 'RecordDeploymentFailure', deploymentId, step: 'image', reason: error.message };
     }
   }
@@ -96,9 +96,8 @@ export class ContainerSteps {
     await this.runtime.remove(container.handle);
   }
 
-  /** Why a container that should have become ready ended, with its last words for the build log. */
-  async explainExit(container: ContainerView, log: BuildLog): Promise<string> {
-    const how = `exit code ${container.exitCode ?? 'unknown'}${container.oomKilled ? ', out of memory' : ''}`;
+  /** Puts the last lines of a container's output into the build log: they tell best why it did not become ready. */
+  async lastWords(container: ContainerView, log: BuildLog): Promise<void> {
     const last: string[] = [];
     try {
       for await (const { text } of this.runtime.logs(container.handle, null, AbortSignal.timeout(LAST_LINES_WAIT_MS))) {
@@ -106,10 +105,9 @@ export class ContainerSteps {
         if (last.length > LAST_LINES) last.shift();
       }
     } catch {
-      // Its words would have helped; without them the exit code has to do.
+      // They would have helped; without them the reason has to do.
     }
-    log.line(`The container ended before it was ready (${how}). Its last lines:`);
+    if (last.length > 0) log.line('The last lines of its output:');
     last.forEach((text) => log.line(`  ${text}`));
-    return `The container ended before it was ready (${how}).`;
   }
 }

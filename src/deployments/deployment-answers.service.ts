@@ -7,7 +7,7 @@ import { EventStore } from '../platform/event-store/event-store.ts';
 import type { Caller, CommandContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { readBuildLog } from './build-log.ts';
-import type { SourceOverrides } from './deployment-source.decider.ts';
+import { repositoryRefusal, type SourceOverrides } from './deployment-source.decider.ts';
 import type { DeploymentView, RestDeployBody } from './deployment.dto.ts';
 import type { DeploymentRow } from './deployment.entity.ts';
 import { DeployAgent } from './deployment.handlers.ts';
@@ -72,14 +72,15 @@ export class DeploymentAnswers {
   }
 }
 
-function overridesOf({ source, imageName, repoUrl, branch, templateId }: RestDeployBody): SourceOverrides {
+function overridesOf({ source, imageName, repoUrl, templateId }: RestDeployBody): SourceOverrides {
   const required = { github: ['repoUrl', repoUrl], docker: ['imageName', imageName], template: ['templateId', templateId] } as const;
   const [field, value] = required[source];
   if (value === undefined)
     throw new Refusal('invalid_request', `${field}: must be given where source is ${source}.`, {
       errors: [{ field, message: `must be given where source is ${source}` }],
     });
-  return source === 'github' ? { repoUrl, branch } : source === 'docker' ? { imageName } : { templateId };
+  if (source === 'github') throw repositoryRefusal('repoUrl');
+  return source === 'docker' ? { imageName } : { templateId };
 }
 
 function viewOf(row: DeploymentRow, build_log: string): DeploymentView {

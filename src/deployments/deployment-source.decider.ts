@@ -15,16 +15,21 @@ function invalid(field: string, message: string): Refusal {
   return new Refusal('invalid_request', `${field}: ${message}.`, { errors: [{ field, message }] });
 }
 
+/** The one place that says so; `field` as the caller spells it. */
+export function repositoryRefusal(field: 'repo_url' | 'repoUrl'): Refusal {
+  return invalid(field, 'deployments from Git repositories are not part of this version');
+}
+
 /** What a deployment is made from (contract 3 and 5). Throws `invalid_request`, `template_not_found`. */
 export function deploymentSource(
   settings: SourceSettings,
   overrides: SourceOverrides,
   hasTemplate: (id: string) => boolean,
 ): Omit<DeploymentRequest, 'deploymentId'> {
-  if (overrides.repoUrl) throw invalid('repo_url', 'deployments from Git repositories are not part of this version');
+  if (overrides.repoUrl) throw repositoryRefusal('repo_url');
   if (overrides.imageName) return ofImage(overrides.imageName);
   if (overrides.templateId) return ofTemplate(overrides.templateId, hasTemplate);
-  if (settings.repo_url !== null) throw invalid('repo_url', 'deployments from Git repositories are not part of this version');
+  if (settings.repo_url !== null) throw repositoryRefusal('repo_url');
   if (settings.image_name !== null) return ofImage(settings.image_name);
   if (settings.template_id !== null) return ofTemplate(settings.template_id, hasTemplate);
   switch (settings.image) {

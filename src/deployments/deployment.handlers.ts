@@ -40,7 +40,9 @@ export class DeployAgentHandler implements ICommandHandler<DeployAgent> {
     const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
     const deadlineAt = transitionDeadlines(this.config).deploy(this.clock.now());
     const command = { type: 'DeployAgent' as const, accountId, deploymentId, deadlineAt, ...source };
-    const { position } = await this.aggregates.execute(stream, agentDecider, command, context);
+    // A try that comes after the deployment has ended must not begin it again.
+    const once = seed === null ? {} : { eventId: () => uuidv5('deployment requested', seed) };
+    const { position } = await this.aggregates.execute(stream, agentDecider, command, context, once);
     return { deploymentId, position };
   }
 }

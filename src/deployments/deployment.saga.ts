@@ -1,12 +1,12 @@
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { isInTransit, LiveAgentIds, type Agent } from '../agents/index.ts';
+import { agentEvents, isInTransit, LiveAgentIds, type Agent, type AgentRecord } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../platform/runtime/runtime.ts';
+import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { Sagas, type Saga } from '../platform/sagas/saga.ts';
-import { AgentRecords } from './agent-records.ts';
+import { AgentRecords, type Seen } from './agent-records.ts';
 import { ContainerSteps } from './container-steps.service.ts';
 import { EngineView, type Pass } from './engine-view.service.ts';
 import { lookAgainAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
@@ -19,12 +19,16 @@ const EVENTS_AGAIN_MS = 1_000;
 /** How soon work that keeps an agent from its sleep is looked at again, ms. */
 const HELD_AGAIN_MS = 1_000;
 
+type Doing = Exclude<Step, { do: 'rest' }>;
+
 /** Makes every agent's container what its stream wants: deploy, start, stop, sleep, wake, delete and crash by one code path. */
 @Injectable()
 export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown {
   readonly name = 'deployments';
-  readonly filter = { eventClass: 'core' as const, categories: ['agent'] };
-  readonly concurrency = 16;
+  /** Not what others write on an agent's stream: it changes nothing about its container. */
+  readonly filter = { eventClass: 'core' as const, categories: ['agent'], types: Object.keys(agentEvents) };
+  /** Most of a pass is waiting, for an image or for readiness: those that wait must not keep another agent from waking. */
+  readonly concurrency = 64;
   private readonly logger = new Logger('Deployments');
   private readonly stopping = new AbortController();
   private sweptAt = -Infinity;
@@ -64,15 +68,12 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   async run(agentId: string, signal: AbortSignal): Promise<Date | null> {
-    const pass: Pass = { agentId, signal, started: null };
-    const agent = await this.records.load(agentId);
-    if (agent === null) return this.#unknown(pass);
+    const pass: Pass = { agentId, signal, started: null, refused: false };
+    if ((await this.records.load(agentId)) === null) return this.#unknown(pass);
     try {
       return await this.#walk(pass);
     } catch (error) {
-      if (signal.aborted) return null;
-      // What was looked at is gone: the next pass sees it as it is.
-      if (error instanceof ContainerGone) return new Date();
+      if (signal.aborted) throw error;
       if (error instanceof RuntimeRefused || error instanceof RuntimeUnavailable) return this.#settleFailure(pass, error);
       throw error;
     }
@@ -81,34 +82,48 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   async #walk(pass: Pass): Promise<Date | null> {
     const canFreeze = await this.engine.canFreeze();
     for (let count = 0; count < STEPS_MAX && !pass.signal.aborted; count++) {
-      const agent = await this.records.load(pass.agentId);
-      if (agent === null) return null;
+      const seen = await this.records.load(pass.agentId);
+      if (seen === null) return null;
+      const { agent } = seen;
       const actual = await this.engine.look(pass);
       const rules = this.steps.rules(agent, canFreeze);
       const step = nextStep(agent, actual, rules, new Date());
-      if (step.do === 'rest') return this.#next(agent, actual, rules);
-      const done = await this.#take(pass, agent, step);
+      if (step.do === 'rest') {
+        if (agent.status === 'deleted') await this.#close(pass.agentId, seen);
+        return this.#next(agent, actual, rules);
+      }
+      const done = await this.#tryTo(pass, seen, step);
       if (done) sagaStep(this.name, pass.agentId, step.do === 'record' ? step.record.type : step.do);
       else if (!isInTransit(agent)) return this.#next(agent, actual, rules);
     }
     return new Date();
   }
 
-  /** Whether it came to something; false where a wait was cut short, or showed nothing new. */
-  async #take(pass: Pass, agent: Agent, step: Exclude<Step, { do: 'rest' }>): Promise<boolean> {
+  /** False, so that it is looked at again, where the container changed meanwhile: it is gone, or the engine refuses for the first time. */
+  async #tryTo(pass: Pass, seen: Seen, step: Doing): Promise<boolean> {
+    try {
+      return await this.#take(pass, seen, step);
+    } catch (error) {
+      const again = error instanceof ContainerGone || (error instanceof RuntimeRefused && !pass.refused);
+      if (!again) throw error;
+      pass.refused ||= error instanceof RuntimeRefused;
+      return false;
+    }
+  }
+
+  /** Whether it came to something; false where a wait was cut short, or what was decided on holds no more. */
+  async #take(pass: Pass, seen: Seen, step: Doing): Promise<boolean> {
     const { agentId } = pass;
+    const { agent } = seen;
     switch (step.do) {
       case 'record':
-        await this.records.record(agentId, agent, step.record);
-        return true;
+        return this.#record(agentId, seen, step.record, null);
       case 'order':
-        await this.records.order(agentId, agent, step.order);
-        return true;
+        return this.records.order(agentId, seen, step.order);
       case 'erase':
-        await this.records.erase(agentId, agent);
-        return true;
+        return this.records.erase(agentId, seen);
       case 'resolve_image':
-        return this.#resolveImage(pass, agent);
+        return this.#resolveImage(pass, seen);
       case 'create':
         await this.steps.create(agentId, agent, step.release);
         return true;
@@ -117,10 +132,9 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
         await this.steps.touch(agent, step.do, step.container);
         return true;
       case 'await_ready':
-        return this.#awaitReady(pass, agent, step);
+        return this.#awaitReady(pass, seen, step);
       case 'fail_exited':
-        await this.#failExited(agentId, agent, step.container);
-        return true;
+        return this.#record(agentId, seen, endedEarly(agent, step.container), step.container);
       case 'remove':
         await this.steps.remove(agent, step.container, step.gently);
         return true;
@@ -134,15 +148,17 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     }
   }
 
-  async #resolveImage(pass: Pass, agent: Agent): Promise<boolean> {
+  async #resolveImage(pass: Pass, seen: Seen): Promise<boolean> {
+    const { agent } = seen;
     const log = await this.records.openBuildLog(pass.agentId, agent.deployment?.id ?? '');
     try {
       const record = await this.engine.attentively(pass, false, this.#staleness(pass, agent), (signal) =>
         this.steps.resolveImage(agent, log, AbortSignal.any([signal, deadlineSignal(agent)])),
       );
       await log.flush();
-      await this.records.record(pass.agentId, agent, record);
-      return true;
+      // Long work: what else happened on the stream meanwhile is no reason to do it again.
+      const now = await this.records.load(pass.agentId);
+      return now !== null && (await this.#record(pass.agentId, now, record, null));
     } catch (error) {
       await log.flush();
       if (pass.signal.aborted || error instanceof RuntimeUnavailable) throw error;
@@ -153,7 +169,8 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     }
   }
 
-  async #awaitReady(pass: Pass, agent: Agent, step: Extract<Step, { do: 'await_ready' }>): Promise<boolean> {
+  async #awaitReady(pass: Pass, seen: Seen, step: Extract<Step, { do: 'await_ready' }>): Promise<boolean> {
+    const { agent } = seen;
     let cutShort = false;
     const isReady = await this.engine.attentively(pass, true, this.#staleness(pass, agent), async (signal) => {
       const answer = await this.steps.awaitReady(agent, step.container, step.withinMs, signal);
@@ -161,47 +178,52 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       return answer;
     });
     const record = isReady ? ({ type: 'RecordReady', generation: step.container.generation } as const) : cutShort ? null : step.otherwise;
-    if (record === null) return false;
-    await this.records.record(pass.agentId, agent, record);
-    return true;
+    return record !== null && this.#record(pass.agentId, seen, record, step.container);
+  }
+
+  /** The outcome of a deployment is recorded after its log has the reason, and the last words of the container where there was one. */
+  async #record(agentId: string, seen: Seen, record: AgentRecord, container: ContainerView | null): Promise<boolean> {
+    if (record.type === 'RecordDeploymentFailure') {
+      const log = await this.records.openBuildLog(agentId, record.deploymentId);
+      if (container !== null) await this.steps.lastWords(container, log);
+      log.line(`Failed at ${record.step}: ${record.reason}`);
+      await log.flush();
+    }
+    return this.records.record(agentId, seen, record);
+  }
+
+  async #close(agentId: string, seen: Seen): Promise<void> {
+    await this.engine.forget(agentId);
+    await this.records.close(agentId, seen);
   }
 
   /** Whether the agent is not any more what the step was decided on. */
   #staleness({ agentId }: Pass, agent: Agent): () => Promise<boolean> {
     return async () => {
-      const now = await this.records.load(agentId);
+      const now = (await this.records.load(agentId))?.agent;
       return now?.status !== agent.status || now.generation !== agent.generation || now.deployment?.id !== agent.deployment?.id;
     };
   }
 
-  async #failExited(agentId: string, agent: Agent, container: Parameters<ContainerSteps['explainExit']>[0]): Promise<void> {
-    const deploymentId = agent.deployment?.id ?? '';
-    const log = await this.records.openBuildLog(agentId, deploymentId);
-    const reason = await this.steps.explainExit(container, log);
-    await log.flush();
-    await this.records.record(agentId, agent, { type: 'RecordDeploymentFailure', deploymentId, step: 'start', reason });
-  }
-
   /** A refusal ends what was under way; an engine that does not answer is waited for until the time for it is over. */
   async #settleFailure({ agentId }: Pass, error: RuntimeRefused | RuntimeUnavailable): Promise<Date | null> {
-    const agent = await this.records.load(agentId);
+    const seen = await this.records.load(agentId);
+    const agent = seen?.agent ?? null;
     const overdue = agent?.deadlineAt != null && Date.now() >= Date.parse(agent.deadlineAt);
-    if (agent === null || !isInTransit(agent) || (error instanceof RuntimeUnavailable && !overdue)) throw error;
+    if (seen === null || agent === null || !isInTransit(agent) || (error instanceof RuntimeUnavailable && !overdue)) throw error;
     const kind = error instanceof RuntimeRefused ? 'timeout' : 'runtime';
     const deploymentId = agent.deployment?.id ?? '';
-    await this.records.record(
-      agentId,
-      agent,
+    const record: AgentRecord =
       agent.status === 'deploying'
         ? { type: 'RecordDeploymentFailure', deploymentId, step: 'engine', reason: error.message }
-        : { type: 'RecordFailure', kind, reason: error.message },
-    );
+        : { type: 'RecordFailure', kind, reason: error.message };
+    await this.#record(agentId, seen, record, null);
     return new Date();
   }
 
   #next(agent: Agent, actual: Actual, rules: Rules): Date | null {
     const waits = agent.status === 'stopping' && agent.wantedSleep !== null;
-    const at = waits ? new Date() : lookAgainAt(agent, actual, rules);
+    const at = waits ? new Date() : lookAgainAt(agent, actual, rules, new Date());
     const soon = Date.now() + HELD_AGAIN_MS;
     return at !== null && at.getTime() < soon ? new Date(soon) : at;
   }
@@ -235,6 +257,12 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     this.engine.stir(agentId);
     this.sagas.wake(this.name, agentId);
   }
+}
+
+function endedEarly(agent: Agent, { exitCode, oomKilled }: ContainerView): AgentRecord {
+  const how = `exit code ${exitCode ?? 'unknown'}${oomKilled ? ', out of memory' : ''}`;
+  const deploymentId = agent.deployment?.id ?? '';
+  return { type: 'RecordDeploymentFailure', deploymentId, step: 'start', reason: `The container ended before it was ready (${how}).` };
 }
 
 function deadlineSignal(agent: Agent): AbortSignal {

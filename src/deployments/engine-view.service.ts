@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Activity } from '../agents/index.ts';
-import { EventWaits } from '../platform/event-store/event-waits.ts';
+import { EventWaits, type EventWatch } from '../platform/event-store/event-waits.ts';
 import { ContainerRuntime, RuntimeUnavailable, type ContainerHandle, type RuntimeEvent } from '../platform/runtime/runtime.ts';
 import type { Actual } from './next-step.decider.ts';
 
@@ -14,6 +14,8 @@ export interface Pass {
   /** Aborts when the saga has to step aside. */
   signal: AbortSignal;
   started: ContainerHandle | null;
+  /** The engine refused a step once: perhaps what it saw was not what stood there any more. */
+  refused: boolean;
 }
 
 /** Looks at what is, and hears of what changes. */
@@ -53,7 +55,12 @@ export class EngineView {
     return this.runtime.events(signal);
   }
 
-  /** Does long work whose signal aborts as soon as the agent's stream, or (where `engineToo`) its container, changes. */
+  /** Forgets when an agent that is no more was used. */
+  forget(agentId: string): Promise<void> {
+    return this.activity.forget(agentId);
+  }
+
+  /** Does long work whose signal aborts as soon as an event makes it stale, or (where `engineToo`) its container changes. */
   async attentively<T>(
     pass: Pass,
     engineToo: boolean,
@@ -66,7 +73,7 @@ export class EngineView {
     const over = AbortSignal.any([pass.signal, changed.signal]);
     // What happened between the look and the watch is not told any more: so it is looked for once.
     if (await isStale()) changed.abort();
-    const watching = watch.next(WATCH_MS, over).then((event) => event !== null && changed.abort());
+    const watching = this.#untilStale(watch, isStale, over).then((stale) => stale && changed.abort());
     try {
       return await work(over);
     } finally {
@@ -74,6 +81,12 @@ export class EngineView {
       this.attentive.delete(pass.agentId);
       await watching;
     }
+  }
+
+  /** Most events (the saga's own, a variable, a new name) change nothing about the work. */
+  async #untilStale(watch: EventWatch, isStale: () => Promise<boolean>, signal: AbortSignal): Promise<boolean> {
+    while ((await watch.next(WATCH_MS, signal)) !== null) if (await isStale()) return true;
+    return false;
   }
 
   /** The engine has told something of the agent. */

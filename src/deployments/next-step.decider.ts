@@ -42,6 +42,8 @@ export type Step =
 const rest: Step = { do: 'rest' };
 /** The last look (ms) at a container whose time is over: what is ready then has succeeded. */
 const LAST_LOOK_MS = 1_000;
+/** How soon (ms) an agent is looked at again that is in use although its idle time is over. */
+const IN_USE_AGAIN_MS = 30_000;
 
 /** The one thing to do next so that the agent's container becomes what its stream wants. Read it as a table, by status. */
 export function nextStep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
@@ -66,17 +68,18 @@ export function nextStep(agent: Agent, actual: Actual, rules: Rules, now: Date):
     case 'error':
       return recover(agent, actual);
     case 'created':
-      return rest;
+      return removeStale(agent, actual) ?? rest;
   }
 }
 
 /** When to look again though nothing told: the earliest of the agent's own deadlines; null where it has none. */
-export function lookAgainAt(agent: Agent, actual: Actual, rules: Rules): Date | null {
+export function lookAgainAt(agent: Agent, actual: Actual, rules: Rules, now: Date): Date | null {
   const times: number[] = [];
   if (agent.deadlineAt !== null) times.push(Date.parse(agent.deadlineAt));
   if (agent.restartAt !== null) times.push(Date.parse(agent.restartAt));
   const idleAt = idleSince(agent, actual);
-  if (idleAt !== null) times.push(idleAt);
+  // Work in flight says when it ends by being used then; until that it is only asked after.
+  if (idleAt !== null) times.push(actual.held ? Math.max(idleAt, now.getTime() + IN_USE_AGAIN_MS) : idleAt);
   const deepAt = deepSleepAt(agent, rules);
   if (deepAt !== null) times.push(deepAt);
   return times.length === 0 ? null : new Date(Math.min(...times));
@@ -193,8 +196,8 @@ function putToSleep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step
   const mine = mineOf(agent, actual);
   if (mine === undefined || mine.state === 'created' || mine.state === 'exited')
     return { do: 'record', record: { type: 'RecordSlept', depth: 'stopped' } };
-  if (overdue(agent, now)) return { do: 'kill', container: mine };
-  if (agent.wantedSleep === 'stopped' || !rules.canFreeze) return { do: 'stop', container: mine };
+  // What could not be frozen in time is stopped, in order: the engine may have been away, and the agent is well.
+  if (agent.wantedSleep === 'stopped' || !rules.canFreeze || overdue(agent, now)) return { do: 'stop', container: mine };
   return mine.state === 'frozen' ? { do: 'record', record: { type: 'RecordSlept', depth: 'frozen' } } : { do: 'freeze', container: mine };
 }
 
@@ -206,7 +209,7 @@ function keepAsleep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step
   if (agent.sleepDepth === 'stopped') return up === null ? rest : { do: 'stop', container: up };
   if (up === null) return { do: 'record', record: { type: 'RecordSlept', depth: 'stopped' } };
   if (agent.wantedSleep === 'stopped') return { do: 'stop', container: up };
-  if (up.state === 'running') return { do: 'freeze', container: up };
+  if (up.state === 'running') return { do: rules.canFreeze ? 'freeze' : 'stop', container: up };
   const deepAt = deepSleepAt(agent, rules);
   return deepAt !== null && now.getTime() >= deepAt ? { do: 'order', order: 'sleep_deeper' } : rest;
 }

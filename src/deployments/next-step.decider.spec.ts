@@ -2,7 +2,7 @@ import type { Agent } from '../agents/index.ts';
 import type { ContainerView } from '../platform/runtime/runtime.ts';
 import * as given from '../../test/support/agents.ts';
 import { NOON } from '../../test/support/decider-spec.ts';
-import { nextStep, type Actual, type Step, type Terms } from './deployment.decider.ts';
+import { lookAgainAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
 
 const container = (generation: number, state: ContainerView['state'], more: Partial<ContainerView> = {}): ContainerView => ({
   agentId: 'a1',
@@ -21,43 +21,52 @@ const there = (containers: ContainerView[], more: Partial<Actual> = {}): Actual 
   volume: true,
   held: false,
   lastActiveAt: null,
-  startedNow: false,
+  started: null,
   ...more,
 });
 const nothing = there([], { volume: false });
 const bare = there([]);
 const one = (state: ContainerView['state'], generation = 1, more: Partial<Actual> = {}) => there([container(generation, state)], more);
 
-const terms = (more: Partial<Terms> = {}): Terms => ({
-  now: NOON,
-  canFreeze: true,
-  deepSleepAfterSeconds: 900,
-  startTimeoutSeconds: 60,
-  readiness: 'GET /healthz on port 8080',
-  deadlines: { restart: () => 'restart-by', sleep: () => 'sleep-by', wake: () => 'wake-by' },
-  ...more,
+interface Terms {
+  now: Date;
+  rules: Rules;
+}
+const at = (seconds: number, more: Partial<Rules> = {}): Terms => ({
+  now: given.later(seconds),
+  rules: { canFreeze: true, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60, restartTimeoutSeconds: 210, ...more },
 });
-const at = (seconds: number, more: Partial<Terms> = {}) => terms({ now: given.later(seconds), ...more });
+const terms = (more: Partial<Rules> = {}) => at(0, more);
 /** The deadline of every transition in these examples. */
 const overdue = at(300);
 
-/** A step in a word or two. */
-function told(step: Step): string {
-  switch (step.kind) {
-    case 'rest':
-      return step.until === null ? 'rest' : `rest ${(step.until.getTime() - NOON.getTime()) / 1000}`;
+/** A step in a word or two; a rest with the time of the next look. */
+function told(agent: Agent, actual: Actual, { now, rules }: Terms): string {
+  const step = nextStep(agent, actual, rules, now);
+  if (step.do !== 'rest') return words(step);
+  const again = lookAgainAt(agent, actual, rules, now);
+  return again === null ? 'rest' : `rest ${(again.getTime() - NOON.getTime()) / 1000}`;
+}
+
+function words(step: Step): string {
+  switch (step.do) {
     case 'record': {
-      const { type } = step.command;
-      const more = 'step' in step.command ? step.command.step : 'kind' in step.command ? step.command.kind : '';
-      const depth = 'depth' in step.command ? step.command.depth : 'cause' in step.command ? step.command.cause : more;
-      return `${type} ${depth}`.trim();
+      const { record } = step;
+      const more = 'step' in record ? record.step : 'kind' in record ? record.kind : 'depth' in record ? record.depth : '';
+      return `${record.type} ${'cause' in record ? record.cause : more}`.trim();
     }
+    case 'order':
+      return `order ${step.order}`;
     case 'create':
       return `create from ${step.release.image}`;
-    case 'ready':
-      return `ready g${step.container.generation} in ${step.withinMs}, else ${told(step.otherwise)}`;
+    case 'await_ready': {
+      const { otherwise } = step;
+      return `ready g${step.container.generation} in ${step.withinMs}, else ${otherwise === null ? 'rest' : words({ do: 'record', record: otherwise })}`;
+    }
+    case 'remove':
+      return `remove g${step.container.generation}${step.gently ? '' : ' at once'}`;
     default:
-      return 'container' in step ? `${step.kind} g${step.container.generation}` : step.kind;
+      return 'container' in step ? `${step.do} g${step.container.generation}` : step.do;
   }
 }
 
@@ -85,78 +94,76 @@ const failure = (kind: 'timeout' | 'runtime') =>
 const neverSleeps = { ...state(...active), settings: { ...given.settings, idle_ttl_seconds: 0 } };
 const notServerless = { ...state(...active), settings: { ...given.settings, serverless: false } };
 
-const ready60 = (generation: number, otherwise: string) => `ready g${generation} in 60000, else ${otherwise}`;
-
 const table: Row[] = [
   ['never deployed', state(...given.created), nothing, terms(), 'rest'],
-  ['never deployed, yet a container', state(...given.created), one('running'), terms(), 'stop g1'],
+  ['never deployed, yet a container', state(...given.created), one('running'), terms(), 'remove g1'],
 
   ['deploying, out of time', queued, nothing, overdue, 'RecordDeploymentFailure deadline'],
   ['deploying, just asked for', queued, nothing, terms(), 'RecordDeploymentStarted'],
-  ['deploying, no image yet', building, nothing, terms(), 'image'],
-  ['deploying anew, no image yet: the old one stays', redeploying, one('running'), terms(), 'image'],
-  ['deploying anew, image there: the old one ends', redeployed, one('running'), terms(), 'stop g1'],
+  ['deploying, no image yet', building, nothing, terms(), 'resolve_image'],
+  ['deploying anew, no image yet: the old one stays', redeploying, one('running'), terms(), 'resolve_image'],
+  ['deploying anew, image there: the old one ends', redeployed, one('running'), terms(), 'remove g1'],
   ['deploying anew, the old one ended', redeployed, one('exited'), terms(), 'remove g1'],
   ['deploying anew, the old one gone', redeployed, bare, terms(), 'create from nginx@sha256:1'],
-  ['deploying, image there', imageThere, nothing, terms(), 'volume'],
+  ['deploying, image there', imageThere, nothing, terms(), 'make_volume'],
   ['deploying, volume there', imageThere, bare, terms(), 'create from nginx@sha256:1'],
   ['deploying, container there', imageThere, one('created'), terms(), 'RecordContainerCreated'],
   ['deploying, container recorded', made, one('created'), terms(), 'start g1'],
-  ['deploying, container runs', made, one('running'), terms(), ready60(1, 'RecordDeploymentFailure ready')],
-  ['deploying, container runs, little time left', made, one('running'), at(290), 'ready g1 in 10000, else RecordDeploymentFailure ready'],
+  ['deploying, container runs', made, one('running'), terms(), 'ready g1 in 60000, else RecordDeploymentFailure ready'],
+  ['deploying, container has run for long', made, one('running'), at(290), 'ready g1 in 1000, else RecordDeploymentFailure ready'],
   ['deploying, container was frozen', made, one('frozen'), terms(), 'thaw g1'],
-  ['deploying, container ended', made, one('exited'), terms(), 'RecordDeploymentFailure start'],
+  ['deploying, container ended', made, one('exited'), terms(), 'fail_exited g1'],
 
-  ['starting, nothing there', state(...starting), nothing, terms(), 'volume'],
-  ['starting, old container runs', state(...starting), one('running'), terms(), 'stop g1'],
+  ['starting, nothing there', state(...starting), nothing, terms(), 'make_volume'],
+  ['starting, old container runs', state(...starting), one('running'), terms(), 'remove g1'],
   ['starting, old container ended', state(...starting), one('exited'), terms(), 'remove g1'],
   ['starting', state(...starting), bare, terms(), 'create from nginx@sha256:1'],
   ['starting, made', state(...starting), one('created', 2), terms(), 'start g2'],
-  ['starting, runs', state(...starting), one('running', 2), terms(), ready60(2, 'RecordFailure timeout')],
+  ['starting, runs', state(...starting), one('running', 2), terms(), 'ready g2 in 300000, else RecordFailure timeout'],
   ['starting, ended', state(...starting), one('exited', 2), terms(), 'RecordExit exited'],
   ['starting, out of time but runs', state(...starting), one('running', 2), overdue, 'ready g2 in 1000, else RecordFailure timeout'],
   ['starting, out of time', state(...starting), one('created', 2), overdue, 'RecordFailure timeout'],
-  ['restarting, old container runs', state(...restarting), one('running'), terms(), 'stop g1'],
+  ['restarting, old container runs', state(...restarting), one('running'), terms(), 'remove g1'],
   ['restarting', state(...restarting), bare, terms(), 'create from nginx@sha256:1'],
   ['crashed, the old one is cleared at once', backingOff, one('exited'), terms(), 'remove g1'],
   ['crashed, waits before the next start', backingOff, bare, terms(), 'rest 4'],
   ['crashed, waited', backingOff, bare, at(4), 'create from nginx@sha256:1'],
 
   ['waking from frozen', state(...waking), one('frozen'), terms(), 'thaw g1'],
-  ['waking, thawed', state(...waking), one('running'), terms(), ready60(1, 'RecordFailure timeout')],
+  ['waking, thawed', state(...waking), one('running'), terms(), 'ready g1 in 300000, else RecordFailure timeout'],
   ['waking from stopped', state(...waking), one('exited'), terms(), 'start g1'],
-  ['waking, ended right after its start', state(...waking), one('exited', 1, { startedNow: true }), terms(), 'RecordExit exited'],
+  ['waking, ended right after its start', state(...waking), one('exited', 1, { started: 'a1-g1' }), terms(), 'RecordExit exited'],
   ['waking, container gone', state(...waking), bare, terms(), 'create from nginx@sha256:1'],
   ['waking, out of time', state(...waking), one('frozen'), overdue, 'RecordFailure timeout'],
 
   ['active', state(...active), one('running'), terms(), 'rest 300'],
   ['active, used since', state(...active), one('running', 1, { lastActiveAt: given.later(100) }), at(300), 'rest 400'],
-  ['active, idle', state(...active), one('running'), at(300), 'SleepAgent frozen'],
+  ['active, idle', state(...active), one('running'), at(300), 'order sleep'],
   ['active, idle by the clock but at work', state(...active), one('running', 1, { held: true }), at(300), 'rest 330'],
   ['active, never sleeps', neverSleeps, one('running'), at(9_999), 'rest'],
   ['active, not serverless', notServerless, one('running'), at(9_999), 'rest'],
   ['active, frozen by somebody', state(...active), one('frozen'), terms(), 'thaw g1'],
   ['active, ended', state(...active), one('exited'), terms(), 'RecordExit exited'],
   ['active, container removed by somebody', state(...active), bare, terms(), 'RecordExit removed'],
-  ['active, an older container too', state(...active), there([container(0, 'running'), container(1, 'running')]), terms(), 'stop g0'],
+  ['active, an older container too', state(...active), there([container(0, 'running'), container(1, 'running')]), terms(), 'remove g0'],
 
   ['stopping', state(...stopping), one('running'), terms(), 'stop g1'],
   ['stopping a frozen one', state(...stopping), one('frozen'), terms(), 'stop g1'],
   ['stopping, ended', state(...stopping), one('exited'), terms(), 'RecordStopped'],
-  ['stopping, out of time', state(...stopping), one('running'), overdue, 'remove g1'],
+  ['stopping, out of time', state(...stopping), one('running'), overdue, 'kill g1'],
   ['stopping, out of time, removed', state(...stopping), bare, overdue, 'RecordStopped'],
   ['stopped', state(...stopped), one('exited'), terms(), 'rest'],
   ['stopped, yet it runs', state(...stopped), one('running'), terms(), 'stop g1'],
 
   ['falling asleep', state(...fallingAsleep), one('running'), terms(), 'freeze g1'],
   ['falling asleep, frozen', state(...fallingAsleep), one('frozen'), terms(), 'RecordSlept frozen'],
-  ['falling asleep, at work', state(...fallingAsleep), one('running', 1, { held: true }), terms(), 'rest 1'],
-  ['falling asleep, at work until its time is over', state(...fallingAsleep), one('running', 1, { held: true }), overdue, 'WakeAgent'],
+  ['falling asleep, at work', state(...fallingAsleep), one('running', 1, { held: true }), terms(), 'rest 300'],
+  ['falling asleep, at work until its time is over', state(...fallingAsleep), one('running', 1, { held: true }), overdue, 'order wake'],
   ['falling asleep where nothing can be frozen', state(...fallingAsleep), one('running'), terms({ canFreeze: false }), 'stop g1'],
   ['falling asleep, could not be frozen in time', state(...fallingAsleep), one('running'), overdue, 'stop g1'],
   ['falling asleep, ended', state(...fallingAsleep), one('exited'), terms(), 'RecordSlept stopped'],
   ['falling into deep sleep', fallingDeep, one('running'), terms(), 'stop g1'],
-  ['falling into deep sleep, at work', fallingDeep, one('running', 1, { held: true }), terms(), 'rest 1'],
+  ['falling into deep sleep, at work', fallingDeep, one('running', 1, { held: true }), terms(), 'rest 300'],
   ['falling into deep sleep, stopped', fallingDeep, one('exited'), terms(), 'RecordSlept stopped'],
 
   ['asleep', state(...sleeping), one('frozen'), terms(), 'rest 900'],
@@ -164,48 +171,36 @@ const table: Row[] = [
   ['asleep, thawed, nothing can be frozen now', state(...sleeping), one('running'), terms({ canFreeze: false }), 'stop g1'],
   ['asleep, the engine was restarted', state(...sleeping), one('exited'), terms(), 'RecordSlept stopped'],
   ['asleep, container gone', state(...sleeping), bare, terms(), 'RecordSlept stopped'],
-  ['asleep for long', state(...sleeping), one('frozen'), at(900), 'SleepAgent stopped'],
+  ['asleep for long', state(...sleeping), one('frozen'), at(900), 'order sleep_deeper'],
   ['asleep, to sleep deeper', deepening, one('frozen'), terms(), 'stop g1'],
   ['asleep, to sleep deeper, stopped', deepening, one('exited'), terms(), 'RecordSlept stopped'],
   ['in deep sleep', deep, one('exited'), at(99_999), 'rest'],
   ['in deep sleep, yet it runs', deep, one('running'), terms(), 'stop g1'],
 
-  ['failed deployment, its container runs', state(...given.failedDeployment), one('running'), terms(), 'stop g1'],
+  ['failed deployment, its container runs', state(...given.failedDeployment), one('running'), terms(), 'remove g1'],
   ['failed deployment, its container ended', state(...given.failedDeployment), one('exited'), terms(), 'remove g1'],
   ['failed deployment, cleared: the volume stays', state(...given.failedDeployment), bare, terms(), 'rest'],
   ['crashed too often', state(...given.crashed), one('exited'), terms(), 'rest'],
   ['late, seen running', failure('timeout'), one('running', 2), terms(), 'ready g2 in 1000, else rest'],
   ['late, ended', failure('timeout'), one('exited', 2), terms(), 'rest'],
   ['no engine then, and it runs now', failure('runtime'), one('running', 2), terms(), 'ready g2 in 1000, else rest'],
-  ['no engine then, and nothing runs now', failure('runtime'), bare, terms(), 'RestartAgent'],
+  ['no engine then, and nothing runs now', failure('runtime'), bare, terms(), 'order restart'],
 
-  ['being deleted', state(...given.deleting), one('running'), terms(), 'remove g1'],
+  ['being deleted', state(...given.deleting), one('running'), terms(), 'remove g1 at once'],
   [
     'being deleted, two containers',
     state(...given.deleting),
     there([container(0, 'exited'), container(1, 'running')]),
     terms(),
-    'remove g0',
+    'remove g0 at once',
   ],
-  ['being deleted, containers gone', state(...given.deleting), bare, terms(), 'remove-volume'],
-  ['being deleted, all gone', state(...given.deleting), nothing, terms(), 'bury'],
-  ['deleted, leftovers', state(...given.deleted), one('exited'), terms(), 'remove g1'],
-  ['deleted, a volume left', state(...given.deleted), bare, terms(), 'remove-volume'],
-  ['deleted', state(...given.deleted), nothing, terms(), 'close'],
+  ['being deleted, containers gone', state(...given.deleting), bare, terms(), 'remove_volume'],
+  ['being deleted, all gone', state(...given.deleting), nothing, terms(), 'erase'],
+  ['deleted, leftovers', state(...given.deleted), one('exited'), terms(), 'remove g1 at once'],
+  ['deleted, a volume left', state(...given.deleted), bare, terms(), 'remove_volume'],
+  ['deleted', state(...given.deleted), nothing, terms(), 'rest'],
 ];
 
 it.each(table)('%s', (_, agent, actual, when, step) => {
-  expect(told(nextStep(agent, actual, when))).toBe(step);
-});
-
-it('says why a deployment failed in words for its owner', () => {
-  const fails = (actual: Actual) => {
-    const step = nextStep(made, actual, terms());
-    const recorded = step.kind === 'ready' ? step.otherwise : step;
-    return recorded.kind === 'record' && 'reason' in recorded.command ? recorded.command.reason : null;
-  };
-  expect(fails(one('running'))).toBe('GET /healthz on port 8080 did not succeed within 60 s');
-  expect(fails(there([container(1, 'exited', { oomKilled: true, exitCode: 137 })]))).toBe(
-    'the container ended with exit code 137, out of memory',
-  );
+  expect(told(agent, actual, when)).toBe(step);
 });

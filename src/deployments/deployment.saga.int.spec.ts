@@ -1,0 +1,275 @@
+import { Activity, AgentActivityRow, agentEvents, AgentRow, AgentsModule, type AgentSettings } from '../agents/index.ts';
+import { environmentEvents, EnvironmentModule } from '../environment/index.ts';
+import { logEvents, LogsModule } from '../logs/index.ts';
+import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { TemplatesModule } from '../templates/index.ts';
+import { AgentBed } from '../../test/support/agent-bed.ts';
+import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faulty-runtime.ts';
+import { startFeatureServer } from '../../test/support/feature-server.ts';
+import type { TestServer } from '../../test/support/http-server.ts';
+import { until } from '../../test/support/until.ts';
+import { DeploymentRow } from './deployment.entity.ts';
+import { deploymentEvents } from './deployment.events.ts';
+import { DeploymentSaga } from './deployment.saga.ts';
+import { DeploymentsModule } from './deployments.module.ts';
+
+const settings: Partial<AgentSettings> = { image: 'auto', image_name: null, template_id: 'hello' };
+const credential = 'mk_acme';
+
+let server: TestServer;
+let bed: AgentBed;
+let faulty: FaultyRuntime;
+
+beforeAll(async () => {
+  server = await startFeatureServer({
+    modules: [
+      FaultyRuntimeModule.forTest((opened) => (faulty = opened)),
+      AgentsModule,
+      EnvironmentModule,
+      LogsModule,
+      TemplatesModule,
+      DeploymentsModule,
+    ],
+    entities: [AgentRow, AgentActivityRow, DeploymentRow],
+    definitions: [agentEvents, environmentEvents, logEvents, deploymentEvents].flatMap((events) => Object.values(events)),
+    environment: { MOORING_DEEP_SLEEP_AFTER: '2' },
+  });
+  bed = new AgentBed(server);
+}, 60_000);
+
+afterAll(async () => {
+  await server?.close();
+  if (process.env.SHOW_LOG) process.stdout.write(server.logLines.filter((l) => !l.includes('"level":30')).join(''));
+});
+
+afterEach(() => {
+  faulty.imageWork = () => Promise.resolve();
+});
+
+const ask = (method: string, path: string, json?: unknown, wait = 25) =>
+  server.request(method, path, { credential, json, headers: { prefer: `wait=${wait}` } });
+const path = (agentId: string, action = '') => `/api/v1/agents/${agentId}${action === '' ? '' : `/${action}`}`;
+const created = (more: Partial<AgentSettings> = {}) => bed.created('acme', { ...settings, ...more });
+
+async function deployed(more: Partial<AgentSettings> = {}): Promise<string> {
+  const agentId = await created(more);
+  expect(await ask('POST', path(agentId, 'deploy'))).toMatchObject({ status: 200, json: { status: 'active' } });
+  return agentId;
+}
+
+const status = async (agentId: string) => (await bed.load(agentId)).state?.status;
+const becomes = (agentId: string, wanted: string, timeoutMs = 25_000) =>
+  until(`${agentId} is ${wanted}`, async () => ((await status(agentId)) === wanted ? true : undefined), timeoutMs);
+const states = async (agentId: string) => (await faulty.inner.inspect(agentId)).containers.map(({ state }) => state);
+const failures = (agentId: string) => server.logLines.filter((line) => line.includes(`failed for ${agentId}`));
+
+async function reach(agentId: string, route: string): Promise<string> {
+  const [container] = (await faulty.inner.inspect(agentId)).containers;
+  const { host, port } = await faulty.inner.address(container?.handle ?? '', 8080);
+  return (await fetch(`http://${host}:${port}/${route}`)).text();
+}
+
+async function streamOf(stream: string): Promise<StoredEvent[]> {
+  const events: StoredEvent[] = [];
+  for await (const event of server.app.get(EventStore, { strict: false }).readStream(stream)) events.push(event);
+  return events;
+}
+
+describe('an agent', () => {
+  it('lives its whole life in one container after the other, on one volume', async () => {
+    const agentId = await deployed();
+    expect(await states(agentId)).toEqual(['running']);
+    expect(await ask('POST', path(agentId, 'sleep'))).toMatchObject({ status: 200, json: { status: 'sleeping' } });
+    expect(await states(agentId)).toEqual(['frozen']);
+    expect(await ask('POST', path(agentId, 'start'))).toMatchObject({ json: { status: 'active' } });
+    expect(await ask('POST', path(agentId, 'stop'))).toMatchObject({ json: { status: 'stopped' } });
+    expect(await states(agentId)).toEqual(['exited']);
+    expect(await ask('POST', path(agentId, 'start'))).toMatchObject({ json: { status: 'active' } });
+    expect(await ask('POST', path(agentId, 'restart'))).toMatchObject({ json: { status: 'active' } });
+    expect(await ask('POST', path(agentId, 'deploy'))).toMatchObject({ json: { status: 'active' } });
+    expect(await states(agentId)).toEqual(['running']);
+    // Each start of the program left its mark on the volume.
+    expect(await reach(agentId, 'starts')).toBe('4');
+    expect(failures(agentId)).toEqual([]);
+    expect(await ask('DELETE', path(agentId))).toMatchObject({ status: 204 });
+    expect(await faulty.inner.inspect(agentId)).toEqual({ containers: [], volume: false });
+    expect((await ask('GET', path(agentId))).status).toBe(404);
+  });
+
+  it('gets its variables, and the names of the platform win', async () => {
+    const agentId = await created();
+    await ask('POST', path(agentId, 'env'), { key: 'COLOUR', value: 'blue' });
+    await ask('POST', path(agentId, 'deploy'));
+    const { environment } = JSON.parse(await reach(agentId, 'environment')) as { environment: Record<string, string> };
+    expect(environment).toMatchObject({ COLOUR: 'blue', MOORING_AGENT_ID: agentId, MOORING_AGENT_NAME: 'helper' });
+  });
+
+  it('sleeps when it is idle, deeper after a while, and wakes to a fresh start', async () => {
+    const agentId = await deployed({ idle_ttl_seconds: 1 });
+    await becomes(agentId, 'sleeping');
+    await until('it sleeps deeply', async () => ((await bed.load(agentId)).state?.sleepDepth === 'stopped' ? true : undefined));
+    expect(await states(agentId)).toEqual(['exited']);
+    expect(await ask('POST', path(agentId, 'start'))).toMatchObject({ json: { status: 'active' } });
+    await ask('POST', path(agentId, 'stop'));
+  });
+
+  it('is not put to sleep while it works', async () => {
+    const agentId = await deployed();
+    const hold = await server.app.get(Activity, { strict: false }).hold(agentId);
+    await ask('POST', path(agentId, 'sleep'), undefined, 0);
+    expect(await ask('POST', path(agentId, 'sleep'), undefined, 2)).toMatchObject({ status: 202, json: { status: 'stopping' } });
+    expect(await states(agentId)).toEqual(['running']);
+    await hold.release();
+    await becomes(agentId, 'sleeping');
+  });
+
+  it('is made again where its container was removed by hand', async () => {
+    const agentId = await deployed();
+    await faulty.inner.remove(`${agentId}-g1`);
+    await until('a second container runs', async () =>
+      (await bed.load(agentId)).state?.generation === 2 && (await status(agentId)) === 'active' ? true : undefined,
+    );
+    expect(await states(agentId)).toEqual(['running']);
+  });
+
+  it('comes back after a crash, and is in error after five in a row', async () => {
+    const agentId = await deployed();
+    await reach(agentId, 'exit').catch(() => undefined);
+    await until('it is back', async () => ((await bed.load(agentId)).state?.generation === 2 ? true : undefined));
+    await becomes(agentId, 'active');
+    await ask('POST', path(agentId, 'env'), { key: 'EXIT', value: '9' });
+    await reach(agentId, 'exit').catch(() => undefined);
+    await becomes(agentId, 'error');
+    const exits = (await bed.events(agentId)).filter(({ type }) => type === 'ContainerExited');
+    expect(exits.map(({ data }) => [data.crashes, data.exit_code])).toEqual([
+      [1, 4],
+      [2, 4],
+      [3, 9],
+      [4, 9],
+      [5, 9],
+    ]);
+  });
+
+  it('stays as it is, and nothing is written, when its pass runs again', async () => {
+    const agentId = await deployed();
+    const saga = server.app.get(DeploymentSaga, { strict: false });
+    const before = await bed.events(agentId);
+    const due = await saga.run(agentId, new AbortController().signal);
+    expect(await saga.run(agentId, new AbortController().signal)).toEqual(due);
+    expect(await bed.events(agentId)).toEqual(before);
+    expect(await states(agentId)).toEqual(['running']);
+  });
+});
+
+describe('a deployment', () => {
+  it('keeps a log without the agent’s secrets', async () => {
+    const agentId = await created();
+    await ask('POST', path(agentId, 'env'), { key: 'TOKEN', value: 'hush-hush-42', is_secret: true });
+    faulty.imageWork = async (log) => log('fetched with hush-hush-42');
+    await ask('POST', path(agentId, 'deploy'));
+    const [record] = (await ask('GET', path(agentId, 'deployments'))).json;
+    expect(record).toMatchObject({ status: 'success', source: 'template', agent_id: agentId });
+    expect(record.build_log).toContain('fetched with ');
+    expect(record.build_log).not.toContain('hush-hush');
+    const log = await ask('GET', path(agentId, `deployments/${record.id}/log`));
+    expect(log.text).toBe(record.build_log);
+    expect(JSON.stringify(await streamOf(`deployment-${record.id}`))).not.toContain('hush-hush');
+  });
+
+  it('is not begun anew where a variable is set in its midst', async () => {
+    const agentId = await created();
+    let begun = 0;
+    let finish = () => {};
+    const finished = new Promise<void>((resolve) => (finish = resolve));
+    faulty.imageWork = (_, signal) => {
+      begun += 1;
+      return Promise.race([finished, new Promise<void>((__, reject) => signal.addEventListener('abort', () => reject(signal.reason)))]);
+    };
+    await ask('POST', path(agentId, 'deploy'), undefined, 0);
+    await until('the image is being made', () => (begun > 0 ? true : undefined));
+    await ask('POST', path(agentId, 'env'), { key: 'LATE', value: 'yes' });
+    await bed.says(agentId, { type: 'ConfigureAgent', accountId: 'acme', changes: { description: 'changed' } });
+    finish();
+    await becomes(agentId, 'active');
+    expect([begun, failures(agentId)]).toEqual([1, []]);
+  });
+
+  it('that fails says why, in its record and in its log', async () => {
+    const agentId = await created();
+    await ask('POST', path(agentId, 'env'), { key: 'EXIT', value: '3' });
+    await ask('POST', path(agentId, 'env'), { key: 'PRINT', value: Buffer.from('no such port\n').toString('base64') });
+    expect(await ask('POST', path(agentId, 'deploy'))).toMatchObject({ json: { status: 'error' } });
+    const [record] = (await ask('GET', path(agentId, 'deployments'))).json;
+    expect(record).toMatchObject({ status: 'failed', message: expect.stringContaining('exit code 3') });
+    expect(record.build_log).toContain('no such port');
+    await until('its container is gone, not its volume', async () => {
+      const { containers, volume } = await faulty.inner.inspect(agentId);
+      return containers.length === 0 && volume ? true : undefined;
+    });
+  });
+
+  it.each([
+    ['deleted', 'DELETE', '', 204],
+    ['stopped', 'POST', 'stop', 200],
+  ])('is really given up where its agent is %s', async (outcome, method, action, answered) => {
+    const agentId = await created();
+    let given = false;
+    faulty.imageWork = (_, signal) =>
+      new Promise((__, reject) =>
+        signal.addEventListener('abort', () => {
+          given = true;
+          reject(signal.reason as Error);
+        }),
+      );
+    const { json } = await ask('POST', path(agentId, 'deploy'), undefined, 0);
+    await until('it deploys', async () => ((await bed.load(agentId)).state?.deployment?.status === 'building' ? true : undefined));
+    expect((await ask(method, path(agentId, action))).status).toBe(answered);
+    await becomes(agentId, outcome);
+    expect(given).toBe(true);
+    expect(await faulty.inner.inspect(agentId)).toEqual({ containers: [], volume: false });
+    const canceled = (await bed.events(agentId)).find(({ type }) => type === 'DeploymentCanceled');
+    expect(canceled?.data).toMatchObject({ deployment_id: json.deployment_id });
+  });
+
+  it('is refused while another runs, and where it is of a repository', async () => {
+    const agentId = await created();
+    let finish = () => {};
+    faulty.imageWork = () => new Promise((resolve) => (finish = resolve));
+    await ask('POST', path(agentId, 'deploy'), undefined, 0);
+    expect(await ask('POST', path(agentId, 'deploy'))).toMatchObject({ status: 409, json: { code: 'deploy_in_progress' } });
+    await until('the image is being made', async () =>
+      (await bed.load(agentId)).state?.deployment?.status === 'building' ? true : undefined,
+    );
+    finish();
+    await becomes(agentId, 'active');
+    const repository = await ask('POST', path(agentId, 'deploy'), { repo_url: 'https://git.example/a' });
+    expect(repository).toMatchObject({ status: 400, json: { code: 'invalid_request', errors: [{ field: 'repo_url' }] } });
+    const rest = { agentId, source: 'github', repoUrl: 'https://git.example/a' };
+    expect(await ask('POST', '/api/deploy', rest)).toMatchObject({ status: 400, json: { errors: [{ field: 'repoUrl' }] } });
+    expect((await ask('POST', '/api/deploy', { agentId, source: 'template', templateId: 'hello' })).json).toMatchObject({ agentId });
+    await becomes(agentId, 'active');
+  });
+});
+
+describe('an engine that fails once', () => {
+  const CALLS = 9;
+
+  it.each(['before', 'after'] as const)(
+    '%s any one call leaves one container that runs',
+    async (when) => {
+      const agents = await Promise.all(Array.from({ length: CALLS }, () => created()));
+      agents.forEach((agentId, index) => faulty.failAt(agentId, { call: index + 1, when }));
+      await Promise.all(agents.map((agentId) => ask('POST', path(agentId, 'deploy'), undefined, 0)));
+      for (const agentId of agents) {
+        await becomes(agentId, 'active');
+        expect(await states(agentId)).toEqual(['running']);
+        expect(await reach(agentId, 'starts')).toBe('1');
+      }
+      expect(agents.filter((agentId) => faulty.failed(agentId)).length).toBeGreaterThanOrEqual(5);
+      agents.forEach((agentId, index) => faulty.failAt(agentId, { call: index + 1, when }));
+      await Promise.all(agents.map((agentId) => ask('DELETE', path(agentId), undefined, 0)));
+      for (const agentId of agents) expect(await faulty.inner.inspect(agentId)).toEqual({ containers: [], volume: false });
+    },
+    90_000,
+  );
+});

@@ -1,0 +1,120 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { type DynamicModule, Inject, Module, type OnApplicationShutdown } from '@nestjs/common';
+
+import { Config } from '../../src/config.ts';
+import { LocalRuntime } from '../../src/platform/runtime/local/local-runtime.ts';
+import { probeFiles, startCommand } from '../../src/platform/runtime/runtime.probe.ts';
+import {
+  ContainerRuntime,
+  RuntimeUnavailable,
+  type ContainerSpec,
+  type ImageSource,
+  type ResolvedImage,
+} from '../../src/platform/runtime/runtime.ts';
+
+interface Fault {
+  /** The n-th call for the agent, from 1. */
+  call: number;
+  when: 'before' | 'after';
+}
+
+/** The local runtime, whose calls for one agent or another fail once, and whose images are all the probe of the contract suite. */
+export class FaultyRuntime {
+  readonly runtime: ContainerRuntime;
+  /** Calls so far, by agent. */
+  readonly calls = new Map<string, string[]>();
+  private readonly faults = new Map<string, Fault>();
+  private readonly program = mkdtempSync(join(tmpdir(), 'mooring-probe-'));
+  /** Takes the place of the making of an image. */
+  imageWork: (log: (line: string) => void, signal: AbortSignal) => Promise<void> = () => Promise.resolve();
+
+  private constructor(readonly inner: LocalRuntime) {
+    for (const [name, text] of Object.entries(probeFiles)) writeFileSync(join(this.program, name), text);
+    const call = this.call.bind(this);
+    const ensureImage = this.ensureImage.bind(this);
+    this.runtime = new Proxy<ContainerRuntime>(inner, {
+      get(target, name) {
+        const member = Reflect.get(target, name) as unknown;
+        if (name === 'ensureImage') return ensureImage;
+        if (typeof member !== 'function') return member;
+        const bound = (...args: unknown[]): unknown => (member as (...given: unknown[]) => unknown).apply(target, args);
+        return ['events', 'logs', 'list', 'capabilities', 'ping', 'close'].includes(String(name))
+          ? bound
+          : (...args: unknown[]) => call(String(name), args, bound as (...given: unknown[]) => Promise<unknown>);
+      },
+    });
+  }
+
+  static async open(dataDir: string): Promise<FaultyRuntime> {
+    return new FaultyRuntime(await LocalRuntime.open({ instance: 'test', dataDir }));
+  }
+
+  failAt(agentId: string, fault: Fault): void {
+    this.calls.set(agentId, []);
+    this.faults.set(agentId, fault);
+  }
+
+  /** Whether the fault has happened. */
+  failed(agentId: string): boolean {
+    return !this.faults.has(agentId);
+  }
+
+  /** Ends everything that was made. */
+  async clear(): Promise<void> {
+    const { containers, volumes } = await this.inner.list();
+    for (const { handle } of containers) await this.inner.remove(handle);
+    for (const agentId of volumes) await this.inner.removeVolume(agentId);
+    rmSync(this.program, { recursive: true, force: true });
+  }
+
+  private async ensureImage(_: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
+    await this.imageWork(log, signal);
+    return this.inner.ensureImage({ kind: 'program', directory: this.program, language: 'node', start: startCommand }, log, signal);
+  }
+
+  private async call(name: string, args: unknown[], make: (...args: unknown[]) => Promise<unknown>): Promise<unknown> {
+    const agentId = agentOf(args[0] as string | ContainerSpec);
+    const calls = this.calls.get(agentId) ?? [];
+    this.calls.set(agentId, calls);
+    calls.push(name);
+    const fault = this.faults.get(agentId);
+    if (fault?.call !== calls.length) return make(...args);
+    this.faults.delete(agentId);
+    if (fault.when === 'after') await make(...args);
+    throw new RuntimeUnavailable(new Error(`${name} was made to fail`));
+  }
+}
+
+function agentOf(subject: string | ContainerSpec): string {
+  return typeof subject === 'string' ? subject.replace(/-g\d+$/, '') : subject.agentId;
+}
+
+/** Gives everybody the runtime that the test holds, and ends its agents when the application stops. */
+@Module({})
+export class FaultyRuntimeModule implements OnApplicationShutdown {
+  constructor(@Inject(FaultyRuntime) private readonly faulty: FaultyRuntime) {}
+
+  static forTest(opened: (faulty: FaultyRuntime) => void): DynamicModule {
+    const open = async (config: Config) => {
+      const faulty = await FaultyRuntime.open(config.dataDir);
+      opened(faulty);
+      return faulty;
+    };
+    return {
+      module: FaultyRuntimeModule,
+      global: true,
+      providers: [
+        { provide: FaultyRuntime, inject: [Config], useFactory: open },
+        { provide: ContainerRuntime, inject: [FaultyRuntime], useFactory: (faulty: FaultyRuntime) => faulty.runtime },
+      ],
+      exports: [ContainerRuntime],
+    };
+  }
+
+  onApplicationShutdown(): Promise<void> {
+    return this.faulty.clear();
+  }
+}
