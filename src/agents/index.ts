@@ -1,33 +1,8 @@
-export { Activity, type Hold } from './activity.service.ts';
+export { Activity } from './activity.service.ts';
 export { AgentActivityRow, AgentRow } from './agent.entity.ts';
-export {
-  agentEvents,
-  type AgentEvent,
-  type AgentSettings,
-  type DeploymentSource,
-  type ImageChoice,
-  type SleepDepth,
-} from './agent.events.ts';
-export {
-  agentDecider,
-  agentNotFound,
-  owned,
-  visible,
-  type AgentCommand,
-  type AgentRecord,
-  type DeploymentRequest,
-} from './agent.decider.ts';
-export {
-  agentStatuses,
-  desiredState,
-  isAsleep,
-  isInTransit,
-  type Agent,
-  type AgentState,
-  type AgentStatus,
-  type Deployment,
-  type Release,
-} from './agent-state.decider.ts';
+export { agentEvents, type AgentEvent, type AgentSettings, type ImageChoice } from './agent.events.ts';
+export { agentDecider, agentNotFound, owned, type AgentCommand, type AgentRecord, type DeploymentRequest } from './agent.decider.ts';
+export { isInTransit, type Agent, type AgentState, type Deployment, type Release } from './agent-state.decider.ts';
 export {
   branchRule,
   checked,
@@ -43,9 +18,7 @@ export {
 export { AgentAnswers } from './agent-answers.ts';
 export { AgentId } from './agent-id.ts';
 export { agentView, AgentView, ListQuery, restAgentView, RestAgentView } from './agent.dto.ts';
-export { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent, type AgentWritten } from './agent.handlers.ts';
-export { AwaitAgent, type AgentWaited } from './agent-wait.handlers.ts';
-export { agentsProjection, GetAgent, ListAgents, LiveAgentIds } from './agent.projection.ts';
+export { GetAgent, LiveAgentIds } from './agent.projection.ts';
 export { transitionDeadlines } from './deadlines.ts';
 export { WakeGate } from './wake-gate.service.ts';
 export { AgentsModule } from './agents.module.ts';

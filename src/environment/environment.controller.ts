@@ -33,7 +33,7 @@ export class EnvironmentController {
     @Context() context: CommandContext,
   ): Promise<VariableView> {
     const { key, value, is_secret = false } = body;
-    return variableView(await this.commands.execute(new SetVariable(context, accountId, agentId, key, value, is_secret)));
+    return variableView(await this.commands.execute(new SetVariable(context, accountId, agentId, { key, value, isSecret: is_secret })));
   }
 
   /** Gives it another value; it stays secret or not. */
@@ -46,7 +46,7 @@ export class EnvironmentController {
     @CurrentCaller() { accountId }: Caller,
     @Context() context: CommandContext,
   ): Promise<VariableView> {
-    return variableView(await this.commands.execute(new SetVariable(context, accountId, agentId, key, value, null)));
+    return variableView(await this.commands.execute(new SetVariable(context, accountId, agentId, { key, value, isSecret: null })));
   }
 
   @Delete(':key')

@@ -16,10 +16,12 @@ export class SetVariable extends Command<KeyedVariable> {
     readonly context: CommandContext,
     readonly accountId: string,
     readonly agentId: string,
-    readonly key: string,
-    readonly value: string,
-    /** Null: as it is, and it has to be there. */
-    readonly isSecret: boolean | null,
+    readonly variable: {
+      key: string;
+      value: string;
+      /** Null: as it is, and it has to be there. */
+      isSecret: boolean | null;
+    },
   ) {
     super();
   }
@@ -32,7 +34,8 @@ export class SetVariableHandler implements ICommandHandler<SetVariable> {
     private readonly keyring: Keyring,
   ) {}
 
-  async execute({ context, accountId, agentId, key, value: plain, isSecret }: SetVariable): Promise<KeyedVariable> {
+  async execute({ context, accountId, agentId, variable: asked }: SetVariable): Promise<KeyedVariable> {
+    const { key, value: plain, isSecret } = asked;
     const stream = `agent-${agentId}`;
     // A stranger makes no data key for somebody's agent.
     ownedEnvironment((await this.aggregates.load(stream, environmentDecider)).state, accountId);

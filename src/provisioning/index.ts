@@ -1,3 +1,2 @@
-export { Provision, type Provisioned } from './provision.handlers.ts';
-export type { ProvisionRequest } from './provision-request.ts';
+export { Provision } from './provision.handlers.ts';
 export { ProvisioningModule } from './provisioning.module.ts';
