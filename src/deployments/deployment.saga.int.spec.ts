@@ -1,3 +1,4 @@
+import { AccountCredentialRow, accountEvents, AccountRow, AccountsModule } from '../accounts/index.ts';
 import { Activity, AgentActivityRow, agentEvents, AgentRow, AgentsModule, type AgentSettings } from '../agents/index.ts';
 import { environmentEvents, EnvironmentModule } from '../environment/index.ts';
 import { logEvents, LogsModule } from '../logs/index.ts';
@@ -23,6 +24,7 @@ let faulty: FaultyRuntime;
 beforeAll(async () => {
   server = await startFeatureServer({
     modules: [
+      AccountsModule,
       FaultyRuntimeModule.forTest((opened) => (faulty = opened)),
       AgentsModule,
       EnvironmentModule,
@@ -30,16 +32,16 @@ beforeAll(async () => {
       TemplatesModule,
       DeploymentsModule,
     ],
-    entities: [AgentRow, AgentActivityRow, DeploymentRow],
-    definitions: [agentEvents, environmentEvents, logEvents, deploymentEvents].flatMap((events) => Object.values(events)),
+    entities: [AccountRow, AccountCredentialRow, AgentRow, AgentActivityRow, DeploymentRow],
+    definitions: [accountEvents, agentEvents, environmentEvents, logEvents, deploymentEvents].flatMap((events) => Object.values(events)),
     environment: { MOORING_DEEP_SLEEP_AFTER: '2' },
   });
   bed = new AgentBed(server);
+  await bed.account('acme', 100);
 }, 60_000);
 
 afterAll(async () => {
   await server?.close();
-  if (process.env.SHOW_LOG) process.stdout.write(server.logLines.filter((l) => !l.includes('"level":30')).join(''));
 });
 
 afterEach(() => {
@@ -213,19 +215,16 @@ describe('a deployment', () => {
     ['stopped', 'POST', 'stop', 200],
   ])('is really given up where its agent is %s', async (outcome, method, action, answered) => {
     const agentId = await created();
-    let given = false;
-    faulty.imageWork = (_, signal) =>
-      new Promise((__, reject) =>
-        signal.addEventListener('abort', () => {
-          given = true;
-          reject(signal.reason as Error);
-        }),
-      );
+    let making: AbortSignal | undefined;
+    faulty.imageWork = (_, signal) => {
+      making = signal;
+      return new Promise((__, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
+    };
     const { json } = await ask('POST', path(agentId, 'deploy'), undefined, 0);
-    await until('it deploys', async () => ((await bed.load(agentId)).state?.deployment?.status === 'building' ? true : undefined));
+    await until('the image is being made', () => making);
     expect((await ask(method, path(agentId, action))).status).toBe(answered);
     await becomes(agentId, outcome);
-    expect(given).toBe(true);
+    expect(making?.aborted).toBe(true);
     expect(await faulty.inner.inspect(agentId)).toEqual({ containers: [], volume: false });
     const canceled = (await bed.events(agentId)).find(({ type }) => type === 'DeploymentCanceled');
     expect(canceled?.data).toMatchObject({ deployment_id: json.deployment_id });
@@ -233,15 +232,14 @@ describe('a deployment', () => {
 
   it('is refused while another runs, and where it is of a repository', async () => {
     const agentId = await created();
-    let finish = () => {};
+    let finish: (() => void) | undefined;
     faulty.imageWork = () => new Promise((resolve) => (finish = resolve));
     await ask('POST', path(agentId, 'deploy'), undefined, 0);
     expect(await ask('POST', path(agentId, 'deploy'))).toMatchObject({ status: 409, json: { code: 'deploy_in_progress' } });
-    await until('the image is being made', async () =>
-      (await bed.load(agentId)).state?.deployment?.status === 'building' ? true : undefined,
-    );
-    finish();
+    await until('the image is being made', () => finish);
+    finish?.();
     await becomes(agentId, 'active');
+    faulty.imageWork = () => Promise.resolve();
     const repository = await ask('POST', path(agentId, 'deploy'), { repo_url: 'https://git.example/a' });
     expect(repository).toMatchObject({ status: 400, json: { code: 'invalid_request', errors: [{ field: 'repo_url' }] } });
     const rest = { agentId, source: 'github', repoUrl: 'https://git.example/a' };
