@@ -1,4 +1,4 @@
-import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+import { defineEvent } from '../platform/event-store/event-definition.ts';
 
 export const deploymentEvents = {
   /** On `deployment-<id>`; what happens to the deployment itself stands on the agent's stream. */
@@ -7,5 +7,3 @@ export const deploymentEvents = {
     ({ lines }) => `Wrote ${lines.length} lines of build log`,
   ),
 };
-
-export type DeploymentEvent = EventsOf<typeof deploymentEvents>;

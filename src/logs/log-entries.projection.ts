@@ -61,7 +61,7 @@ export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
         before?.[1] ?? null,
       ],
     );
-    return rows.map((row) => ({ ...row, timestamp: row.timestamp.toISOString() })).reverse();
+    return rows.map((row) => ({ ...row, timestamp: row.timestamp.toISOString() })).toReversed();
   }
 }
 

@@ -1,3 +1,3 @@
-export type { Template, TemplateVariable } from './template.ts';
+export type { Template } from './template.ts';
 export { Templates } from './templates.catalogue.ts';
 export { TemplatesModule } from './templates.module.ts';

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AgentAnsweredError, protocolFor, type AgentMessage } from '../platform/agent-protocol/agent-protocol.ts';
 import { Templates, templatesFolder } from './templates.catalogue.ts';
+import { until } from '../../test/support/until.ts';
 
 const templates = Templates.read(templatesFolder);
 const started: ChildProcess[] = [];
@@ -245,14 +246,14 @@ describe('the template assistant', () => {
     answer = (response, question) => waiting.push(() => reply(response, `echo: ${question}`));
     const agent = await run('assistant', environment);
     const first = say(agent, { text: 'first' });
-    while (asked.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+    await until('the first was asked', () => (asked.length >= 1 ? true : undefined));
     const second = say(agent, { text: 'second' });
     const elsewhere = say(agent, { text: 'elsewhere', conversationId: 'c2' });
-    while (asked.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    await until('the other conversation was asked', () => (asked.length >= 2 ? true : undefined));
     expect(asked[1]?.body.messages).toEqual([{ role: 'user', content: 'elsewhere' }]);
     waiting.splice(0).forEach((go) => go());
     expect([await first, await elsewhere]).toEqual(['echo: first', 'echo: elsewhere']);
-    while (waiting.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+    await until('the second was asked', () => (waiting.length >= 1 ? true : undefined));
     waiting.splice(0).forEach((go) => go());
     expect(await second).toBe('echo: second');
     expect(asked[2]?.body.messages.map(({ content }) => content)).toEqual(['first', 'echo: first', 'second']);

@@ -256,5 +256,9 @@ function kills(runtime: 'docker' | 'local'): void {
   }, 120_000);
 }
 
-describe('a service that is killed on the local runtime', () => kills('local'));
-describeWithDocker('a service that is killed on Docker', () => kills('docker'));
+describe('a service that is killed on the local runtime', () => {
+  kills('local');
+});
+describeWithDocker('a service that is killed on Docker', () => {
+  kills('docker');
+});

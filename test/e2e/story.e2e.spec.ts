@@ -118,7 +118,7 @@ function story(runtime: 'docker' | 'local'): void {
 
   it('lets one of twenty deployments at once through', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => service.call('POST', `/api/v1/agents/${agentId}/deploy`)));
-    const statuses = answers.map(({ status }) => status).sort();
+    const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
     expect(statuses).toEqual([202, ...Array.from({ length: 19 }, () => 409)]);
     await waitFor(service, agentId, 'active');
   });
@@ -170,5 +170,9 @@ function story(runtime: 'docker' | 'local'): void {
   });
 }
 
-describe('the whole story on the local runtime', () => story('local'));
-describeWithDocker('the whole story on Docker', () => story('docker'));
+describe('the whole story on the local runtime', () => {
+  story('local');
+});
+describeWithDocker('the whole story on Docker', () => {
+  story('docker');
+});

@@ -15,3 +15,9 @@ export async function until<T>(
     await after(everyMs);
   }
 }
+
+/** Looks until the condition holds; one that throws does not hold yet. */
+export async function untilTrue(condition: () => Promise<boolean> | boolean, timeoutMs = 10_000): Promise<void> {
+  const holds = async () => ((await condition()) ? true : undefined);
+  await until(String(condition), () => holds().catch(() => undefined), timeoutMs);
+}

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { openDatabase, type Database } from './database.ts';
+import { until } from '../../../test/support/until.ts';
 
 describe('The database', () => {
   let place: TestDatabase;
@@ -78,16 +79,16 @@ describe('The database', () => {
     const stop = await database.listen('tidings', (payload) => heard.push(payload));
     const client = await database.pool.connect();
     await database.query(`select pg_notify('tidings', 'one')`);
-    await until(() => heard.includes('one'));
+    await until('it was told', () => (heard.includes('one') ? true : undefined));
     const owner = new pg.Client({ connectionString: place.url });
     await owner.connect();
     await owner.query(
       `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
     );
-    await until(() => heard.includes(''));
+    await until('it was told', () => (heard.includes('') ? true : undefined));
     client.release(true);
     await owner.query(`select pg_notify('tidings', 'two')`);
-    await until(() => heard.includes('two'));
+    await until('it was told', () => (heard.includes('two') ? true : undefined));
     await stop();
     await owner.end();
   });
@@ -119,8 +120,3 @@ describe('The database', () => {
     await fresh.drop();
   });
 });
-
-/** Waits for the condition, at most the test's own time-out. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
-}

@@ -1,12 +1,6 @@
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
 
-/** An event as a decider says it: a fact, without id, time or place. */
-export interface DomainEvent<Type extends string = string, Data = JsonObject> {
-  type: Type;
-  data: Data;
-}
-
 /**
  * What the catalogue knows of one event type. Only the newest version is written; `upcasts[n]` turns the data of
  * version n into version n + 1, purely, so that every stored version can be read for ever.

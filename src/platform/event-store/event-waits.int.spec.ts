@@ -79,7 +79,7 @@ describe('waiting for events', () => {
 
   it('forgets a watch that is disposed of, and refuses more than it can bear', async () => {
     for (let n = 0; n < 10_001; n += 1) {
-      using _watch = waits.watch('boat-Ark');
+      waits.watch('boat-Ark')[Symbol.dispose]();
     }
     const many = Array.from({ length: 10_000 }, (_, n) => waits.watch(`boat-${n % 10}`));
     expect(() => waits.watch('boat-Ark')).toThrow('Too many requests wait already.');

@@ -8,6 +8,7 @@ import { openDatabase, type Database } from '../../database/database.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../database/embedded-postgres.ts';
 import { EventStoreUnavailable, OutcomeUnknown, START, type AppendResult, type NewEvent, type StoredEvent } from '../event-store.ts';
 import { PostgresEventStore } from './postgres-event-store.ts';
+import { untilTrue } from '../../../../test/support/until.ts';
 
 describe('Events in a PostgreSQL that crashes', () => {
   let dataDir: string;
@@ -52,7 +53,8 @@ describe('Events in a PostgreSQL that crashes', () => {
         return { ...(await store.append(stream, revision < 0 ? 'no_stream' : revision, events)), repeats };
       } catch (error) {
         if (!(error instanceof OutcomeUnknown || error instanceof EventStoreUnavailable)) throw error;
-        await new Promise((resolve) => setTimeout(resolve, 20));
+        // The port says that the store is away; it says when it is back, too.
+        await untilTrue(() => store.ping().then(() => true), 30_000);
       }
     }
   }

@@ -5,7 +5,6 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
-import { setTimeout as pause } from 'node:timers/promises';
 import { pack } from 'tar-stream';
 import { runtimeContract, type RuntimeUnderTest } from '../runtime.contract.ts';
 import { probeFiles, request, startCommand } from '../runtime.probe.ts';
@@ -13,6 +12,7 @@ import { RuntimeRefused, type ContainerSpec, type ContainerView, type ImageSourc
 import type { RunRecord } from './local-container.ts';
 import { LocalRuntime } from './local-runtime.ts';
 import { liveness, markOf } from './processes.ts';
+import { untilTrue } from '../../../../test/support/until.ts';
 
 const dataDirs = new WeakMap<RuntimeUnderTest, string>();
 
@@ -82,7 +82,7 @@ describe('the local runtime, beyond the contract', () => {
   async function started(environment?: Record<string, string>): Promise<ContainerView> {
     const view = await under.runtime.create(spec(environment));
     await under.runtime.start(view.handle);
-    await until(async () => (await request(await under.runtime.address(view.handle, 8080), 'GET', '/healthz')).status === 200);
+    await untilTrue(async () => (await request(await under.runtime.address(view.handle, 8080), 'GET', '/healthz')).status === 200);
     return view;
   }
 
@@ -149,7 +149,7 @@ describe('the local runtime, beyond the contract', () => {
     const view = await started({ ON_SIGTERM: 'ignore' });
     const { supervisor, agent } = runOf(view.handle);
     process.kill(supervisor.pid, 'SIGKILL');
-    await until(async () => liveness(supervisor) === 'gone');
+    await untilTrue(async () => liveness(supervisor) === 'gone');
     expect(await stateOf(view)).toBe('running');
     await under.runtime.stop(view.handle, 0);
     expect((await under.runtime.inspect(view.agentId)).containers[0]).toMatchObject({ state: 'exited', exitCode: null });
@@ -172,14 +172,14 @@ describe('the local runtime, beyond the contract', () => {
     const service = spawn(process.execPath, ['--import', loader, '--input-type=module', '-e', script], { stdio: 'ignore' });
     const handle = `${agentId}-g1`;
     const beats = join(dirname(dirname(folderOf(handle))), 'volumes', agentId, 'beats');
-    await until(async () => existsSync(beats));
+    await untilTrue(async () => existsSync(beats));
     service.kill('SIGKILL');
     await once(service, 'exit');
     const next = await under.reopen();
     expect((await next.inspect(agentId)).containers).toMatchObject([{ state: 'running', handle }]);
-    await until(async () => (await request(await next.address(handle, 8080), 'GET', '/starts')).text === '1');
+    await untilTrue(async () => (await request(await next.address(handle, 8080), 'GET', '/starts')).text === '1');
     const size = statSync(beats).size;
-    await expect(until(async () => statSync(beats).size > size, 300)).rejects.toThrow('never came true');
+    await expect(untilTrue(async () => statSync(beats).size > size, 300)).rejects.toThrow('in vain');
     await next.remove(handle);
   });
 
@@ -188,7 +188,7 @@ describe('the local runtime, beyond the contract', () => {
     const last = Buffer.from('the end\n').toString('base64');
     const view = await under.runtime.create(spec({ EXIT: '0', PRINT: `${line}*45000,${last}` }));
     await under.runtime.start(view.handle);
-    await until(async () => (await stateOf(view)) === 'exited', 20_000);
+    await untilTrue(async () => (await stateOf(view)) === 'exited', 20_000);
     const files = readdirSync(folderOf(view.handle)).filter((name) => name.startsWith('output-'));
     const kept = files.reduce((sum, name) => sum + statSync(join(folderOf(view.handle), name)).size, 0);
     expect(files).toHaveLength(3);
@@ -216,11 +216,3 @@ describe('the local runtime, beyond the contract', () => {
     expect(existsSync('/etc/planted')).toBe(false);
   });
 });
-
-async function until(condition: () => Promise<boolean>, withinMs = 10_000): Promise<void> {
-  const end = performance.now() + withinMs;
-  while (!(await condition().catch(() => false))) {
-    if (performance.now() > end) throw new Error('it never came true');
-    await pause(15);
-  }
-}
