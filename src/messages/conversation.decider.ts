@@ -5,6 +5,8 @@ import type { Channel, ConversationEvent, DeadLetterCode } from './conversation.
 
 /** Messages that may wait in one conversation. */
 export const PENDING_MAX = 100;
+/** Longest text, bytes of UTF-8: sealed and in base64 it still fits an event. */
+export const TEXT_BYTES_MAX = 700_000;
 /** Exchanges kept for agents whose protocol wants the thread told anew with each message. */
 export const HISTORY_MAX = 50;
 /** Waits (ms) before the attempts that follow a failed one; after the last the message is given up. */

@@ -1,4 +1,5 @@
-import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { Query, QueryBus, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { GetAgent } from '../agents/index.ts';
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import type { Projection } from '../platform/projections/projection.ts';
@@ -67,7 +68,7 @@ export class ListWaitingConversationsHandler implements IQueryHandler<ListWaitin
   }
 }
 
-/** The agent's conversations, the one with the latest message first. */
+/** The agent's conversations, the one with the latest message first. Throws `agent_not_found`. */
 export class ListConversations extends Query<ConversationRow[]> {
   constructor(
     readonly agentId: string,
@@ -82,9 +83,13 @@ export class ListConversations extends Query<ConversationRow[]> {
 
 @QueryHandler(ListConversations)
 export class ListConversationsHandler implements IQueryHandler<ListConversations> {
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database,
+    private readonly queries: QueryBus,
+  ) {}
 
-  execute({ agentId, accountId, limit, after }: ListConversations): Promise<ConversationRow[]> {
+  async execute({ agentId, accountId, limit, after }: ListConversations): Promise<ConversationRow[]> {
+    await this.queries.execute(new GetAgent(accountId, agentId));
     const rows = this.database.dataSource
       .getRepository(ConversationRow)
       .createQueryBuilder('c')

@@ -7,7 +7,7 @@ import { Refusal } from '../platform/refusal.ts';
 import { ContainerGone, ContainerRuntime } from '../platform/runtime/runtime.ts';
 import { Templates } from '../templates/index.ts';
 import { Config } from '../config.ts';
-import { textContext, type Conversation, type PendingMessage } from './conversation.decider.ts';
+import { TEXT_BYTES_MAX, textContext, type Conversation, type PendingMessage } from './conversation.decider.ts';
 import type { DeadLetterCode } from './conversation.events.ts';
 
 /** What one attempt to deliver came to. */
@@ -16,9 +16,6 @@ export type DeliveryOutcome =
   /** No answer, and another attempt may get one. */
   | { kind: 'unreachable'; reason: string }
   | { kind: 'given_up'; code: DeadLetterCode; reason: string };
-
-/** Longest reply that is kept, bytes of UTF-8: sealed and in base64 it still fits an event. */
-const REPLY_BYTES_MAX = 700_000;
 
 /** Hands a message to a live agent, waking it first, and brings its reply. Stores nothing. */
 @Injectable()
@@ -75,8 +72,8 @@ export class MessageDelivery {
         timeoutMs: this.config.replyTimeoutSeconds * 1000,
         signal,
       });
-      if (Buffer.byteLength(response) > REPLY_BYTES_MAX)
-        return { kind: 'given_up', code: 'agent_failed', reason: `The reply was longer than ${REPLY_BYTES_MAX} bytes.` };
+      if (Buffer.byteLength(response) > TEXT_BYTES_MAX)
+        return { kind: 'given_up', code: 'agent_failed', reason: `The reply was longer than ${TEXT_BYTES_MAX} bytes.` };
       return { kind: 'replied', response };
     } catch (error) {
       return outcomeOf(error);

@@ -8,7 +8,7 @@ import { EventStore, type StoredEvent } from '../platform/event-store/event-stor
 import { EventWaits } from '../platform/event-store/event-waits.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
-import { conversationDecider, textContext } from './conversation.decider.ts';
+import { conversationDecider, TEXT_BYTES_MAX, textContext } from './conversation.decider.ts';
 import type { ConversationEvent } from './conversation.events.ts';
 
 export interface Reply {
@@ -49,6 +49,8 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
     const { context, accountId, agentId } = command;
     const conversationId = command.conversationId ?? uuidv7();
     const messageId = uuidv7();
+    if (Buffer.byteLength(command.text) > TEXT_BYTES_MAX) throw textTooLong();
+    if (command.conversationId !== null) await refuseUnknown(this.aggregates, accountId, agentId, conversationId);
     // Waking first, and without waiting for it: an agent that can't take a message refuses here, before anything is written.
     const wake = { type: 'WakeAgent' as const, accountId, trigger: 'chat', deadlineAt: transitionDeadlines(this.config).wake(new Date()) };
     const { before } = await this.aggregates.execute(`agent-${agentId}`, agentDecider, wake, context);
@@ -76,6 +78,19 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
     if (event?.type === 'MessageDeadLettered') throw new Refusal(event.data.code, event.data.reason, { members });
     throw new Refusal('reply_timeout', 'The agent did not reply in time; the message stays in its history.', { members });
   }
+}
+
+function textTooLong(): Refusal {
+  const message = `must be at most ${TEXT_BYTES_MAX} bytes of UTF-8`;
+  return new Refusal('invalid_request', 'The message is too long.', { errors: [{ field: 'message', message }] });
+}
+
+/** Throws `agent_not_found` or `conversation_not_found` where the account's agent has no such conversation. */
+async function refuseUnknown(aggregates: Aggregates, accountId: string, agentId: string, conversationId: string): Promise<void> {
+  owned((await aggregates.load(`agent-${agentId}`, agentDecider)).state, accountId);
+  const { state: conversation } = await aggregates.load(`conversation-${conversationId}`, conversationDecider);
+  if (conversation === null || conversation.agentId !== agentId)
+    throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
 }
 
 function settles(event: ConversationEvent, messageId: string): boolean {
@@ -113,13 +128,10 @@ export class ListMessagesHandler implements IQueryHandler<ListMessages> {
   ) {}
 
   async execute({ accountId, agentId, conversationId }: ListMessages): Promise<ThreadMessage[]> {
-    owned((await this.aggregates.load(`agent-${agentId}`, agentDecider)).state, accountId);
-    const stream = `conversation-${conversationId}`;
-    const { state: conversation } = await this.aggregates.load(stream, conversationDecider);
-    if (conversation === null || conversation.agentId !== agentId)
-      throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
+    await refuseUnknown(this.aggregates, accountId, agentId, conversationId);
     const latest: StoredEvent[] = [];
-    for await (const stored of this.events.readStream(stream, { backwards: true, limit: THREAD_EVENTS_MAX })) latest.unshift(stored);
+    for await (const stored of this.events.readStream(`conversation-${conversationId}`, { backwards: true, limit: THREAD_EVENTS_MAX }))
+      latest.unshift(stored);
     return this.#thread(agentId, latest);
   }
 

@@ -54,6 +54,16 @@ function serve() {
     starts: () => String(readFileSync(onVolume('starts')).length),
     environment: () => JSON.stringify({ environment: env, listening: server.address().port, words: process.argv.slice(2) }),
     print: ([stream], body) => printAll(stream === 'stderr' ? 2 : 1, body),
+    messages: (_, body) => {
+      const { id, text } = JSON.parse(body);
+      appendFileSync(onVolume('heard'), id + ' ' + text + '\\n');
+      const isNew = readFileSync(onVolume('heard'), 'utf8').split(id).length === 2;
+      const [order] = text.split(' ');
+      if (order === 'fail') throw new Error('asked to fail');
+      if (order === 'hang' || (order === 'hang-once' && isNew)) return new Promise(() => {});
+      if (order === 'die' && isNew) process.exit(4);
+      return JSON.stringify({ response: 'heard: ' + text });
+    },
     exit: () => setImmediate(() => process.exit(4)),
     kill: () => setImmediate(() => process.kill(process.pid, 'SIGKILL')),
     child: () => {

@@ -1,0 +1,356 @@
+import { randomUUID } from 'node:crypto';
+
+import { Module, type DynamicModule } from '@nestjs/common';
+import { v7 as uuidv7 } from 'uuid';
+
+import { Config } from '../../src/config.ts';
+import { Keyring } from '../../src/platform/crypto/sealed.ts';
+import { EventStore, type NewEvent, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import { AgentBed } from '../support/agent-bed.ts';
+import { FaultyRuntime, FaultyRuntimeModule } from '../support/faulty-runtime.ts';
+import { startFeatureServer } from '../support/feature-server.ts';
+import { runningFeatures } from '../support/features.ts';
+import type { TestServer } from '../support/http-server.ts';
+import { operate } from '../support/log.ts';
+import { until } from '../support/until.ts';
+
+const REPLY_TIMEOUT_SECONDS = 2;
+const environment = { MOORING_REPLY_TIMEOUT: String(REPLY_TIMEOUT_SECONDS) };
+
+/** One agent of the account acme, whose program does what its messages say. */
+class Talk {
+  readonly bed: AgentBed;
+  agentId = '';
+
+  constructor(
+    readonly server: TestServer,
+    readonly runtime: FaultyRuntime,
+  ) {
+    this.bed = new AgentBed(server);
+  }
+
+  ask(method: string, path: string, json?: unknown, credential = 'mk_acme') {
+    return this.server.request(method, path, { credential, json, headers: { prefer: 'wait=25' } });
+  }
+
+  async deployed(): Promise<string> {
+    const agentId = await this.bed.created('acme', { image: 'auto', image_name: null, template_id: 'hello' });
+    expect(await this.ask('POST', `/api/v1/agents/${agentId}/deploy`)).toMatchObject({ status: 200, json: { status: 'active' } });
+    return agentId;
+  }
+
+  chat(message: string, conversation_id?: string, agentId = this.agentId) {
+    return this.ask('POST', `/api/agents/${agentId}/chat`, { message, conversation_id });
+  }
+
+  async thread(conversationId: string): Promise<{ id: string; role: string; text: string; status: string }[]> {
+    return (await this.ask('GET', `/api/agents/${this.agentId}/conversations/${conversationId}/messages`)).json;
+  }
+
+  /** What the agent's program was told, in order: id and text. */
+  async heard(): Promise<[string, string][]> {
+    const [container] = (await this.runtime.inner.inspect(this.agentId)).containers;
+    const { host, port } = await this.runtime.inner.address(container?.handle ?? '', 8080);
+    const text = await (await fetch(`http://${host}:${port}/file/heard`)).text();
+    return text
+      .trim()
+      .split('\n')
+      .map((line) => [line.slice(0, 36), line.slice(37)]);
+  }
+
+  async events(conversationId: string): Promise<StoredEvent[]> {
+    const events: StoredEvent[] = [];
+    const store = this.server.app.get(EventStore, { strict: false });
+    for await (const event of store.readStream(`conversation-${conversationId}`)) events.push(event);
+    return events;
+  }
+}
+
+describe('talking to an agent', () => {
+  let talk: Talk;
+
+  beforeAll(async () => {
+    let runtime: FaultyRuntime | undefined;
+    const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (runtime = opened)));
+    const server = await startFeatureServer({ ...features, environment });
+    talk = new Talk(server, runtime as FaultyRuntime);
+    await talk.bed.account('acme', 20);
+    await talk.bed.account('other', 20);
+    talk.agentId = await talk.deployed();
+  }, 60_000);
+
+  afterAll(() => talk?.server.close());
+
+  it('begins a thread and goes on with it', async () => {
+    const first = await talk.chat('hello');
+    expect(first).toMatchObject({ status: 200, json: { response: 'heard: hello' } });
+    const { conversation_id, message_id } = first.json;
+    const second = await talk.chat('and again', conversation_id.toUpperCase());
+    expect(second).toMatchObject({ status: 200, json: { response: 'heard: and again', conversation_id } });
+    expect(second.headers.get('x-agent-woken')).toBeNull();
+    expect(await talk.thread(conversation_id)).toMatchObject([
+      { id: message_id, role: 'user', text: 'hello', status: 'delivered' },
+      { id: message_id, role: 'agent', text: 'heard: hello', status: 'delivered' },
+      { id: second.json.message_id, role: 'user', text: 'and again', status: 'delivered' },
+      { id: second.json.message_id, role: 'agent', text: 'heard: and again', status: 'delivered' },
+    ]);
+  });
+
+  it('in a thread that is not there, or another’s, is refused, and wakes nobody', async () => {
+    const sleeper = await talk.deployed();
+    const { json: elsewhere } = await talk.chat('hello');
+    await talk.ask('POST', `/api/agents/${sleeper}/sleep`);
+    const before = await talk.bed.types(sleeper);
+    const notFound = { status: 404, json: { code: 'conversation_not_found' } };
+    expect(await talk.chat('hello', randomUUID(), sleeper)).toMatchObject(notFound);
+    expect(await talk.chat('hello', elsewhere.conversation_id, sleeper)).toMatchObject(notFound);
+    expect(await talk.bed.types(sleeper)).toEqual(before);
+    const path = `/api/agents/${sleeper}/conversations`;
+    expect(await talk.ask('GET', `${path}/${elsewhere.conversation_id}/messages`)).toMatchObject(notFound);
+    expect(await talk.ask('GET', `${path}/nonsense/messages`)).toMatchObject(notFound);
+    const malformed = { status: 400, json: { code: 'invalid_request', errors: [{ field: 'conversation_id' }] } };
+    expect(await talk.chat('hello', 'nonsense')).toMatchObject(malformed);
+  });
+
+  it('is for the agent’s own account alone', async () => {
+    const { json } = await talk.chat('hello');
+    const notFound = { status: 404, json: { code: 'agent_not_found' } };
+    for (const agentId of [talk.agentId, randomUUID()]) {
+      const path = `/api/agents/${agentId}`;
+      expect(await talk.ask('POST', `${path}/chat`, { message: 'hello' }, 'mk_other')).toMatchObject(notFound);
+      const known = { message: 'hello', conversation_id: json.conversation_id };
+      expect(await talk.ask('POST', `${path}/chat`, known, 'mk_other')).toMatchObject(notFound);
+      expect(await talk.ask('GET', `${path}/conversations`, undefined, 'mk_other')).toMatchObject(notFound);
+      const thread = `${path}/conversations/${json.conversation_id}/messages`;
+      expect(await talk.ask('GET', thread, undefined, 'mk_other')).toMatchObject(notFound);
+    }
+    expect(await talk.ask('GET', `/api/agents/${randomUUID()}/conversations`)).toMatchObject(notFound);
+  });
+
+  it.each([
+    ['no text', ''],
+    ['200 001 characters', 'x'.repeat(200_001)],
+    ['200 000 characters of four bytes', '\u{1F6A2}'.repeat(200_000)],
+    ['a number', 7],
+    ['nothing', undefined],
+  ])('with %s is refused', async (_, message) => {
+    const errors = expect.arrayContaining([expect.objectContaining({ field: 'message' })]);
+    const refused = { status: 400, json: { code: 'invalid_request', errors } };
+    expect(await talk.ask('POST', `/api/agents/${talk.agentId}/chat`, { message })).toMatchObject(refused);
+  });
+
+  it('takes 200 000 characters, and text of every kind', async () => {
+    expect((await talk.chat('x'.repeat(200_000))).json.response).toHaveLength(200_007);
+    expect((await talk.chat('\u{1F6A2} \u0007 "\\ é')).json).toMatchObject({ response: 'heard: \u{1F6A2} \u0007 "\\ é' });
+  });
+
+  it('keeps the order within a conversation, whoever sends', async () => {
+    const { json } = await talk.chat('first of many');
+    const answers = await Promise.all(Array.from({ length: 30 }, (_, index) => talk.chat(`many ${index}`, json.conversation_id)));
+    answers.forEach(({ json: answer }, index) => expect(answer).toMatchObject({ response: `heard: many ${index}` }));
+    const accepted = (await talk.events(json.conversation_id)).filter(({ type }) => type === 'MessageAccepted');
+    const heard = (await talk.heard()).filter(([, text]) => text.startsWith('many ')).map(([id]) => id);
+    expect(heard).toEqual(accepted.slice(1).map(({ data }) => data.message_id));
+  });
+
+  it('in one conversation does not hold up another', async () => {
+    const slow = talk.chat('hang please');
+    await until('the slow one is heard', async () => ((await talk.heard()).some(([, text]) => text === 'hang please') ? true : undefined));
+    let slowIsOver = false;
+    void slow.then(() => (slowIsOver = true));
+    expect(await talk.chat('quickly')).toMatchObject({ status: 200 });
+    expect(slowIsOver).toBe(false);
+    expect(await slow).toMatchObject({ status: 504 });
+  });
+
+  it('tells the agent’s own error, and keeps the message as a dead letter', async () => {
+    const { json } = await talk.chat('hello');
+    const failed = await talk.chat('fail now', json.conversation_id);
+    expect(failed).toMatchObject({ status: 502, json: { code: 'agent_failed', message_id: expect.any(String) } });
+    const thread = await talk.thread(json.conversation_id);
+    expect(thread.at(-1)).toMatchObject({ id: failed.json.message_id, role: 'user', text: 'fail now', status: 'dead_letter' });
+    expect(await talk.chat('well?', json.conversation_id)).toMatchObject({ status: 200 });
+  });
+
+  it('ends after the reply time where no reply comes, and the message stays', async () => {
+    const { json } = await talk.chat('hello');
+    const late = await talk.chat('hang on', json.conversation_id);
+    expect(late).toMatchObject({ status: 504, json: { code: 'reply_timeout', message_id: expect.any(String) } });
+    const status = 'dead_letter';
+    expect((await talk.thread(json.conversation_id)).at(-1)).toMatchObject({ id: late.json.message_id, text: 'hang on', status });
+  });
+
+  it('is said again, with the same id, to an agent that died in the middle of its answer', async () => {
+    const answer = await talk.chat('die once');
+    expect(answer).toMatchObject({ status: 200, json: { response: 'heard: die once' } });
+    const heard = (await talk.heard()).filter(([, text]) => text === 'die once');
+    expect(heard).toEqual([
+      [answer.json.message_id, 'die once'],
+      [answer.json.message_id, 'die once'],
+    ]);
+  });
+
+  it('wakes an agent that sleeps, and says so', async () => {
+    await talk.ask('POST', `/api/agents/${talk.agentId}/sleep`);
+    const answer = await talk.chat('awake?');
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('x-agent-woken')).toBe('true');
+  });
+
+  it('is refused where a hundred messages of the conversation wait', async () => {
+    const { json } = await talk.chat('hello');
+    const hanging = talk.chat('hang', json.conversation_id);
+    await until('it is accepted', async () => ((await talk.events(json.conversation_id)).length > 3 ? true : undefined));
+    const answers = await Promise.all(Array.from({ length: 103 }, (_, index) => talk.chat(`wait ${index}`, json.conversation_id)));
+    const statuses = answers.map(({ status }) => status);
+    expect(statuses.filter((status) => status === 429).length).toBeGreaterThanOrEqual(1);
+    expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(99);
+    const refused = answers.find(({ status }) => status === 429);
+    expect(refused?.json).toMatchObject({ code: 'rate_limited' });
+    expect(refused?.headers.get('retry-after')).toBe('5');
+    expect((await hanging).status).toBe(504);
+  });
+
+  it('leaves neither text nor reply readable in any table', async () => {
+    await talk.chat('canary-of-a-message');
+    const tables = await operate(
+      talk.server.databaseUrl,
+      `select quote_ident(table_name) as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'`,
+    );
+    expect(tables.length).toBeGreaterThan(5);
+    for (const { name } of tables) {
+      const found = await operate(
+        talk.server.databaseUrl,
+        `select 1 from ${String(name)} t where t::text like '%canary-of-a%' or convert_from(decode(replace(t::text, '\\', ''), 'escape'), 'LATIN1') like '%canary-of-a%'`,
+      );
+      expect([name, found.length]).toEqual([name, 0]);
+    }
+    expect(talk.server.logLines.filter((line) => line.includes('canary-of-a'))).toEqual([]);
+  });
+
+  it('shows the conversations, those with the latest message first, in pages', async () => {
+    const agentId = await talk.deployed();
+    const begun: string[] = [];
+    for (let count = 0; count < 5; count++) begun.push((await talk.chat(`thread ${count}`, undefined, agentId)).json.conversation_id);
+    const latest = begun[1] as string;
+    const settled = await talk.chat('once more', latest, agentId);
+    expect(settled.status).toBe(200);
+    const expected = [latest, begun[4], begun[3], begun[2], begun[0]];
+    const pages: string[][] = [];
+    let path: string | undefined = `/api/agents/${agentId}/conversations?limit=2`;
+    await until('the list is up to date', async () => {
+      const [top] = (await talk.ask('GET', `/api/agents/${agentId}/conversations`)).json;
+      return top.id === latest && top.messages === 2 ? true : undefined;
+    });
+    while (path !== undefined) {
+      const page = await talk.ask('GET', path);
+      pages.push(page.json.map(({ id }: { id: string }) => id));
+      path = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
+    }
+    expect(pages).toEqual([expected.slice(0, 2), expected.slice(2, 4), expected.slice(4)]);
+    const view = { channel: 'chat', messages: 2, createdAt: expect.any(String), updatedAt: expect.any(String) };
+    expect((await talk.ask('GET', `/api/agents/${agentId}/conversations`)).json[0]).toMatchObject(view);
+    expect(await talk.ask('GET', `/api/agents/${agentId}/conversations?cursor=x`)).toMatchObject({ status: 400 });
+  });
+
+  it('shows of a very long conversation its latest messages, in order', async () => {
+    const conversation = uuidv7();
+    const exchanges = 1_100;
+    const store = talk.server.app.get(EventStore, { strict: false });
+    const keyring = talk.server.app.get(Keyring, { strict: false });
+    const metadata: NewEvent['metadata'] = {
+      actor: { kind: 'system', id: 'test', name: 'test' },
+      account_id: 'acme',
+      request_id: null,
+      causation_id: null,
+      ip: null,
+    };
+    const event = (type: string, data: NewEvent['data']): NewEvent => ({ id: uuidv7(), type, schemaVersion: 1, data, metadata });
+    const sealed = async (context: string, text: string) => ({ ...(await keyring.seal(talk.agentId, context, text)) });
+    const events = [event('ConversationStarted', { agent_id: talk.agentId, account_id: 'acme', channel: 'chat' })];
+    for (let count = 0; count < exchanges; count++) {
+      const message_id = uuidv7();
+      const text = await sealed(`message ${message_id} text`, `question ${count}`);
+      const reply = await sealed(`message ${message_id} reply`, `answer ${count}`);
+      events.push(event('MessageAccepted', { message_id, channel: 'chat', text }), event('MessageDelivered', { message_id, reply }));
+    }
+    for (let from = 0; from < events.length; from += 400)
+      await store.append(`conversation-${conversation}`, from === 0 ? 'no_stream' : from - 1, events.slice(from, from + 400));
+    const thread = await talk.thread(conversation);
+    expect(thread).toHaveLength(2_000);
+    const expected = Array.from({ length: 1_000 }, (_, index) => [`question ${index + 100}`, `answer ${index + 100}`]).flat();
+    expect(thread.map(({ text }) => text)).toEqual(expected);
+    expect(new Set(thread.map(({ status }) => status))).toEqual(new Set(['delivered']));
+    expect(await talk.chat('still there?', conversation)).toMatchObject({ status: 200 });
+  });
+
+  it('ends with the agent: its conversations are gone, and so is what a message waits for', async () => {
+    const agentId = await talk.deployed();
+    const { json } = await talk.chat('hello', undefined, agentId);
+    const waiting = talk.chat('hang', json.conversation_id, agentId);
+    await until('it is accepted', async () => ((await talk.events(json.conversation_id)).length > 3 ? true : undefined));
+    expect((await talk.ask('DELETE', `/api/v1/agents/${agentId}`)).status).toBe(204);
+    const notFound = { status: 404, json: { code: 'agent_not_found' } };
+    expect(await talk.chat('hello', undefined, agentId)).toMatchObject(notFound);
+    expect(await talk.chat('hello', json.conversation_id, agentId)).toMatchObject(notFound);
+    expect(await talk.ask('GET', `/api/agents/${agentId}/conversations`)).toMatchObject(notFound);
+    expect(await talk.ask('GET', `/api/agents/${agentId}/conversations/${json.conversation_id}/messages`)).toMatchObject(notFound);
+    expect((await waiting).status).toBeGreaterThanOrEqual(400);
+    const last = await until('it is given up', async () => {
+      const event = (await talk.events(json.conversation_id)).at(-1);
+      return event?.type === 'MessageDeadLettered' ? event : undefined;
+    });
+    expect(last.data).toMatchObject({ code: 'agent_unavailable' });
+  });
+});
+
+@Module({})
+class KeptRuntimeModule {}
+
+/** The agents go on when the application stops. */
+function keptRuntime(opened: (runtime: FaultyRuntime) => void): DynamicModule {
+  const open = async ({ dataDir }: Config) => {
+    const faulty = await FaultyRuntime.open(dataDir);
+    opened(faulty);
+    return faulty.runtime;
+  };
+  const providers = [{ provide: ContainerRuntime, inject: [Config], useFactory: open }];
+  return { module: KeptRuntimeModule, global: true, providers, exports: [ContainerRuntime] };
+}
+
+describe('a service that stops between accepting and delivering', () => {
+  it('delivers after its next start', async () => {
+    const runtimes: FaultyRuntime[] = [];
+    const features = runningFeatures(keptRuntime((opened) => runtimes.push(opened)));
+    const first = await startFeatureServer({ ...features, environment: { MOORING_REPLY_TIMEOUT: '60' } });
+    try {
+      const before = new Talk(first, runtimes[0] as FaultyRuntime);
+      await before.bed.account('acme', 5);
+      const agentId = (before.agentId = await before.deployed());
+      const { conversation_id } = (await before.chat('hello')).json;
+      const answer = before.chat('hang-once', conversation_id).catch(() => null);
+      await until('it is being delivered', async () => ((await before.heard()).length === 2 ? true : undefined));
+      await first.app.close();
+      await answer;
+      const kept = { MOORING_DATA_DIR: first.config.dataDir, DATABASE_URL: first.databaseUrl };
+      const second = await startFeatureServer({ ...features, environment: kept });
+      try {
+        const after = new Talk(second, runtimes[1] as FaultyRuntime);
+        after.agentId = agentId;
+        const thread = await until('the reply is there', async () => {
+          const messages = await after.thread(conversation_id);
+          return messages.length === 4 ? messages : undefined;
+        });
+        expect(thread.at(-1)).toMatchObject({ role: 'agent', text: 'heard: hang-once' });
+        const heard = (await after.heard()).filter(([, text]) => text === 'hang-once');
+        expect(heard.map(([id]) => id)).toEqual([thread[2]?.id, thread[2]?.id]);
+      } finally {
+        await second.close();
+      }
+    } finally {
+      for (const runtime of runtimes) await runtime.clear();
+      await first.close();
+    }
+  }, 60_000);
+});
