@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -5,7 +6,7 @@ import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../../test/support/docker.ts';
 import { importNodeImage } from '../../../../test/support/images.ts';
 import { until } from '../../../../test/support/until.ts';
-import { RuntimeRefused, ShellCommand, type ImageSource, type ResolvedImage } from '../runtime.ts';
+import { RuntimeRefused, ShellCommand, type ContainerView, type ImageSource, type ResolvedImage } from '../runtime.ts';
 
 describeWithDocker('an image', () => {
   let bed: DockerBed;
@@ -31,6 +32,10 @@ describeWithDocker('an image', () => {
     start,
   });
   const program: () => ImageSource = () => ({ kind: 'program', directory: folder, language: 'node', start: ['node', 'agent.mjs'] });
+
+  /** Whether the engine was told to copy nothing of the image into any volume. */
+  const nothingCopied = async ({ handle }: ContainerView) =>
+    (await bed.docker.getContainer(handle).inspect()).HostConfig.Mounts?.every(({ VolumeOptions }) => VolumeOptions?.NoCopy);
 
   it('by reference is what the engine has, pinned by its id', async () => {
     const { Id } = await bed.docker.getImage(bed.image).inspect();
@@ -113,6 +118,46 @@ describeWithDocker('an image', () => {
     const again = await ensure(program());
     expect(again.name).toBe(first.name);
     await expect(bed.runtime.create(bed.spec({ image: again.image }))).resolves.toMatchObject({ state: 'created' });
+  });
+
+  it('of a program lets its user write to the agent’s volume, whether that is new or not', async () => {
+    write({ 'agent.mjs': 'setInterval(() => 0, 1000);' });
+    const { image } = await ensure(program());
+    const root = 'const { mode, uid } = require("fs").statSync("/data"); console.log((mode & 0o777).toString(8), uid)';
+    const keep = 'require("fs").appendFileSync("/data/kept", "x"); console.log(require("fs").readFileSync("/data/kept", "utf8"))';
+    const first = await bed.running({ image });
+    expect(await nothingCopied(first)).toBe(false);
+    expect(await bed.output(first, `node -e '${root}'`)).toBe('777 0\n');
+    expect(await bed.output(first, `node -e '${keep}'`)).toBe('x\n');
+    await bed.runtime.remove(first.handle);
+    const second = await bed.running({ image, agentId: first.agentId, generation: 2 });
+    expect(await bed.output(second, `node -e '${keep}'`)).toBe('xx\n');
+    // Another process than the one that made it does not know whether a container of a strange image has had it.
+    const agentId = randomUUID();
+    await bed.another().ensureVolume(agentId);
+    const third = await bed.running({ image, agentId });
+    expect(await bed.output(third, `node -e '${keep}'`)).toBe('x\n');
+    expect([await nothingCopied(second), await nothingCopied(third)]).toEqual([true, true]);
+  });
+
+  it('of a program lets its user write to a volume that a program running as root had before', async () => {
+    write({ 'agent.mjs': 'setInterval(() => 0, 1000);' });
+    const { image } = await ensure(program());
+    const root = await bed.running();
+    await bed.run(root, 'echo mine > /data/of-root');
+    await bed.runtime.remove(root.handle);
+    const next = await bed.running({ image, agentId: root.agentId, generation: 2 });
+    expect(await bed.output(next, `node -e 'require("fs").writeFileSync("/data/a", "x"); console.log(1)'`)).toBe('1\n');
+  });
+
+  it('that somebody else made puts nothing into a new volume, whatever it bears', async () => {
+    write({
+      Dockerfile: `FROM ${bed.image}\nLABEL mooring.instance=${bed.instance}\nCOPY hello.txt /data/hello.txt\n`,
+      'hello.txt': 'hello there',
+    });
+    const { image } = await ensure(dockerfile());
+    expect(await bed.output(await bed.running({ image }), 'ls -A /data')).toBe('');
+    expect(await bed.output(await bed.running({ image, user: '10001' }), 'ls -A /data; echo x > /data/a; cat /data/a')).toBe('x\n');
   });
 
   it('with the machine’s own Node can stand in for one of a registry', async () => {

@@ -87,7 +87,11 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async ensureVolume(agentId: string): Promise<void> {
-    await ensureLabelledVolume(this.docker, volumeName(agentId), this.volumeLabels(agentId));
+    await this.ownVolume(agentId);
+  }
+
+  private async ownVolume(agentId: string): Promise<Dockerode.VolumeInspectInfo> {
+    return this.volumeRoots.made(await ensureLabelledVolume(this.docker, volumeName(agentId), this.volumeLabels(agentId)));
   }
 
   private volumeLabels(agentId: string): Labels {
@@ -102,15 +106,17 @@ export class DockerRuntime extends ContainerRuntime {
     // The engine makes up what a container names and nobody made, without our labels; so all of it is seen to first.
     const [helperVolume, volume, image] = await Promise.all([
       this.helper.ensure(),
-      ensureLabelledVolume(this.docker, volumeName(spec.agentId), this.volumeLabels(spec.agentId)),
+      this.ownVolume(spec.agentId),
       findImage(this.docker, spec.image),
       this.network.ensure(),
     ]);
     if (image === null) throw new RuntimeRefused(`The engine no longer has the image ${spec.image}: deploy again.`);
-    if (isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
+    const rootFromImage = this.images.opensVolume(image.Id, spec.volumePath) && this.volumeRoots.isUntouched(volume);
+    if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
     const { instance, ociRuntime, publish } = this;
-    const options = createOptions(spec, { instance, helperVolume, ociRuntime, publish });
+    const options = createOptions(spec, { instance, helperVolume, ociRuntime, publish, rootFromImage });
     const container = await this.createOrAdopt(spec, options);
+    this.volumeRoots.mounted(volume, rootFromImage);
     const made = await this.look(container.id);
     const ignored = ignoredSettings(options, made);
     if (ignored.length > 0) {

@@ -50,7 +50,8 @@ export function portError(error: unknown, handle: string | null): Error {
     return error instanceof Error ? error : new Error(String(error));
   }
   const said = messageOf(error);
-  if (handle !== null && statusCode === 404 && /no such container/i.test(said)) return new ContainerGone(handle);
+  const gone = (statusCode === 404 && /no such container/i.test(said)) || /dead or marked for removal/i.test(said);
+  if (handle !== null && gone) return new ContainerGone(handle);
   if (statusCode === 503 || (statusCode >= 500 && goingDown.test(said))) return new RuntimeUnavailable(error);
   return new RuntimeRefused(said, { cause: error });
 }

@@ -15,6 +15,8 @@ export interface Surroundings {
   ociRuntime: string | null;
   /** Publish the port on the loopback address, where containers can't be reached by their own address. */
   publish: boolean;
+  /** The volume is new, and the image is one of our own building with an empty folder where it is mounted: its root gets that one's mode. */
+  rootFromImage: boolean;
 }
 
 export function createOptions(spec: ContainerSpec, around: Surroundings): Dockerode.ContainerCreateOptions {
@@ -56,16 +58,16 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
 }
 
 function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSettings[] {
-  const volume = (Source: string, Target: string, ReadOnly: boolean): Dockerode.MountSettings => ({
+  const volume = (Source: string, Target: string, ReadOnly: boolean, NoCopy: boolean): Dockerode.MountSettings => ({
     Type: 'volume',
     Source,
     Target,
     ReadOnly,
-    // Nothing of the image is copied into a volume: a link at the mount point could lead the copy astray.
-    VolumeOptions: { NoCopy: true, Labels: {}, DriverConfig: { Name: '', Options: {} } },
+    // Nothing of a strange image is copied into a volume: a link at the mount point could lead the copy astray.
+    VolumeOptions: { NoCopy, Labels: {}, DriverConfig: { Name: '', Options: {} } },
   });
-  const own = [volume(volumeName(spec.agentId), spec.volumePath, false)];
-  return around.helperVolume === null ? own : [...own, volume(around.helperVolume, helperMount, true)];
+  const own = [volume(volumeName(spec.agentId), spec.volumePath, false, !around.rootFromImage)];
+  return around.helperVolume === null ? own : [...own, volume(around.helperVolume, helperMount, true, true)];
 }
 
 /**

@@ -115,6 +115,7 @@ describe('what the engine made', () => {
       helperVolume: 'h',
       ociRuntime: 'runsc',
       publish: false,
+      rootFromImage: false,
     },
   );
   const made = (changes: object): Dockerode.ContainerInspectInfo =>

@@ -21,6 +21,11 @@ const registryForgivenMs = 10 * 60_000;
 const buildMemoryBytes = 4 * 1024 ** 3;
 /** Neither root nor a user of any image. */
 const programUser = '10001:10001';
+/** Where agents' volumes are mounted. A program's image has an empty folder there that every user may write to. */
+const programVolume = 'data';
+const mostRemembered = 10_000;
+/** How long the base image that a program was built on is taken for the one to build on. */
+const baseKeptMs = 10 * 60_000;
 
 /** Finds, pulls and builds images. What it builds bears this instance's label and a tag, so that a prune leaves it. */
 export class Images {
@@ -29,6 +34,9 @@ export class Images {
   private readonly network: AgentNetwork;
   /** Milliseconds since 1970; a registry that didn't answer isn't asked again for some minutes. */
   private registryMissedAt = 0;
+  private base: { name: string; until: number } | null = null;
+  /** Ids of the programs' images that this process has built or found by their content: no label or name of a strange image gets in here. */
+  private readonly programs = new Set<string>();
 
   constructor(docker: Dockerode, instance: string, network: AgentNetwork) {
     this.docker = docker;
@@ -53,6 +61,11 @@ export class Images {
     }
   }
 
+  /** Whether a new volume that is mounted there gets a root from the image that every user may write to. */
+  opensVolume(imageId: string, volumePath: string): boolean {
+    return volumePath === `/${programVolume}` && this.programs.has(imageId);
+  }
+
   private async reference(reference: string, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
     checkReference(reference);
     let found = await findImage(this.docker, reference);
@@ -73,39 +86,61 @@ export class Images {
     const name = `mooring-${this.instance}:build-${id.replace('sha256:', '').slice(0, 16)}`;
     const [repo = '', tag] = name.split(':');
     await call(null, (abortSignal) => this.docker.getImage(id).tag({ repo, tag, abortSignal }));
-    return this.resolved(name, source.start);
+    return resolvedFrom(name, await this.found(name), source.start);
   }
 
   /** Tagged by its content, so what has not changed is not built again. */
   private async program(source: ImageSource & { kind: 'program' }, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
     startCommand({}, source.start);
-    const base = await this.baseOfNode(log, signal);
-    // The folder comes last, so that the engine makes anew only what a change of the program asks for.
+    const files = await folderEntries(source.directory, 'app/');
+    const built = async (base: string) => {
+      const entries = [...this.frame(base, source.start), ...files];
+      const name = `mooring-${this.instance}:program-${(await hashOf(entries)).slice(0, 16)}`;
+      return { entries, name, found: await findImage(this.docker, name) };
+    };
+    // Where it has been built on the base of a short while ago, nothing needs to be asked about that base.
+    const base = this.base !== null && Date.now() < this.base.until ? this.base.name : null;
+    let { entries, name, found } = await built(base ?? (await this.findBase(log, signal)));
+    if (found === null && base !== null) ({ entries, name, found } = await built(await this.findBase(log, signal)));
+    if (found === null) await this.build(entries, 'Dockerfile', name, log, signal);
+    else log(`Nothing has changed since ${name} was built`);
+    const resolved = resolvedFrom(name, found ?? (await this.found(name)), null);
+    if (this.programs.size >= mostRemembered) this.programs.clear();
+    this.programs.add(resolved.image);
+    return resolved;
+  }
+
+  /** What stands around a program's files in its build. The folder comes last, so that the engine makes anew only what a change of the program asks for. */
+  private frame(base: string, start: string[]): TarEntry[] {
     const dockerfile = [
       `FROM ${base}`,
       `LABEL ${labels.instance}=${this.instance}`,
       'ENV NODE_ENV=production HOME=/tmp',
       'WORKDIR /app',
       `USER ${programUser}`,
-      `ENTRYPOINT ${JSON.stringify(source.start)}`,
+      `ENTRYPOINT ${JSON.stringify(start)}`,
+      'COPY root/ /',
       'COPY app/ /app/',
       '',
     ].join('\n');
-    const entries: TarEntry[] = [
+    return [
       { name: 'Dockerfile', type: 'file', mode: 0o644, content: dockerfile },
+      { name: 'root', type: 'directory', mode: 0o755 },
+      { name: `root/${programVolume}`, type: 'directory', mode: 0o777 },
       { name: 'app', type: 'directory', mode: 0o755 },
-      ...(await folderEntries(source.directory, 'app/')),
     ];
-    const name = `mooring-${this.instance}:program-${(await hashOf(entries)).slice(0, 16)}`;
-    if ((await findImage(this.docker, name)) === null) await this.build(entries, 'Dockerfile', name, log, signal);
-    else log(`Nothing has changed since ${name} was built`);
-    return this.resolved(name, null);
   }
 
-  private async resolved(name: string, start: string[] | null): Promise<ResolvedImage> {
+  private async findBase(log: Log, signal: AbortSignal): Promise<string> {
+    const name = await this.baseOfNode(log, signal);
+    this.base = { name, until: Date.now() + baseKeptMs };
+    return name;
+  }
+
+  private async found(name: string): Promise<Dockerode.ImageInspectInfo> {
     const found = await findImage(this.docker, name);
     if (found === null) throw new RuntimeRefused(`The image ${name} was built, but the engine does not have it.`);
-    return { image: found.Id, name, command: startCommand(found.Config, start) };
+    return found;
   }
 
   /** The image's id. The build's own steps run with limits and on the agents' network, where they reach no agent. */
@@ -158,6 +193,10 @@ export class Images {
     log(`Using this machine's own Node ${process.version} as the base image instead`);
     return ensureNodeBase(this.docker, signal);
   }
+}
+
+function resolvedFrom(name: string, { Id, Config }: Dockerode.ImageInspectInfo, start: string[] | null): ResolvedImage {
+  return { image: Id, name, command: startCommand(Config, start) };
 }
 
 function digestOf(image: Dockerode.ImageInspectInfo, reference: string): string | undefined {

@@ -2,16 +2,24 @@ import type Dockerode from 'dockerode';
 import { tarOf } from './build-context.ts';
 import { call, statusOf } from './engine.ts';
 import { containerLabels, containerName, volumeName } from './names.ts';
+import type { EnsuredVolume } from './volumes.ts';
 
 const mount = '/.mooring-volume';
 const mostRemembered = 10_000;
 
+/** A volume that was removed and made again was made at another time. */
+const keyOf = (volume: Dockerode.VolumeInspectInfo): string => `${volume.Name} ${(volume as { CreatedAt?: string }).CreatedAt}`;
+
 /**
  * Makes the roots of volumes writable for images that don't run as root. Only one agent ever sees a volume, so mode 0777 opens it to
- * nobody else. It goes by way of a container that is never started: no program runs in it that could race with the engine. That container
+ * nobody else. In general it goes by way of a container that is never started: no program runs in it that could race with the engine. That container
  * is the agent's generation 0, so that one which a crash left is removed as every smaller generation is.
+ *
+ * That takes longer than all else before a start. So the root of a volume which this process has just made is left to the image where
+ * that is one of our own building: the engine then gives it the mode of the empty folder that the image has at the mount point.
  */
 export class VolumeRoots {
+  private readonly untouched = new Set<string>();
   private readonly opened = new Set<string>();
   private readonly opening = new Map<string, Promise<void>>();
 
@@ -20,15 +28,29 @@ export class VolumeRoots {
     private readonly instance: string,
   ) {}
 
+  /** Remembers a new volume as one that no container has been made with yet. */
+  made({ volume, isNew }: EnsuredVolume): Dockerode.VolumeInspectInfo {
+    if (isNew) remember(this.untouched, keyOf(volume));
+    return volume;
+  }
+
+  isUntouched(volume: Dockerode.VolumeInspectInfo): boolean {
+    return this.untouched.has(keyOf(volume));
+  }
+
+  /** A container was made with the volume; `isOpen`: its image has opened the root. */
+  mounted(volume: Dockerode.VolumeInspectInfo, isOpen: boolean): void {
+    this.untouched.delete(keyOf(volume));
+    if (isOpen) remember(this.opened, keyOf(volume));
+  }
+
   async open(agentId: string, volume: Dockerode.VolumeInspectInfo, image: string): Promise<void> {
-    // A volume that was removed and made again was made at another time.
-    const key = `${volume.Name} ${(volume as { CreatedAt?: string }).CreatedAt}`;
+    const key = keyOf(volume);
     if (this.opened.has(key)) return;
     const opening = this.opening.get(key) ?? this.openRoot(agentId, image).finally(() => this.opening.delete(key));
     this.opening.set(key, opening);
     await opening;
-    if (this.opened.size >= mostRemembered) this.opened.clear();
-    this.opened.add(key);
+    remember(this.opened, key);
   }
 
   private async openRoot(agentId: string, image: string): Promise<void> {
@@ -57,4 +79,10 @@ export class VolumeRoots {
       if (statusOf(error) !== 404) throw error;
     }
   }
+}
+
+/** What is forgotten costs time, nothing else. */
+function remember(set: Set<string>, key: string): void {
+  if (set.size >= mostRemembered) set.clear();
+  set.add(key);
 }

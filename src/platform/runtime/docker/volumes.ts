@@ -4,14 +4,21 @@ import { call, statusOf, until } from './engine.ts';
 import { bears, labels, volumeName } from './names.ts';
 import type { Labels } from './names.ts';
 
+/** A volume that stands, and whether this call made it: then nothing has been mounted on it yet. */
+export interface EnsuredVolume {
+  volume: Dockerode.VolumeInspectInfo;
+  isNew: boolean;
+}
+
 /** Makes the volume, or finds it. Throws `RuntimeRefused` where a volume of that name bears other labels. */
-export async function ensureLabelledVolume(docker: Dockerode, name: string, wanted: Labels): Promise<Dockerode.VolumeInspectInfo> {
+export async function ensureLabelledVolume(docker: Dockerode, name: string, wanted: Labels): Promise<EnsuredVolume> {
+  const standing = await findVolume(docker, name);
   // Making a volume that stands answers with the one that stands, and leaves it as it is.
-  await call(null, (abortSignal) => docker.createVolume({ Name: name, Labels: wanted, abortSignal }));
-  const found = await findVolume(docker, name);
-  if (found === null || !bears(found.Labels, wanted))
+  if (standing === null) await call(null, (abortSignal) => docker.createVolume({ Name: name, Labels: wanted, abortSignal }));
+  const volume = standing ?? (await findVolume(docker, name));
+  if (volume === null || !bears(volume.Labels, wanted))
     throw new RuntimeRefused(`A volume named ${name} exists that this installation did not make.`);
-  return found;
+  return { volume, isNew: standing === null };
 }
 
 export async function findVolume(docker: Dockerode, name: string): Promise<Dockerode.VolumeInspectInfo | null> {
