@@ -14,12 +14,15 @@ const STAYS_OPEN_MS = 20;
 
 /** True as soon as the agent is ready, false when `withinMs` are over or the signal aborts. Looks every 5 to 50 ms. */
 export async function ready(host: string, port: number, health: HealthCheck, withinMs: number, signal: AbortSignal): Promise<boolean> {
-  const end = performance.now() + withinMs;
-  for (let wait = FIRST_WAIT_MS; !signal.aborted; wait = Math.min(wait * 1.5, LAST_WAIT_MS)) {
+  const begun = performance.now();
+  const end = begun + withinMs;
+  while (!signal.aborted) {
     const left = end - performance.now();
     if (left <= 0) return false;
     const attempt = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(Math.min(left, ATTEMPT_MS)))]);
     if ('path' in health ? await answers(host, port, health.path, attempt) : await accepts(host, port, attempt)) return true;
+    // A tenth of the time that it has taken so far is what the look may come too late.
+    const wait = Math.min(Math.max((performance.now() - begun) / 10, FIRST_WAIT_MS), LAST_WAIT_MS);
     await pause(Math.min(wait, Math.max(0, end - performance.now())), undefined, { signal }).catch(() => undefined);
   }
   return false;
