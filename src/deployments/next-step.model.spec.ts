@@ -80,6 +80,7 @@ class World {
   private does(step: Step): void {
     const { containers } = this.facts;
     const generation = 'container' in step ? step.container.generation : this.agent.generation;
+    const deploymentId = this.agent.deployment?.id ?? '';
     // oxlint-disable-next-line default-case -- the compiler sees that all are there
     switch (step.do) {
       case 'rest':
@@ -90,21 +91,9 @@ class World {
         return this.record(orders[step.order]);
       case 'fail_exited':
         expect(containers.get(generation)).toBe('exited');
-        return this.record({
-          type: 'RecordDeploymentFailure',
-          deploymentId: this.agent.deployment?.id ?? '',
-          step: 'start',
-          reason: 'ended',
-        });
+        return this.record({ type: 'RecordDeploymentFailure', deploymentId, step: 'start', reason: 'ended' });
       case 'resolve_image':
-        return this.record({
-          type: 'RecordImage',
-          deploymentId: this.agent.deployment?.id ?? '',
-          image: 'i',
-          imageName: 'i',
-          command: [],
-          commitSha: null,
-        });
+        return this.record({ type: 'RecordImage', deploymentId, image: 'i', imageName: 'i', command: [], commitSha: null });
       case 'make_volume':
         this.facts.volume = true;
         return;
