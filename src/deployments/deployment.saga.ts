@@ -81,11 +81,13 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
 
   async #walk(pass: Pass): Promise<Date | null> {
     const canFreeze = await this.engine.canFreeze();
+    let kept: Actual | null = null;
     for (let count = 0; count < STEPS_MAX && !pass.signal.aborted; count++) {
       const seen = await this.records.load(pass.agentId);
       if (seen === null) return null;
       const { agent } = seen;
-      const actual = await this.engine.look(pass);
+      // A record changes nothing on the engine, and a deployment gives way to nothing that only a new look would show.
+      const actual: Actual = (agent.status === 'deploying' ? kept : null) ?? (await this.engine.look(pass));
       const rules = this.steps.rules(agent, canFreeze);
       const step = nextStep(agent, actual, rules, new Date());
       if (step.do === 'rest') {
@@ -93,6 +95,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
         return this.#next(agent, actual, rules);
       }
       const done = await this.#tryTo(pass, seen, step);
+      kept = done && step.do === 'record' ? actual : null;
       if (done) sagaStep(this.name, pass.agentId, step.do === 'record' ? step.record.type : step.do);
       else if (!isInTransit(agent)) return this.#next(agent, actual, rules);
     }
@@ -155,10 +158,12 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       const record = await this.engine.attentively(pass, false, this.#staleness(pass, agent), (signal) =>
         this.steps.resolveImage(agent, log, AbortSignal.any([signal, deadlineSignal(agent)])),
       );
-      await log.flush();
       // Long work: what else happened on the stream meanwhile is no reason to do it again.
       const now = await this.records.load(pass.agentId);
-      return now !== null && (await this.#record(pass.agentId, now, record, null));
+      // A failure's reason is the last line of the log; an image need not wait for its own.
+      if (record.type === 'RecordDeploymentFailure') await log.flush();
+      const [recorded] = await Promise.all([now !== null && this.#record(pass.agentId, now, record, null), log.flush()]);
+      return recorded;
     } catch (error) {
       await log.flush();
       if (pass.signal.aborted || error instanceof RuntimeUnavailable) throw error;

@@ -145,9 +145,10 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   }
 }
 
+/** A container is made together with its volume; a volume that went away from under one is made alone. */
 function make(actual: Actual, mine: ContainerView | undefined, release: Release): Step | null {
-  if (!actual.volume) return { do: 'make_volume' };
-  return mine === undefined ? { do: 'create', release } : null;
+  if (mine === undefined) return { do: 'create', release };
+  return actual.volume ? null : { do: 'make_volume' };
 }
 
 function bringUp(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {

@@ -104,6 +104,7 @@ class World {
       case 'create':
         expect(containers.has(generation)).toBe(false);
         containers.set(generation, 'created');
+        this.facts.volume = true;
         return;
       case 'start':
         expect(['created', 'exited']).toContain(containers.get(generation));

@@ -153,7 +153,7 @@ export abstract class ContainerRuntime {
   abstract ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage>;
   abstract ensureVolume(agentId: string): Promise<void>;
   abstract removeVolume(agentId: string): Promise<void>;
-  /** Makes it, not started. Where it stands already it is adopted. */
+  /** Makes it, not started, and its volume where there is none. Where it stands already it is adopted. */
   abstract create(spec: ContainerSpec): Promise<ContainerView>;
   abstract start(handle: ContainerHandle): Promise<void>;
   /** SIGTERM, then SIGKILL after the grace (seconds). A frozen container is thawed first. */
