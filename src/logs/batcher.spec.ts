@@ -53,4 +53,24 @@ describe('batches', () => {
     expect((await batches.next()).value).toEqual(['before']);
     await expect(batches.next()).rejects.toThrow('torn');
   });
+
+  it('end the source when nobody wants them any more', async () => {
+    const batcher = new Batcher(limits);
+    let ended = false;
+    const filled = batcher.fill(
+      (async function* () {
+        try {
+          for (;;) yield 'more';
+        } finally {
+          ended = true;
+        }
+      })(),
+    );
+    for await (const batch of batcher.batches()) {
+      expect(batch).toHaveLength(3);
+      break;
+    }
+    await filled;
+    expect(ended).toBe(true);
+  });
 });

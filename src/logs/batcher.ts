@@ -12,6 +12,7 @@ export class Batcher<Item> {
   #bytes = 0;
   #since = 0;
   #ended = false;
+  #left = false;
   #error: unknown = null;
   #wakeReader: () => void = () => {};
   #wakeSource: () => void = () => {};
@@ -22,7 +23,8 @@ export class Batcher<Item> {
   async fill(source: AsyncIterable<Item>): Promise<void> {
     try {
       for await (const item of source) {
-        while (this.#full()) await new Promise<void>((resolve) => (this.#wakeSource = resolve));
+        while (this.#full() && !this.#left) await new Promise<void>((resolve) => (this.#wakeSource = resolve));
+        if (this.#left) return;
         if (this.#items.length === 0) this.#since = Date.now();
         this.#items.push(item);
         this.#bytes += this.limits.bytesOf(item);
@@ -36,20 +38,29 @@ export class Batcher<Item> {
     }
   }
 
+  /** Whoever leaves the loop ends `fill` too, at its next item. */
   async *batches(): AsyncGenerator<Item[]> {
-    while (true) {
-      await this.#due();
-      if (this.#items.length > 0) {
-        const batch = this.#items;
-        this.#items = [];
-        this.#bytes = 0;
-        this.#wakeSource();
-        yield batch;
-      } else if (this.#ended) {
-        if (this.#error !== null) throw this.#error;
-        return;
+    try {
+      while (true) {
+        await this.#due();
+        if (this.#items.length > 0) yield this.#take();
+        else if (this.#ended) {
+          if (this.#error !== null) throw this.#error;
+          return;
+        }
       }
+    } finally {
+      this.#left = true;
+      this.#wakeSource();
     }
+  }
+
+  #take(): Item[] {
+    const batch = this.#items;
+    this.#items = [];
+    this.#bytes = 0;
+    this.#wakeSource();
+    return batch;
   }
 
   #full(): boolean {

@@ -1,14 +1,16 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, Logger } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
-import { EventStore, WrongExpectedRevision, type NewEvent } from '../platform/event-store/event-store.ts';
-import { ContainerGone, ContainerRuntime, type ContainerView, type LogLine } from '../platform/runtime/runtime.ts';
+import { EventStore, StreamClosed, WrongExpectedRevision, type NewEvent } from '../platform/event-store/event-store.ts';
+import { ContainerGone, ContainerRuntime, RuntimeUnavailable, type ContainerView, type LogLine } from '../platform/runtime/runtime.ts';
 import type { CaptureCursor, CapturedLine } from './log.events.ts';
 import { readLogLine } from './log-line.ts';
 import { Batcher } from './batcher.ts';
 
 const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
-/** Tries to append one batch before the follower gives up; the saga then starts it anew. */
-const APPEND_TRIES = 8;
+/** How soon a follower that failed begins again, ms: twice as long each time, up to the second. */
+const AGAIN_MS = 500;
+const AGAIN_MAX_MS = 10_000;
 /** Seconds, and events of up to 200 lines: the read model cuts to the exact number of lines (contract 10). */
 const RETENTION = { maxAgeSeconds: 7 * 24 * 3600, maxCount: 100_000 };
 /** How long the last lines of an ended container are waited for, ms. */
@@ -41,33 +43,25 @@ export class LogCapture {
 
   /** Makes sure that the container's output is being captured. One follower an agent: an older container's is finished first. */
   async follow(container: ContainerView): Promise<void> {
-    const current = this.followers.get(container.agentId);
-    if (current?.generation === container.generation) return;
+    const { agentId, generation } = container;
+    const current = this.followers.get(agentId);
+    if (current !== undefined && current.generation >= generation) return;
     if (current !== undefined) await current.done;
-    if (this.followers.has(container.agentId)) return;
+    if (this.followers.has(agentId)) return;
     const stop = new AbortController();
-    const follower: Follower = { generation: container.generation, stop, done: Promise.resolve() };
-    follower.done = this.#capture(container, stop.signal)
-      .catch((error: unknown) => {
-        if (!(error instanceof ContainerGone) && !stop.signal.aborted)
-          this.logger.warn(`log capture of agent ${container.agentId}: ${String(error)}`);
-      })
-      .finally(() => {
-        if (this.followers.get(container.agentId) === follower) this.followers.delete(container.agentId);
-      });
-    this.followers.set(container.agentId, follower);
+    const follower: Follower = { generation, stop, done: Promise.resolve() };
+    follower.done = this.#persist(container, stop.signal).finally(() => {
+      if (this.followers.get(agentId) === follower) this.followers.delete(agentId);
+    });
+    this.followers.set(agentId, follower);
   }
 
   /** Resolves when all that an ended container has written is in the log, or after 5 s: call it before the container is removed. */
   async drain(container: ContainerView): Promise<void> {
-    await this.follow(container);
-    const follower = this.followers.get(container.agentId);
-    if (follower === undefined) return;
-    const patience = new AbortController();
-    const timeout = AbortSignal.any([patience.signal, AbortSignal.timeout(DRAIN_MS)]);
-    const over = new Promise<void>((resolve) => timeout.addEventListener('abort', () => resolve(), { once: true }));
-    await Promise.race([follower.done, over]);
-    patience.abort();
+    const over = new AbortController();
+    const drained = this.follow(container).then(() => this.followers.get(container.agentId)?.done);
+    await Promise.race([drained, pause(DRAIN_MS, over.signal)]);
+    over.abort();
   }
 
   /** Ends every follower; what they read is appended first. */
@@ -75,6 +69,25 @@ export class LogCapture {
     const followers = [...this.followers.values()];
     followers.forEach((follower) => follower.stop.abort());
     await Promise.allSettled(followers.map((follower) => follower.done));
+  }
+
+  /** Begins again where it failed, as long as the container may have more to say. */
+  async #persist(container: ContainerView, signal: AbortSignal): Promise<void> {
+    for (let againMs = AGAIN_MS; !signal.aborted; againMs = Math.min(againMs * 2, AGAIN_MAX_MS)) {
+      try {
+        await this.#capture(container, signal);
+        // The stream also ends where the engine does.
+        const { containers } = await this.runtime.inspect(container.agentId);
+        const now = containers.find(({ handle }) => handle === container.handle);
+        if (now?.state !== 'running' && now?.state !== 'frozen') return;
+      } catch (error) {
+        // Another follower went on from the same place: this one is not needed.
+        if (error instanceof ContainerGone || error instanceof WrongExpectedRevision || error instanceof StreamClosed) return;
+        if (!(error instanceof RuntimeUnavailable) && !signal.aborted)
+          this.logger.warn(`log capture of agent ${container.agentId} begins again in ${againMs} ms: ${String(error)}`);
+      }
+      await pause(againMs, signal);
+    }
   }
 
   async #capture(container: ContainerView, signal: AbortSignal): Promise<void> {
@@ -88,9 +101,14 @@ export class LogCapture {
       maxWaitMs: 1_000,
       bytesOf: (line) => line.text.length + 40,
     });
-    const reading = batcher.fill(this.runtime.logs(container.handle, after, signal));
-    for await (const lines of batcher.batches()) await this.#append(stream, place, lines);
-    await reading;
+    const left = new AbortController();
+    const reading = batcher.fill(this.runtime.logs(container.handle, after, AbortSignal.any([signal, left.signal])));
+    try {
+      for await (const lines of batcher.batches()) await this.#append(stream, place, lines);
+    } finally {
+      left.abort();
+      await reading;
+    }
   }
 
   async #place(stream: string): Promise<Place> {
@@ -111,19 +129,10 @@ export class LogCapture {
       metadata: { actor: { kind: 'system', id: 'logs', name: 'logs' }, account_id: null, request_id: null, causation_id: null, ip: null },
     };
     if (place.revision < 0) await this.events.setRetention(stream, RETENTION);
-    place.revision = await this.#appendSurely(stream, place.revision, event);
+    place.revision = (await this.events.append(stream, place.revision < 0 ? 'no_stream' : place.revision, [event])).revision;
   }
+}
 
-  /** The same batch, with the same id, until the store has answered. */
-  async #appendSurely(stream: string, revision: number, event: NewEvent): Promise<number> {
-    for (let attempt = 1; ; attempt++) {
-      try {
-        return (await this.events.append(stream, revision < 0 ? 'no_stream' : revision, [event])).revision;
-      } catch (error) {
-        // Another follower went on from the same place: this one is not needed.
-        if (error instanceof WrongExpectedRevision || attempt === APPEND_TRIES) throw error;
-        await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
-      }
-    }
-  }
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return wait(ms, undefined, { signal }).catch(() => undefined);
 }

@@ -13,10 +13,10 @@ export interface LogEntry {
 
 export interface LogFilter {
   level?: LogLevel;
-  /** ISO 8601, inclusive. */
-  since?: string;
-  /** ISO 8601, exclusive. */
-  until?: string;
+  /** Inclusive. */
+  since?: Date;
+  /** Exclusive. */
+  until?: Date;
   /** A text that the message holds, whatever its case. */
   q?: string;
 }
@@ -78,8 +78,8 @@ export class LogRetention {
     await this.database.query(`delete from log_lines where timestamp < now() - make_interval(days => ${KEPT_DAYS})`);
     await this.database.query(`
       delete from log_lines using (
-        select agent_id, (select id from log_lines l where l.agent_id = a.agent_id order by timestamp desc, id desc offset ${KEPT_LINES} limit 1) as last
-          from (select distinct agent_id from log_lines) a) cut
-       where log_lines.agent_id = cut.agent_id and cut.last is not null and log_lines.id <= cut.last`);
+        select a.agent_id, last.timestamp, last.id from (select distinct agent_id from log_lines) a cross join lateral
+          (select timestamp, id from log_lines l where l.agent_id = a.agent_id order by timestamp desc, id desc offset ${KEPT_LINES} limit 1) last) cut
+       where log_lines.agent_id = cut.agent_id and (log_lines.timestamp, log_lines.id) <= (cut.timestamp, cut.id)`);
   }
 }

@@ -1,8 +1,8 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
-import { EventStore, idOf, type EventFilter, type StoredEvent, type Subscription } from '../platform/event-store/event-store.ts';
+import { EventStore, idOf, type Position, type StoredEvent, type Subscription } from '../platform/event-store/event-store.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import { Refusal } from '../platform/refusal.ts';
-import type { Projection } from '../platform/projections/projection.ts';
+import { ReadModels, type Projection } from '../platform/projections/projection.ts';
 import type { LogEntry } from './log-entries.projection.ts';
 import { journalProjection, logLinesProjection, type LogEntryColumns } from './log.projection.ts';
 
@@ -14,46 +14,60 @@ const LAG_MAX = 5_000;
 interface Reader {
   agentId: string;
   waiting: LogEntry[];
-  overflown: boolean;
+  ended: boolean;
   wake: () => void;
+  /** Ends the stream of a reader that does not read. */
+  cut: () => void;
 }
 
 /** Hands new log entries to those who follow them: one subscription of each class for all readers together. */
 @Injectable()
 export class LogTail implements OnApplicationShutdown {
   private readonly readers = new Set<Reader>();
-  private readonly journal: Projection<LogEntryColumns>;
+  private readonly projections: Projection<LogEntryColumns>[];
   private subscriptions: Promise<Subscription[]> | null = null;
-  private ended = false;
 
   constructor(
     private readonly events: EventStore,
+    private readonly readModels: ReadModels,
     catalogue: EventCatalogue,
   ) {
-    this.journal = journalProjection((stored) => catalogue.summaryOf(stored));
+    this.projections = [logLinesProjection, journalProjection((stored) => catalogue.summaryOf(stored))];
+  }
+
+  /** Readers at present. */
+  get size(): number {
+    return this.readers.size;
   }
 
   async onApplicationShutdown(): Promise<void> {
-    this.ended = true;
-    for (const reader of this.readers) reader.wake();
-    const subscriptions = (await this.subscriptions) ?? [];
-    await Promise.all(subscriptions.map((subscription) => subscription.stop()));
+    await this.#end();
   }
 
-  /** Batches of entries from now on, until the signal aborts. What came before is the caller's to read, after this call. */
-  async follow(agentId: string, signal: AbortSignal): Promise<AsyncIterable<LogEntry[]>> {
+  /**
+   * Batches of entries from now on, until the signal aborts. What came before stands in the read models after this call, for the
+   * caller to read then. `cut` is called when the reader lags too far behind. Throws `rate_limited`, `read_model_behind`.
+   */
+  async follow(agentId: string, signal: AbortSignal, cut: () => void): Promise<AsyncIterable<LogEntry[]>> {
     if (this.readers.size >= READERS_MAX) throw new Refusal('rate_limited', 'Too many log streams are open.', { retryAfterSeconds: 10 });
-    const reader: Reader = { agentId, waiting: [], overflown: false, wake: () => {} };
+    const reader: Reader = { agentId, waiting: [], ended: false, wake: () => {}, cut };
     this.readers.add(reader);
     signal.addEventListener('abort', () => this.#drop(reader), { once: true });
-    this.subscriptions ??= this.#subscribe();
-    await this.subscriptions;
-    return this.#batches(reader, signal);
+    if (signal.aborted) this.#drop(reader);
+    try {
+      this.subscriptions ??= this.#subscribe();
+      await this.subscriptions;
+      await this.#standing();
+    } catch (error) {
+      this.#drop(reader);
+      throw error;
+    }
+    return this.#batches(reader);
   }
 
-  async *#batches(reader: Reader, signal: AbortSignal): AsyncGenerator<LogEntry[]> {
+  async *#batches(reader: Reader): AsyncGenerator<LogEntry[]> {
     try {
-      while (!signal.aborted && !this.ended && !reader.overflown) {
+      while (!reader.ended) {
         if (reader.waiting.length === 0) await new Promise<void>((resolve) => (reader.wake = resolve));
         const batch = reader.waiting;
         reader.waiting = [];
@@ -66,19 +80,44 @@ export class LogTail implements OnApplicationShutdown {
 
   #drop(reader: Reader): void {
     this.readers.delete(reader);
+    reader.ended = true;
+    reader.waiting = [];
     reader.wake();
   }
 
-  #subscribe(): Promise<Subscription[]> {
-    return Promise.all([logLinesProjection, this.journal].map((projection) => this.#tail(projection, projection.filter)));
+  /** The subscriptions may have given, before a reader came, what the read models have not taken in yet. */
+  async #standing(): Promise<void> {
+    await Promise.all(
+      this.projections.map(async ({ name, filter }) => this.readModels.reached(name, await this.events.head(filter.eventClass))),
+    );
   }
 
-  async #tail(projection: Projection<LogEntryColumns>, filter: EventFilter): Promise<Subscription> {
-    const head = await this.events.head(filter.eventClass);
-    return this.events.subscribe(head, filter, (events) => {
+  async #subscribe(): Promise<Subscription[]> {
+    try {
+      const heads = await Promise.all(this.projections.map(({ filter }) => this.events.head(filter.eventClass)));
+      return this.projections.map((projection, index) => this.#tail(projection, heads[index] as Position));
+    } catch (error) {
+      this.subscriptions = null;
+      throw error;
+    }
+  }
+
+  #tail(projection: Projection<LogEntryColumns>, head: Position): Subscription {
+    const subscription = this.events.subscribe(head, projection.filter, (events) => {
       for (const event of events) this.#hand(projection, event);
       return Promise.resolve();
     });
+    // Only an event that this program can't read ends it: the readers come again, and go on behind that event.
+    subscription.ended.catch(() => this.#end());
+    return subscription;
+  }
+
+  async #end(): Promise<void> {
+    const subscriptions = this.subscriptions;
+    this.subscriptions = null;
+    for (const reader of this.readers) this.#drop(reader);
+    const open = (await subscriptions?.catch(() => [])) ?? [];
+    await Promise.all(open.map((subscription) => subscription.stop()));
   }
 
   #hand(projection: Projection<LogEntryColumns>, event: StoredEvent): void {
@@ -92,7 +131,11 @@ export class LogTail implements OnApplicationShutdown {
       set: (_, { agent_id: _agent, ...entry }) => entries.push(entry as LogEntry),
     });
     for (const reader of readers) {
-      reader.overflown = reader.waiting.length + entries.length > LAG_MAX;
+      if (reader.waiting.length + entries.length > LAG_MAX) {
+        this.#drop(reader);
+        reader.cut();
+        continue;
+      }
       reader.waiting.push(...entries);
       reader.wake();
     }

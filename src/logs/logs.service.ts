@@ -6,7 +6,8 @@ import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { Caller } from '../platform/http/caller.ts';
 import { sendEventStream, wantsEventStream, type ServerSentEvent } from '../platform/http/event-stream.ts';
 import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
-import { ListLogEntries, type LogEntry } from './log-entries.projection.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { ListLogEntries, type LogEntry, type LogFilter } from './log-entries.projection.ts';
 import { LogTail } from './log-tail.service.ts';
 import type { LogQuery } from './log.dto.ts';
 
@@ -21,37 +22,51 @@ export class LogsService {
 
   async answer(agentId: string, query: LogQuery, caller: Caller, request: FastifyRequest, reply: FastifyReply): Promise<void> {
     owned((await this.aggregates.load(`agent-${agentId}`, agentDecider)).state, caller.accountId);
+    const filter = filterOf(query);
     if (wantsEventStream(request)) {
-      await sendEventStream(reply, async (signal) => this.#follow(agentId, query, await this.tail.follow(agentId, signal)));
+      const cut = () => void reply.raw.destroy();
+      await sendEventStream(reply, async (signal) => this.#follow(agentId, query, filter, await this.tail.follow(agentId, signal, cut)));
       return;
     }
-    const entries = await this.#newest(agentId, query);
+    const entries = await this.#newest(agentId, query, filter);
     const oldest = entries[0];
     if (oldest && entries.length === (query.limit ?? 100)) linkNextPage(request, reply, encodeCursor([oldest.timestamp, oldest.id]));
     await reply.send(entries);
   }
 
-  #newest(agentId: string, query: LogQuery): Promise<LogEntry[]> {
-    const { limit = 100, cursor, level, since, until, q } = query;
-    return this.queries.execute(new ListLogEntries(agentId, { level, since, until, q }, limit, decodeCursor(cursor, 2)));
+  #newest(agentId: string, { limit = 100, cursor }: LogQuery, filter: LogFilter): Promise<LogEntry[]> {
+    return this.queries.execute(new ListLogEntries(agentId, filter, limit, decodeCursor(cursor, 2)));
   }
 
   /** What stands, then what comes; what came while the former was read is given once. */
-  async *#follow(agentId: string, query: LogQuery, live: AsyncIterable<LogEntry[]>): AsyncGenerator<ServerSentEvent> {
+  async *#follow(agentId: string, query: LogQuery, filter: LogFilter, live: AsyncIterable<LogEntry[]>): AsyncGenerator<ServerSentEvent> {
     const given = new Set<string>();
-    for (const entry of await this.#newest(agentId, query)) {
+    for (const entry of await this.#newest(agentId, query, filter)) {
       given.add(entry.id);
       yield { id: entry.id, data: entry };
     }
     for await (const entries of live)
-      for (const entry of entries) if (!given.delete(entry.id) && matches(entry, query)) yield { id: entry.id, data: entry };
+      for (const entry of entries) if (!given.delete(entry.id) && matches(entry, filter)) yield { id: entry.id, data: entry };
   }
 }
 
-function matches(entry: LogEntry, { level, since, until, q }: LogQuery): boolean {
+function filterOf({ level, since, until, q }: LogQuery): LogFilter {
+  return { level, since: instantOf('since', since), until: instantOf('until', until), q };
+}
+
+/** A time without an offset is UTC. Throws `invalid_request` where it is none that there is. */
+function instantOf(field: string, text: string | undefined): Date | undefined {
+  if (text === undefined) return undefined;
+  const hasOffset = /[zZ]$|[+-]\d\d:?\d\d$/.test(text);
+  const instant = new Date(hasOffset || !text.includes('T') ? text : `${text}Z`);
+  if (!Number.isNaN(instant.getTime())) return instant;
+  throw new Refusal('invalid_request', 'The request holds a time that is none.', { errors: [{ field, message: 'is not a time' }] });
+}
+
+function matches(entry: LogEntry, { level, since, until, q }: LogFilter): boolean {
   const at = Date.parse(entry.timestamp);
   if (level !== undefined && entry.level !== level) return false;
-  if (since !== undefined && at < Date.parse(since)) return false;
-  if (until !== undefined && at >= Date.parse(until)) return false;
+  if (since !== undefined && at < since.getTime()) return false;
+  if (until !== undefined && at >= until.getTime()) return false;
   return q === undefined || entry.message.toLowerCase().includes(q.toLowerCase());
 }

@@ -23,6 +23,7 @@ export async function sendEventStream(
 ): Promise<void> {
   const gone = new AbortController();
   reply.raw.once('close', () => gone.abort());
+  if (reply.raw.destroyed) gone.abort();
   const events = await open(gone.signal);
   void reply
     .header('content-type', 'text/event-stream; charset=utf-8')

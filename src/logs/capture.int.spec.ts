@@ -1,0 +1,233 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { DockerBed } from '../../test/support/docker-bed.ts';
+import { describeWithDocker } from '../../test/support/docker.ts';
+import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
+import { until } from '../../test/support/until.ts';
+import { openDatabase, type Database } from '../platform/database/database.ts';
+import { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import { EventStoreUnavailable, OutcomeUnknown, type EventStore } from '../platform/event-store/event-store.ts';
+import { PostgresEventStore } from '../platform/event-store/postgres/postgres-event-store.ts';
+import { LocalRuntime } from '../platform/runtime/local/local-runtime.ts';
+import { RuntimeUnavailable, type ContainerRuntime, type ContainerView } from '../platform/runtime/runtime.ts';
+import { LogCapture } from './capture.service.ts';
+import { logEvents, type CapturedLine } from './log.events.ts';
+
+/** Prints so many numbers, 20 at a time, and then ends or stays. */
+const program = `
+const { FIRST, COUNT, STAYS } = process.env;
+const last = Number(FIRST) + Number(COUNT);
+for (let number = Number(FIRST); number < last; number += 20) {
+  for (let each = number; each < Math.min(number + 20, last); each++) console.log('line ' + each);
+  await new Promise((resolve) => setTimeout(resolve, 10));
+}
+if (STAYS === 'yes') setInterval(() => {}, 60_000);
+`;
+const shell = `i=$FIRST; last=$((FIRST + COUNT)); while [ $i -lt $last ]; do echo "line $i"; i=$((i+1)); [ $((i % 20)) = 0 ] && sleep 0.01; done; [ "$STAYS" = no ] || exec sleep 300`;
+
+interface Printer {
+  runtime: ContainerRuntime;
+  image: string;
+  command: string[];
+  close(): Promise<void>;
+}
+
+async function localPrinter(): Promise<Printer> {
+  const folder = mkdtempSync(join(tmpdir(), 'mooring-capture-'));
+  const runtime = await LocalRuntime.open({ instance: 'test', dataDir: folder });
+  const directory = join(mkdtempSync(join(folder, 'program-')));
+  writeFileSync(join(directory, 'count.mjs'), program);
+  const start = ['node', 'count.mjs'];
+  const { image, command } = await runtime.ensureImage(
+    { kind: 'program', directory, language: 'node', start },
+    () => undefined,
+    AbortSignal.timeout(10_000),
+  );
+  const close = async () => {
+    const { containers, volumes } = await runtime.list();
+    for (const { handle } of containers) await runtime.remove(handle);
+    for (const agentId of volumes) await runtime.removeVolume(agentId);
+    rmSync(folder, { recursive: true, force: true });
+  };
+  return { runtime, image, command, close };
+}
+
+async function dockerPrinter(): Promise<Printer> {
+  const bed = await DockerBed.open();
+  return { runtime: bed.runtime, image: bed.image, command: ['/bin/busybox', 'sh', '-c', shell], close: () => bed.close() };
+}
+
+/** The same part, but for the members given. */
+function changed<Part extends object>(part: Part, changes: Partial<Part>): Part {
+  return new Proxy(part, {
+    get(target, name) {
+      const member = Reflect.get(name in changes ? changes : target, name) as unknown;
+      return typeof member === 'function' && !(name in changes) ? (member.bind(target) as unknown) : member;
+    },
+  });
+}
+
+function capturing(open: () => Promise<Printer>): void {
+  let database: TestDatabase;
+  let opened: Database;
+  let store: EventStore;
+  let printer: Printer;
+  const captures: LogCapture[] = [];
+
+  beforeAll(async () => {
+    database = await freshDatabase();
+    opened = await openDatabase({ url: database.url, allowUnsafe: true });
+    store = new PostgresEventStore(opened, new EventCatalogue(Object.values(logEvents)));
+    printer = await open();
+  }, 60_000);
+
+  afterEach(async () => {
+    for (const capture of captures.splice(0)) await capture.stop();
+    jest.restoreAllMocks();
+  });
+
+  afterAll(async () => {
+    await printer?.close();
+    await store?.close();
+    await opened?.close();
+    await database?.drop();
+  }, 60_000);
+
+  function capture(runtime = printer.runtime, events = store): LogCapture {
+    const made = new LogCapture(events, runtime);
+    captures.push(made);
+    return made;
+  }
+
+  async function printing(first: number, count: number, stays: boolean, agentId = randomUUID(), generation = 1): Promise<ContainerView> {
+    const { runtime, image, command } = printer;
+    const limits = { memoryBytes: 64 * 1024 * 1024, cpus: 1, pids: 64, readOnlyRoot: false, tmpfs: [] };
+    const who = { agentId, generation, deploymentId: randomUUID(), hostname: 'agent', user: null, port: 8080, volumePath: '/data' };
+    const environment = { FIRST: String(first), COUNT: String(count), STAYS: stays ? 'yes' : 'no' };
+    await runtime.ensureVolume(agentId);
+    const view = await runtime.create({ ...who, ...limits, image, command, environment });
+    await runtime.start(view.handle);
+    return view;
+  }
+
+  async function captured(agentId: string): Promise<string[]> {
+    const lines: string[] = [];
+    for await (const { data } of store.readStream(`log-${agentId}`)) lines.push(...(data.lines as CapturedLine[]).map(({ m }) => m));
+    return lines;
+  }
+
+  const numbers = (count: number, first = 0) => Array.from({ length: count }, (_, index) => `line ${first + index}`);
+  const holds = (agentId: string, count: number) =>
+    until(`${count} lines are in the log`, async () => ((await captured(agentId)).length >= count ? true : undefined), 20_000, 50);
+  const ended = (view: ContainerView) =>
+    until('it has ended', async () => ((await printer.runtime.inspect(view.agentId)).containers[0]?.state === 'exited' ? true : undefined));
+
+  it('has every line once and in order, over stops and crashes of the capture', async () => {
+    const view = await printing(0, 3_000, true);
+    for (let turn = 0; turn < 6; turn++) {
+      const one = capture();
+      await one.follow(view);
+      await holds(view.agentId, 400 * (turn + 1));
+      // Every other one goes on, as a process that was cut off and does not know it.
+      if (turn % 2 === 0) await one.stop();
+    }
+    await capture().follow(view);
+    await holds(view.agentId, 3_000);
+    expect(await captured(view.agentId)).toEqual(numbers(3_000));
+  }, 60_000);
+
+  it('has all of a container that ended, however often it is drained', async () => {
+    const view = await printing(0, 500, false);
+    await ended(view);
+    const one = capture();
+    await Promise.all([one.drain(view), one.drain(view)]);
+    expect(await captured(view.agentId)).toEqual(numbers(500));
+    await one.drain(view);
+    await capture().drain(view);
+    expect(await captured(view.agentId)).toEqual(numbers(500));
+  });
+
+  it('goes on with the container that takes another’s place, and not back', async () => {
+    const first = await printing(0, 200, false);
+    const one = capture();
+    await one.follow(first);
+    await ended(first);
+    const second = await printing(200, 200, true, first.agentId, 2);
+    await one.follow(second);
+    await one.follow(first);
+    await holds(first.agentId, 400);
+    await one.drain(first);
+    await capture().drain(first);
+    expect(await captured(first.agentId)).toEqual(numbers(400));
+  });
+
+  it('does not wait for ever for what a running container may still say', async () => {
+    const view = await printing(0, 20, true);
+    const before = performance.now();
+    await capture().drain(view);
+    expect(performance.now() - before).toBeLessThan(10_000);
+    expect(await captured(view.agentId)).toEqual(numbers(20));
+  });
+
+  it.each([
+    ['fails', () => new Error('torn')],
+    ['is away', () => new RuntimeUnavailable(new Error('gone'))],
+    ['ends its stream', () => null],
+  ])('goes on by itself soon after the engine %s', async (_, failure) => {
+    const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    let failures = 3;
+    const runtime = changed(printer.runtime, {
+      async *logs(...given: Parameters<ContainerRuntime['logs']>) {
+        let left = failures-- > 0 ? 150 : Infinity;
+        for await (const line of printer.runtime.logs(...given)) {
+          yield line;
+          left -= 1;
+          const error = left > 0 ? undefined : failure();
+          if (error === null) return;
+          if (error !== undefined) throw error;
+        }
+      },
+    });
+    const view = await printing(0, 1_000, true);
+    await capture(runtime).follow(view);
+    await holds(view.agentId, 1_000);
+    expect(await captured(view.agentId)).toEqual(numbers(1_000));
+    expect(warned.mock.calls.length).toBe(failure() instanceof RuntimeUnavailable || failure() === null ? 0 : 3);
+  });
+
+  it.each(['before', 'after'])('goes on by itself where the store fails %s it has written', async (when) => {
+    jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    let appends = 0;
+    const failing = changed(store, {
+      async append(...given: Parameters<EventStore['append']>) {
+        appends += 1;
+        if (appends % 2 === 0 || appends > 5) return store.append(...given);
+        if (when === 'before') throw new EventStoreUnavailable(new Error('away'));
+        await store.append(...given);
+        throw new OutcomeUnknown(given[0], new Error('cut'));
+      },
+    });
+    const view = await printing(0, 1_000, true);
+    await capture(printer.runtime, failing).follow(view);
+    await holds(view.agentId, 1_000);
+    expect(await captured(view.agentId)).toEqual(numbers(1_000));
+  });
+
+  it('ends, and says nothing, with a container that is removed', async () => {
+    const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    const views = await Promise.all(Array.from({ length: 5 }, () => printing(0, 40, true)));
+    const one = capture();
+    for (const view of views) await one.follow(view);
+    for (const view of views) await holds(view.agentId, 40);
+    await Promise.all(views.map((view) => printer.runtime.remove(view.handle)));
+    await Promise.all(views.map((view) => one.drain(view)));
+    expect(warned.mock.calls).toEqual([]);
+  });
+}
+
+describe('captured output of the local runtime', () => capturing(localPrinter));
+describeWithDocker('captured output of Docker', () => capturing(dockerPrinter));
