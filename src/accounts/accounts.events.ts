@@ -3,21 +3,21 @@ import { defineEvent, type EventsOf } from '../platform/event-store/event-defini
 export const accountEvents = {
   AccountOpened: defineEvent<{ name: string; role: 'admin' | 'member' }>()(
     'AccountOpened',
-    ({ role }) => `Opened the account, as ${role === 'admin' ? 'an administrator' : 'a member'}.`,
+    ({ role }) => `Opened the account, as ${role === 'admin' ? 'an administrator' : 'a member'}`,
   ),
   PlanAssigned: defineEvent<{ plan: string; seats: number; payment_method: boolean }>()(
     'PlanAssigned',
     ({ plan, seats, payment_method }) =>
-      `Assigned the plan ${plan} with ${seats} seats, ${payment_method ? 'with' : 'without'} a payment method.`,
+      `Assigned the plan ${plan} with ${seats} seats, ${payment_method ? 'with' : 'without'} a payment method`,
   ),
   SeatTaken: defineEvent<{ agent_id: string; external_id: string | null }>()(
     'SeatTaken',
-    ({ agent_id }) => `Took a seat for agent ${agent_id}.`,
+    ({ agent_id }) => `Took a seat for agent ${agent_id}`,
   ),
-  SeatReleased: defineEvent<{ agent_id: string }>()('SeatReleased', ({ agent_id }) => `Released the seat of agent ${agent_id}.`),
+  SeatReleased: defineEvent<{ agent_id: string }>()('SeatReleased', ({ agent_id }) => `Released the seat of agent ${agent_id}`),
   FirstMonthCharged: defineEvent<{ agent_id: string }>()(
     'FirstMonthCharged',
-    ({ agent_id }) => `Charged the first month of agent ${agent_id}.`,
+    ({ agent_id }) => `Charged the first month of agent ${agent_id}`,
   ),
 };
 

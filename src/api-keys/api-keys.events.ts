@@ -15,9 +15,9 @@ export const apiKeyEvents = {
   }>()(
     'ApiKeyIssued',
     ({ name, scopes, expires_at }) =>
-      `Issued the API key "${name}" for ${scopes.join(', ')}, ${expires_at === null ? 'without an end' : `until ${expires_at}`}.`,
+      `Issued the API key "${name}" for ${scopes.join(', ')}, ${expires_at === null ? 'without an end' : `until ${expires_at}`}`,
   ),
-  ApiKeyRevoked: defineEvent<{ account_id: string; key_id: string }>()('ApiKeyRevoked', ({ key_id }) => `Revoked the API key ${key_id}.`),
+  ApiKeyRevoked: defineEvent<{ account_id: string; key_id: string }>()('ApiKeyRevoked', ({ key_id }) => `Revoked the API key ${key_id}`),
 };
 
 export type ApiKeyEvent = EventsOf<typeof apiKeyEvents>;

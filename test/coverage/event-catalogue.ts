@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs';
+import { relative, resolve } from 'node:path';
+
+import ts from 'typescript';
+
+const root = resolve(import.meta.dirname, '../..');
+
+/** Where the events of a file stand, by the file's feature. */
+const streams: Record<string, string> = {
+  accounts: '`account-<id>`',
+  'api-keys': '`apiKey-<id>`',
+  agents: '`agent-<id>`',
+  environment: '`agent-<id>`',
+  deployments: '`deployment-<id>`',
+  messages: '`conversation-<id>`',
+  logs: '`log-<agent id>`, a class of its own with retention',
+};
+
+export interface DeclaredEvent {
+  type: string;
+  version: number;
+  data: string;
+}
+
+/** The events that a file declares with `defineEvent`, with their data as the source types it. */
+export function declaredEvents(text: string): DeclaredEvent[] {
+  const source = ts.createSourceFile('events.ts', text, ts.ScriptTarget.Latest, true);
+  const found: DeclaredEvent[] = [];
+  const visit = (node: ts.Node): void => {
+    if (ts.isPropertyAssignment(node) && ts.isCallExpression(node.initializer) && ts.isCallExpression(node.initializer.expression)) {
+      const [type, , version] = node.initializer.arguments;
+      const [data] = node.initializer.expression.typeArguments ?? [];
+      if (type && ts.isStringLiteral(type) && data)
+        found.push({ type: type.text, version: Number(version?.getText() ?? 1), data: withoutComments(data.getText()) });
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return found;
+}
+
+function withoutComments(type: string): string {
+  return type
+    .replaceAll(/\/\*\*?[\s\S]*?\*\//g, '')
+    .replaceAll(/\s+/g, ' ')
+    .replaceAll(/;? }/g, ' }')
+    .replaceAll('|', '\\|');
+}
+
+/** docs/events.md, from the sources. */
+export function eventCatalogue(files: string[]): string {
+  const sections = files.map((file) => {
+    const feature = relative(root, file).split('/')[1] ?? '';
+    const rows = declaredEvents(readFileSync(file, 'utf8')).map(({ type, version, data }) => `| ${type} | ${version} | \`${data}\` |`);
+    return [`## ${feature}: ${streams[feature] ?? 'NO STREAM SAID'}`, '', '| event | version | data |', '|---|---|---|', ...rows, ''].join('\n');
+  });
+  return [
+    '# Events',
+    '',
+    'Made from the sources by `UPDATE_EVENTS=1 npm test -- test/coverage/events`. Every event also says who did it, for which account, by which',
+    'request and because of what: `actor {kind, id, name}`, `account_id`, `request_id`, `causation_id`, `ip`. A `Sealed` value is cipher text.',
+    '',
+    ...sections,
+  ].join('\n');
+}
