@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { describeWithDocker } from '../support/docker.ts';
-import { removeInstance, seenContainers, seenVolumes } from '../support/engine.ts';
+import { seenContainers, seenVolumes } from '../support/engine.ts';
 import { StartedService, type Answer } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
@@ -122,7 +122,6 @@ function kills(runtime: 'docker' | 'local'): void {
     if (killed === undefined) return;
     await killed.disarm();
     await killed.service.dispose();
-    if (runtime === 'docker') await removeInstance(killed.service.dataDir);
     process.stdout.write(`${runtime}: ${killed.kills} kills\n`);
   }, 60_000);
 

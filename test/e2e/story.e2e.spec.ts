@@ -1,5 +1,5 @@
 import { describeWithDocker } from '../support/docker.ts';
-import { removeBehindOurBack, removeInstance, seenContainers, seenVolumes, startsSince } from '../support/engine.ts';
+import { removeBehindOurBack, seenContainers, seenVolumes, startsSince } from '../support/engine.ts';
 import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
@@ -44,7 +44,6 @@ function story(runtime: 'docker' | 'local'): void {
 
   afterAll(async () => {
     await service.dispose();
-    if (onDocker) await removeInstance(service.dataDir);
   }, 60_000);
 
   it('deploys an agent from the template hello', async () => {

@@ -1,5 +1,3 @@
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import Dockerode from 'dockerode';
 
 /** What the engine has of one agent, seen past the service. */
@@ -45,19 +43,4 @@ export async function startsSince(agentId: string, since: number): Promise<numbe
   let text = '';
   for await (const chunk of stream) text += String(chunk);
   return text.split('\n').filter((line) => line.trim() !== '').length;
-}
-
-/** The network and images that a service of that data folder has left: removed by its instance id. */
-export async function removeInstance(dataDir: string): Promise<void> {
-  const instance = (await readFile(join(dataDir, 'instance-id'), 'utf8').catch(() => '')).trim();
-  if (instance === '') return;
-  const networks = await docker.listNetworks({ filters: { name: [`mooring-${instance}`] } });
-  await Promise.all(
-    networks.map(({ Id }) =>
-      docker
-        .getNetwork(Id)
-        .remove()
-        .catch(() => undefined),
-    ),
-  );
 }

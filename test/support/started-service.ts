@@ -3,6 +3,8 @@ import { once } from 'node:events';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import Dockerode from 'dockerode';
+import { removeInstance } from './images.ts';
 import { until } from './until.ts';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -153,12 +155,16 @@ export class StartedService {
     await this.ended();
   }
 
-  /** Deletes every agent, ends the service, and leaves nothing behind. */
+  /** Deletes every agent, ends the service, and leaves nothing behind, on the engine neither. */
   async dispose(): Promise<void> {
     if (!this.running) await this.start();
     const agents = await this.call<{ agent_id: string }[]>('GET', '/api/v1/agents?limit=200');
     await Promise.all(agents.body.map(({ agent_id }) => this.call('DELETE', `/api/v1/agents/${agent_id}`)));
     await this.stop();
+    if (this.options.runtime === 'docker') {
+      const instance = await readFile(join(this.dataDir, 'instance-id'), 'utf8');
+      await removeInstance(new Dockerode(), instance.trim());
+    }
     await rm(this.dataDir, { recursive: true, force: true });
   }
 }
