@@ -27,6 +27,11 @@ export class HeadWatch {
     for (const [wake, after] of this.#waiting) if (position > after) wake();
   }
 
+  /** Whether nobody has told of more. */
+  isReached(position: Position): boolean {
+    return this.#known <= position;
+  }
+
   /** Asks the database. A failure is left to the next time. */
   async look(): Promise<void> {
     const head = await this.head().catch(() => START);
@@ -85,11 +90,12 @@ export class LogSubscription implements Subscription {
       if (upTo > after) {
         await this.onBatch(events, upTo);
         after = upTo;
-        woken = false;
-        continue;
+        // The head is found by reading until nothing comes. From then on it is told, so who has read up to it need not look once more.
+        if (!woken || !this.watch.isReached(after)) continue;
+      } else if (woken) {
+        // Told of more than is there (a server that came back older): no reason to spin.
+        await pause(firstRetry, signal);
       }
-      // Told of more than is there (a server that came back older): no reason to spin.
-      if (woken) await pause(firstRetry, signal);
       await this.watch.beyond(after, signal);
       woken = true;
     }
