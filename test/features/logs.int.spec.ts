@@ -1,0 +1,287 @@
+import { once } from 'node:events';
+import { request, type ClientRequest, type IncomingMessage } from 'node:http';
+import { connect, type Socket } from 'node:net';
+
+import { v7 as uuidv7 } from 'uuid';
+
+import { LogTail } from '../../src/logs/log-tail.service.ts';
+import { LogRetention, type LogEntry } from '../../src/logs/log-entries.projection.ts';
+import type { CapturedLine, LogLevel } from '../../src/logs/log.events.ts';
+import { EventStore } from '../../src/platform/event-store/event-store.ts';
+import { ReadModels } from '../../src/platform/projections/projection.ts';
+import { AgentBed } from '../support/agent-bed.ts';
+import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
+import { startFeatureServer } from '../support/feature-server.ts';
+import { agentFeatures } from '../support/features.ts';
+import type { TestServer } from '../support/http-server.ts';
+import { operate } from '../support/log.ts';
+import { until } from '../support/until.ts';
+import { logEvents, LogsModule } from '../../src/logs/index.ts';
+
+const AT = '2026-03-01T12:00:00.000Z';
+
+let server: TestServer;
+let bed: AgentBed;
+
+beforeAll(async () => {
+  server = await startFeatureServer({
+    modules: [FaultyRuntimeModule.forTest(() => undefined), ...agentFeatures.modules, LogsModule],
+    entities: agentFeatures.entities,
+    definitions: [...agentFeatures.definitions, ...Object.values(logEvents)],
+  });
+  bed = new AgentBed(server);
+  await bed.account('acme', 100);
+  await bed.account('other', 100);
+}, 60_000);
+
+afterAll(() => server?.close());
+
+const inside = <T>(part: abstract new (...parts: never[]) => T): T => server.app.get(part as never, { strict: false });
+const line = (m: string, l: LogLevel = 'info', t = AT): CapturedLine => ({ t, l, m });
+
+/** What a capture would have written of the agent's output. */
+class Output {
+  private revision = -1;
+
+  constructor(readonly agentId: string) {}
+
+  async says(...lines: CapturedLine[]): Promise<void> {
+    for (let from = 0; from < lines.length; from += 200) {
+      const batch = lines.slice(from, from + 200);
+      const metadata = {
+        actor: { kind: 'system' as const, id: 'logs', name: 'logs' },
+        account_id: null,
+        request_id: null,
+        causation_id: null,
+        ip: null,
+      };
+      const data = { lines: batch, cursor: { generation: 1, time: AT, count: 1 } };
+      const event = { id: uuidv7(), type: 'LogLinesCaptured', schemaVersion: 1, data, metadata };
+      const store = inside(EventStore);
+      this.revision = (await store.append(`log-${this.agentId}`, this.revision < 0 ? 'no_stream' : this.revision, [event])).revision;
+    }
+  }
+
+  async shown(): Promise<void> {
+    await inside(ReadModels).reached('log_lines', await inside(EventStore).head('log'));
+    await inside(ReadModels).reached('log_journal', await inside(EventStore).head('core'));
+  }
+}
+
+async function output(...lines: CapturedLine[]): Promise<Output> {
+  const made = new Output(await bed.created('acme'));
+  await made.says(...lines);
+  await made.shown();
+  return made;
+}
+
+const get = (path: string, credential = 'mk_acme') => server.request('GET', path, { credential });
+const own = (entries: LogEntry[]) => entries.filter(({ source }) => source === 'agent').map(({ message }) => message);
+const of = async (agentId: string, query: string) => own((await get(`/api/agents/${agentId}/logs?${query}`)).json as LogEntry[]);
+
+describe('an agent’s log', () => {
+  it('shows its output beside what was done to it, the same on both surfaces', async () => {
+    const { agentId } = await output(line('one'), line('two', 'error'));
+    const answer = await get(`/api/agents/${agentId}/logs`);
+    expect(answer).toMatchObject({ status: 200 });
+    expect(answer.json).toEqual([
+      { id: expect.any(String), level: 'info', source: 'agent', message: 'one', timestamp: AT },
+      { id: expect.any(String), level: 'error', source: 'agent', message: 'two', timestamp: AT },
+      { id: expect.any(String), level: 'info', source: 'system', message: expect.stringMatching(/\.$/), timestamp: expect.any(String) },
+    ]);
+    expect((await get(`/api/v1/agents/${agentId}/logs`)).json).toEqual(answer.json);
+  });
+
+  it('is cut down by level, time and text', async () => {
+    const { agentId } = await output(
+      line('early bird', 'info', '2026-03-01T11:59:59.999Z'),
+      line('Low on FUEL', 'warning'),
+      line('100% _done_', 'error', '2026-03-01T12:00:00.001Z'),
+      line('late', 'info', '2026-03-01T13:00:00.000Z'),
+    );
+    expect(await of(agentId, 'level=warning')).toEqual(['Low on FUEL']);
+    expect(await of(agentId, 'q=fuel')).toEqual(['Low on FUEL']);
+    expect(await of(agentId, `q=${encodeURIComponent('% _')}`)).toEqual(['100% _done_']);
+    expect(await of(agentId, 'since=2026-03-01T12:00:00Z')).toEqual(['Low on FUEL', '100% _done_', 'late']);
+    expect(await of(agentId, 'until=2026-03-01T12:00:00Z')).toEqual(['early bird']);
+    expect(await of(agentId, 'since=2026-03-01T12:00:00&until=2026-03-01T12:00:00.001')).toEqual(['Low on FUEL']);
+    expect(await of(agentId, 'since=2026-03-01T14:00:00%2B01:00')).toEqual(['late']);
+    expect(await of(agentId, 'since=2026-03-01&until=2026-03-02&level=info')).toEqual(['early bird', 'late']);
+    for (const query of ['level=loud', 'since=yesterday', 'until=2026-02-30', 'since=2026-W09', 'limit=0', 'limit=1001', 'cursor=x', 'a=b'])
+      expect([query, (await get(`/api/agents/${agentId}/logs?${query}`)).json.code]).toEqual([query, 'invalid_request']);
+  });
+
+  it('is read backwards page by page, no line lost or doubled though all have the same time', async () => {
+    const texts = Array.from({ length: 1_203 }, (_, index) => `line ${index}`);
+    const { agentId } = await output(...texts.map((text) => line(text)));
+    const pages: LogEntry[][] = [];
+    let path: string | undefined = `/api/v1/agents/${agentId}/logs?limit=100`;
+    while (path !== undefined) {
+      const page = await get(path);
+      pages.unshift(page.json as LogEntry[]);
+      path = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
+    }
+    expect(pages).toHaveLength(13);
+    expect(own(pages.flat())).toEqual(texts);
+  });
+
+  it('takes in what programs print, NUL and halves of characters too', async () => {
+    const { agentId } = await output(line('a\0b\ud800c'), line('\u001b[31mred\u001b[0m'), line(''));
+    expect(await of(agentId, 'limit=10')).toEqual(['a\uFFFDb\uFFFDc', '\u001b[31mred\u001b[0m', '']);
+    expect((await get(`/api/agents/${agentId}/logs?q=%00`)).status).toBe(400);
+  });
+
+  it('is for the agent’s own account alone, and ends with the agent', async () => {
+    const { agentId } = await output(line('mine'));
+    for (const surface of ['/api/agents', '/api/v1/agents'])
+      for (const headers of [{}, { accept: 'text/event-stream' }]) {
+        const answer = await server.request('GET', `${surface}/${agentId}/logs`, { credential: 'mk_other', headers });
+        expect(answer).toMatchObject({ status: 404, json: { code: 'agent_not_found' } });
+      }
+    await bed.says(agentId, { type: 'DeleteAgent', accountId: 'acme' });
+    await bed.says(agentId, { type: 'RecordDeleted' });
+    expect(await get(`/api/agents/${agentId}/logs`)).toMatchObject({ status: 404, json: { code: 'agent_not_found' } });
+  });
+
+  it('is kept for seven days, and for 100 000 lines', async () => {
+    const old = new Date(Date.now() - 7 * 86_400_000 - 60_000).toISOString();
+    const recent = new Date(Date.now() - 6 * 86_400_000).toISOString();
+    const { agentId } = await output(line('too old', 'info', old), line('recent', 'info', recent));
+    const much = await output(line('oldest', 'info', recent));
+    const rows = `select 'a9' || lpad(n::text, 23, '0'), '${much.agentId}', 'info', 'agent', 'line ' || n, now() from generate_series(1, 100000) n`;
+    await operate(server.databaseUrl, `insert into log_lines (id, agent_id, level, source, message, timestamp) ${rows}`);
+    await inside(LogRetention).trim();
+    expect(await of(agentId, 'limit=10')).toEqual(['recent']);
+    const count = `select count(*)::int as lines, min(message) as first from log_lines where agent_id = $1`;
+    expect(await operate(server.databaseUrl, count, [much.agentId])).toEqual([{ lines: 100_000, first: 'line 1' }]);
+    expect(await of(much.agentId, 'limit=2')).toEqual(['line 99999', 'line 100000']);
+  });
+});
+
+/** Asks for a log as a stream of events, on a connection of its own. */
+function asking(agentId: string, query = ''): ClientRequest {
+  const headers = { authorization: 'Bearer mk_acme', accept: 'text/event-stream' };
+  const asked = request(`${server.url}/api/agents/${agentId}/logs?${query}`, { agent: false, headers });
+  asked.on('error', () => undefined);
+  asked.end();
+  return asked;
+}
+
+/** Somebody who follows a log. */
+class Follower {
+  readonly entries: LogEntry[] = [];
+
+  private constructor(private readonly answer: IncomingMessage) {
+    let rest = '';
+    answer.setEncoding('utf8');
+    answer.on('error', () => undefined);
+    answer.on('data', (chunk: string) => {
+      const parts = (rest + chunk).split('\n\n');
+      rest = parts.pop() ?? '';
+      for (const part of parts) {
+        const [, written] = /^data: (.*)$/m.exec(part) ?? [];
+        if (written !== undefined) this.entries.push(JSON.parse(written) as LogEntry);
+      }
+    });
+  }
+
+  static async of(agentId: string, query = ''): Promise<Follower> {
+    const [answer] = (await once(asking(agentId, query), 'response')) as [IncomingMessage];
+    expect(answer.headers['content-type']).toContain('text/event-stream');
+    return new Follower(answer);
+  }
+
+  saw(count: number): Promise<string[]> {
+    return until(`${count} lines have come`, () => (own(this.entries).length >= count ? own(this.entries) : undefined));
+  }
+
+  leave(): void {
+    this.answer.destroy();
+  }
+}
+
+const nobody = () => until('no reader is left', () => (inside(LogTail).size === 0 ? true : undefined));
+
+describe('following a log', () => {
+  it('gives what stands, then what comes, each once, and what is done to the agent too', async () => {
+    const talker = await output(line('stands'));
+    const follower = await Follower.of(talker.agentId);
+    await talker.says(line('comes'), line('and goes'));
+    await bed.says(talker.agentId, { type: 'ConfigureAgent', accountId: 'acme', changes: { name: 'renamed' } });
+    expect(await follower.saw(3)).toEqual(['stands', 'comes', 'and goes']);
+    await until('the change is told', () => (follower.entries.filter(({ source }) => source === 'system').length === 2 ? true : undefined));
+    expect(new Set(follower.entries.map(({ id }) => id)).size).toBe(follower.entries.length);
+    follower.leave();
+    await nobody();
+  });
+
+  it('gives every line once to each who comes while the agent prints', async () => {
+    const talker = await output();
+    let stop = false;
+    let printed = 0;
+    const printing = (async () => {
+      while (!stop) await talker.says(line(`line ${printed++}`));
+    })();
+    const followers: Follower[] = [];
+    for (let count = 0; count < 15; count++) followers.push(await Follower.of(talker.agentId, 'limit=1000'));
+    stop = true;
+    await printing;
+    const all = Array.from({ length: printed }, (_, index) => `line ${index}`);
+    for (const follower of followers) {
+      const seen = await follower.saw(Math.min(all.length, 999));
+      expect(seen).toEqual(all.slice(all.indexOf(seen[0] as string)));
+      follower.leave();
+    }
+    await nobody();
+  });
+
+  it('gives only what is asked for, and only of the agent', async () => {
+    const [talker, other] = [await output(line('old error', 'error')), await output()];
+    const follower = await Follower.of(talker.agentId, 'level=error&q=ERROR');
+    await other.says(line('another’s error', 'error'));
+    await talker.says(line('fine'), line('new error', 'error'), line('odd', 'error'), line('last error', 'error'));
+    expect(await follower.saw(3)).toEqual(['old error', 'new error', 'last error']);
+    follower.leave();
+    await nobody();
+  });
+
+  it('ends for those who do not read', async () => {
+    const talker = await output();
+    const socket = await new Promise<Socket>((resolve) => {
+      const made = connect(Number(new URL(server.url).port), '127.0.0.1', () => resolve(made));
+    });
+    socket.on('error', () => undefined);
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    const path = `/api/agents/${talker.agentId}/logs`;
+    socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer mk_acme\r\naccept: text/event-stream\r\n\r\n`);
+    await until('it follows', () => (inside(LogTail).size === 1 ? true : undefined));
+    const long = Array.from({ length: 2_000 }, () => line('x'.repeat(2_000)));
+    for (let times = 0; times < 20 && inside(LogTail).size > 0; times++) await talker.says(...long);
+    await nobody();
+    socket.resume();
+    await closed;
+  }, 60_000);
+
+  it('leaves no reader where its caller left before it began', async () => {
+    const talker = await output(line('stands'));
+    for (let count = 0; count < 20; count++) {
+      const asked = asking(talker.agentId);
+      const closed = new Promise((resolve) => asked.once('close', resolve));
+      setTimeout(() => asked.destroy(), count);
+      await closed;
+    }
+    await nobody();
+  });
+
+  it('takes no reader in whose caller has left already', async () => {
+    const talker = await output(line('stands'));
+    const gone = new AbortController();
+    gone.abort();
+    await inside(LogTail).follow(talker.agentId, gone.signal, () => undefined);
+    expect(inside(LogTail).size).toBe(0);
+    const follower = await Follower.of(talker.agentId);
+    expect(await follower.saw(1)).toEqual(['stands']);
+    follower.leave();
+    await nobody();
+  });
+});
