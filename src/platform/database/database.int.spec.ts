@@ -19,9 +19,8 @@ describe('The database', () => {
   });
 
   const append = (stream: string, expected = -1) =>
-    database.query(`select * from es_append($1, $2)`, [
-      JSON.stringify([{ i: 0, s: stream, e: expected, n: 1 }]),
-      JSON.stringify([{ i: 0, k: 1, id: randomUUID(), t: 'Happened', v: 1, d: {}, m: {} }]),
+    database.query(`select es_append($1) as answer`, [
+      JSON.stringify([{ o: 1, i: 0, s: stream, e: expected, k: 1, id: randomUUID(), t: 'Happened', v: 1, d: {}, m: {} }]),
     ]);
 
   it('refuses a server that would lose acknowledged writes', async () => {
@@ -34,7 +33,7 @@ describe('The database', () => {
 
   it('works as the application role, which can append but never change an event', async () => {
     expect(await database.query('select current_user as name')).toEqual([{ name: 'mooring_app' }]);
-    expect(await append('agent-1')).toMatchObject([{ outcome: 'A', revision: '0', position: '1' }]);
+    expect(await append('agent-1')).toMatchObject([{ answer: { before: 0, outcomes: null } }]);
     for (const statement of [
       `update es_event set type = 'Other'`,
       'delete from es_event',

@@ -180,9 +180,8 @@ describe('Commands on a stream', () => {
 
   it('reads events of older versions as if they had been written today', async () => {
     const stream = newStream();
-    await database.query(`select es_append($1, $2)`, [
-      JSON.stringify([{ i: 0, s: stream, e: -1, n: 1 }]),
-      JSON.stringify([{ i: 0, k: 1, id: uuidv7(), t: 'Counted', v: 1, d: { n: 41 }, m: {} }]),
+    await database.query(`select es_append($1)`, [
+      JSON.stringify([{ o: 1, i: 0, s: stream, e: -1, k: 1, id: uuidv7(), t: 'Counted', v: 1, d: { n: 41 }, m: {} }]),
     ]);
     expect(await aggregates.execute(stream, counter, { by: 1 }, context)).toMatchObject({ before: 41, state: 42, revision: 1 });
   });

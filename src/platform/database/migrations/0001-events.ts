@@ -80,59 +80,66 @@ const streamMeta = `
   )`;
 
 /**
- * Appends a batch: \`p_items\` [{i, s: stream, e: expected revision, n: number of events}], at most one per stream, and
- * \`p_events\` [{i, k: 1…n, id, t: type, v, d, m}]. Positions are gap-free and in commit order because the lock is held until
- * the commit. Lock first, then read: every statement of a volatile function takes a fresh snapshot.
- * Outcomes: A appended, D the same events stand there already, C closed, W wrong expected revision.
+ * Appends a batch: \`p_events\` [{o: 1…, i: append, s: stream, e: expected revision, k: 1…n within the append, id, t: type,
+ * v, d, m}], at most one append per stream. Positions are gap-free and in commit order because the lock is held until the
+ * commit. Lock first, then read: every statement of a volatile function takes a fresh snapshot.
+ * Answers {at: milliseconds, before: the log's head}, where all were appended, in their order; else outcomes too, by append:
+ * [A appended, D the same events stand there already, C closed, W wrong expected revision; revision; position].
  */
 function appendFunction({ table, append, lock, eventClass }: LogNames): string {
+  const rows = 'json_to_recordset(p_events) x(o int, i int, s text, e bigint, k int, id uuid, t text, v smallint, d json, m json)';
+  const current = `coalesce((select c.version from public.${table} c where c.stream = x.s order by c.version desc limit 1), -1)`;
+  const closed = 'exists (select from public.es_stream_meta m where m.stream = x.s and m.closed_at is not null)';
+  const insert = `insert into public.${table} (position, stream, version, id, type, schema_version, data, metadata, size, at)`;
+  const values = 'x.id, x.t, x.v, x.d, x.m, octet_length(x.d::text) + octet_length(x.m::text), stamp';
   return `
-    create function public.${append}(p_items json, p_events json)
-    returns table (item int, outcome text, revision bigint, "position" bigint, at timestamptz) ${asOwner} as $$
+    create function public.${append}(p_events json) returns json ${asOwner} as $$
     declare
       head bigint;
       appended bigint;
       stamp timestamptz(3);
+      outcomes json;
     begin
       perform pg_advisory_xact_lock(5040, ${lock});
       head := coalesce((select e.position from public.${table} e order by e.position desc limit 1), 0);
       stamp := clock_timestamp();
-      return query
-      with items as materialized (
-        select x.i, x.s, x.e, x.n,
-               coalesce((select c.version from public.${table} c where c.stream = x.s order by c.version desc limit 1), -1) as current,
-               (select m.closed_at from public.es_stream_meta m where m.stream = x.s) is not null as closed
-          from json_to_recordset(p_items) x(i int, s text, e bigint, n int)),
-      events as materialized (
-        select y.* from json_to_recordset(p_events) y(i int, k int, id uuid, t text, v smallint, d json, m json)),
-      judged as (
-        select it.*, case
-            when it.current >= it.e + it.n and it.n = (
-              select count(*) from events ev join public.${table} st on st.stream = it.s and st.version = it.e + ev.k and st.id = ev.id
-               where ev.i = it.i) then 'D'
-            when it.closed then 'C'
-            when it.e = it.current then 'A'
-            else 'W' end as verdict
-          from items it),
-      placed as (
-        select j.*, sum(case when j.verdict = 'A' then j.n else 0 end) over (order by j.i) - j.n as before from judged j),
-      inserted as (
-        insert into public.${table} (position, stream, version, id, type, schema_version, data, metadata, size, at)
-        select head + p.before + ev.k, p.s, p.current + ev.k, ev.id, ev.t, ev.v, ev.d, ev.m,
-               octet_length(ev.d::text) + octet_length(ev.m::text), stamp
-          from events ev join placed p on p.i = ev.i where p.verdict = 'A'
-        returning 1)
-      select p.i, p.verdict,
-             case p.verdict when 'A' then p.current + p.n when 'D' then p.e + p.n else p.current end,
-             case p.verdict
-               when 'A' then (head + p.before + p.n)::bigint
-               when 'D' then (select d.position from public.${table} d where d.stream = p.s and d.version = p.e + p.n) end,
-             stamp::timestamptz
-        from placed p;
-      appended := (select e.position from public.${table} e order by e.position desc limit 1);
-      if appended > head then
-        perform pg_notify('mooring_events', '${eventClass} ' || appended);
+      -- Nearly every batch meets its streams as expected, and is put in place without judging each append by itself.
+      with events as materialized (select x.* from ${rows})
+      ${insert}
+      select head + x.o, x.s, x.e + x.k, ${values} from events x
+       where not exists (select from events x where x.k = 1 and (x.e <> ${current} or ${closed}));
+      get diagnostics appended = row_count;
+      if appended = 0 then
+        with events as materialized (select x.* from ${rows}),
+        items as materialized (
+          select x.i, x.s, x.e, x.n, ${current} as current, ${closed} as closed
+            from (select i, s, e, count(*) as n from events group by i, s, e) x),
+        judged as materialized (
+          select it.*, case
+              when it.current >= it.e + it.n and it.n = (
+                select count(*) from events ev join public.${table} st on st.stream = it.s and st.version = it.e + ev.k and st.id = ev.id
+                 where ev.i = it.i) then 'D'
+              when it.closed then 'C'
+              when it.e = it.current then 'A'
+              else 'W' end as verdict
+            from items it),
+        placed as materialized (
+          select j.*, (head + sum(case when j.verdict = 'A' then j.n else 0 end) over (order by j.i))::bigint - j.n as before from judged j),
+        inserted as (
+          ${insert}
+          select p.before + x.k, p.s, p.current + x.k, ${values} from events x join placed p on p.i = x.i where p.verdict = 'A'
+          returning 1)
+        select (select count(*) from inserted), json_agg(json_build_array(p.verdict,
+               case p.verdict when 'A' then p.current + p.n when 'D' then p.e + p.n else p.current end,
+               case p.verdict
+                 when 'A' then p.before + p.n
+                 when 'D' then (select d.position from public.${table} d where d.stream = p.s and d.version = p.e + p.n) end) order by p.i)
+          from placed p into appended, outcomes;
       end if;
+      if appended > 0 then
+        perform pg_notify('mooring_events', '${eventClass} ' || head + appended);
+      end if;
+      return json_build_object('at', floor(extract(epoch from stamp) * 1000)::bigint, 'before', head, 'outcomes', outcomes);
     end $$`;
 }
 
@@ -241,7 +248,7 @@ const guards = `
   create trigger es_log_event_keeps before update or delete or truncate on public.es_log_event
     for each statement execute function public.es_refuse_change();
   revoke all on public.es_event, public.es_log_event, public.es_stream_meta from public;
-  revoke all on function public.es_append(json, json), public.es_log_append(json, json),
+  revoke all on function public.es_append(json), public.es_log_append(json),
     public.es_append_one(text, bigint, uuid, text, smallint, json, json), public.es_log_append_one(text, bigint, uuid, text, smallint, json, json),
     public.es_close_stream(text, bigint),
     public.es_log_close_stream(text, bigint), public.es_set_retention(text, bigint, bigint), public.es_log_trim(int) from public`;

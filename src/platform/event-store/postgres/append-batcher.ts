@@ -26,8 +26,9 @@ export interface Outcome {
   verdict: 'A' | 'D' | 'C' | 'W';
   revision: number;
   /** Null unless appended or duplicate. */
-  position: string | null;
-  at: Date;
+  position: number | null;
+  /** Milliseconds since 1970. */
+  at: number;
 }
 
 interface Waiting extends Append {
@@ -35,7 +36,12 @@ interface Waiting extends Append {
   reject(error: unknown): void;
 }
 
-type Row = [item: number, verdict: Outcome['verdict'], revision: string, position: string | null, at: Date];
+/** Without outcomes all were appended, in the order given. */
+interface Answer {
+  at: number;
+  before: number;
+  outcomes: [verdict: Outcome['verdict'], revision: number, position: number | null][] | null;
+}
 
 const maxBatch = 500;
 const maxBatchBytes = 4 * 1024 * 1024;
@@ -132,20 +138,35 @@ export class AppendBatcher {
     const [row] = await send<[[position: string, at: string] | null]>(this.pool, { name: procedure, text, values });
     if (!row?.[0]) return false;
     const [position, at] = row[0];
-    append.resolve({ verdict: 'A', revision: append.expected + 1, position, at: new Date(Number(at)) });
+    append.resolve({ verdict: 'A', revision: append.expected + 1, position: Number(position), at: Number(at) });
     return true;
   }
 
   async #appendAll(batch: Waiting[]): Promise<void> {
-    const items = batch.map(({ stream, expected, events }, i) => ({ i, s: stream, e: expected, n: events.length }));
-    const events = batch.flatMap((append, i) => append.events.map((event, k) => json(event, i, k + 1)));
-    const text = `select item, outcome, revision, "position", at from public.${this.procedure}($1, $2)`;
-    const rows = await send<Row>(this.pool, { name: this.procedure, text, values: [JSON.stringify(items), `[${events.join(',')}]`] });
-    for (const [item, verdict, revision, position, at] of rows) batch[item]?.resolve({ verdict, revision: Number(revision), position, at });
+    const [row] = await send<[Answer]>(this.pool, {
+      name: this.procedure,
+      text: `select public.${this.procedure}($1)`,
+      values: [json(batch)],
+    });
+    if (!row) throw new Error(`${this.procedure} gave no answer`);
+    const { at, before, outcomes } = row[0];
+    let position = before;
+    for (const [i, append] of batch.entries()) {
+      position += append.events.length;
+      const [verdict, revision, where] = outcomes?.[i] ?? ['A', append.expected + append.events.length, position];
+      append.resolve({ verdict, revision, position: where, at });
+    }
   }
 }
 
 /** Put together by hand: data and metadata are JSON already, and are stored letter for letter. */
-function json({ id, type, schemaVersion, data, metadata }: SerialisedEvent, i: number, k: number): string {
-  return `{"i":${i},"k":${k},"id":"${id}","t":${JSON.stringify(type)},"v":${schemaVersion},"d":${data},"m":${metadata}}`;
+function json(batch: Append[]): string {
+  let text = '[';
+  let o = 0;
+  for (const [i, { stream, expected, events }] of batch.entries())
+    for (const [k, { id, type, schemaVersion, data, metadata }] of events.entries()) {
+      o += 1;
+      text += `${o > 1 ? ',' : ''}{"o":${o},"i":${i},"s":${JSON.stringify(stream)},"e":${expected},"k":${k + 1},"id":"${id}","t":${JSON.stringify(type)},"v":${schemaVersion},"d":${data},"m":${metadata}}`;
+    }
+  return `${text}]`;
 }

@@ -25,10 +25,8 @@ async function subject(): Promise<ContractSubject> {
       const { id, type, schemaVersion, data, metadata } = newEvent();
       const client = await slow.connect();
       await client.query('begin');
-      await client.query('select es_append($1, $2)', [
-        JSON.stringify([{ i: 0, s: stream, e: revision, n: 1 }]),
-        JSON.stringify([{ i: 0, k: 1, id, t: type, v: schemaVersion, d: data, m: metadata }]),
-      ]);
+      const event = { o: 1, i: 0, s: stream, e: revision, k: 1, id, t: type, v: schemaVersion, d: data, m: metadata };
+      await client.query('select es_append($1)', [JSON.stringify([event])]);
       await client.query('select pg_sleep($1)', [milliseconds / 1000]);
       await client.query('commit');
       client.release();

@@ -85,7 +85,7 @@ export class PostgresEventStore extends EventStore {
     });
     if (outcome.verdict === 'C') throw new StreamClosed(stream);
     if (outcome.verdict === 'W' || outcome.position === null) throw new WrongExpectedRevision(stream, expected, outcome.revision);
-    const position = positionOf(outcome.position);
+    const position = positionOf(String(outcome.position));
     if (outcome.verdict === 'D') {
       const stored: StoredEvent[] = [];
       for await (const event of this.readStream(stream, { from: revision + 1, limit: events.length })) stored.push(event);
@@ -96,7 +96,7 @@ export class PostgresEventStore extends EventStore {
       revision: outcome.revision,
       position,
       duplicate: false,
-      events: asStored(stream, prepared.events, { ...outcome, position: outcome.position }),
+      events: asStored(stream, prepared.events, outcome.revision, outcome.position, outcome.at),
     };
   }
 
@@ -222,19 +222,15 @@ export class PostgresEventStore extends EventStore {
   }
 }
 
-function asStored(
-  stream: string,
-  events: NewEvent[],
-  { revision, position, at }: { revision: number; position: string; at: Date },
-): StoredEvent[] {
-  const firstRevision = revision - events.length + 1;
-  const firstPosition = BigInt(position) - BigInt(events.length - 1);
+function asStored(stream: string, events: NewEvent[], revision: number, position: number, at: number): StoredEvent[] {
+  const written = new Date(at).toISOString();
+  const before = events.length - 1;
   return events.map((event, index) => ({
     ...event,
     stream,
-    revision: firstRevision + index,
-    position: positionOf((firstPosition + BigInt(index)).toString()),
-    at: at.toISOString(),
+    revision: revision - before + index,
+    position: positionOf(String(position - before + index)),
+    at: written,
   }));
 }
 
