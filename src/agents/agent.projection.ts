@@ -89,10 +89,11 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
 
   async execute({ accountId, agentId, position }: GetAgent): Promise<AgentRow> {
     if (position !== null) await this.readModels.reached(agentsProjection.name, position);
-    const row = await this.database.dataSource
+    // Not `findOne`: with a relation it asks twice.
+    const [row] = await this.database.dataSource
       .getRepository(AgentRow)
-      .findOne({ where: { agent_id: agentId, account_id: accountId }, relations: { activity: true } });
-    if (row === null) throw agentNotFound();
+      .find({ where: { agent_id: agentId, account_id: accountId }, relations: { activity: true } });
+    if (row === undefined) throw agentNotFound();
     return row;
   }
 }

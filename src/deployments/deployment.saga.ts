@@ -69,9 +69,10 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
 
   async run(agentId: string, signal: AbortSignal): Promise<Date | null> {
     const pass: Pass = { agentId, signal, started: null, refused: false };
-    if ((await this.records.load(agentId)) === null) return this.#unknown(pass);
+    const first = await this.records.load(agentId);
+    if (first === null) return this.#unknown(pass);
     try {
-      return await this.#walk(pass);
+      return await this.#walk(pass, first);
     } catch (error) {
       if (signal.aborted) throw error;
       if (error instanceof RuntimeRefused || error instanceof RuntimeUnavailable) return this.#settleFailure(pass, error);
@@ -79,11 +80,11 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     }
   }
 
-  async #walk(pass: Pass): Promise<Date | null> {
+  async #walk(pass: Pass, first: Seen): Promise<Date | null> {
     const canFreeze = await this.engine.canFreeze();
     let kept: Actual | null = null;
     for (let count = 0; count < STEPS_MAX && !pass.signal.aborted; count++) {
-      const seen = await this.records.load(pass.agentId);
+      const seen = count === 0 ? first : await this.records.load(pass.agentId);
       if (seen === null) return null;
       const { agent } = seen;
       // A record changes nothing on the engine, and a deployment gives way to nothing that only a new look would show.
