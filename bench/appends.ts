@@ -13,6 +13,8 @@ import { PostgresEventStore } from '../src/platform/event-store/postgres/postgre
 const writerCounts = [1, 16, 64];
 const rounds = 20;
 const sliceMs = 250;
+/** Events of a stream before its writer turns to a new one. */
+const streamLength = 40;
 /** Only the event's own id is made anew each time: making ids is not what is measured. */
 const someId = uuidv7();
 
@@ -88,11 +90,13 @@ function rawInserts(url: string, writers: number): { append: Append; close: () =
 }
 
 function portAppends(store: PostgresEventStore, writers: number): Append {
-  const revisions = Array.from({ length: writers }, () => -1);
-  const series = uuidv7();
+  const places = Array.from({ length: writers }, () => ({ stream: '', revision: -1 }));
   return async (writer) => {
-    const revision = revisions[writer] ?? -1;
-    revisions[writer] = (await store.append(`agent-${series}-${writer}`, revision < 0 ? 'no_stream' : revision, [newEvent()])).revision;
+    const place = places[writer];
+    if (!place) throw new RangeError(`there is no writer ${writer}`);
+    if (place.revision < 0 || place.revision + 1 === streamLength) Object.assign(place, { stream: `agent-${uuidv7()}`, revision: -1 });
+    const { stream, revision } = place;
+    place.revision = (await store.append(stream, revision < 0 ? 'no_stream' : revision, [newEvent()])).revision;
   };
 }
 
