@@ -34,7 +34,7 @@ export class DatabaseModule implements OnApplicationShutdown {
 
 async function open(config: Config, { entities, allowUnsafe = false }: DatabaseModuleOptions): Promise<Database> {
   if (config.databaseUrl !== null) return openDatabase({ url: config.databaseUrl, entities, allowUnsafe });
-  const server = await startEmbeddedPostgres({ dataDir: config.dataDir, logger: embeddedLogger });
+  const server = await startEmbeddedPostgres({ dataDir: config.dataDir, logger: embeddedLogger, onLost });
   try {
     const database = await openDatabase({ url: server.url, entities, allowUnsafe });
     database.afterClose(() => server.stop());
@@ -43,6 +43,12 @@ async function open(config: Config, { entities, allowUnsafe = false }: DatabaseM
     await server.stop();
     throw error;
   }
+}
+
+/** Nothing that was acknowledged is lost: the next start recovers the database or says why not. */
+function onLost(error: Error): never {
+  logger.fatal(`The embedded database ended and can not be started again: ${error.message}`);
+  process.exit(1);
 }
 
 const embeddedLogger = {

@@ -1,3 +1,4 @@
+import { until } from '../../../test/support/until.ts';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -46,6 +47,18 @@ describe('embedded PostgreSQL', () => {
     expect(new URL(second.url).username).toBe('mooring');
     expect(new URL(second.url).pathname).toBe('/mooring');
     expect(statSync(join(dataDir, 'postgres.password')).mode & 0o777).toBe(0o600);
+  });
+
+  it('starts the server again, at the same address, when it was killed', async () => {
+    const server = await start();
+    const { pid } = server;
+    await ask(server.url, 'CREATE TABLE boats AS SELECT 7 AS berth');
+    process.kill(pid, 'SIGKILL');
+    const answer = () => ask(server.url, 'SELECT berth FROM boats').catch(() => undefined);
+    await until('it answers again', async () => (server.pid === pid ? undefined : answer()), 20_000, 100);
+    expect(await answer()).toEqual([{ berth: 7 }]);
+    await server.stop();
+    expect(serves(server.pid)).toBe(false);
   });
 
   it('takes over the server of a killed process, with its data, and leaves no orphan', async () => {

@@ -23,24 +23,18 @@ import { Client } from 'pg';
 
 import { claimDataDir } from './postgres-owner.ts';
 import { findBinaries, placeNewCluster, serverUser, type ServerUser } from './postgres-place.ts';
-import { endPostgres, eventually, isAlive, isPostgresOn, readPostmaster, signalQuietly } from './postgres-process.ts';
+import { endPostgres, eventually, isAlive, isPostgresOn, readPostmaster } from './postgres-process.ts';
+import { RunningPostgres, type EmbeddedPostgresLogger } from './running-postgres.ts';
 
-export interface EmbeddedPostgresLogger {
-  info(fields: object, message: string): void;
-  warn(fields: object, message: string): void;
-}
+export type { RunningPostgres as EmbeddedPostgres } from './running-postgres.ts';
 
 export interface EmbeddedPostgresOptions {
   dataDir: string;
   logger?: EmbeddedPostgresLogger;
   /** For tests: nothing is forced to disk, a power cut may cost the data. */
   fast?: boolean;
-}
-
-export interface EmbeddedPostgres {
-  url: string;
-  pid: number;
-  stop(): Promise<void>;
+  /** A server that ended by itself could not be started again; without it that is a warning. */
+  onLost?: (error: Error) => void;
 }
 
 interface Setup {
@@ -58,8 +52,11 @@ const startAttempts = 10;
 /** What a new try with another port, a moment later, gets over. */
 const passing = /Address already in use|could not create any TCP\/IP sockets|pre-existing shared memory block/;
 
-/** Starts the PostgreSQL that comes with the npm packages on a data directory, or takes over the one that a killed process left running there. */
-export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+/**
+ * Starts the PostgreSQL that comes with the npm packages on a data directory, or takes over the one that a killed process left running
+ * there. Where it ends though nobody stopped it, it is started again on the same port.
+ */
+export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<RunningPostgres> {
   // Others may pass, and only pass: the server's user has its folder in here, and every file of ours is closed by its own mode.
   mkdirSync(options.dataDir, { recursive: true, mode: 0o711 });
   const giveBack = claimDataDir(options.dataDir);
@@ -67,7 +64,11 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
     const setup = await prepare(options);
     const { pid, port } = (await adopt(setup)) ?? (await launch(setup));
     await ensureDatabase(setup, port);
-    return handle(setup, pid, port, giveBack);
+    const { cluster, password, logger } = setup;
+    const onLost = options.onLost ?? ((error: Error) => logger?.warn({}, error.message));
+    const launchAgain = async () => (await launch(setup, port)).pid;
+    const url = `postgres://mooring:${password}@127.0.0.1:${port}/mooring`;
+    return new RunningPostgres(url, pid, { cluster, logger, launchAgain, giveBack, onLost });
   } catch (error) {
     giveBack();
     throw error;
@@ -170,10 +171,10 @@ async function forcesToDisk(password: string, port: number): Promise<boolean> {
   }
 }
 
-async function launch(setup: Setup): Promise<{ pid: number; port: number }> {
+async function launch(setup: Setup, known?: number): Promise<{ pid: number; port: number }> {
   let said = '';
   for (let attempt = 0; attempt < startAttempts; attempt++) {
-    const port = await freePort();
+    const port = known ?? (await freePort());
     const { pid, logFrom } = await spawnServer(setup, port);
     const settled = await eventually(() => isReady(setup.cluster, pid) || !isAlive(pid), startWithinMs);
     if (isReady(setup.cluster, pid)) return { pid, port };
@@ -271,20 +272,4 @@ async function query(password: string, port: number, text: string): Promise<Reco
   } finally {
     await client.end();
   }
-}
-
-function handle({ cluster, password }: Setup, pid: number, port: number, giveBack: () => void): EmbeddedPostgres {
-  // A process that ends without stop() takes the server with it all the same.
-  const onExit = () => {
-    if (isPostgresOn(cluster, pid)) signalQuietly(pid, 'SIGINT');
-  };
-  process.once('exit', onExit);
-  const end = async () => {
-    await endPostgres(cluster, pid);
-    process.off('exit', onExit);
-    giveBack();
-  };
-  let ending: Promise<void> | undefined;
-  const stop = () => (ending ??= end());
-  return { url: `postgres://mooring:${password}@127.0.0.1:${port}/mooring`, pid, stop };
 }
