@@ -103,7 +103,13 @@ function capturing(open: () => Promise<Printer>): void {
     return made;
   }
 
-  async function printing(first: number, count: number, stays: boolean, agentId = randomUUID(), generation = 1): Promise<ContainerView> {
+  async function printing(
+    first: number,
+    count: number,
+    stays: boolean,
+    agentId: string = randomUUID(),
+    generation = 1,
+  ): Promise<ContainerView> {
     const { runtime, image, command } = printer;
     const limits = { memoryBytes: 64 * 1024 * 1024, cpus: 1, pids: 64, readOnlyRoot: false, tmpfs: [] };
     const who = { agentId, generation, deploymentId: randomUUID(), hostname: 'agent', user: null, port: 8080, volumePath: '/data' };

@@ -134,8 +134,8 @@ describe('an agent’s log', () => {
   it('is for the agent’s own account alone, and ends with the agent', async () => {
     const { agentId } = await output(line('mine'));
     for (const surface of ['/api/agents', '/api/v1/agents'])
-      for (const headers of [{}, { accept: 'text/event-stream' }]) {
-        const answer = await server.request('GET', `${surface}/${agentId}/logs`, { credential: 'mk_other', headers });
+      for (const accept of ['application/json', 'text/event-stream']) {
+        const answer = await server.request('GET', `${surface}/${agentId}/logs`, { credential: 'mk_other', headers: { accept } });
         expect(answer).toMatchObject({ status: 404, json: { code: 'agent_not_found' } });
       }
     await bed.says(agentId, { type: 'DeleteAgent', accountId: 'acme' });

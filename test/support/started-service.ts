@@ -33,6 +33,8 @@ export interface ServiceOptions {
   environment?: Record<string, string>;
   /** Passed to node before the entry file. */
   nodeOptions?: string[];
+  /** A program that starts node in its own place, and its words. */
+  wrapper?: string[];
 }
 
 /** The service as its users run it: the built program in a process of its own, on an embedded database in a new folder. */
@@ -81,7 +83,8 @@ export class StartedService {
       MOORING_SAMPLE_AGENT: 'off',
       ...this.options.environment,
     };
-    const child = spawn(process.execPath, [...(this.options.nodeOptions ?? []), entry], {
+    const [program = '', ...words] = [...(this.options.wrapper ?? []), process.execPath, ...(this.options.nodeOptions ?? []), entry];
+    const child = spawn(program, words, {
       env: environment,
       cwd: root,
       stdio: ['ignore', 'pipe', 'pipe'],

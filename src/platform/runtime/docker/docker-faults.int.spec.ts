@@ -1,11 +1,8 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import Dockerode from 'dockerode';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
-import { describeWithDocker, reportNoEngine } from '../../../../test/support/docker.ts';
+import { describeWithDocker } from '../../../../test/support/docker.ts';
+import { describeWithOwnEngine, PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import { ContainerGone, RuntimeUnavailable, type RuntimeEvent } from '../runtime.ts';
 import { DockerRuntime } from './docker-runtime.ts';
@@ -99,61 +96,9 @@ describeWithDocker('behind our back', () => {
   });
 });
 
-/** An engine of the test’s own, that can be stopped and started again. Only root can start one. */
-class PrivateEngine {
-  private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-engine-'));
-  private daemon: ChildProcess | null = null;
-  readonly docker = new Dockerode({ socketPath: join(this.folder, 'docker.sock') });
-
-  /** In a network namespace of its own: an engine takes the machine’s bridge and packet filter for its own. */
-  async start(): Promise<void> {
-    const at = (name: string) => join(this.folder, name);
-    const paths = ['--data-root', at('data'), '--exec-root', at('exec'), '--pidfile', at('pid'), '--host', `unix://${at('docker.sock')}`];
-    this.daemon = spawn('unshare', ['--net', 'dockerd', ...paths], { stdio: 'ignore' });
-    await until(
-      'the private engine answers',
-      () =>
-        this.docker.ping().then(
-          () => true,
-          () => undefined,
-        ),
-      30_000,
-      100,
-    );
-  }
-
-  async stop(): Promise<void> {
-    if (this.daemon === null) return;
-    const ended = once(this.daemon, 'exit');
-    this.daemon.kill('SIGTERM');
-    await ended;
-    this.daemon = null;
-  }
-
-  async close(): Promise<void> {
-    await this.stop();
-    rmSync(this.folder, { recursive: true, force: true });
-  }
-}
-
-const adminCapability = 1n << 21n;
-const rights = /^CapEff:\t([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
-const onPath = (program: string): boolean => (process.env.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
-const canStartEngine = onPath('dockerd') && onPath('unshare') && (BigInt(`0x${rights}`) & adminCapability) !== 0n;
-
-// A laptop's user may not start an engine; continuous integration can.
-if (!canStartEngine)
-  describe('an engine of our own', () => {
-    it('needs the right to start one', () => {
-      reportNoEngine('an engine that goes and comes back', process.env.CI);
-    });
-  });
-
-const describeWithOwnEngine = canStartEngine ? describeWithDocker : () => undefined;
-
 describeWithOwnEngine('an engine that goes and comes back', () => {
   it('is unavailable meanwhile; afterwards everything goes on, and the gap in the events is told', async () => {
-    const engine = new PrivateEngine();
+    const engine = await PrivateEngine.open();
     try {
       await engine.start();
       const bed = await DockerBed.open(engine.docker);

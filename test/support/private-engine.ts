@@ -1,0 +1,84 @@
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Dockerode from 'dockerode';
+import { describeWithDocker, reportNoEngine } from './docker.ts';
+import { until } from './until.ts';
+
+/**
+ * An engine of the test's own, that can be stopped and started again, in a network namespace of its own: an engine takes the machine's
+ * bridge and packet filter for its own. Only root can start one.
+ */
+export class PrivateEngine {
+  private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-engine-'));
+  readonly socket = join(this.folder, 'docker.sock');
+  readonly docker = new Dockerode({ socketPath: this.socket });
+  private daemon: ChildProcess | null = null;
+
+  /** The holder keeps the namespace while the engine is down. */
+  private constructor(private readonly holder: ChildProcess) {}
+
+  static async open(): Promise<PrivateEngine> {
+    const holder = spawn('unshare', ['--net', 'sleep', 'infinity'], { stdio: 'ignore' });
+    const engine = new PrivateEngine(holder);
+    const namespace = () => readlinkSync(`/proc/${holder.pid}/ns/net`);
+    await until('the namespace stands', () => (namespace() === readlinkSync('/proc/self/ns/net') ? undefined : true));
+    const [program = '', ...words] = engine.inside;
+    execFileSync(program, [...words, 'ip', 'link', 'set', 'lo', 'up']);
+    return engine;
+  }
+
+  /** What has a program run in the engine's network, before the program's own words. */
+  get inside(): string[] {
+    return ['nsenter', `--net=/proc/${this.holder.pid}/ns/net`];
+  }
+
+  async start(): Promise<void> {
+    const at = (name: string) => join(this.folder, name);
+    const paths = ['--data-root', at('data'), '--exec-root', at('exec'), '--pidfile', at('pid'), '--host', `unix://${this.socket}`];
+    const [program = '', ...words] = this.inside;
+    this.daemon = spawn(program, [...words, 'dockerd', ...paths], { stdio: 'ignore' });
+    await until(
+      'the private engine answers',
+      () =>
+        this.docker.ping().then(
+          () => true,
+          () => undefined,
+        ),
+      30_000,
+      100,
+    );
+  }
+
+  async stop(): Promise<void> {
+    if (this.daemon === null) return;
+    const ended = once(this.daemon, 'exit');
+    this.daemon.kill('SIGTERM');
+    await ended;
+    this.daemon = null;
+  }
+
+  async close(): Promise<void> {
+    await this.stop();
+    const ended = once(this.holder, 'exit');
+    this.holder.kill('SIGKILL');
+    await ended;
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+const adminCapability = 1n << 21n;
+const rights = /^CapEff:\t([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
+const onPath = (program: string): boolean => (process.env.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
+const canStartEngine = ['dockerd', 'unshare', 'nsenter', 'ip'].every(onPath) && (BigInt(`0x${rights}`) & adminCapability) !== 0n;
+
+/** Tests that need an engine of their own: a laptop's user may not start one, continuous integration can. */
+export function describeWithOwnEngine(name: string, fn: () => void): void {
+  if (canStartEngine) describeWithDocker(name, fn);
+  else
+    describe(name, () => {
+      it('needs the right to start an engine', () => reportNoEngine(name, process.env.CI));
+    });
+}
