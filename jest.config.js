@@ -17,7 +17,7 @@ export default {
   coverageProvider: 'v8',
   globalSetup: '<rootDir>/test/support/global-setup.ts',
   globalTeardown: '<rootDir>/test/support/global-teardown.ts',
-  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/.mooring/'],
+  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/dist-nest/', '<rootDir>/.mooring/'],
   transform: {
     '\\.ts$': ['@swc/jest', { ...swc, swcrc: false }],
     [`/node_modules/(${esmRequiredFromCjs})/.+\\.js$`]: ['@swc/jest', { swcrc: false, jsc: { target: 'es2023' } }],

@@ -1,13 +1,13 @@
-/** Writes docs/openapi.json from the built service; with `--check` only says whether it is current. Nothing is started: no database, no engine. */
+/** Writes docs/openapi.json from what `nest build` made, whose plugin reads the DTOs' types and comments; with `--check` only says whether it is current. Nothing is started: no database, no engine. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { NestFactory } from '@nestjs/core';
 
-import { AppModule } from '../dist/app.module.js';
-import { readConfig } from '../dist/config.js';
-import { openApiDocument } from '../dist/platform/http/openapi.js';
+import { AppModule } from '../dist-nest/app.module.js';
+import { readConfig } from '../dist-nest/config.js';
+import { openApiDocument } from '../dist-nest/platform/http/openapi.js';
 
 const file = fileURLToPath(new URL('../docs/openapi.json', import.meta.url));
 const app = await NestFactory.create(AppModule.forRoot(readConfig({})), new FastifyAdapter(), {

@@ -67,11 +67,11 @@ function linkPostgresLibraries() {
 
 function ensureBuilt() {
   const builtFrom = existsSync(buildMarker) ? Number(readFileSync(buildMarker, 'utf8')) : 0;
-  const settings = ['package-lock.json', 'tsconfig.json', 'tsconfig.build.json', 'nest-cli.json'].map((name) => join(root, name));
+  const settings = ['package-lock.json', '.swcrc', 'scripts/build.mjs'].map((name) => join(root, name));
   if (Math.max(newest(join(root, 'src')), ...settings.map(modified)) <= builtFrom) return;
   say('building');
   const started = Date.now();
-  run(process.execPath, join(modules, '@nestjs', 'cli', 'bin', 'nest.js'), 'build');
+  run(process.execPath, join(root, 'scripts', 'build.mjs'));
   writeFileSync(buildMarker, String(started));
 }
 

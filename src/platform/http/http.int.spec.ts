@@ -72,9 +72,9 @@ describe('what operators look at', () => {
   it('the OpenAPI document and its page are open to everybody and say what each route asks', async () => {
     const document = (await server.request('GET', '/api/openapi.json')).json;
     expect(document.openapi).toBe('3.1.0');
-    expect(document.paths['/t/deploy'].get.security).toEqual([{ apiKeyHeader: [] }, { apiKeyBearer: [] }, { session: [] }]);
-    expect(document.paths['/t/admin'].get.security).toEqual([{ session: [] }]);
-    expect(document.paths['/t/fails/{how}'].get.security).toEqual([]);
+    expect(document.paths['/api/v1/agents'].get.security).toEqual([{ apiKeyHeader: [] }, { apiKeyBearer: [] }, { session: [] }]);
+    expect(document.paths['/api/v1/keys'].get.security).toEqual([{ session: [] }]);
+    expect(document.paths['/api/templates'].get.security).toEqual([]);
     expect((await server.request('GET', '/api/docs')).text).toContain('swagger-ui');
     expect((await server.request('GET', '/api/docs/swagger-ui-bundle.js')).status).toBe(200);
     expectProblem(await server.request('GET', '/api/docs/../../package.json'), 404, 'not_found');
