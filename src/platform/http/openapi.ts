@@ -21,7 +21,10 @@ export function setUpOpenApi(app: NestFastifyApplication): void {
   });
 }
 
-/** OpenAPI 3.1 of both surfaces. What each operation asks of its caller comes from the access rules themselves. */
+/**
+ * OpenAPI 3.1 of both surfaces. What each operation asks of its caller comes from the access rules themselves.
+ * @public scripts/openapi.mjs calls it from what `nest build` made.
+ */
 export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {
   const builder = new DocumentBuilder()
     .setOpenAPIVersion('3.1.0')
