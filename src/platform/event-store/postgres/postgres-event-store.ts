@@ -24,6 +24,7 @@ import { storedJson } from '../stored-json.ts';
 import { AppendBatcher, type SerialisedEvent } from './append-batcher.ts';
 import { EventReader, positionOf, tables } from './reading.ts';
 import { AnswerLost, ask, send } from './sending.ts';
+import { SharedReads } from './shared-reads.ts';
 import { HeadWatch, LogSubscription } from './subscriptions.ts';
 
 const maxEvents = 500;
@@ -56,6 +57,7 @@ export class PostgresEventStore extends EventStore {
   readonly #batchers: Record<EventClass, AppendBatcher>;
   readonly #watches: Record<EventClass, HeadWatch>;
   readonly #reader: EventReader;
+  readonly #sharedReads: Record<EventClass, SharedReads>;
   readonly #subscriptions = new Set<LogSubscription>();
   readonly #trimming: NodeJS.Timeout;
   #listening: Promise<() => Promise<void>> | null = null;
@@ -68,6 +70,7 @@ export class PostgresEventStore extends EventStore {
     // Of their own, one per class: no slow query of another part holds appends up.
     this.#writers = database.openPool(2, timeouts);
     this.#reader = new EventReader(database.pool, catalogue);
+    this.#sharedReads = { core: new SharedReads(this.#reader, 'core'), log: new SharedReads(this.#reader, 'log') };
     this.#batchers = { core: new AppendBatcher(this.#writers, 'es_append'), log: new AppendBatcher(this.#writers, 'es_log_append') };
     this.#watches = { core: new HeadWatch(() => this.head('core')), log: new HeadWatch(() => this.head('log')) };
     this.#trimming = setInterval(() => void this.#trimInBackground(), trimEvery).unref();
@@ -118,7 +121,8 @@ export class PostgresEventStore extends EventStore {
 
   subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription {
     this.#listening ??= this.database.listen(channel, (payload) => this.#heard(payload));
-    const read = (position: Position) => this.#reader.batch(position, filter);
+    const shared = this.#sharedReads[filter.eventClass];
+    const read = (position: Position, atHead: boolean) => (atHead ? shared : this.#reader).batch(position, filter);
     const subscription = new LogSubscription(this.#watches[filter.eventClass], read, onBatch, after);
     this.#subscriptions.add(subscription);
     const forget = () => void this.#subscriptions.delete(subscription);

@@ -67,7 +67,7 @@ export class LogSubscription implements Subscription {
 
   constructor(
     private readonly watch: HeadWatch,
-    private readonly read: (after: Position) => Promise<Batch>,
+    private readonly read: (after: Position, atHead: boolean) => Promise<Batch>,
     private readonly onBatch: BatchHandler,
     after: Position,
   ) {
@@ -85,7 +85,7 @@ export class LogSubscription implements Subscription {
     const { signal } = this.#stop;
     let after = start;
     for (let woken = false; !signal.aborted;) {
-      const { events, upTo } = await this.#readOn(after);
+      const { events, upTo } = await this.#readOn(after, woken);
       if (signal.aborted) return;
       if (upTo > after) {
         await this.onBatch(events, upTo);
@@ -102,11 +102,11 @@ export class LogSubscription implements Subscription {
   }
 
   /** Reads until it succeeds: the store may be away for hours. */
-  async #readOn(after: Position): Promise<Batch> {
+  async #readOn(after: Position, atHead: boolean): Promise<Batch> {
     const { signal } = this.#stop;
     for (let delay = firstRetry; !signal.aborted; delay = Math.min(delay * 2, lastRetry)) {
       try {
-        return await this.read(after);
+        return await this.read(after, atHead);
       } catch (error) {
         // What a repeat would hear again (an event that this program does not know) is for whoever follows to see.
         if (!(error instanceof EventStoreUnavailable)) throw error;
