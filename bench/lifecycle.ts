@@ -15,7 +15,7 @@ const docker = new Dockerode();
 export async function run(): Promise<object> {
   const service = await StartedService.start({
     runtime: 'docker',
-    environment: { MOORING_DEEP_SLEEP_AFTER: '1', MOORING_LOG_LEVEL: 'warn' },
+    environment: { MOORING_DEEP_SLEEP_AFTER: '2', MOORING_LOG_LEVEL: 'warn' },
   });
   const bench = new LifecycleBench(service);
   try {
