@@ -86,7 +86,7 @@ function capturing(open: () => Promise<Printer>): void {
   }, 60_000);
 
   afterEach(async () => {
-    for (const capture of captures.splice(0)) await capture.stop();
+    for (const each of captures.splice(0)) await each.stop();
     jest.restoreAllMocks();
   });
 
@@ -235,5 +235,9 @@ function capturing(open: () => Promise<Printer>): void {
   });
 }
 
-describe('captured output of the local runtime', () => capturing(localPrinter));
-describeWithDocker('captured output of Docker', () => capturing(dockerPrinter));
+describe('captured output of the local runtime', () => {
+  capturing(localPrinter);
+});
+describeWithDocker('captured output of Docker', () => {
+  capturing(dockerPrinter);
+});

@@ -217,14 +217,14 @@ describe('following a log', () => {
 
   it('gives every line once to each who comes while the agent prints', async () => {
     const talker = await output();
-    let stop = false;
+    const enough = new AbortController();
     let printed = 0;
     const printing = (async () => {
-      while (!stop) await talker.says(line(`line ${printed++}`));
+      while (!enough.signal.aborted) await talker.says(line(`line ${printed++}`));
     })();
     const followers: Follower[] = [];
     for (let count = 0; count < 15; count++) followers.push(await Follower.of(talker.agentId, 'limit=1000'));
-    stop = true;
+    enough.abort();
     await printing;
     const all = Array.from({ length: printed }, (_, index) => `line ${index}`);
     for (const follower of followers) {

@@ -83,8 +83,8 @@ export class StartedService {
       MOORING_SAMPLE_AGENT: 'off',
       ...this.options.environment,
     };
-    const [program = '', ...words] = [...(this.options.wrapper ?? []), process.execPath, ...(this.options.nodeOptions ?? []), entry];
-    const child = spawn(program, words, {
+    const words = [...(this.options.wrapper ?? []), process.execPath, ...(this.options.nodeOptions ?? []), entry];
+    const child = spawn(words[0] as string, words.slice(1), {
       env: environment,
       cwd: root,
       stdio: ['ignore', 'pipe', 'pipe'],
