@@ -21,3 +21,8 @@ export async function untilTrue(condition: () => Promise<boolean> | boolean, tim
   const holds = async () => ((await condition()) ? true : undefined);
   await until(String(condition), () => holds().catch(() => undefined), timeoutMs);
 }
+
+/** A span of time (ms) over which something is measured; to wait for something to happen there is `until`. */
+export function span(ms: number): Promise<void> {
+  return after(ms);
+}

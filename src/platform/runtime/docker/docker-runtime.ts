@@ -15,7 +15,7 @@ import type {
   RuntimeEvent,
 } from '../runtime.ts';
 import { view } from './container-view.ts';
-import { call, callTimeoutMs, mapBounded, statusOf, until } from './engine.ts';
+import { call, callTimeoutMs, hasLeftoverTask, mapBounded, statusOf, until } from './engine.ts';
 import { copyOut, plainTar } from './archive.ts';
 import { engineEvents } from './events.ts';
 import { execInContainer } from './exec.ts';
@@ -159,7 +159,12 @@ export class DockerRuntime extends ContainerRuntime {
     try {
       await start();
     } catch (error) {
-      if (!(error instanceof RuntimeRefused) || !error.message.includes(networkName(this.instance))) throw error;
+      if (!(error instanceof RuntimeRefused)) throw error;
+      if (hasLeftoverTask(error)) {
+        await this.remove(handle);
+        throw new ContainerGone(handle);
+      }
+      if (!error.message.includes(networkName(this.instance))) throw error;
       // Somebody removed the network while nothing ran on it.
       await this.network.ensure();
       await start();

@@ -19,7 +19,8 @@ const unreachable = new Set([
   'ERR_STREAM_PREMATURE_CLOSE',
 ]);
 /** What an engine says while it goes down or has lost its containerd: nothing is known about the outcome then. */
-const goingDown = /ttrpc: closed|transport is closing|containerd\.sock|daemon is shutting down|context canceled|context deadline exceeded/i;
+const goingDown =
+  /ttrpc: closed|transport is closing|connection is closing|code = Unavailable|database not open|containerd\.sock|daemon is shutting down|context canceled|context deadline exceeded/i;
 
 interface EngineError {
   statusCode?: number;
@@ -54,6 +55,11 @@ export function portError(error: unknown, handle: string | null): Error {
   if (handle !== null && gone) return new ContainerGone(handle);
   if (statusCode === 503 || (statusCode >= 500 && goingDown.test(said))) return new RuntimeUnavailable(error);
   return new RuntimeRefused(said, { cause: error });
+}
+
+/** An engine that went down within a start left a task behind that no start of the container gets past: it has to be made anew. */
+export function hasLeftoverTask(refused: RuntimeRefused): boolean {
+  return /\btask [0-9a-f]+: already exists/.test(refused.message);
 }
 
 /**

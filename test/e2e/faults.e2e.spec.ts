@@ -1,0 +1,305 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises';
+import { connect, createServer, type AddressInfo, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { textContext } from '../../src/messages/conversation.decider.ts';
+import { DatabaseKeyring } from '../../src/platform/crypto/keyring.ts';
+import { loadMasterKey } from '../../src/platform/crypto/master-key.ts';
+import type { Sealed } from '../../src/platform/crypto/sealed.ts';
+import { openDatabase } from '../../src/platform/database/database.ts';
+import { readPostmaster } from '../../src/platform/database/postgres-process.ts';
+import { operate } from '../support/log.ts';
+import { describeWithOwnEngine, PrivateEngine } from '../support/private-engine.ts';
+import { StartedService } from '../support/started-service.ts';
+import { span, until } from '../support/until.ts';
+
+const clusterOf = (service: StartedService) => realpath(join(service.dataDir, 'postgres'));
+
+async function databaseOf(service: StartedService): Promise<string> {
+  const password = (await readFile(join(service.dataDir, 'postgres.password'), 'utf8')).trim();
+  const port = readPostmaster(await clusterOf(service))?.port;
+  return `postgres://mooring:${password}@127.0.0.1:${port}/mooring`;
+}
+
+/** Every row of every table as text, by table. */
+async function dump(url: string): Promise<[string, string][]> {
+  const tables = `select quote_ident(table_name) as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'`;
+  const dumped: [string, string][] = [];
+  for (const { name } of await operate(url, tables))
+    for (const { text } of await operate(url, `select t::text as text from ${String(name)} t`)) dumped.push([String(name), String(text)]);
+  return dumped;
+}
+
+async function agent(service: StartedService, name: string): Promise<string> {
+  const made = await service.call('POST', '/api/agents', { name, templateId: 'hello' }, { prefer: 'wait=60' });
+  expect(made.body).toMatchObject({ status: 'active' });
+  return made.body.agent_id;
+}
+
+const statusOf = async (service: StartedService, agentId: string): Promise<string> => {
+  const { status, body } = await service.call('GET', `/api/v1/agents/${agentId}`);
+  return status === 404 ? 'gone' : body.status;
+};
+const becomes = (service: StartedService, agentId: string, wanted: string) =>
+  until(`the agent is ${wanted}`, async () => ((await statusOf(service, agentId)) === wanted ? true : undefined), 60_000, 100);
+const chat = (service: StartedService, agentId: string, message: string) =>
+  service.call('POST', `/api/agents/${agentId}/chat`, { message });
+
+/** The texts of all files below a folder, but those of PostgreSQL. */
+async function textsBelow(folder: string): Promise<[string, string][]> {
+  const texts: [string, string][] = [];
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.name.startsWith('postgres')) continue;
+    texts.push([path, '']);
+    if (entry.isDirectory()) texts.push(...(await textsBelow(path)));
+    else if (entry.isFile()) texts.push([path, (await readFile(path)).toString('latin1')]);
+  }
+  return texts;
+}
+
+describe('a service on the local runtime', () => {
+  const password = 'canary-of-a-password';
+  let service: StartedService;
+
+  beforeAll(async () => {
+    service = await StartedService.start({ runtime: 'local', environment: { MOORING_ADMIN_PASSWORD: password } });
+  }, 60_000);
+
+  afterAll(() => service?.dispose(), 60_000);
+
+  it('makes an agent’s messages unreadable for good when it is deleted', async () => {
+    const agentId = await agent(service, 'forgotten');
+    const { body } = await chat(service, agentId, 'remember nothing');
+    const url = await databaseOf(service);
+    const stream = `conversation-${body.conversation_id}`;
+    const sealed = async () =>
+      (
+        await operate(
+          url,
+          `select type, data from es_event where stream = $1 and type in ('MessageAccepted', 'MessageDelivered') order by version`,
+          [stream],
+        )
+      ).map(({ type, data }) => {
+        const { message_id, text, reply } = data as { message_id: string; text?: Sealed; reply?: Sealed };
+        return { context: textContext(message_id, type === 'MessageAccepted' ? 'text' : 'reply'), value: (text ?? reply) as Sealed };
+      });
+    const database = await openDatabase({ url });
+    try {
+      const opened = async () => {
+        const key = await loadMasterKey({ masterKey: null, dataDir: service.dataDir }, () => undefined);
+        const keyring = new DatabaseKeyring(database, key);
+        const events = await sealed();
+        expect(events).toHaveLength(2);
+        return Promise.all(events.map(({ context, value }) => keyring.open(agentId, context, value)));
+      };
+      expect(await opened()).toEqual(['remember nothing', body.response]);
+      expect((await service.call('DELETE', `/api/v1/agents/${agentId}`)).status).toBe(204);
+      expect(await opened()).toEqual([null, null]);
+      const keys = await operate(url, 'select wrapped from data_keys where subject = $1', [agentId]);
+      expect(keys.filter(({ wrapped }) => wrapped !== null)).toEqual([]);
+    } finally {
+      await database.close();
+    }
+    const naming = (await textsBelow(service.dataDir)).filter(([path, text]) => path.includes(agentId) || text.includes(agentId));
+    expect(naming.map(([path]) => path)).toEqual([]);
+  });
+
+  it('shows a secret in no table, log line, process list or error', async () => {
+    const secret = 'canary-of-a-secret';
+    const agentId = await agent(service, 'secretive');
+    const set = await service.call('POST', `/api/v1/agents/${agentId}/env`, { key: 'TOKEN', value: secret, is_secret: true });
+    expect(set.status).toBeLessThan(300);
+    expect((await service.call('POST', `/api/v1/agents/${agentId}/restart`, undefined, { prefer: 'wait=30' })).body.status).toBe('active');
+    const errors = [
+      await service.call('POST', `/api/v1/agents/${agentId}/env`, { key: 'not a name', value: secret, is_secret: true }),
+      await service.call('POST', `/api/v1/agents/${agentId}/env`, { key: 'TOKEN', value: { secret }, is_secret: true }),
+      await service.call('POST', '/api/auth/login', { email: service.firstRun.email, password: `${password}x` }),
+      await service.call('GET', '/api/v1/agents', undefined, { authorization: `Bearer ${service.firstRun.api_key}x` }),
+    ];
+    const canaries = [secret, password, service.firstRun.api_key];
+    const tell = (where: string, text: string) =>
+      canaries.flatMap((canary, index) => (text.includes(canary) ? [`${where}: ${index}`] : []));
+    for (const { status, body } of errors) {
+      expect(status).toBeGreaterThanOrEqual(400);
+      expect(tell('error', JSON.stringify(body))).toEqual([]);
+    }
+    expect((await dump(await databaseOf(service))).flatMap(([table, text]) => tell(table, text))).toEqual([]);
+    // The credentials are shown on the console once, by the first start; its log lines are JSON.
+    const lines = service.output.split('\n').filter((line) => line.startsWith('{'));
+    expect(lines.length).toBeGreaterThan(5);
+    expect(lines.flatMap((line) => tell(line, line))).toEqual([]);
+    const processes = (await readdir('/proc').catch(() => [])).filter((name) => /^\d+$/.test(name));
+    for (const pid of processes) {
+      const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+      expect(tell(`process ${pid}`, command)).toEqual([]);
+    }
+  });
+
+  it('has its database back after a kill of it, and says 503 meanwhile', async () => {
+    const agentId = await agent(service, 'survivor');
+    const { body } = await chat(service, agentId, 'before');
+    const { pid } = service;
+    process.kill(readPostmaster(await clusterOf(service))?.pid ?? 0, 'SIGKILL');
+    const seen = new Set<string>();
+    await until(
+      'reads and writes are answered again',
+      async () => {
+        const answers = await Promise.all([
+          service.call('GET', `/api/v1/agents/${agentId}`),
+          service.call('PATCH', `/api/v1/agents/${agentId}`, { description: `described ${seen.size}` }),
+        ]);
+        for (const { status, body: said, headers } of answers) {
+          seen.add(`${status} ${status < 300 ? '' : said.code}`.trim());
+          if (status >= 300) expect(headers.get('content-type')).toContain('application/problem+json');
+        }
+        return answers.every(({ status }) => status === 200) && seen.size > 1 ? true : undefined;
+      },
+      30_000,
+      50,
+    );
+    expect([...seen].sort()).toEqual(['200', '503 event_store_unavailable']);
+    const thread = `/api/agents/${agentId}/conversations/${body.conversation_id}/messages`;
+    expect((await service.call('GET', thread)).body).toMatchObject([{ text: 'before' }, { text: body.response }]);
+    expect((await chat(service, agentId, 'after')).status).toBe(200);
+    expect([service.running, service.pid]).toEqual([true, pid]);
+  }, 60_000);
+});
+
+/** Seconds of a core that a process has used. */
+async function cpuSeconds(pid: number): Promise<number> {
+  const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ').pop()?.split(' ') ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+/** Elsewhere nothing tells what a process uses. */
+const describeWithProc = existsSync('/proc/self/stat') ? describe : () => undefined;
+
+describeWithProc('a service with nothing to do', () => {
+  it('writes nothing and hardly works, with twenty agents', async () => {
+    const service = await StartedService.start({ runtime: 'local' });
+    try {
+      await Promise.all(Array.from({ length: 20 }, (_, index) => agent(service, `idler ${index}`)));
+      const url = await databaseOf(service);
+      const heads = () => operate(url, 'select (select max(position) from es_event) core, (select max(position) from es_log_event) log');
+      // The last words of the starts are in the log when nothing came for a while.
+      let last = JSON.stringify(await heads());
+      await until('nothing more is written', async () => {
+        const before = last;
+        await span(2_000);
+        last = JSON.stringify(await heads());
+        return before === last ? true : undefined;
+      });
+      const usedBefore = await cpuSeconds(service.pid);
+      const since = performance.now();
+      await span(20_000);
+      const share = (await cpuSeconds(service.pid)) - usedBefore;
+      const percent = (100_000 * share) / (performance.now() - since);
+      console.info(`idle with 20 agents: ${percent.toFixed(2)} % of a core`);
+      expect(JSON.stringify(await heads())).toBe(last);
+      expect(percent).toBeLessThan(3);
+    } finally {
+      await service.dispose();
+    }
+  }, 120_000);
+});
+
+/** A port of this machine that leads to a port of the engine's network. */
+class Passage {
+  private constructor(
+    private readonly relay: ChildProcess,
+    private readonly door: Server,
+    private readonly folder: string,
+  ) {}
+
+  static async open(engine: PrivateEngine, port: number): Promise<Passage> {
+    const folder = await mkdtemp(join(tmpdir(), 'mooring-passage-'));
+    const path = join(folder, 'door');
+    const pass = `const { connect, createServer } = require('node:net');
+      createServer((from) => {
+        const to = connect(${port}, '127.0.0.1');
+        for (const [one, other] of [[from, to], [to, from]]) one.on('error', () => other.destroy()).pipe(other);
+      }).listen(${JSON.stringify(path)});`;
+    const [program = '', ...words] = engine.inside;
+    const relay = spawn(program, [...words, process.execPath, '-e', pass], { stdio: 'ignore' });
+    const door = createServer((from) => {
+      const to = connect(path);
+      for (const [one, other] of [
+        [from, to],
+        [to, from],
+      ] as const)
+        one.on('error', () => other.destroy()).pipe(other);
+    });
+    door.listen(0, '127.0.0.1');
+    await once(door, 'listening');
+    await until('the passage stands', () => (existsSync(path) ? true : undefined));
+    return new Passage(relay, door, folder);
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.door.address() as AddressInfo).port}`;
+  }
+
+  async close(): Promise<void> {
+    const ended = once(this.relay, 'exit');
+    this.relay.kill('SIGKILL');
+    await ended;
+    this.door.close();
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}
+
+describeWithOwnEngine('an engine that stops under the service', () => {
+  it('is done without, and everything settles by itself when it is back', async () => {
+    const engine = await PrivateEngine.open();
+    const passage = await Passage.open(engine, 8080);
+    let service: StartedService | undefined;
+    try {
+      await engine.start();
+      const environment = { PORT: '8080', MOORING_BASE_URL: passage.url, DOCKER_HOST: `unix://${engine.socket}` };
+      const running = (service = await StartedService.start({ runtime: 'docker', environment, wrapper: engine.inside }));
+      const [active, sleeping, deploying, deleted] = await Promise.all(
+        ['active', 'sleeping', 'deploying', 'deleted'].map((name) => agent(running, name)),
+      );
+      if (!active || !sleeping || !deploying || !deleted) throw new Error('there are four agents');
+      await running.call('POST', `/api/agents/${sleeping}/sleep`, undefined, { prefer: 'wait=30' });
+      const { pid } = running;
+      await engine.stop();
+
+      expect((await running.call('GET', '/api/v1/agents?limit=10')).body).toHaveLength(4);
+      for (const path of ['', '/logs', '/history', '/env', '/deployments'])
+        expect([path, (await running.call('GET', `/api/v1/agents/${active}${path}`)).status]).toEqual([path, 200]);
+      const told = async (method: string, path: string) => {
+        const { status, body } = await running.call(method, path, undefined, { prefer: 'wait=0' });
+        expect([202, 503]).toContain(status);
+        if (status === 503) expect(body.code).toBe('runtime_unavailable');
+        return status;
+      };
+      const asked = [await told('POST', `/api/v1/agents/${deploying}/deploy`), await told('DELETE', `/api/v1/agents/${deleted}`)];
+      expect(asked).toEqual([202, 202]);
+
+      await engine.start();
+      for (const agentId of [active, deploying]) await becomes(running, agentId, 'active');
+      await becomes(running, deleted, 'gone');
+      expect((await chat(running, active, 'well?')).status).toBe(200);
+      expect((await chat(running, deploying, 'well?')).status).toBe(200);
+      expect((await chat(running, sleeping, 'good morning')).status).toBe(200);
+      const label = { filters: { label: [`mooring.agent=${deleted}`] } };
+      expect(await engine.docker.listContainers({ all: true, ...label })).toEqual([]);
+      expect((await engine.docker.listVolumes(label)).Volumes ?? []).toEqual([]);
+      for (const agentId of [active, sleeping, deploying]) {
+        const filters = { label: [`mooring.agent=${agentId}`] };
+        expect(await engine.docker.listContainers({ all: true, filters })).toHaveLength(1);
+      }
+      expect([running.running, running.pid]).toEqual([true, pid]);
+    } finally {
+      await service?.dispose();
+      await passage.close();
+      await engine.close();
+    }
+  }, 150_000);
+});
