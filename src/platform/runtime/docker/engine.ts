@@ -53,7 +53,7 @@ export function portError(error: unknown, handle: string | null): Error {
   const said = messageOf(error);
   const gone = (statusCode === 404 && /no such container/i.test(said)) || /dead or marked for removal/i.test(said);
   if (handle !== null && gone) return new ContainerGone(handle);
-  if (statusCode === 503 || (statusCode >= 500 && goingDown.test(said))) return new RuntimeUnavailable(error);
+  if (statusCode === 503 || goingDown.test(said)) return new RuntimeUnavailable(error);
   return new RuntimeRefused(said, { cause: error });
 }
 
