@@ -1,4 +1,4 @@
-import type { AgentEvent, AgentSettings, DeploymentSource, FailureKind, SleepDepth } from './agent.events.ts';
+import type { AgentEvent, AgentSettings, DeploymentSource, DeploymentStep, FailureKind, SleepDepth } from './agent.events.ts';
 
 export const agentStatuses = [
   'created',
@@ -76,6 +76,12 @@ export function isAsleep(agent: Agent): boolean {
 
 export function isInTransit(agent: Agent): boolean {
   return inTransit.includes(agent.status);
+}
+
+/** What its deployment is at. */
+export function deploymentStep({ deployment, candidate }: Agent): DeploymentStep {
+  if (candidate === null) return 'image';
+  return deployment?.status === 'starting' ? 'start' : 'container';
 }
 
 /** What the agent is meant to become, as callers read it. */
@@ -221,7 +227,7 @@ function evolveDeployment(agent: Agent, event: AgentEvent): Agent {
       return {
         ...abandoned(settled(agent, 'error')),
         failure: 'deployment',
-        message: `Deployment failed at ${event.data.step}: ${event.data.reason}`,
+        message: `Deployment failed${event.data.step === null ? '' : ` at ${event.data.step}`}: ${event.data.reason}`,
         deployment: { ...deployment, status: 'failed' },
       };
     case 'DeploymentCanceled':

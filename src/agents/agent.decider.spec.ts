@@ -156,7 +156,7 @@ describe('deploying', () => {
 
   it('takes no record of another deployment, no step twice, and none once it is over', () => {
     agent(...deploying)
-      .when({ type: 'RecordDeploymentFailure', deploymentId: 'd0', step: 'x', reason: 'y' })
+      .when({ type: 'RecordDeploymentFailure', deploymentId: 'd0', kind: 'deployment', reason: 'y' })
       .then();
     agent(...deploying)
       .when({ type: 'RecordDeploymentStarted', deploymentId: 'd1' })
@@ -168,18 +168,21 @@ describe('deploying', () => {
       .when({ type: 'RecordContainerCreated', deploymentId: 'd1', generation: 1 })
       .then();
     agent(...active)
-      .when({ type: 'RecordDeploymentFailure', deploymentId: 'd1', step: 'x', reason: 'y' })
+      .when({ type: 'RecordDeploymentFailure', deploymentId: 'd1', kind: 'deployment', reason: 'y' })
       .then();
   });
 
   it('that fails puts the agent in error and says why; the earlier release stays', () => {
-    const failed: AgentEvent = { type: 'DeploymentFailed', data: { deployment_id: 'd2', step: 'build', reason: 'no Dockerfile' } };
+    const failed: AgentEvent = {
+      type: 'DeploymentFailed',
+      data: { deployment_id: 'd2', step: 'image', kind: 'deployment', reason: 'no Dockerfile' },
+    };
     agent(...active, requested('d2', 2))
-      .when({ type: 'RecordDeploymentFailure', deploymentId: 'd2', step: 'build', reason: 'no Dockerfile' })
+      .when({ type: 'RecordDeploymentFailure', deploymentId: 'd2', kind: 'deployment', reason: 'no Dockerfile' })
       .then(failed);
     expect(stateAfter(...active, requested('d2', 2), failed)).toMatchObject({
       status: 'error',
-      message: 'Deployment failed at build: no Dockerfile',
+      message: 'Deployment failed at image: no Dockerfile',
       deployment: { status: 'failed' },
       release: { deploymentId: 'd1' },
       deadlineAt: null,
@@ -189,7 +192,7 @@ describe('deploying', () => {
   it('past its deadline fails', () => {
     agent(...deploying)
       .when({ type: 'RecordFailure', kind: 'timeout', reason: 'not done in time' })
-      .then({ type: 'DeploymentFailed', data: { deployment_id: 'd1', step: 'deadline', reason: 'not done in time' } });
+      .then({ type: 'DeploymentFailed', data: { deployment_id: 'd1', step: 'container', kind: 'timeout', reason: 'not done in time' } });
   });
 
   it('that failed or was canceled leaves a container that can never count as the agent, however healthy', () => {

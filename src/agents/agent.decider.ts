@@ -1,7 +1,24 @@
 import type { Decider } from '../platform/event-store/event-definition.ts';
 import { Refusal } from '../platform/refusal.ts';
-import { CRASHES_MAX, evolve, initialState, isAsleep, isInTransit, type Agent, type AgentState } from './agent-state.decider.ts';
-import type { AgentEvent, AgentSettings, DeploymentSource, FailureKind, SleepDepth, SleepReason } from './agent.events.ts';
+import {
+  CRASHES_MAX,
+  deploymentStep,
+  evolve,
+  initialState,
+  isAsleep,
+  isInTransit,
+  type Agent,
+  type AgentState,
+} from './agent-state.decider.ts';
+import type {
+  AgentEvent,
+  AgentSettings,
+  DeploymentFailureKind,
+  DeploymentSource,
+  FailureKind,
+  SleepDepth,
+  SleepReason,
+} from './agent.events.ts';
 
 /** A container that ran this long has its earlier crashes forgotten. */
 const STEADY_AFTER_SECONDS = 600;
@@ -50,7 +67,7 @@ export type AgentRecord =
       commitSha: string | null;
     }
   | { type: 'RecordContainerCreated'; deploymentId: string; generation: number }
-  | { type: 'RecordDeploymentFailure'; deploymentId: string; step: string; reason: string }
+  | { type: 'RecordDeploymentFailure'; deploymentId: string; kind: DeploymentFailureKind; reason: string }
   /** The container of that generation runs and is ready: whatever was under way has succeeded. */
   | { type: 'RecordReady'; generation: number }
   | { type: 'RecordStopped' }
@@ -270,18 +287,7 @@ function record(command: AgentRecord, agent: Agent, now: Date): AgentEvent[] {
           ]
         : [];
     case 'RecordDeploymentFailure':
-      return deploying(agent, command.deploymentId)
-        ? [
-            {
-              type: 'DeploymentFailed',
-              data: {
-                deployment_id: command.deploymentId,
-                step: command.step,
-                reason: command.reason,
-              },
-            },
-          ]
-        : [];
+      return deploying(agent, command.deploymentId) ? [deploymentFailed(agent, command.kind, command.reason)] : [];
     case 'RecordReady':
       return agent.generation === command.generation ? recordReady(agent, now) : [];
     case 'RecordStopped':
@@ -299,6 +305,10 @@ function record(command: AgentRecord, agent: Agent, now: Date): AgentEvent[] {
 
 function deploying(agent: Agent, deploymentId: string): boolean {
   return agent.status === 'deploying' && agent.deployment?.id === deploymentId;
+}
+
+function deploymentFailed(agent: Agent, kind: DeploymentFailureKind, reason: string): AgentEvent {
+  return { type: 'DeploymentFailed', data: { deployment_id: agent.deployment?.id ?? '', step: deploymentStep(agent), kind, reason } };
 }
 
 function recordReady(agent: Agent, now: Date): AgentEvent[] {
@@ -351,13 +361,7 @@ function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit
 }
 
 function recordFailure(agent: Agent, kind: FailureKind, reason: string): AgentEvent[] {
-  if (agent.status === 'deploying')
-    return [
-      {
-        type: 'DeploymentFailed',
-        data: { deployment_id: agent.deployment?.id ?? '', step: 'deadline', reason },
-      },
-    ];
+  if (agent.status === 'deploying') return [deploymentFailed(agent, kind === 'crash' ? 'deployment' : kind, reason)];
   if (!isInTransit(agent)) return [];
   return [{ type: 'AgentFailed', data: { during: agent.status, kind, reason } }];
 }

@@ -1,4 +1,4 @@
-import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
+import { defineEvent, type EventsOf, type JsonObject } from '../platform/event-store/event-definition.ts';
 
 export type ImageChoice = 'openclaw' | 'crewai' | 'langgraph' | 'docker' | 'custom' | 'auto';
 export type DeploymentSource = 'docker' | 'github' | 'template';
@@ -6,6 +6,10 @@ export type SleepDepth = 'frozen' | 'stopped';
 export type SleepReason = 'requested' | 'idle' | 'deep' | 'memory';
 /** Why an agent is in `error`: its deployment failed, its container keeps ending, it was not ready in time, or no engine answered. */
 export type FailureKind = 'deployment' | 'crash' | 'timeout' | 'runtime';
+/** How far a deployment had come: getting its image, making its container, or bringing that up. */
+export type DeploymentStep = 'image' | 'container' | 'start';
+/** Why a deployment failed: by what it was made from, because its time ran out, or because the engine could not. */
+export type DeploymentFailureKind = Exclude<FailureKind, 'crash'>;
 
 /** What an agent is made from. A null means: not given. */
 export type AgentSourceFields = {
@@ -23,6 +27,20 @@ export type AgentSettings = AgentSourceFields & {
   /** Seconds; 0 = never sleeps. */
   idle_ttl_seconds: number;
 };
+
+/** Version 1 had where and why in one member: `image`, `start`, `ready`, or else `deadline` and `engine`, which are no steps. */
+function deploymentFailed1({ step, ...others }: JsonObject): JsonObject {
+  switch (step) {
+    case 'deadline':
+      return { ...others, step: null, kind: 'timeout' };
+    case 'engine':
+      return { ...others, step: null, kind: 'runtime' };
+    case 'ready':
+      return { ...others, step: 'start', kind: 'timeout' };
+    default:
+      return { ...others, step: step === 'start' ? 'start' : 'image', kind: 'deployment' };
+  }
+}
 
 const kept = (depth: SleepDepth) => (depth === 'frozen' ? 'its memory kept' : 'its container stopped');
 
@@ -66,10 +84,15 @@ export const agentEvents = {
     'DeploymentSucceeded',
     () => 'Finished the deployment: the agent is active',
   ),
-  DeploymentFailed: defineEvent<{ deployment_id: string; step: string; reason: string }>()(
-    'DeploymentFailed',
-    ({ step, reason }) => `The deployment failed at "${step}": ${reason}`,
-  ),
+  DeploymentFailed: defineEvent<{
+    deployment_id: string;
+    /** Null where it was not recorded: version 1 said `deadline` or `engine` in its place. */
+    step: DeploymentStep | null;
+    kind: DeploymentFailureKind;
+    reason: string;
+  }>()('DeploymentFailed', ({ step, reason }) => `The deployment failed${step === null ? '' : ` at "${step}"`}: ${reason}`, 2, {
+    1: deploymentFailed1,
+  }),
   DeploymentCanceled: defineEvent<{ deployment_id: string; reason: string }>()(
     'DeploymentCanceled',
     ({ reason }) => `Canceled the deployment: ${reason}`,

@@ -71,7 +71,12 @@ const recorded: fc.Arbitrary<AgentCommand> = fc.oneof(
     commitSha: fc.constant(null),
   }),
   fc.record({ type: fc.constant('RecordContainerCreated' as const), deploymentId, generation }),
-  fc.record({ type: fc.constant('RecordDeploymentFailure' as const), deploymentId, step: fc.constant('build'), reason: fc.constant('no') }),
+  fc.record({
+    type: fc.constant('RecordDeploymentFailure' as const),
+    deploymentId,
+    kind: fc.constant('deployment' as const),
+    reason: fc.constant('no'),
+  }),
   fc.record({ type: fc.constant('RecordReady' as const), generation }),
   fc.constant({ type: 'RecordStopped' as const }),
   fc.record({ type: fc.constant('RecordSlept' as const), depth }),

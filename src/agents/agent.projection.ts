@@ -23,7 +23,7 @@ export interface AgentColumns {
 /** The agents that are not deleted. Each row is the decider's own fold of its stream, so that rules and answers can't differ. */
 export const agentsProjection: Projection<AgentColumns> = {
   name: 'agents',
-  version: 1,
+  version: 2,
   filter: { eventClass: 'core', categories: ['agent'] },
   table: {
     name: 'agents',

@@ -2,7 +2,7 @@ export { Activity } from './activity.service.ts';
 export { AgentActivityRow, AgentRow } from './agent.entity.ts';
 export { agentEvents, type AgentEvent, type AgentSettings, type ImageChoice } from './agent.events.ts';
 export { agentDecider, agentNotFound, owned, type AgentCommand, type AgentRecord, type DeploymentRequest } from './agent.decider.ts';
-export { isInTransit, type Agent, type AgentState, type Deployment, type Release } from './agent-state.decider.ts';
+export { deploymentStep, isInTransit, type Agent, type AgentState, type Deployment, type Release } from './agent-state.decider.ts';
 export {
   branchRule,
   checked,

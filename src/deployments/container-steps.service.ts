@@ -72,7 +72,7 @@ export class ContainerSteps {
       return { type: 'RecordImage', deploymentId, image, imageName, command, commitSha: null };
     } catch (error) {
       if (!(error instanceof RuntimeRefused) || signal.aborted) throw error;
-      return { type: 'RecordDeploymentFailure', deploymentId, step: 'image', reason: error.message };
+      return { type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: error.message };
     }
   }
 

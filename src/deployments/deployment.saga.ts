@@ -1,7 +1,7 @@
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { agentEvents, isInTransit, LiveAgentIds, type Agent, type AgentRecord } from '../agents/index.ts';
+import { agentEvents, deploymentStep, isInTransit, LiveAgentIds, type Agent, type AgentRecord } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
@@ -192,7 +192,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     if (record.type === 'RecordDeploymentFailure') {
       const log = await this.records.openBuildLog(agentId, record.deploymentId);
       if (container !== null) await this.steps.lastWords(container, log);
-      log.line(`Failed at ${record.step}: ${record.reason}`);
+      log.line(`Failed at ${deploymentStep(seen.agent)}: ${record.reason}`);
       await log.flush();
     }
     return this.records.record(agentId, seen, record);
@@ -221,7 +221,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     const deploymentId = agent.deployment?.id ?? '';
     const record: AgentRecord =
       agent.status === 'deploying'
-        ? { type: 'RecordDeploymentFailure', deploymentId, step: 'engine', reason: error.message }
+        ? { type: 'RecordDeploymentFailure', deploymentId, kind: 'runtime', reason: error.message }
         : { type: 'RecordFailure', kind, reason: error.message };
     await this.#record(agentId, seen, record, null);
     return new Date();
@@ -268,7 +268,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
 function endedEarly(agent: Agent, { exitCode, oomKilled }: ContainerView): AgentRecord {
   const how = `exit code ${exitCode ?? 'unknown'}${oomKilled ? ', out of memory' : ''}`;
   const deploymentId = agent.deployment?.id ?? '';
-  return { type: 'RecordDeploymentFailure', deploymentId, step: 'start', reason: `The container ended before it was ready (${how}).` };
+  return { type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: `The container ended before it was ready (${how}).` };
 }
 
 function deadlineSignal(agent: Agent): AbortSignal {

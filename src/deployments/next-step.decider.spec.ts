@@ -52,7 +52,7 @@ function words(step: Step): string {
   switch (step.do) {
     case 'record': {
       const { record } = step;
-      const more = 'step' in record ? record.step : 'kind' in record ? record.kind : 'depth' in record ? record.depth : '';
+      const more = 'kind' in record ? record.kind : 'depth' in record ? record.depth : '';
       return `${record.type} ${'cause' in record ? record.cause : more}`.trim();
     }
     case 'order':
@@ -98,7 +98,7 @@ const table: Row[] = [
   ['never deployed', state(...given.created), nothing, terms(), 'rest'],
   ['never deployed, yet a container', state(...given.created), one('running'), terms(), 'remove g1'],
 
-  ['deploying, out of time', queued, nothing, overdue, 'RecordDeploymentFailure deadline'],
+  ['deploying, out of time', queued, nothing, overdue, 'RecordDeploymentFailure timeout'],
   ['deploying, just asked for', queued, nothing, terms(), 'RecordDeploymentStarted'],
   ['deploying, no image yet', building, nothing, terms(), 'resolve_image'],
   ['deploying anew, no image yet: the old one stays', redeploying, one('running'), terms(), 'resolve_image'],
@@ -109,8 +109,8 @@ const table: Row[] = [
   ['deploying, volume there', imageThere, bare, terms(), 'create from nginx@sha256:1'],
   ['deploying, container there', imageThere, one('created'), terms(), 'RecordContainerCreated'],
   ['deploying, container recorded', made, one('created'), terms(), 'start g1'],
-  ['deploying, container runs', made, one('running'), terms(), 'ready g1 in 60000, else RecordDeploymentFailure ready'],
-  ['deploying, container has run for long', made, one('running'), at(290), 'ready g1 in 1000, else RecordDeploymentFailure ready'],
+  ['deploying, container runs', made, one('running'), terms(), 'ready g1 in 60000, else RecordDeploymentFailure timeout'],
+  ['deploying, container has run for long', made, one('running'), at(290), 'ready g1 in 1000, else RecordDeploymentFailure timeout'],
   ['deploying, container was frozen', made, one('frozen'), terms(), 'thaw g1'],
   ['deploying, container ended', made, one('exited'), terms(), 'fail_exited g1'],
 

@@ -118,7 +118,7 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   const tooLate: AgentRecord = {
     type: 'RecordDeploymentFailure',
     deploymentId,
-    step: 'deadline',
+    kind: 'timeout',
     reason: 'It took longer than a deployment may.',
   };
   if (overdue(agent, now) && mine?.state !== 'running') return { do: 'record', record: tooLate };
@@ -139,7 +139,7 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
       const startedAt = mine.startedAt === null ? now.getTime() : Date.parse(mine.startedAt);
       const readyBy = Math.min(startedAt + rules.startTimeoutSeconds * 1000, Date.parse(agent.deadlineAt ?? now.toISOString()));
       const reason = `It was not ready within ${rules.startTimeoutSeconds} s of its start.`;
-      const otherwise: AgentRecord = { type: 'RecordDeploymentFailure', deploymentId, step: 'ready', reason };
+      const otherwise: AgentRecord = { type: 'RecordDeploymentFailure', deploymentId, kind: 'timeout', reason };
       return { do: 'await_ready', container: mine, withinMs: Math.max(LAST_LOOK_MS, readyBy - now.getTime()), otherwise };
     }
   }

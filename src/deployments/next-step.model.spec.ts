@@ -91,7 +91,7 @@ class World {
         return this.record(orders[step.order]);
       case 'fail_exited':
         expect(containers.get(generation)).toBe('exited');
-        return this.record({ type: 'RecordDeploymentFailure', deploymentId, step: 'start', reason: 'ended' });
+        return this.record({ type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: 'ended' });
       case 'resolve_image':
         return this.record({ type: 'RecordImage', deploymentId, image: 'i', imageName: 'i', command: [], commitSha: null });
       case 'make_volume':

@@ -86,7 +86,7 @@ export const starting: AgentEvent[] = [...stopped, { type: 'AgentStartRequested'
 export const restarting: AgentEvent[] = [...active, { type: 'AgentRestartRequested', data: { generation: 2, deadline_at: deadlineAt } }];
 export const failedDeployment: AgentEvent[] = [
   ...deploying,
-  { type: 'DeploymentFailed', data: { deployment_id: 'd1', step: 'start', reason: 'no' } },
+  { type: 'DeploymentFailed', data: { deployment_id: 'd1', step: 'container', kind: 'deployment', reason: 'no' } },
 ];
 export const crashed = [...active, exited(CRASHES_MAX, 1, null)];
 export const deleting: AgentEvent[] = [...active, { type: 'AgentDeletionRequested', data: {} }];
