@@ -6,7 +6,7 @@ import ts from 'typescript';
 const root = resolve(import.meta.dirname, '../..');
 
 /** Where the events of a file stand, by the file's feature. */
-const streams: Record<string, string> = {
+export const streams: Record<string, string> = {
   accounts: '`account-<id>`',
   'api-keys': '`apiKey-<id>`',
   agents: '`agent-<id>`',

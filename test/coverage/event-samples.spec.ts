@@ -1,0 +1,98 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+
+import { eventDefinitions } from '../../src/app.module.ts';
+import { EventCatalogue, UnknownEvent } from '../../src/platform/event-store/catalogue.ts';
+import { categoryOf } from '../../src/platform/event-store/event-store.ts';
+import {
+  catalogueFile,
+  catalogueOf,
+  foldedFile,
+  foldHistory,
+  nameOf,
+  readCatalogue,
+  readSample,
+  sampleHistory,
+  sampleNames,
+  sumOf,
+  sums,
+  writeMissingSamples,
+} from './event-samples.ts';
+import { misfits } from './event-shapes.ts';
+import { sampleLog } from './sample-log.ts';
+
+const source = resolve(import.meta.dirname, '../../src');
+const files = readdirSync(source, { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.events.ts'))
+  .toSorted()
+  .map((path) => join(source, path));
+const catalogue = new EventCatalogue(eventDefinitions);
+const update = process.env.UPDATE_EVENTS !== undefined;
+/** One item a line, so that a change shows where it is. */
+const asText = (items: unknown[]) => `[\n${items.map((item) => JSON.stringify(item)).join(',\n')}\n]\n`;
+
+beforeAll(() => {
+  if (!update) return;
+  writeFileSync(catalogueFile, asText(catalogueOf(files, (type) => catalogue.versionOf(type), readCatalogue())));
+  writeMissingSamples((type) => catalogue.versionOf(type));
+  for (const which of ['oldest', 'newest'] as const) writeFileSync(foldedFile(which), asText(foldHistory(sampleHistory(which), catalogue)));
+});
+
+describe('The catalogue of stored events', () => {
+  it('is what the sources declare, and keeps every older version', () => {
+    expect(catalogueOf(files, (type) => catalogue.versionOf(type), readCatalogue())).toEqual(readCatalogue());
+    const expected = eventDefinitions.flatMap(({ type, version }) => Array.from({ length: version }, (_, before) => `${type} ${before + 1}`));
+    expect(
+      readCatalogue()
+        .map(({ type, version }) => `${type} ${version}`)
+        .toSorted(),
+    ).toEqual(expected.toSorted());
+  });
+
+  it('has a stored sample of each version, on a stream where it belongs, that fits what it says', () => {
+    for (const entry of readCatalogue()) {
+      const sample = readSample(nameOf(entry));
+      expect([sample.type, sample.schemaVersion, categoryOf(sample.stream)]).toEqual([entry.type, entry.version, entry.stream]);
+      expect({ of: nameOf(entry), misfits: misfits(entry.data, sample.data) }).toEqual({ of: nameOf(entry), misfits: [] });
+    }
+  });
+});
+
+describe('Stored samples', () => {
+  it('are never edited, and never go', () => {
+    expect(sampleNames().map((name) => [name, sumOf(name)])).toEqual([...sums()].toSorted());
+    expect(sampleNames()).toEqual(readCatalogue().map(nameOf).toSorted());
+  });
+
+  it('of every version read as the newest', () => {
+    const shapes = new Map(readCatalogue().map((entry) => [nameOf(entry), entry.data]));
+    for (const name of sampleNames()) {
+      const event = catalogue.upcast(readSample(name));
+      const version = catalogue.versionOf(event.type);
+      const shape = shapes.get(nameOf({ type: event.type, version }));
+      expect(event.schemaVersion).toBe(version);
+      expect({ name, misfits: shape && misfits(shape, event.data) }).toEqual({ name, misfits: [] });
+      expect(catalogue.summaryOf(event)).toMatch(/^[A-Z]\S+ \S/);
+    }
+  });
+
+  it('stand in the sample history as they were stored', () => {
+    for (const { event } of sampleLog) {
+      const stored = readSample(nameOf({ type: event.type, version: catalogue.versionOf(event.type) }));
+      expect(stored.data).toEqual(event.data);
+    }
+  });
+
+  it.each(['oldest', 'newest'] as const)('in their %s versions fold into what they always did', (which) => {
+    expect(foldHistory(sampleHistory(which), catalogue)).toEqual(JSON.parse(readFileSync(foldedFile(which), 'utf8')));
+  });
+
+  it('that are newer than the program are refused', () => {
+    const older = new EventCatalogue(eventDefinitions.map((definition) => ({ ...definition, version: 1 })));
+    const newer = sampleNames()
+      .map(readSample)
+      .filter(({ schemaVersion }) => schemaVersion > 1);
+    expect(newer.length).toBeGreaterThan(0);
+    for (const event of newer) expect(() => older.upcast(event)).toThrow(UnknownEvent);
+  });
+});

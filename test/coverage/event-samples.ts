@@ -1,0 +1,201 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+
+import { accountDecider } from '../../src/accounts/account.decider.ts';
+import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
+import { agentDecider } from '../../src/agents/agent.decider.ts';
+import { agentsProjection } from '../../src/agents/agent.projection.ts';
+import { apiKeyDecider } from '../../src/api-keys/api-key.decider.ts';
+import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
+import { deploymentsProjection } from '../../src/deployments/deployment.projection.ts';
+import { environmentDecider } from '../../src/environment/environment.decider.ts';
+import { journalProjection, logLinesProjection } from '../../src/logs/log.projection.ts';
+import { conversationDecider } from '../../src/messages/conversation.decider.ts';
+import { conversationsProjection } from '../../src/messages/conversation.projection.ts';
+import type { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import type { Decider, Json, JsonObject } from '../../src/platform/event-store/event-definition.ts';
+import { categoryOf, classOf, type EventMetadata, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { fold, keysOf, type Row } from '../../src/platform/projections/fold.ts';
+import type { Projection } from '../../src/platform/projections/projection.ts';
+import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
+import { streams } from './event-catalogue.ts';
+import { declaredShapes, type Shape } from './event-shapes.ts';
+import { sampleLog, type SampleEvent } from './sample-log.ts';
+
+const root = resolve(import.meta.dirname, '../..');
+export const catalogueFile = join(root, 'eventstore/catalogue.json');
+export const foldedFile = (which: 'oldest' | 'newest') => join(root, `eventstore/folded-${which}.json`);
+const samplesFolder = join(root, 'eventstore/samples');
+const sumsFile = join(samplesFolder, 'SHA256SUMS');
+
+/** One version of one event type. */
+export interface CatalogueEntry {
+  type: string;
+  version: number;
+  /** The category of the streams on which it stands. */
+  stream: string;
+  data: Shape;
+}
+
+/** A stored event as its file has it. */
+interface SampleFile {
+  type: string;
+  schema_version: number;
+  id: string;
+  stream: string;
+  revision: number;
+  position: string;
+  at: string;
+  data: JsonObject;
+  metadata: EventMetadata;
+}
+
+export function readCatalogue(): CatalogueEntry[] {
+  return existsSync(catalogueFile) ? (JSON.parse(readFileSync(catalogueFile, 'utf8')) as CatalogueEntry[]) : [];
+}
+
+/** The newest version of every type from the sources; older ones, whose types are gone, as they were written down. */
+export function catalogueOf(files: string[], versionOf: (type: string) => number, written: CatalogueEntry[]): CatalogueEntry[] {
+  return files.flatMap((file) => {
+    const feature = relative(root, file).split('/')[1] ?? '';
+    const stream = /`(\w+)-/.exec(streams[feature] ?? '')?.[1] ?? '';
+    return [...declaredShapes([file])].flatMap(([type, data]) => [
+      ...written.filter((entry) => entry.type === type && entry.version < versionOf(type)),
+      { type, version: versionOf(type), stream, data },
+    ]);
+  });
+}
+
+export const nameOf = ({ type, version }: { type: string; version: number }) => `${type}.v${version}.json`;
+
+export function sampleNames(): string[] {
+  return readdirSync(samplesFolder)
+    .filter((name) => name.endsWith('.json'))
+    .toSorted();
+}
+
+/** The sums that were written down, by file. */
+export function sums(): Map<string, string> {
+  const lines = existsSync(sumsFile) ? readFileSync(sumsFile, 'utf8').trim().split('\n') : [];
+  return new Map(lines.map((line) => line.split('  ').toReversed() as [string, string]));
+}
+
+export function sumOf(name: string): string {
+  return createHash('sha256').update(readFileSync(join(samplesFolder, name))).digest('hex');
+}
+
+/** Writes a file, and its sum, for each newest version that has none; what stands is never touched. */
+export function writeMissingSamples(versionOf: (type: string) => number): void {
+  const known = sums();
+  for (const sample of sampleLog) {
+    const name = nameOf({ type: sample.event.type, version: versionOf(sample.event.type) });
+    const file = join(samplesFolder, name);
+    if (!existsSync(file)) writeFileSync(file, `${JSON.stringify(sampleFile(sample, versionOf(sample.event.type)), null, 2)}\n`);
+    if (!known.has(name)) writeFileSync(sumsFile, `${sumOf(name)}  ${name}\n`, { flag: 'a' });
+  }
+}
+
+function sampleFile({ place, stream, event }: SampleEvent, version: number): SampleFile {
+  const before = sampleLog.filter((other) => other.stream === stream && other.place < place);
+  const actor = { kind: 'api_key' as const, id: 'key-1', name: 'ci' };
+  return {
+    type: event.type,
+    schema_version: version,
+    id: `01890a5d-ac96-774b-bcce-${String(place * 100 + version).padStart(12, '0')}`,
+    stream,
+    revision: before.length,
+    position: String(place).padStart(20, '0'),
+    at: new Date(Date.UTC(2026, 2, 1, 12, 0, place)).toISOString(),
+    data: event.data as JsonObject,
+    metadata: { actor, account_id: '01890a5d-ac96-774b-bcce-b302099a8001', request_id: 'request-1', causation_id: null, ip: '192.0.2.7' },
+  };
+}
+
+export function readSample(name: string): StoredEvent {
+  const { schema_version: schemaVersion, ...event } = JSON.parse(readFileSync(join(samplesFolder, name), 'utf8')) as SampleFile;
+  return { ...event, schemaVersion };
+}
+
+/** Every type once, in its oldest or its newest version, in the order in which they happened. */
+export function sampleHistory(which: 'oldest' | 'newest'): StoredEvent[] {
+  const chosen = new Map<string, StoredEvent>();
+  for (const event of sampleNames().map(readSample)) {
+    const other = chosen.get(event.type);
+    const older = other !== undefined && event.schemaVersion < other.schemaVersion;
+    if (other === undefined || older === (which === 'oldest')) chosen.set(event.type, event);
+  }
+  return [...chosen.values()].toSorted((a, b) => (a.position < b.position ? -1 : 1));
+}
+
+// What folds them is each typed by its own events.
+// oxlint-disable-next-line typescript/no-explicit-any -- as above
+const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
+  account: { account: accountDecider },
+  apiKey: { apiKey: apiKeyDecider },
+  agent: { agent: agentDecider, environment: environmentDecider },
+  conversation: { conversation: conversationDecider },
+};
+
+/** What every decider and every projection makes of the history, event by event: only what each one changed. */
+export function foldHistory(events: StoredEvent[], catalogue: EventCatalogue): unknown[] {
+  const projections = [
+    ...[accountsProjection, apiKeysProjection, agentsProjection, deploymentsProjection, conversationsProjection, seatsProjection],
+    ...[logLinesProjection, journalProjection((event) => catalogue.summaryOf(event))],
+  ] as unknown as Projection[];
+  const tables = new Map(projections.map((projection) => [projection, new Map<string, Row>()]));
+  const states = new Map<string, unknown>();
+  return events.map((stored) => {
+    const event = catalogue.upcast(stored);
+    const decided = Object.entries(deciders[categoryOf(event.stream)] ?? {}).map(([name, decider]) => {
+      const key = `${name} ${event.stream}`;
+      const before = states.has(key) ? states.get(key) : decider.initialState();
+      states.set(key, decider.evolve(before, event));
+      return [name, changed(plain(before), plain(states.get(key)))];
+    });
+    const following = projections.filter((projection) => follows(projection, event));
+    const rows = following.map((projection) => [projection.name, taken(projection, event, tables.get(projection))]);
+    return { position: event.position, type: event.type, states: Object.fromEntries(decided), rows: Object.fromEntries(rows) };
+  });
+}
+
+function follows({ filter }: Projection, { stream, type }: StoredEvent): boolean {
+  const ofClass = filter.eventClass === classOf(stream);
+  return ofClass && (filter.categories?.includes(categoryOf(stream)) ?? true) && (filter.types?.includes(type) ?? true);
+}
+
+/** By key what changed of the row; null where the row went. */
+function taken(projection: Projection, event: StoredEvent, table: Map<string, Row> = new Map()): unknown {
+  const { keys } = keysOf(projection, [event]);
+  const standing = new Map((keys[0] ?? []).flatMap((key) => (table.has(key) ? [[key, table.get(key) as Row] as const] : [])));
+  const { written, removed, failure } = fold(projection, [event], standing);
+  if (failure !== null) throw failure.error;
+  const changes = written.map((row) => {
+    const key = String(row[projection.table.key]);
+    const change = changed(plain(table.get(key)), plain(row));
+    table.set(key, row);
+    return [key, change];
+  });
+  for (const key of removed) table.delete(key);
+  return Object.fromEntries([...changes, ...removed.map((key) => [key, null])]);
+}
+
+/** As JSON, with maps as their entries. */
+function plain(state: unknown): Json {
+  const entries = (value: unknown): unknown => {
+    if (value instanceof Map) return [...value];
+    return value !== null && typeof value === 'object' && 'size' in value ? { size: value.size } : value;
+  };
+  return JSON.parse(JSON.stringify(state ?? null, (_, value: unknown) => entries(value))) as Json;
+}
+
+/** The members that are not what they were, and how they are now. */
+function changed(before: Json, after: Json): Json {
+  if (!isObject(before) || !isObject(after)) return after;
+  const names = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
+  return Object.fromEntries(names.map((name) => [name, changed(before[name] ?? null, after[name] ?? null)]));
+}
+
+function isObject(value: Json): value is JsonObject {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}

@@ -1,0 +1,91 @@
+import ts from 'typescript';
+
+/** What a JSON value looks like: `string`, `"a" | null`, `[shape]` of an array's items, members of an object (`name?` may be absent), or one of several. */
+export type Shape = string | [Shape] | { [member: string]: Shape } | { anyOf: Shape[] };
+
+/** The shapes of the data that the files declare with `defineEvent<Data>()('Type', …)`, by type. */
+export function declaredShapes(files: string[]): Map<string, Shape> {
+  const program = ts.createProgram(files, {
+    strict: true,
+    noEmit: true,
+    skipLibCheck: true,
+    types: [],
+    lib: ['lib.es2023.d.ts'],
+    target: ts.ScriptTarget.ES2023,
+    module: ts.ModuleKind.NodeNext,
+    allowImportingTsExtensions: true,
+  });
+  const checker = program.getTypeChecker();
+  const shapes = new Map<string, Shape>();
+  const visit = (node: ts.Node): void => {
+    if (ts.isCallExpression(node) && ts.isCallExpression(node.expression) && node.expression.expression.getText() === 'defineEvent') {
+      const [type] = node.arguments;
+      const [data] = node.expression.typeArguments ?? [];
+      if (type && ts.isStringLiteral(type) && data) shapes.set(type.text, shapeOf(checker, checker.getTypeFromTypeNode(data)));
+    }
+    ts.forEachChild(node, visit);
+  };
+  for (const file of files) visit(program.getSourceFile(file) as ts.SourceFile);
+  return shapes;
+}
+
+function shapeOf(checker: ts.TypeChecker, type: ts.Type): Shape {
+  if (type.isUnion()) return oneOf(type.types.filter(isStored).map((part) => shapeOf(checker, part)));
+  if (type.isStringLiteral() || type.isNumberLiteral()) return JSON.stringify(type.value);
+  if (type.flags & (ts.TypeFlags.String | ts.TypeFlags.Number | ts.TypeFlags.BooleanLike | ts.TypeFlags.Null))
+    return checker.typeToString(type);
+  if (checker.isArrayType(type)) return [shapeOf(checker, checker.getTypeArguments(type as ts.TypeReference)[0] as ts.Type)];
+  if (!(type.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection)))
+    throw new Error(`${checker.typeToString(type)} is no type of an event's data`);
+  const members = checker.getPropertiesOfType(type).map((member) => {
+    const optional = member.flags & ts.SymbolFlags.Optional;
+    return [`${member.name}${optional ? '?' : ''}`, shapeOf(checker, checker.getTypeOfSymbol(member))];
+  });
+  return Object.fromEntries(members) as Shape;
+}
+
+function isStored(type: ts.Type): boolean {
+  return !(type.flags & ts.TypeFlags.Undefined);
+}
+
+/** Plain parts melt into one text, in an order that no edit of the source changes. */
+function oneOf(parts: Shape[]): Shape {
+  const texts = parts.filter((part) => typeof part === 'string');
+  const plain = [...new Set(texts.map((text) => (text === 'true' || text === 'false' ? 'boolean' : text)))].toSorted().join(' | ');
+  const others = parts.filter((part) => typeof part !== 'string');
+  if (others.length === 0) return plain;
+  const all = plain === '' ? others : [plain, ...others];
+  return all.length === 1 ? (all[0] as Shape) : { anyOf: all };
+}
+
+/** What of the value does not fit the shape, with its place; none where all fits. */
+export function misfits(shape: Shape, value: unknown, place = 'data'): string[] {
+  if (typeof shape === 'string') {
+    const fits = shape.split(' | ').some((name) => (name === nameOf(value) ? true : name === JSON.stringify(value)));
+    return fits ? [] : [`${place} is ${JSON.stringify(value)}, not ${shape}`];
+  }
+  if (Array.isArray(shape)) {
+    if (!Array.isArray(value)) return [`${place} is no array`];
+    return value.flatMap((item, index) => misfits(shape[0], item, `${place}[${index}]`));
+  }
+  if ('anyOf' in shape) {
+    const fits = (shape.anyOf as Shape[]).some((part) => misfits(part, value).length === 0);
+    return fits ? [] : [`${place} is none of what it may be`];
+  }
+  if (nameOf(value) !== 'object') return [`${place} is no object`];
+  const members = value as Record<string, unknown>;
+  const known = new Map(Object.entries(shape).map(([name, part]) => [name.replace(/\?$/, ''), { part, optional: name.endsWith('?') }]));
+  const strange = Object.keys(members).filter((name) => !known.has(name));
+  return [
+    ...strange.map((name) => `${place}.${name} is no member`),
+    ...[...known].flatMap(([name, { part, optional }]) => {
+      if (name in members) return misfits(part, members[name], `${place}.${name}`);
+      return optional ? [] : [`${place}.${name} is missing`];
+    }),
+  ];
+}
+
+function nameOf(value: unknown): string {
+  if (value === null) return 'null';
+  return Array.isArray(value) ? 'array' : typeof value;
+}
