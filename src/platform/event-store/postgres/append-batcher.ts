@@ -1,16 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type pg from 'pg';
 import { EventStoreUnavailable, OutcomeUnknown } from '../event-store.ts';
+import type { SerialisedEvent } from '../new-events.ts';
 import { AnswerLost, send } from './sending.ts';
-
-export interface SerialisedEvent {
-  id: string;
-  type: string;
-  schemaVersion: number;
-  /** JSON texts. */
-  data: string;
-  metadata: string;
-}
 
 export interface Append {
   stream: string;

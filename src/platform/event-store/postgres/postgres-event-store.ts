@@ -2,6 +2,7 @@ import { Logger } from '@nestjs/common';
 import type pg from 'pg';
 import type { Database } from '../../database/database.ts';
 import type { EventCatalogue } from '../catalogue.ts';
+import type { JsonObject } from '../event-definition.ts';
 import {
   classOf,
   EventStore,
@@ -13,6 +14,7 @@ import {
   type BatchHandler,
   type EventClass,
   type EventFilter,
+  type EventMetadata,
   type ExpectedRevision,
   type NewEvent,
   type Position,
@@ -20,15 +22,13 @@ import {
   type StoredEvent,
   type Subscription,
 } from '../event-store.ts';
-import { storedJson } from '../stored-json.ts';
-import { AppendBatcher, type SerialisedEvent } from './append-batcher.ts';
+import { HeadWatch, LogSubscription } from '../log-subscription.ts';
+import { checkName, checkRetention, prepare, revisionOf, type SerialisedEvent } from '../new-events.ts';
+import { AppendBatcher } from './append-batcher.ts';
 import { EventReader, positionOf, tables } from './reading.ts';
 import { AnswerLost, ask, send } from './sending.ts';
 import { SharedReads } from './shared-reads.ts';
-import { HeadWatch, LogSubscription } from './subscriptions.ts';
 
-const maxEvents = 500;
-const maxBytes = 1024 * 1024;
 const channel = 'mooring_events';
 
 /** Appends: milliseconds. The last is the client's own, for a server that fell silent. */
@@ -37,14 +37,6 @@ const timeouts = { lock_timeout: 5_000, statement_timeout: 10_000, query_timeout
 const trimEvery = 60_000;
 const trimAtOnce = 5_000;
 const trimCalls = 20;
-
-interface Prepared {
-  serialised: SerialisedEvent[];
-  /** As they will be read. */
-  events: NewEvent[];
-  /** Of data and metadata, bytes. */
-  size: number;
-}
 
 const logger = new Logger('EventStore');
 
@@ -78,12 +70,12 @@ export class PostgresEventStore extends EventStore {
 
   async append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
     const revision = revisionOf(expected);
-    const prepared = this.#prepare(stream, events);
+    const prepared = prepare(this.catalogue, stream, events);
     const eventClass = classOf(stream);
     const outcome = await this.#batchers[eventClass].append({
       stream,
       expected: revision,
-      events: prepared.serialised,
+      events: prepared.events,
       size: prepared.size,
     });
     if (outcome.verdict === 'C') throw new StreamClosed(stream);
@@ -135,9 +127,7 @@ export class PostgresEventStore extends EventStore {
   }
 
   async setRetention(stream: string, { maxAgeSeconds, maxCount }: { maxAgeSeconds?: number; maxCount?: number }): Promise<void> {
-    if (classOf(stream) !== 'log') throw new RangeError(`${stream} is not of the class log: what decides is kept for ever`);
-    for (const bound of [maxAgeSeconds, maxCount])
-      if (bound !== undefined && !(Number.isSafeInteger(bound) && bound > 0)) throw new RangeError(`${bound} is no bound of a retention`);
+    checkRetention(stream, { maxAgeSeconds, maxCount });
     const text = 'select public.es_set_retention($1, $2, $3)';
     await ask(this.database.pool, { name: 'set retention', text, values: [stream, maxAgeSeconds ?? null, maxCount ?? null] });
   }
@@ -185,31 +175,6 @@ export class PostgresEventStore extends EventStore {
     )?.();
   }
 
-  #prepare(stream: string, events: NewEvent[]): Prepared {
-    checkName(stream);
-    if (events.length < 1 || events.length > maxEvents)
-      throw new RangeError(`an append takes 1 to ${maxEvents} events, not ${events.length}`);
-    const serialised = events.map((event) => this.#serialise(event));
-    const size = serialised.reduce((sum, { data, metadata }) => sum + Buffer.byteLength(data) + Buffer.byteLength(metadata), 0);
-    if (size > maxBytes) throw new RangeError(`an append takes ${maxBytes} bytes of data and metadata, not ${size}`);
-    if (new Set(serialised.map(({ id }) => id)).size < events.length) throw new RangeError('two events of an append have the same id');
-    const asRead = serialised.map((event) => ({ ...event, data: JSON.parse(event.data), metadata: JSON.parse(event.metadata) }));
-    return { serialised, events: asRead, size };
-  }
-
-  #serialise({ id, type, schemaVersion, data, metadata }: NewEvent): SerialisedEvent {
-    const current = this.catalogue.versionOf(type);
-    if (schemaVersion !== current) throw new RangeError(`${type} is written in version ${current}, not ${schemaVersion}`);
-    if (!/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(id)) throw new RangeError(`${JSON.stringify(id)} is not a UUID`);
-    return {
-      id: id.toLowerCase(),
-      type,
-      schemaVersion,
-      data: storedJson(data),
-      metadata: storedJson({ ...metadata, actor: { ...metadata.actor } }),
-    };
-  }
-
   /** `core 17`: that log has come to 17. Empty: something may have been missed. */
   #heard(payload: string): void {
     const [eventClass, number] = payload.split(' ');
@@ -226,25 +191,16 @@ export class PostgresEventStore extends EventStore {
   }
 }
 
-function asStored(stream: string, events: NewEvent[], revision: number, position: number, at: number): StoredEvent[] {
+function asStored(stream: string, events: SerialisedEvent[], revision: number, position: number, at: number): StoredEvent[] {
   const written = new Date(at).toISOString();
   const before = events.length - 1;
   return events.map((event, index) => ({
     ...event,
+    data: JSON.parse(event.data) as JsonObject,
+    metadata: JSON.parse(event.metadata) as EventMetadata,
     stream,
     revision: revision - before + index,
     position: positionOf(String(position - before + index)),
     at: written,
   }));
-}
-
-function revisionOf(expected: ExpectedRevision): number {
-  if (expected === 'no_stream') return -1;
-  if (Number.isSafeInteger(expected) && expected >= 0) return expected;
-  throw new RangeError(`${String(expected)} is not a revision`);
-}
-
-function checkName(stream: string): void {
-  if (!/^[a-zA-Z][a-zA-Z0-9]*-[\x21-\x7e]{1,200}$/.test(stream))
-    throw new RangeError(`${JSON.stringify(stream)} is not the name of a stream`);
 }

@@ -2,6 +2,7 @@ import type pg from 'pg';
 import type { EventCatalogue } from '../catalogue.ts';
 import type { EventMetadata, EventClass, EventFilter, Position, StoredEvent } from '../event-store.ts';
 import type { JsonObject } from '../event-definition.ts';
+import type { Batch } from '../log-subscription.ts';
 import { ask } from './sending.ts';
 
 export const tables: Record<EventClass, string> = { core: 'public.es_event', log: 'public.es_log_event' };
@@ -26,12 +27,6 @@ type Row = [
   size: number,
   at: Date,
 ];
-
-export interface Batch {
-  events: StoredEvent[];
-  /** Everything up to here was looked at. */
-  upTo: Position;
-}
 
 /** The port's form of a position: ordered as text. */
 export function positionOf(number: string): Position {

@@ -1,5 +1,6 @@
 import { categoryOf, type EventClass, type EventFilter, type Position } from '../event-store.ts';
-import type { Batch, EventReader } from './reading.ts';
+import type { Batch } from '../log-subscription.ts';
+import type { EventReader } from './reading.ts';
 
 /** Places whose following events are kept for those who come next, and how many events one of them may hold. */
 const maxPlaces = 4;

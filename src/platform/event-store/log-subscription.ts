@@ -1,7 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
-import { EventStoreUnavailable, START, type BatchHandler, type Position, type Subscription } from '../event-store.ts';
-import type { Batch } from './reading.ts';
+import { EventStoreUnavailable, START, type BatchHandler, type Position, type StoredEvent, type Subscription } from './event-store.ts';
+
+export interface Batch {
+  events: StoredEvent[];
+  /** Everything up to here was looked at. */
+  upTo: Position;
+}
 
 /** Milliseconds. */
 const pollEvery = 2_000;
@@ -12,7 +17,7 @@ const logger = new Logger('EventStore');
 
 /**
  * Knows how far one log has come and wakes who waits for more: told by own appends and by notifications, and asking the
- * database itself every 2 s while somebody waits, since either may be missed.
+ * store itself every 2 s while somebody waits, since either may be missed.
  */
 export class HeadWatch {
   #known: Position = START;
@@ -32,7 +37,7 @@ export class HeadWatch {
     return this.#known <= position;
   }
 
-  /** Asks the database. A failure is left to the next time. */
+  /** Asks the store. A failure is left to the next time. */
   async look(): Promise<void> {
     const head = await this.head().catch(() => START);
     this.tell(head);
@@ -110,7 +115,7 @@ export class LogSubscription implements Subscription {
       } catch (error) {
         // What a repeat would hear again (an event that this program does not know) is for whoever follows to see.
         if (!(error instanceof EventStoreUnavailable)) throw error;
-        logger.warn(`Following the log waits for the database: ${(error.cause as Error).message}`);
+        logger.warn(`Following the log waits for the store: ${(error.cause as Error).message}`);
         await pause(delay, signal);
       }
     }

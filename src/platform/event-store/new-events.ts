@@ -1,0 +1,66 @@
+import type { EventCatalogue } from './catalogue.ts';
+import type { ExpectedRevision, NewEvent } from './event-store.ts';
+import { storedJson } from './stored-json.ts';
+
+const maxEvents = 500;
+const maxBytes = 1024 * 1024;
+
+export interface SerialisedEvent {
+  id: string;
+  type: string;
+  schemaVersion: number;
+  /** JSON texts. */
+  data: string;
+  metadata: string;
+}
+
+export interface Prepared {
+  events: SerialisedEvent[];
+  /** Of data and metadata, bytes. */
+  size: number;
+}
+
+/** What every adapter asks of an append before it sends it. Throws `RangeError`, `TypeError`, `UnknownEvent`. */
+export function prepare(catalogue: EventCatalogue, stream: string, events: NewEvent[]): Prepared {
+  checkName(stream);
+  if (events.length < 1 || events.length > maxEvents)
+    throw new RangeError(`an append takes 1 to ${maxEvents} events, not ${events.length}`);
+  const serialised = events.map((event) => serialise(catalogue, event));
+  const size = serialised.reduce((sum, { data, metadata }) => sum + Buffer.byteLength(data) + Buffer.byteLength(metadata), 0);
+  if (size > maxBytes) throw new RangeError(`an append takes ${maxBytes} bytes of data and metadata, not ${size}`);
+  if (new Set(serialised.map(({ id }) => id)).size < events.length) throw new RangeError('two events of an append have the same id');
+  return { events: serialised, size };
+}
+
+function serialise(catalogue: EventCatalogue, { id, type, schemaVersion, data, metadata }: NewEvent): SerialisedEvent {
+  const current = catalogue.versionOf(type);
+  if (schemaVersion !== current) throw new RangeError(`${type} is written in version ${current}, not ${schemaVersion}`);
+  if (!/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(id)) throw new RangeError(`${JSON.stringify(id)} is not a UUID`);
+  return {
+    id: id.toLowerCase(),
+    type,
+    schemaVersion,
+    data: storedJson(data),
+    metadata: storedJson({ ...metadata, actor: { ...metadata.actor } }),
+  };
+}
+
+/** -1 where the stream must not exist. Throws `RangeError`. */
+export function revisionOf(expected: ExpectedRevision): number {
+  if (expected === 'no_stream') return -1;
+  if (Number.isSafeInteger(expected) && expected >= 0) return expected;
+  throw new RangeError(`${String(expected)} is not a revision`);
+}
+
+/** Throws `RangeError`. */
+export function checkName(stream: string): void {
+  if (!/^[a-zA-Z][a-zA-Z0-9]*-[\x21-\x7e]{1,200}$/.test(stream))
+    throw new RangeError(`${JSON.stringify(stream)} is not the name of a stream`);
+}
+
+/** Throws `RangeError` where the stream is not of the class `log`, or a bound is none. */
+export function checkRetention(stream: string, bounds: { maxAgeSeconds?: number; maxCount?: number }): void {
+  if (!stream.startsWith('log-')) throw new RangeError(`${stream} is not of the class log: what decides is kept for ever`);
+  for (const bound of [bounds.maxAgeSeconds, bounds.maxCount])
+    if (bound !== undefined && !(Number.isSafeInteger(bound) && bound > 0)) throw new RangeError(`${bound} is no bound of a retention`);
+}
