@@ -140,8 +140,14 @@ const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
 /** What every decider and every projection makes of the history, event by event: only what each one changed. */
 export function foldHistory(events: StoredEvent[], catalogue: EventCatalogue): unknown[] {
   const projections = [
-    ...[accountsProjection, apiKeysProjection, agentsProjection, deploymentsProjection, conversationsProjection, seatsProjection],
-    ...[logLinesProjection, journalProjection((event) => catalogue.summaryOf(event))],
+    accountsProjection,
+    apiKeysProjection,
+    agentsProjection,
+    deploymentsProjection,
+    conversationsProjection,
+    seatsProjection,
+    logLinesProjection,
+    journalProjection((event) => catalogue.summaryOf(event)),
   ] as unknown as Projection[];
   const tables = new Map(projections.map((projection) => [projection, new Map<string, Row>()]));
   const states = new Map<string, unknown>();

@@ -1,0 +1,79 @@
+import { Client } from 'pg';
+
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { copyIn, copyOut } from './copy.ts';
+
+let database: TestDatabase;
+let client: Client;
+
+beforeAll(async () => (database = await freshDatabase()));
+beforeEach(async () => {
+  client = new Client({ connectionString: database.url });
+  client.on('error', () => undefined);
+  await client.connect();
+  await client.query('create temp table kept (id integer, text text)');
+});
+afterEach(() => client.end());
+afterAll(() => database?.drop());
+
+async function* pieces(...texts: string[]): AsyncGenerator<Buffer> {
+  for (const text of texts) yield Buffer.from(text);
+}
+
+async function all(source: AsyncIterable<Buffer>): Promise<string> {
+  const found: Buffer[] = [];
+  for await (const piece of source) found.push(piece);
+  return Buffer.concat(found).toString();
+}
+
+describe('COPY', () => {
+  it('takes in what it gave out, wherever the pieces end', async () => {
+    await copyIn(client, 'copy kept from stdin', pieces('1\ta', ' line\\nof two\n2\t', '\\N\n'));
+    expect((await client.query('select * from kept order by id')).rows).toEqual([
+      { id: 1, text: 'a line\nof two' },
+      { id: 2, text: null },
+    ]);
+    expect(await all(copyOut(client, 'copy kept to stdout'))).toBe('1\ta line\\nof two\n2\t\\N\n');
+  });
+
+  it('holds the server up for a slow reader', async () => {
+    const given = copyOut(client, `copy (select n, repeat('x', 1000) from generate_series(1, 40000) n) to stdout`);
+    const first = await given.next();
+    // Everything at once would be 40 MB.
+    expect((first.value as Buffer).length).toBeLessThan(4_000_000);
+    let bytes = (first.value as Buffer).length;
+    for await (const piece of given) {
+      expect(piece.length).toBeLessThan(4_000_000);
+      bytes += piece.length;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(bytes).toBeGreaterThan(40_000_000);
+    expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  it('tells what the server refused, and the connection goes on', async () => {
+    await expect(copyIn(client, 'copy kept from stdin', pieces('one\ttwo\n'))).rejects.toThrow(/invalid input syntax/);
+    await expect(all(copyOut(client, 'copy nowhere to stdout'))).rejects.toThrow(/does not exist/);
+    expect((await client.query('select count(*)::int as rows from kept')).rows).toEqual([{ rows: 0 }]);
+  });
+
+  it('takes nothing in of a source that fails', async () => {
+    async function* broken(): AsyncGenerator<Buffer> {
+      yield Buffer.from('1\ta\n');
+      throw new Error('the disk is gone');
+    }
+    await expect(copyIn(client, 'copy kept from stdin', broken())).rejects.toThrow('the disk is gone');
+    expect((await client.query('select count(*)::int as rows from kept')).rows).toEqual([{ rows: 0 }]);
+  });
+
+  it('fails with its connection', async () => {
+    const given = copyOut(client, `copy (select n, repeat('x', 1000) from generate_series(1, 40000) n) to stdout`);
+    await given.next();
+    const { processID } = client as unknown as { processID: number };
+    const other = new Client({ connectionString: database.url });
+    await other.connect();
+    await other.query('select pg_terminate_backend($1)', [processID]);
+    await other.end();
+    await expect(all(given)).rejects.toThrow();
+  });
+});
