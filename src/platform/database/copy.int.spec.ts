@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { copyIn, copyOut } from './copy.ts';
+import { copyIn, copyOut, type Slab } from './copy.ts';
 
 let database: TestDatabase;
 let client: Client;
@@ -20,9 +20,9 @@ async function* pieces(...texts: string[]): AsyncGenerator<Buffer> {
   for (const text of texts) yield Buffer.from(text);
 }
 
-async function all(source: AsyncIterable<Buffer>): Promise<string> {
+async function all(source: AsyncIterable<Slab>): Promise<string> {
   const found: Buffer[] = [];
-  for await (const piece of source) found.push(piece);
+  for await (const { bytes } of source) found.push(bytes);
   return Buffer.concat(found).toString();
 }
 
@@ -40,14 +40,18 @@ describe('COPY', () => {
     const given = copyOut(client, `copy (select n, repeat('x', 1000) from generate_series(1, 40000) n) to stdout`);
     const first = await given.next();
     // Everything at once would be 40 MB.
-    expect((first.value as Buffer).length).toBeLessThan(4_000_000);
-    let bytes = (first.value as Buffer).length;
-    for await (const piece of given) {
-      expect(piece.length).toBeLessThan(4_000_000);
-      bytes += piece.length;
+    let total = 0;
+    let count = 0;
+    for (let next: IteratorResult<Slab> = first; next.done !== true; next = await given.next()) {
+      const { bytes, rows } = next.value;
+      expect(bytes.length).toBeLessThan(4_000_000);
+      expect(rows.map((start) => (start === 0 ? 0x0a : bytes[start - 1]))).toEqual(rows.map(() => 0x0a));
+      total += bytes.length;
+      count += rows.length - 1;
       await new Promise((resolve) => setImmediate(resolve));
     }
-    expect(bytes).toBeGreaterThan(40_000_000);
+    expect(total).toBeGreaterThan(40_000_000);
+    expect(count).toBe(40_000);
     expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 

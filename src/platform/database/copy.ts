@@ -5,6 +5,12 @@ import type pg from 'pg';
 /** Bytes that may wait for a reader who is slower than the server. */
 const WAITING_MAX = 1024 * 1024;
 
+/** Rows as they came from the server: row n begins at `rows[n]` and ends where the next one begins; the last entry is the end. */
+export interface Slab {
+  bytes: Buffer;
+  rows: number[];
+}
+
 /** What of a connection COPY needs. */
 interface Wire {
   stream: Socket;
@@ -61,16 +67,18 @@ class CopyOut extends CopyStatement {
     this.wake();
   }
 
-  /** Everything that has come meanwhile, as one piece; null at the end. */
-  async next(): Promise<Buffer | null> {
+  /** Everything that has come meanwhile; null at the end. */
+  async next(): Promise<Slab | null> {
     while (this.chunks.length === 0 && !this.ended) await new Promise<void>((resolve) => (this.wake = resolve));
     if (this.chunks.length === 0 && this.error !== null) throw this.error;
     if (this.chunks.length === 0) return null;
-    const all = Buffer.concat(this.chunks);
+    const bytes = Buffer.concat(this.chunks);
+    const rows = [0];
+    for (const { length } of this.chunks) rows.push((rows.at(-1) as number) + length);
     this.chunks = [];
     this.bytes = 0;
     this.wire?.stream.resume();
-    return all;
+    return { bytes, rows };
   }
 
   /** The rest can't be asked to stay away, so the connection ends. */
@@ -132,11 +140,11 @@ function drained(stream: Socket): Promise<void> {
   });
 }
 
-/** What `COPY … TO STDOUT` gives, in pieces of its bytes that end anywhere; a slow reader holds the server up. Breaking off ends the connection. */
-export async function* copyOut(client: pg.ClientBase, text: string): AsyncGenerator<Buffer> {
+/** What `COPY … TO STDOUT` gives, whole rows at a time; a slow reader holds the server up. Breaking off ends the connection. */
+export async function* copyOut(client: pg.ClientBase, text: string): AsyncGenerator<Slab> {
   const statement = client.query(new CopyOut(text) as unknown as pg.Submittable) as unknown as CopyOut;
   try {
-    for (let piece = await statement.next(); piece !== null; piece = await statement.next()) yield piece;
+    for (let slab = await statement.next(); slab !== null; slab = await statement.next()) yield slab;
   } finally {
     statement.abandon();
   }
