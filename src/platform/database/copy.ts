@@ -4,6 +4,8 @@ import type pg from 'pg';
 
 /** Bytes that may wait for a reader who is slower than the server. */
 const WAITING_MAX = 1024 * 1024;
+/** What a slab begins with; it grows with what comes. */
+const SLAB_BYTES = 128 * 1024;
 
 /** Rows as they came from the server: row n begins at `rows[n]` and ends where the next one begins; the last entry is the end. */
 export interface Slab {
@@ -42,18 +44,21 @@ abstract class CopyStatement {
 }
 
 class CopyOut extends CopyStatement {
-  private chunks: Buffer[] = [];
-  private bytes = 0;
+  private buffer = Buffer.allocUnsafe(SLAB_BYTES);
+  private rows = [0];
   private wire: Wire | null = null;
   private ended = false;
   private error: Error | null = null;
   private wake: () => void = () => undefined;
 
   override handleCopyData({ chunk }: { chunk: Buffer }, wire: Wire): void {
-    this.chunks.push(chunk);
-    this.bytes += chunk.length;
+    // Copied at once: the client's parser writes over it when more comes.
+    const from = this.length;
+    if (from + chunk.length > this.buffer.length) this.grow(from + chunk.length);
+    chunk.copy(this.buffer, from);
+    this.rows.push(from + chunk.length);
     this.wire = wire;
-    if (this.bytes > WAITING_MAX) wire.stream.pause();
+    if (this.length > WAITING_MAX) wire.stream.pause();
     this.wake();
   }
 
@@ -69,16 +74,24 @@ class CopyOut extends CopyStatement {
 
   /** Everything that has come meanwhile; null at the end. */
   async next(): Promise<Slab | null> {
-    while (this.chunks.length === 0 && !this.ended) await new Promise<void>((resolve) => (this.wake = resolve));
-    if (this.chunks.length === 0 && this.error !== null) throw this.error;
-    if (this.chunks.length === 0) return null;
-    const bytes = Buffer.concat(this.chunks);
-    const rows = [0];
-    for (const { length } of this.chunks) rows.push((rows.at(-1) as number) + length);
-    this.chunks = [];
-    this.bytes = 0;
+    while (this.length === 0 && !this.ended) await new Promise<void>((resolve) => (this.wake = resolve));
+    if (this.length === 0 && this.error !== null) throw this.error;
+    if (this.length === 0) return null;
+    const slab = { bytes: this.buffer.subarray(0, this.length), rows: this.rows };
+    this.buffer = Buffer.allocUnsafe(SLAB_BYTES);
+    this.rows = [0];
     this.wire?.stream.resume();
-    return { bytes, rows };
+    return slab;
+  }
+
+  private get length(): number {
+    return this.rows.at(-1) as number;
+  }
+
+  private grow(needed: number): void {
+    const larger = Buffer.allocUnsafe(Math.max(needed, this.buffer.length * 2));
+    this.buffer.copy(larger, 0, 0, this.length);
+    this.buffer = larger;
   }
 
   /** The rest can't be asked to stay away, so the connection ends. */
