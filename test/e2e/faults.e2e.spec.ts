@@ -8,6 +8,7 @@ import { join } from 'node:path';
 
 import { textContext } from '../../src/messages/conversation.decider.ts';
 import { DatabaseKeyring } from '../../src/platform/crypto/keyring.ts';
+import { ShredLedger } from '../../src/platform/crypto/shred-ledger.ts';
 import { loadMasterKey } from '../../src/platform/crypto/master-key.ts';
 import type { Sealed } from '../../src/platform/crypto/sealed.ts';
 import { openDatabase } from '../../src/platform/database/database.ts';
@@ -92,7 +93,7 @@ describe('a service on the local runtime', () => {
     try {
       const opened = async () => {
         const key = await loadMasterKey({ masterKey: null, dataDir: service.dataDir }, () => undefined);
-        const keyring = new DatabaseKeyring(database, key);
+        const keyring = new DatabaseKeyring(database, key, ShredLedger.in(service.dataDir));
         const events = await sealed();
         expect(events).toHaveLength(2);
         return Promise.all(events.map(({ context, value }) => keyring.open(agentId, context, value)));

@@ -5,6 +5,7 @@ import { Database } from '../database/database.ts';
 import { DatabaseKeyring } from './keyring.ts';
 import { loadMasterKey } from './master-key.ts';
 import { Keyring } from './sealed.ts';
+import { ShredLedger } from './shred-ledger.ts';
 
 @Global()
 @Module({
@@ -14,7 +15,8 @@ import { Keyring } from './sealed.ts';
       inject: [Config, Database],
       useFactory: async (config: Config, database: Database) => {
         const logger = new Logger('Keyring');
-        return new DatabaseKeyring(database, await loadMasterKey(config, (message) => logger.warn(message)));
+        const masterKey = await loadMasterKey(config, (message) => logger.warn(message));
+        return new DatabaseKeyring(database, masterKey, ShredLedger.in(config.dataDir));
       },
     },
   ],

@@ -1,4 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { appendFile, mkdtemp, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 
 import fc from 'fast-check';
 
@@ -6,22 +9,28 @@ import { freshDatabase, type TestDatabase } from '../../../test/support/postgres
 import { type Database, openDatabase } from '../database/database.ts';
 import { DatabaseKeyring, SubjectShredded } from './keyring.ts';
 import type { Sealed } from './sealed.ts';
+import { ShredLedger } from './shred-ledger.ts';
 
 describe('the keyring', () => {
   const masterKey = randomBytes(32);
   let test: TestDatabase;
   let database: Database;
   let keyring: DatabaseKeyring;
+  let folder: string;
+  let ledger: ShredLedger;
 
   beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'mooring-keys-'));
+    ledger = ShredLedger.in(folder);
     test = await freshDatabase();
     database = await openDatabase({ url: test.url, allowUnsafe: true });
-    keyring = new DatabaseKeyring(database, masterKey);
+    keyring = new DatabaseKeyring(database, masterKey, ledger);
   });
 
   afterAll(async () => {
     await database.close();
     await test.drop();
+    await rm(folder, { recursive: true, force: true });
   });
 
   it('gives every text back as it was', async () => {
@@ -75,10 +84,10 @@ describe('the keyring', () => {
 
   it('makes one key however many first values are sealed at once, by two replicas', async () => {
     const subject = randomUUID();
-    const replica = new DatabaseKeyring(database, masterKey);
+    const replica = new DatabaseKeyring(database, masterKey, ledger);
     const seal = (n: number) => (n % 2 === 0 ? keyring : replica).seal(subject, 'c', `value ${n}`);
     const values = await Promise.all(Array.from({ length: 20 }, (_, n) => seal(n)));
-    const fresh = new DatabaseKeyring(database, masterKey);
+    const fresh = new DatabaseKeyring(database, masterKey, ledger);
     for (const [n, value] of values.entries()) expect(await fresh.open(subject, 'c', value)).toBe(`value ${n}`);
     expect(await database.query('select from data_keys where subject = $1', [subject])).toHaveLength(1);
   });
@@ -86,7 +95,7 @@ describe('the keyring', () => {
   it('finds its keys again after a restart', async () => {
     const subject = randomUUID();
     const value = await keyring.seal(subject, 'c', 'secret');
-    const restarted = new DatabaseKeyring(database, masterKey);
+    const restarted = new DatabaseKeyring(database, masterKey, ledger);
     await restarted.onModuleInit();
     expect(await restarted.open(subject, 'c', value)).toBe('secret');
   });
@@ -98,7 +107,7 @@ describe('the keyring', () => {
     await keyring.shred(subject);
     expect(await keyring.open(subject, 'c', value)).toBeNull();
     await expect(keyring.seal(subject, 'c', 'again')).rejects.toThrow(SubjectShredded);
-    const restarted = new DatabaseKeyring(database, masterKey);
+    const restarted = new DatabaseKeyring(database, masterKey, ledger);
     expect(await restarted.open(subject, 'c', value)).toBeNull();
     await expect(restarted.seal(subject, 'c', 'again')).rejects.toThrow(SubjectShredded);
     const rows = await database.query<{ wrapped: Buffer | null; shredded_at: Date }>('select * from data_keys where subject = $1', [
@@ -116,7 +125,7 @@ describe('the keyring', () => {
 
   it('is closed on every replica within a second of the shred on one', async () => {
     const subject = randomUUID();
-    const replica = new DatabaseKeyring(database, masterKey);
+    const replica = new DatabaseKeyring(database, masterKey, ledger);
     const value = await keyring.seal(subject, 'c', 'secret');
     expect(await replica.open(subject, 'c', value)).toBe('secret');
     await keyring.shred(subject);
@@ -144,6 +153,28 @@ describe('the keyring', () => {
     expect(vacuumed?.at).toBeInstanceOf(Date);
   });
 
+  it('destroys again, at its start, what a database brings back that was put back to an older state', async () => {
+    const [kept, deleted] = [randomUUID(), randomUUID()];
+    const values = await Promise.all([kept, deleted].map((subject) => keyring.seal(subject, 'c', 'secret')));
+    const [older] = await database.query('select * from data_keys where subject = $1', [deleted]);
+    await keyring.shred(deleted);
+    await database.query('update data_keys set wrapped = $2, shredded_at = null where subject = $1', [deleted, older?.wrapped]);
+    const restarted = new DatabaseKeyring(database, masterKey, ledger);
+    await restarted.onModuleInit();
+    expect(await Promise.all(values.map((value, n) => restarted.open([kept, deleted][n] as string, 'c', value)))).toEqual(['secret', null]);
+  });
+
+  it('notes who was shredded where no database is put back, whole lines only, whatever a crash left', async () => {
+    const [before, after] = [randomUUID(), randomUUID()];
+    await keyring.shred(before);
+    await appendFile(ledger.file, '{"subject": "cut o');
+    await keyring.shred(after);
+    const noted: string[] = [];
+    for await (const subjects of ledger.subjects()) noted.push(...subjects);
+    expect(noted.slice(-2)).toEqual([before, after]);
+    expect((await stat(ledger.file)).mode & 0o777).toBe(0o600);
+  });
+
   it('keeps no secret in its table', async () => {
     const value: Sealed = await keyring.seal(randomUUID(), 'c', 'canary-7f3a');
     const stored = JSON.stringify(await database.query('select * from data_keys'));
@@ -153,7 +184,7 @@ describe('the keyring', () => {
 
   it('refuses to start with another master key than the one the data was sealed under', async () => {
     await keyring.seal(randomUUID(), 'c', 'secret');
-    const wrong = new DatabaseKeyring(database, randomBytes(32));
+    const wrong = new DatabaseKeyring(database, randomBytes(32), ledger);
     await expect(wrong.onModuleInit()).rejects.toThrow('the master key is not the one that this database was used with');
     await expect(keyring.onModuleInit()).resolves.toBeUndefined();
   });

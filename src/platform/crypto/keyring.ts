@@ -4,6 +4,7 @@ import { Logger } from '@nestjs/common';
 import type { Database } from '../database/database.ts';
 import { keyIdOf, newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
 import type { Sealed } from './sealed.ts';
+import type { ShredLedger } from './shred-ledger.ts';
 import { Keyring } from './sealed.ts';
 
 /** How long an unwrapped key is used without asking the table again: so long at most a replica opens after another one shredded. */
@@ -29,7 +30,8 @@ export class SubjectShredded extends Error {
 
 /**
  * Keys in the table `data_keys`. Text is UTF-8: a lone surrogate comes back as U+FFFD.
- * A shred leaves a tombstone row, so that no key is made for the subject again. What it can't reach: PostgreSQL's
+ * A shred leaves a tombstone row, so that no key is made for the subject again, and a line in the ledger, so that no older
+ * database brings the key back. What it can't reach: PostgreSQL's
  * write-ahead log and backups made before, and freed blocks of the file system; there the data key stays, wrapped.
  */
 export class DatabaseKeyring extends Keyring implements OnModuleInit {
@@ -42,13 +44,19 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
   constructor(
     private readonly database: Database,
     private readonly masterKey: Buffer,
+    private readonly ledger: ShredLedger,
   ) {
     super();
     this.keyId = keyIdOf(masterKey);
   }
 
-  /** Refuses the start where the table holds keys that another master key wrapped: everything sealed would be unreadable. */
   async onModuleInit(): Promise<void> {
+    await this.refuseOtherMasterKey();
+    await this.shredAgain();
+  }
+
+  /** Everything sealed would be unreadable. */
+  private async refuseOtherMasterKey(): Promise<void> {
     const { rows } = await this.database.pool.query<{ kek_id: string }>(
       'select kek_id from data_keys where wrapped is not null and kek_id <> $1 limit 1',
       [this.keyId],
@@ -58,6 +66,23 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
       throw new Error(
         `the master key is not the one that this database was used with: it is ${this.keyId}, data keys were wrapped by ${other}. Give that one by MOORING_MASTER_KEY or put its master.key back.`,
       );
+  }
+
+  /** A database that was put back to an older state may hold keys which were destroyed since. */
+  private async shredAgain(): Promise<void> {
+    let again = 0;
+    for await (const subjects of this.ledger.subjects()) {
+      const { rowCount } = await this.database.pool.query(
+        'update data_keys set wrapped = null, shredded_at = now() where subject = any($1) and wrapped is not null',
+        [subjects],
+      );
+      again += rowCount ?? 0;
+    }
+    if (again === 0) return;
+    await this.vacuum();
+    this.logger.warn(
+      `The database held ${again} keys that had been destroyed before: it was put back to an older state. They are destroyed again.`,
+    );
   }
 
   override async seal(subject: string, context: string, plain: string): Promise<Sealed> {
@@ -83,6 +108,7 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
       [subject, CURRENT_VERSION, this.keyId],
     );
     this.cache.delete(subject);
+    await this.ledger.add([subject]);
     await this.vacuum();
   }
 
