@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { problemOf } from './platform/event-store/eventstore-url.ts';
 
 export type Environment = Record<string, string | undefined>;
 
@@ -13,7 +14,10 @@ export class Config {
   /** Null: the embedded PostgreSQL. */
   databaseUrl: string | null;
   eventStore: 'postgres' | 'eventstoredb';
+  /** A connection string of EventStoreDB; it may hold a password. */
   eventStoreUrl: string | null;
+  /** Leads the names of all streams, so that several installations can share an EventStoreDB; null: none. */
+  eventStorePrefix: string | null;
   runtime: 'auto' | 'docker' | 'local';
   /** 32 bytes as base64 or hex; null: a file in the data directory. */
   masterKey: string | null;
@@ -118,6 +122,7 @@ export function readConfig(environment: Environment): Config {
     databaseUrl: read.text('DATABASE_URL'),
     eventStore: read.choice('EVENT_STORE', ['postgres', 'eventstoredb'], 'postgres'),
     eventStoreUrl: read.text('EVENTSTORE_URL'),
+    eventStorePrefix: read.text('EVENTSTORE_PREFIX'),
     runtime: read.choice('MOORING_RUNTIME', ['auto', 'docker', 'local'], 'auto'),
     masterKey: read.text('MOORING_MASTER_KEY'),
     sampleAgent: read.onOff('MOORING_SAMPLE_AGENT', true),
@@ -154,6 +159,10 @@ function checkTogether(config: Config, found: string[]): void {
     found.push('MOORING_RUNTIME=local does not isolate agents and is refused with NODE_ENV=production');
   if (config.eventStore === 'eventstoredb' && config.eventStoreUrl === null)
     found.push('EVENTSTORE_URL must be given with EVENT_STORE=eventstoredb');
+  const problem = config.eventStore === 'eventstoredb' && config.eventStoreUrl !== null ? problemOf(config.eventStoreUrl) : null;
+  if (problem !== null) found.push(`EVENTSTORE_URL ${problem}`);
+  if (config.eventStorePrefix !== null && !/^[a-zA-Z][a-zA-Z0-9]{0,30}$/.test(config.eventStorePrefix))
+    found.push('EVENTSTORE_PREFIX must be a letter, followed by at most 30 letters and digits');
   if (config.baseUrl !== null && !/^https?:\/\/[^\s]+$/.test(config.baseUrl))
     found.push('MOORING_BASE_URL must be an http or https address');
   if (config.masterKey !== null && masterKeyBytes(config.masterKey) === null)

@@ -45,6 +45,7 @@ export class TcpProxy {
       [server, client],
     ] as const) {
       this.#sockets.add(socket);
+      socket.setNoDelay(true);
       socket.on('error', () => undefined);
       socket.on('close', () => {
         this.#sockets.delete(socket);

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
 import { collect, contractCatalogue } from '../../../test/support/event-store-contract.ts';
+import { eventStoreDbPlace } from '../../../test/support/eventstoredb/place.ts';
 import { freshDatabase } from '../../../test/support/postgres.ts';
 import { removeDataDir } from '../../../test/support/shared-postgres.ts';
 import { ConfigModule } from '../../config.module.ts';
@@ -60,10 +61,47 @@ describe('The service with its event store', () => {
     await place.drop();
   });
 
-  it('says at start that there is no adapter for EventStoreDB', async () => {
+  it('keeps its events in EventStoreDB where that is asked for', async () => {
     const place = await freshDatabase();
-    const environment = { DATABASE_URL: place.url, EVENT_STORE: 'eventstoredb', EVENTSTORE_URL: 'esdb://127.0.0.1:2113' };
-    await expect(assembled(environment, true)).rejects.toThrow(/no adapter for EventStoreDB/);
+    const log = await eventStoreDbPlace();
+    const environment = {
+      DATABASE_URL: place.url,
+      EVENT_STORE: 'eventstoredb',
+      EVENTSTORE_URL: log.url,
+      EVENTSTORE_PREFIX: log.prefix,
+    };
+    for (const known of [[], [1]]) {
+      const app = await assembled(environment, true);
+      await app.init();
+      await app.get(EventStore).ping();
+      expect((await app.get(Aggregates).load('agent-1', list)).state).toEqual(known);
+      await app.get(Aggregates).execute('agent-1', list, known.length + 1, systemContext('test', null));
+      await app.close();
+      await expect(app.get(EventStore).ping()).rejects.toBeInstanceOf(EventStoreUnavailable);
+    }
+    await log.close();
     await place.drop();
+  });
+
+  it.each([
+    ['http://127.0.0.1:2113', 'must be an address like'],
+    ['esdb://me:hushhush@127.0.0.1:2113?tls=no', 'has no good value for tls'],
+    ['esdb://me:hushhush@127.0.0.1:2113?tlsVerifyCert=false', 'has a setting'],
+    ['esdb://me:hushhush@[::1]:2113', 'must name its hosts'],
+    ['esdb+discover://me:hushhush@a:2113,b:2113', 'takes one host'],
+    ['esdb://127.0.0.1:2113', 'must name a user and a password'],
+  ])('refuses %s at start, and repeats nothing of it', (url, why) => {
+    const start = () => readConfig({ EVENT_STORE: 'eventstoredb', EVENTSTORE_URL: url });
+    expect(start).toThrow(`EVENTSTORE_URL ${why}`);
+    expect(start).not.toThrow('hushhush');
+  });
+
+  it('takes the connection strings of single servers and of clusters', () => {
+    for (const url of [
+      'esdb://localhost:2113?tls=false',
+      'esdb://me:secret@a:2113,b:2113,c:2113?tlsCAFile=/etc/ca.crt&nodePreference=leader',
+      'esdb+discover://me:secret@nodes.example.com',
+    ])
+      expect(readConfig({ EVENT_STORE: 'eventstoredb', EVENTSTORE_URL: url }).eventStoreUrl).toBe(url);
   });
 });

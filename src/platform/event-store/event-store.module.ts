@@ -5,6 +5,7 @@ import { Aggregates } from './aggregates.ts';
 import { EventCatalogue, type AnyEventDefinition } from './catalogue.ts';
 import { EventStore } from './event-store.ts';
 import { EventWaits } from './event-waits.ts';
+import { EventStoreDbEventStore } from './eventstoredb/eventstoredb-event-store.ts';
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 
 /** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, and `EventWaits`. Needs `Config`, `Clock` and `Database` to be provided globally. */
@@ -26,11 +27,10 @@ export class EventStoreModule {
 }
 
 function openEventStore(config: Config, database: Database, catalogue: EventCatalogue): EventStore {
-  if (config.eventStore === 'eventstoredb')
-    throw new Error(
-      'EVENT_STORE=eventstoredb: this release has no adapter for EventStoreDB; leave EVENT_STORE unset to keep events in PostgreSQL',
-    );
-  const store = new PostgresEventStore(database, catalogue);
+  const store =
+    config.eventStore === 'eventstoredb'
+      ? new EventStoreDbEventStore(config.eventStoreUrl ?? '', config.eventStorePrefix, catalogue)
+      : new PostgresEventStore(database, catalogue);
   // Requests may append until the HTTP server is closed, which is after every earlier hook of Nest.
   database.beforeClose(() => store.close());
   return store;

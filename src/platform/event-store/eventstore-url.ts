@@ -1,0 +1,66 @@
+/** What may stand behind the question mark, lower case, without `_` and `-`; the client would print an unknown one, password and all. */
+const settings: Record<string, RegExp> = {
+  tls: /^(true|false)$/,
+  tlscafile: /^.+$/,
+  usercertfile: /^.+$/,
+  userkeyfile: /^.+$/,
+  nodepreference: /^(leader|follower|random|read_only_replica)$/i,
+  maxdiscoverattempts: /^\d{1,6}$/,
+  discoveryinterval: /^\d{1,6}$/,
+  gossiptimeout: /^\d{1,6}$/,
+  keepaliveinterval: /^\d{5,9}$/,
+  keepalivetimeout: /^\d{1,9}$/,
+  defaultdeadline: /^[1-9]\d{0,8}$/,
+  connectionname: /^.+$/,
+};
+
+/** Milliseconds, but for the gossip's time-out in seconds: formed by leaders that were killed and frozen. */
+const defaults: Record<string, string> = {
+  nodePreference: 'leader',
+  gossipTimeout: '1',
+  maxDiscoverAttempts: '5',
+  discoveryInterval: '200',
+  keepAliveInterval: '10000',
+  keepAliveTimeout: '3000',
+  defaultDeadline: '3000',
+  connectionName: 'mooring',
+};
+
+const form = /^esdb(?:\+discover)?:\/\/(?:([^:@/?]+):([^@/?]+)@)?([^@/?]+)\/?(?:\?(.*))?$/;
+const host = /^[\w.-]+(:\d{1,5})?$/;
+const flat = (name: string) => name.toLowerCase().replaceAll(/[_-]/g, '');
+
+/** What is wrong with the connection string, without repeating any of it, for it may hold a password; null where nothing is. */
+export function problemOf(url: string): string | null {
+  const found = form.exec(url);
+  if (!found) return 'must be an address like esdb://host:2113?tls=false or esdb://user:password@host-1:2113,host-2:2113';
+  const [, user, , hosts = '', query] = found;
+  if (!hosts.split(',').every((each) => host.test(each))) return 'must name its hosts as host or host:port, with commas between';
+  if (url.startsWith('esdb+discover') && hosts.includes(',')) return 'takes one host after esdb+discover://; list several after esdb://';
+  let tls = true;
+  for (const setting of query === undefined ? [] : query.split('&')) {
+    const [name = '', value = '', ...rest] = setting.split('=');
+    const allowed = settings[flat(name)];
+    if (allowed === undefined || rest.length > 0) return `has a setting after the question mark that is not one of its own`;
+    if (!allowed.test(value)) return `has no good value for ${flat(name)}`;
+    if (flat(name) === 'tls') tls = value === 'true';
+  }
+  return tls && user === undefined ? 'must name a user and a password, since the connection uses TLS (tls=false turns it off)' : null;
+}
+
+/** The connection string with the settings that it left open. Takes one without problems. */
+export function withDefaults(url: string): string {
+  const [address = '', query = ''] = url.split('?');
+  const given = query.split('&').filter(Boolean);
+  const names = new Set(given.map((setting) => flat(setting.split('=')[0] ?? '')));
+  const added = Object.entries(defaults).flatMap(([name, value]) => (names.has(flat(name)) ? [] : [`${name}=${value}`]));
+  return `${address.replace(/\/$/, '')}?${[...given, ...added].join('&')}`;
+}
+
+/** Who the connection string says that is calling, or null. */
+export function credentialsOf(url: string): { username: string; password: string } | null {
+  const [, user, password] = form.exec(url) ?? [];
+  return user === undefined || password === undefined
+    ? null
+    : { username: decodeURIComponent(user), password: decodeURIComponent(password) };
+}

@@ -1,0 +1,58 @@
+import type { Position } from '../event-store.ts';
+import type { Recorded } from './envelope.ts';
+import type { EventReader } from './reading.ts';
+
+/** How far behind one another the records may lie that one reading fetches. */
+const spare = 32;
+
+interface Waiting {
+  position: Position;
+  resolve(event: Recorded): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * What the server acknowledged, as it stands in the log: the answer to an append tells neither the time nor who wrote it first.
+ * Appends that are acknowledged while one reading is under way share the next; they lie side by side.
+ */
+export class Confirmations {
+  #waiting: Waiting[] = [];
+  #reading = false;
+
+  constructor(private readonly reader: EventReader) {}
+
+  /** The record at that position. Throws `EventStoreUnavailable`. */
+  at(position: Position): Promise<Recorded> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ position, resolve, reject });
+      if (!this.#reading) void this.#drain();
+    });
+  }
+
+  async #drain(): Promise<void> {
+    this.#reading = true;
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.sort((a, b) => (a.position < b.position ? -1 : 1));
+      this.#waiting = [];
+      await this.#fetch(batch);
+    }
+    this.#reading = false;
+  }
+
+  /** The first is found by every reading; those out of its reach come into the next. */
+  async #fetch(batch: Waiting[]): Promise<void> {
+    const [first] = batch as [Waiting];
+    try {
+      const found = await this.reader.from(first.position, batch.length === 1 ? 1 : batch.length + spare);
+      const records = new Map(found.map((event) => [event.position, event]));
+      for (const waiting of batch) {
+        const event = records.get(waiting.position);
+        if (event) waiting.resolve(event);
+        else if (waiting === first) waiting.reject(new Error(`no event stands at ${waiting.position}`));
+        else this.#waiting.push(waiting);
+      }
+    } catch (error) {
+      for (const waiting of batch) waiting.reject(error);
+    }
+  }
+}

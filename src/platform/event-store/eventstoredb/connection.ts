@@ -1,0 +1,165 @@
+import { EventStoreDBClient, type Credentials } from '@eventstore/db-client';
+import { Logger } from '@nestjs/common';
+import { EventStoreUnavailable } from '../event-store.ts';
+import { credentialsOf, withDefaults } from '../eventstore-url.ts';
+import { Names } from './names.ts';
+import { faultOf, Silence, spoilsClient } from './faults.ts';
+
+/** A connection carries 100 calls; subscriptions need some of them too. */
+const maxCalls = 64;
+const maxWaiting = 10_000;
+/** Milliseconds. */
+const renewEvery = 1_500;
+const failingFor = 3_000;
+const graceForOld = 15_000;
+
+const logger = new Logger('EventStore');
+
+interface Held {
+  client: EventStoreDBClient;
+  underWay: number;
+  /** Whether it ever had a connection; one that never had would begin to look for a server when asked to close it. */
+  worked: boolean;
+}
+
+/** The parts of the client that its types keep to itself. */
+interface Inner {
+  handleError(client: unknown, error: unknown): Promise<void>;
+  getChannel(): Promise<{ close(): void }>;
+}
+
+/** The way to the server: one client at a time, made anew where the old one may never find to a leader again, and at most 64 calls on it. */
+export class Connection {
+  /** Makes the client use the plain Append, on which a lost connection fails only the calls that it carried. */
+  readonly credentials: Credentials;
+  readonly #url: string;
+  readonly #onRenewed = new Set<() => void>();
+  readonly #queue: (() => void)[] = [];
+  #held: Held;
+  #underWay = 0;
+  #renewedAt = -Infinity;
+  #failingSince: number | null = null;
+  #closed = false;
+
+  readonly names: Names;
+
+  constructor(url: string, prefix: string | null) {
+    this.names = new Names(prefix);
+    this.#url = withDefaults(url);
+    this.credentials = credentialsOf(url) ?? { username: 'mooring', password: 'not sent without TLS' };
+    this.#held = open(this.#url);
+  }
+
+  /**
+   * Runs a call on the client. `work` bounds its own time and throws `Silence` where that is over; its error comes out as it is.
+   * Throws `EventStoreUnavailable` where 10 000 calls wait already, or the connection is closed.
+   */
+  async call<T>(work: (client: EventStoreDBClient) => Promise<T>): Promise<T> {
+    await this.#enter();
+    const held = this.#held;
+    held.underWay += 1;
+    try {
+      const result = await work(held.client);
+      held.worked = true;
+      this.succeeded();
+      return result;
+    } catch (error) {
+      this.#failed(held, error);
+      throw error;
+    } finally {
+      held.underWay -= 1;
+      this.#leave();
+    }
+  }
+
+  /** A subscription's call, which no slot counts. */
+  get client(): EventStoreDBClient {
+    return this.#held.client;
+  }
+
+  succeeded(): void {
+    this.#failingSince = null;
+  }
+
+  /** Told when there is another client: what runs on the old one has to move. */
+  onRenewed(listener: () => void): void {
+    this.#onRenewed.add(listener);
+  }
+
+  /** Another client, unless the last change was less than 1.5 s ago. */
+  renew(): void {
+    const now = performance.now();
+    if (this.#closed || now - this.#renewedAt < renewEvery) return;
+    this.#renewedAt = now;
+    this.#failingSince = null;
+    const old = this.#held;
+    this.#held = open(this.#url);
+    setTimeout(() => void retire(old), graceForOld).unref();
+    for (const listener of this.#onRenewed) listener();
+  }
+
+  /** Takes no more calls, waits for those under way, and leaves nothing open. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    while (this.#underWay > 0 || this.#queue.length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await retire(this.#held);
+  }
+
+  async #enter(): Promise<void> {
+    if (this.#closed) throw new EventStoreUnavailable(new Error('the event store is closed'));
+    if (this.#queue.length >= maxWaiting) throw new EventStoreUnavailable(new Error('too many calls are waiting'));
+    // Whoever leaves hands its slot on, so that nobody overtakes those who wait.
+    if (this.#underWay >= maxCalls) await new Promise<void>((resolve) => this.#queue.push(resolve));
+    else this.#underWay += 1;
+  }
+
+  #leave(): void {
+    const next = this.#queue.shift();
+    if (next) next();
+    else this.#underWay -= 1;
+  }
+
+  #failed(held: Held, error: unknown): void {
+    // What the server answered, though it is no success, shows that it is there.
+    if (isAnswer(error)) return this.succeeded();
+    if (held !== this.#held) return;
+    this.#failingSince ??= performance.now();
+    if (!spoilsClient(error) && performance.now() - this.#failingSince < failingFor) return;
+    logger.warn(`The connection to the event store is made anew (${faultOf(error)}): ${(error as Error).message}`);
+    this.renew();
+  }
+}
+
+function isAnswer(error: unknown): boolean {
+  return /^(wrong-expected-version|stream-(not-found|deleted)|maximum-append-size-exceeded)$/.test((error as { type?: string }).type ?? '');
+}
+
+function open(url: string): Held {
+  const client = EventStoreDBClient.connectionString(url);
+  const inner = client as unknown as Inner;
+  const original = inner.handleError.bind(inner);
+  // The client looks at its failures without waiting for the look; one that fails itself would end the process.
+  inner.handleError = (...given) => original(...given).catch(() => undefined);
+  return { client, underWay: 0, worked: false };
+}
+
+async function retire({ client, worked }: Held): Promise<void> {
+  void client.dispose().catch(() => undefined);
+  if (!worked) return;
+  // Disposing ends its streams, but not its connection.
+  await (client as unknown as Inner).getChannel().then(
+    (channel) => channel.close(),
+    () => undefined,
+  );
+}
+
+/** The promise's result, or `Silence` after so many milliseconds. */
+export async function within<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Silence(milliseconds)), milliseconds)));
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,91 @@
+import { jsonEvent, type AllStreamResolvedEvent, type EventData, type JSONType, type ResolvedEvent } from '@eventstore/db-client';
+import { v5 as uuidv5 } from 'uuid';
+import type { EventCatalogue } from '../catalogue.ts';
+import type { JsonObject } from '../event-definition.ts';
+import type { EventClass, EventMetadata, Position, StoredEvent } from '../event-store.ts';
+import type { SerialisedEvent } from '../new-events.ts';
+import type { Names } from './names.ts';
+
+/** The last event of a closed stream. It is the adapter's own: no reader gets it to see. */
+const CLOSING = 'StreamClosed';
+const CLOSING_NAMESPACE = 'f0a3a5ba-6c1e-4f5a-9a35-2f1d0b6e7c11';
+
+/** What is stored beside the port's metadata. */
+interface StoredMetadata extends EventMetadata {
+  schema_version: number;
+  /** Which call wrote it: a repeat with the same ids finds another one's. */
+  written_by: string;
+  /** When it was recorded, where that was in another store; it stands for the server's own time. */
+  recorded_at?: string;
+}
+
+/** An event as the server gave it. */
+export interface Recorded {
+  id: string;
+  type: string;
+  stream: string;
+  /** Null where the stream is not this installation's. */
+  eventClass: EventClass | null;
+  revision: number;
+  position: Position;
+  at: Date;
+  data: JsonObject;
+  metadata: Partial<StoredMetadata>;
+}
+
+export function positionOf(commit: bigint): Position {
+  return commit.toString().padStart(20, '0');
+}
+
+/** For the client, where it is not the start: a position's two numbers are the same. Throws `RangeError`. */
+export function placeOf(position: Position): { commit: bigint; prepare: bigint } {
+  if (!/^\d{20}$/.test(position)) throw new RangeError(`${JSON.stringify(position)} is not a position of this event store`);
+  const commit = BigInt(position);
+  return { commit, prepare: commit };
+}
+
+export function toServer({ id, type, schemaVersion, data, metadata }: SerialisedEvent, writtenBy: string): EventData {
+  const stored = { schema_version: schemaVersion, written_by: writtenBy, ...(JSON.parse(metadata) as object) };
+  return jsonEvent({ id, type, data: JSON.parse(data) as JSONType, metadata: stored });
+}
+
+export function closingEvent(stream: string): EventData {
+  return jsonEvent({ id: uuidv5(stream, CLOSING_NAMESPACE), type: CLOSING, data: {}, metadata: { schema_version: 1 } });
+}
+
+export function isClosing({ type }: Recorded): boolean {
+  return type === CLOSING;
+}
+
+/** Null where there is no event behind a link. */
+export function fromServer({ event, commitPosition }: ResolvedEvent | AllStreamResolvedEvent, names: Names): Recorded | null {
+  if (event === undefined || commitPosition === undefined) return null;
+  const { id, type, streamId, revision, created, data, metadata } = event;
+  return {
+    id,
+    type,
+    stream: names.fromServer(streamId),
+    eventClass: names.classOf(streamId),
+    revision: Number(revision),
+    position: positionOf(commitPosition),
+    at: created,
+    data: data as unknown as JsonObject,
+    metadata: (metadata ?? {}) as Partial<StoredMetadata>,
+  };
+}
+
+/** As the port gives it, in its current version. Throws `UnknownEvent`. */
+export function toPort({ metadata, at, ...event }: Recorded, catalogue: EventCatalogue): StoredEvent {
+  const { schema_version, written_by: _, recorded_at, ...given } = metadata;
+  return catalogue.upcast({
+    id: event.id,
+    type: event.type,
+    schemaVersion: schema_version ?? 1,
+    data: event.data,
+    metadata: given as EventMetadata,
+    stream: event.stream,
+    revision: event.revision,
+    position: event.position,
+    at: recorded_at ?? at.toISOString(),
+  });
+}

@@ -1,0 +1,193 @@
+import { randomBytes } from 'node:crypto';
+import { Logger } from '@nestjs/common';
+import type { EventCatalogue } from '../catalogue.ts';
+import {
+  classOf,
+  EventStore,
+  EventStoreUnavailable,
+  OutcomeUnknown,
+  StreamClosed,
+  WrongExpectedRevision,
+  type AppendResult,
+  type BatchHandler,
+  type EventClass,
+  type EventFilter,
+  type ExpectedRevision,
+  type NewEvent,
+  type Position,
+  type ReadStreamOptions,
+  type StoredEvent,
+  type Subscription,
+} from '../event-store.ts';
+import { HeadWatch, LogSubscription, type Batch } from '../log-subscription.ts';
+import { checkName, checkRetention, prepare, revisionOf } from '../new-events.ts';
+import { Confirmations } from './confirmations.ts';
+import { Connection } from './connection.ts';
+import { closingEvent, toPort, toServer, type Recorded } from './envelope.ts';
+import { Feed } from './feed.ts';
+import { EventReader, streamEvents } from './reading.ts';
+import { Retention } from './retention.ts';
+import { Writer, type Written } from './writing.ts';
+
+const logger = new Logger('EventStore');
+
+/**
+ * The log in EventStoreDB, or a cluster of them. A position is the server's commit position: ordered, with gaps, one count for both
+ * classes. Everything that decides is asked of the leader. Events come out in their current version, whoever reads.
+ */
+export class EventStoreDbEventStore extends EventStore {
+  readonly #connection: Connection;
+  readonly #reader: EventReader;
+  readonly #writer: Writer;
+  readonly #retention: Retention;
+  readonly #confirmations: Confirmations;
+  readonly #feeds: Record<EventClass, Feed>;
+  readonly #watches: Record<EventClass, HeadWatch>;
+  readonly #subscriptions = new Set<LogSubscription>();
+  readonly #name = randomBytes(6).toString('base64url');
+  #calls = 0;
+
+  /** `prefix` keeps installations on one server apart; null where the server is this one's alone. */
+  constructor(
+    url: string,
+    prefix: string | null,
+    private readonly catalogue: EventCatalogue,
+  ) {
+    super();
+    this.#connection = new Connection(url, prefix);
+    this.#reader = new EventReader(this.#connection, catalogue);
+    this.#writer = new Writer(this.#connection, this.#reader);
+    this.#retention = new Retention(this.#connection, this.#reader, this.#writer);
+    this.#confirmations = new Confirmations(this.#reader);
+    this.#feeds = { core: this.#newFeed('core'), log: this.#newFeed('log') };
+    this.#watches = { core: this.#newWatch('core'), log: this.#newWatch('log') };
+  }
+
+  async append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
+    const revision = revisionOf(expected);
+    const prepared = prepare(this.catalogue, stream, events);
+    const call = `${this.#name}:${(this.#calls += 1)}`;
+    const written = await this.#writer.write(
+      stream,
+      revision,
+      prepared.events.map((event) => toServer(event, call)),
+    );
+    const stored = await this.#asStored(stream, written, events.length);
+    if (classOf(stream) === 'log')
+      await this.#retention
+        .restore(stream)
+        .catch((error: Error) => logger.warn(`The retention of ${stream} is looked after later: ${error.message}`));
+    const last = stored.at(-1);
+    return {
+      revision: written.revision,
+      position: written.position ?? last?.position ?? (await this.head(classOf(stream))),
+      duplicate: last?.metadata.written_by !== call,
+      events: stored.map((event) => toPort(event, this.catalogue)),
+    };
+  }
+
+  async *readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<StoredEvent> {
+    const { backwards = false, from = backwards ? Number.MAX_SAFE_INTEGER : 0, limit = Infinity } = options;
+    let any = false;
+    for await (const event of streamEvents(this.#reader, stream, { from, backwards, limit })) {
+      any = true;
+      yield toPort(event, this.catalogue);
+    }
+    if (any || limit === 0 || classOf(stream) !== 'log' || !(await this.#isCovered(stream))) return;
+    for await (const event of streamEvents(this.#reader, stream, { from, backwards, limit })) yield toPort(event, this.catalogue);
+  }
+
+  async *readAll(after: Position, filter: EventFilter): AsyncIterable<StoredEvent[]> {
+    const end = await this.head(filter.eventClass);
+    for (let position = after; position < end;) {
+      const { events, upTo } = await this.#batch(position, filter);
+      if (upTo <= position) return;
+      position = upTo;
+      const wanted = upTo > end ? events.filter((event) => event.position <= end) : events;
+      if (wanted.length > 0) yield wanted;
+    }
+  }
+
+  subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription {
+    const feed = this.#feeds[filter.eventClass];
+    feed.start();
+    const read = async (position: Position) => {
+      const kept = feed.after(position, filter);
+      return kept !== null && kept.upTo > position ? kept : this.#batch(position, filter);
+    };
+    const subscription = new LogSubscription(this.#watches[filter.eventClass], read, onBatch, after);
+    this.#subscriptions.add(subscription);
+    const forget = () => void this.#subscriptions.delete(subscription);
+    subscription.ended.then(forget, forget);
+    return subscription;
+  }
+
+  head(eventClass: EventClass): Promise<Position> {
+    return this.#reader.head(eventClass);
+  }
+
+  async setRetention(stream: string, retention: { maxAgeSeconds?: number; maxCount?: number }): Promise<void> {
+    checkRetention(stream, retention);
+    await this.#retention.set(stream, retention);
+  }
+
+  /** A tombstone would take the events out of sight, and metadata binds nobody: the last event of the stream says that it is the last. */
+  async closeStream(stream: string, expected: ExpectedRevision): Promise<void> {
+    checkName(stream);
+    const revision = revisionOf(expected);
+    try {
+      await this.#writer.write(stream, revision, [closingEvent(stream)]);
+    } catch (error) {
+      if (!(error instanceof StreamClosed)) throw error;
+      let actual = -1;
+      for await (const last of streamEvents(this.#reader, stream, { from: Number.MAX_SAFE_INTEGER, backwards: true, limit: 1 }))
+        actual = last.revision;
+      if (actual !== revision) throw new WrongExpectedRevision(stream, expected, actual);
+    }
+  }
+
+  async ping(): Promise<void> {
+    await this.#reader.ping();
+  }
+
+  /** Ends subscriptions and finishes appends under way. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
+    await Promise.all([this.#feeds.core.stop(), this.#feeds.log.stop()]);
+    await this.#connection.close();
+  }
+
+  /** Throws `OutcomeUnknown` where what was acknowledged can't be read now: the repeat will. */
+  async #asStored(stream: string, { revision, position }: Written, count: number): Promise<Recorded[]> {
+    try {
+      if (count === 1 && position !== null) return [await this.#confirmations.at(position)];
+      return (await this.#reader.streamPage(stream, revision - count + 1, false, count)).events;
+    } catch (error) {
+      throw error instanceof EventStoreUnavailable ? new OutcomeUnknown(stream, error.cause) : error;
+    }
+  }
+
+  #batch(after: Position, filter: EventFilter): Promise<Batch> {
+    const forgotten = filter.eventClass === 'log' ? (events: Recorded[]) => this.#retention.forgotten(events) : undefined;
+    return this.#reader.batch(after, filter, forgotten);
+  }
+
+  /** Whether age hid all of the stream, and its last event can be read now. */
+  async #isCovered(stream: string): Promise<boolean> {
+    const { events } = await this.#reader.streamPage(stream, Number.MAX_SAFE_INTEGER, true, 1);
+    return events.length === 0 && this.#retention.uncover(stream);
+  }
+
+  #newFeed(eventClass: EventClass): Feed {
+    return new Feed(this.#connection, this.#reader, this.catalogue, eventClass, (upTo) => this.#watches[eventClass].tell(upTo));
+  }
+
+  /** Its look at the log's end is what finds a subscription that fell silent. */
+  #newWatch(eventClass: EventClass): HeadWatch {
+    return new HeadWatch(async () => {
+      const head = await this.#reader.head(eventClass);
+      this.#feeds[eventClass].noteHead(head);
+      return head;
+    });
+  }
+}

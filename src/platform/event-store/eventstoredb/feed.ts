@@ -1,0 +1,177 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { streamNameFilter, type AllStreamSubscription } from '@eventstore/db-client';
+import { Logger } from '@nestjs/common';
+import type { EventCatalogue } from '../catalogue.ts';
+import { START, type EventClass, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
+import type { Batch } from '../log-subscription.ts';
+import type { Connection } from './connection.ts';
+import { fromServer, placeOf, positionOf, toPort, type Recorded } from './envelope.ts';
+import { passes, type EventReader } from './reading.ts';
+
+const maxKept = 2_000;
+const maxKeptBytes = 8 * 1024 * 1024;
+const maxBatch = 1_000;
+/** Pages of 32 events that the server looks through between two checkpoints. */
+const checkpointEvery = 32;
+/** Milliseconds, jittered by half. */
+const firstWait = 50;
+const lastWait = 5_000;
+/** How long the log may be ahead of what the server sent, before the subscription counts as dead. */
+const silentFor = 3_000;
+
+interface Kept {
+  recorded: Recorded;
+  event?: StoredEvent;
+  size: number;
+}
+
+const logger = new Logger('EventStore');
+
+/**
+ * The newest events of a class, as the server sends them: one subscription serves all who follow the log at its end. Whoever is
+ * further behind reads. It takes in what comes without waiting for anybody, so the server never finds it slow; when the
+ * subscription breaks off, another takes its place behind the last event.
+ */
+export class Feed {
+  readonly #stopping = new AbortController();
+  #kept: Kept[] = [];
+  #keptBytes = 0;
+  /** Everything of the class behind `from`, up to `upTo`, is kept. */
+  #from: Position = START;
+  #upTo: Position = START;
+  /** A subscription of an earlier generation has nothing to say any more. */
+  #generation = 0;
+  #subscription: AllStreamSubscription | null = null;
+  #running: Promise<void> | null = null;
+  #breakOff: () => void = () => undefined;
+  #behindSince: number | null = null;
+  #progressed = false;
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly reader: EventReader,
+    private readonly catalogue: EventCatalogue,
+    private readonly eventClass: EventClass,
+    private readonly onMoved: (upTo: Position) => void,
+  ) {
+    connection.onRenewed(() => this.#breakOff());
+  }
+
+  /** Begins at the log's end, where it did not run already. */
+  start(): void {
+    this.#running ??= this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    this.#breakOff();
+    await this.#running;
+  }
+
+  /** What follows the position, or null where that has to be read. */
+  after(position: Position, filter: EventFilter): Batch | null {
+    if (this.#generation === 0 || position < this.#from || position > this.#upTo) return null;
+    let next = this.#kept.length;
+    while (next > 0 && (this.#kept[next - 1] as Kept).recorded.position > position) next -= 1;
+    const some = this.#kept.slice(next, next + maxBatch);
+    const last = next + maxBatch < this.#kept.length ? some.at(-1) : undefined;
+    const events = some
+      .filter(({ recorded }) => passes(recorded, filter))
+      .map((kept) => (kept.event ??= toPort(kept.recorded, this.catalogue)));
+    return { events, upTo: last?.recorded.position ?? this.#upTo };
+  }
+
+  /** Told where the log ends, by somebody who asked: a subscription that stays behind for 3 s is given up. */
+  noteHead(head: Position): void {
+    if (head <= this.#upTo) this.#behindSince = null;
+    else if (this.#behindSince === null) this.#behindSince = performance.now();
+    else if (performance.now() - this.#behindSince > silentFor) this.#breakOff();
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping;
+    for (let delay = firstWait; !signal.aborted; delay = Math.min(delay * 2, lastWait)) {
+      this.#progressed = false;
+      try {
+        await this.#place();
+        if (!signal.aborted) await this.#subscribed();
+      } catch (error) {
+        const { message, cause } = error as Error;
+        logger.warn(`The subscription to the ${this.eventClass} log begins again: ${(cause as Error | undefined)?.message ?? message}`);
+      }
+      if (this.#progressed) delay = firstWait;
+      if (!signal.aborted) await wait(delay * (0.5 + Math.random() / 2), undefined, { signal, ref: false }).catch(() => undefined);
+    }
+  }
+
+  /** The server takes a place beyond its end for its end, and would then send lower events. */
+  async #place(): Promise<void> {
+    const head = await this.reader.head(this.eventClass);
+    if (this.#generation > 0 && this.#upTo <= (await this.reader.end())) return;
+    if (this.#generation > 0) logger.warn(`The event store came back with an older log: its end is ${head}, not ${this.#upTo}`);
+    this.#kept = [];
+    this.#keptBytes = 0;
+    this.#from = this.#upTo = head;
+    this.onMoved(head);
+  }
+
+  /** Runs one subscription until it breaks off; throws its error. */
+  async #subscribed(): Promise<void> {
+    const generation = (this.#generation += 1);
+    this.#behindSince = null;
+    await new Promise<void>((resolve, reject) => {
+      const filter = streamNameFilter({
+        ...this.connection.names.filters[this.eventClass],
+        checkpointInterval: checkpointEvery,
+        // One that names two numbers lies before the event at its place, which is still to come.
+        checkpointReached: (_, { commit, prepare }) => {
+          if (generation === this.#generation && commit === prepare) this.#moveTo(positionOf(commit));
+        },
+      });
+      const fromPosition = this.#upTo === START ? ('start' as const) : placeOf(this.#upTo);
+      const { credentials, client } = this.connection;
+      const subscription = client.subscribeToAll({ fromPosition, filter, credentials });
+      this.#subscription = subscription;
+      this.#breakOff = () => {
+        this.#generation += 1;
+        resolve();
+      };
+      subscription.on('data', (resolved) => {
+        const event = generation === this.#generation ? fromServer(resolved, this.connection.names) : null;
+        if (event !== null && event.position > this.#upTo) this.#take(event);
+      });
+      // It stays: an error after the end must not end the process.
+      subscription.on('error', reject);
+      subscription.on('end', resolve);
+    }).finally(() => this.#leave());
+  }
+
+  #leave(): void {
+    this.#generation += 1;
+    this.#breakOff = () => undefined;
+    const subscription = this.#subscription;
+    this.#subscription = null;
+    void subscription?.unsubscribe().catch(() => undefined);
+    subscription?.removeAllListeners('data');
+  }
+
+  #take(recorded: Recorded): void {
+    const size = JSON.stringify(recorded.data).length;
+    this.#kept.push({ recorded, size });
+    this.#keptBytes += size;
+    while (this.#kept.length > maxKept || this.#keptBytes > maxKeptBytes) {
+      const oldest = this.#kept.shift() as Kept;
+      this.#keptBytes -= oldest.size;
+      this.#from = oldest.recorded.position;
+    }
+    this.#moveTo(recorded.position);
+  }
+
+  #moveTo(position: Position): void {
+    if (position <= this.#upTo) return;
+    this.#upTo = position;
+    this.#progressed = true;
+    this.connection.succeeded();
+    this.onMoved(position);
+  }
+}

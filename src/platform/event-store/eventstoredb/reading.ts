@@ -1,0 +1,222 @@
+import {
+  BACKWARDS,
+  END,
+  ErrorType,
+  FORWARDS,
+  START as FIRST,
+  type AllStreamResolvedEvent,
+  type EventStoreDBClient,
+  type ResolvedEvent,
+  type StreamingRead,
+} from '@eventstore/db-client';
+import type { EventCatalogue } from '../catalogue.ts';
+import { categoryOf, EventStoreUnavailable, START, type EventClass, type EventFilter, type Position } from '../event-store.ts';
+import type { Batch } from '../log-subscription.ts';
+import type { Connection } from './connection.ts';
+import { fromServer, isClosing, placeOf, toPort, type Recorded } from './envelope.ts';
+import { isOfType, Silence } from './faults.ts';
+import type { Names } from './names.ts';
+
+const pageEvents = 1_000;
+const pageBytes = 8 * 1024 * 1024;
+const streamPage = 500;
+/** Milliseconds without a word. */
+const patience = 4_000;
+/** Events that are looked through for the last one of a class. */
+const maxHeadScan = 50_000;
+
+interface Page {
+  events: Recorded[];
+  /** Whether the server may have more. */
+  more: boolean;
+}
+
+type Read = StreamingRead<ResolvedEvent | AllStreamResolvedEvent>;
+
+/**
+ * Reads in pages: each is a call of its own, so that a reader who takes its time, or leaves, holds none open. Throws
+ * `EventStoreUnavailable` for whatever keeps the server from answering.
+ */
+export class EventReader {
+  /** What is known of the log's end: nothing of the class lies between `head` and `scanned`. */
+  readonly #heads: Record<EventClass, { head: Position; scanned: Position }> = {
+    core: { head: START, scanned: START },
+    log: { head: START, scanned: START },
+  };
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly catalogue: EventCatalogue,
+  ) {}
+
+  /** Of the stream, with the closing event; an unknown stream is empty. */
+  streamPage(stream: string, from: number, backwards: boolean, limit: number): Promise<Page> {
+    const fromRevision = backwards && from >= Number.MAX_SAFE_INTEGER ? END : BigInt(from);
+    const direction = backwards ? BACKWARDS : FORWARDS;
+    return this.#page(limit, (client) =>
+      client.readStream(this.connection.names.toServer(stream), {
+        fromRevision,
+        direction,
+        maxCount: limit,
+        requiresLeader: true,
+        credentials: this.connection.credentials,
+      }),
+    );
+  }
+
+  /** What follows the position in the whole log, everybody's. */
+  async allPage(after: Position, limit = pageEvents): Promise<Page> {
+    const fromPosition = after === START ? FIRST : placeOf(after);
+    const { credentials } = this.connection;
+    const page = await this.#page(limit + 1, (client) =>
+      client.readAll({ fromPosition, direction: FORWARDS, maxCount: limit + 1, requiresLeader: true, credentials }),
+    );
+    // The place itself is read again: the server's reading begins with it.
+    return { ...page, events: page.events.filter(({ position }) => position > after) };
+  }
+
+  /** From a record on, that one included. */
+  async from(position: Position, limit: number): Promise<Recorded[]> {
+    const { credentials } = this.connection;
+    const fromPosition = placeOf(position);
+    const { events } = await this.#page(limit, (client) =>
+      client.readAll({ fromPosition, direction: FORWARDS, maxCount: limit, requiresLeader: true, credentials }),
+    );
+    return events;
+  }
+
+  /** What follows the position and the filter lets pass: of at most 1 000 events, and no further one where 8 MiB are reached. */
+  async batch(after: Position, filter: EventFilter, isForgotten?: (events: Recorded[]) => Promise<Set<Recorded>>): Promise<Batch> {
+    const { events, more } = await this.allPage(after);
+    const ofClass = events.filter(({ eventClass }) => eventClass === filter.eventClass);
+    const last = ofClass.at(-1) ?? (more ? events.at(-1) : undefined);
+    const passed = ofClass.filter((event) => passes(event, filter));
+    const forgotten = await isForgotten?.(passed);
+    const kept = forgotten ? passed.filter((event) => !forgotten.has(event)) : passed;
+    // Behind the class's last event `upTo` moves a whole page at a time: near the log's end it is that event.
+    return { events: kept.map((event) => toPort(event, this.catalogue)), upTo: last?.position ?? after };
+  }
+
+  /** The last event of the class; where only others were written for long, a place behind it with none of the class between. */
+  async head(eventClass: EventClass): Promise<Position> {
+    const known = { ...this.#heads[eventClass] };
+    let scanned: Position | null = null;
+    let end: Position | null = null;
+    for (let count = 0, size = 16; count < maxHeadScan; size = Math.min(size * 8, pageEvents)) {
+      const { events, more } = await this.#backwards(end, size);
+      scanned ??= events[0]?.position ?? START;
+      const found = events.find((event) => event.eventClass === eventClass);
+      end = events.at(-1)?.position ?? null;
+      count += events.length;
+      const older = found === undefined || found.position <= known.scanned;
+      if (!older) return this.#noteHead(eventClass, found.position, scanned);
+      if (!more || end === null || end <= known.scanned) return this.#noteHead(eventClass, known.head, scanned);
+    }
+    return this.#noteHead(eventClass, end ?? START, scanned ?? START);
+  }
+
+  /** Where the whole log ends, everybody's. */
+  async end(): Promise<Position> {
+    const { events } = await this.#backwards(null, 1);
+    return events[0]?.position ?? START;
+  }
+
+  async ping(): Promise<void> {
+    await this.#backwards(null, 1);
+  }
+
+  #noteHead(eventClass: EventClass, head: Position, scanned: Position): Position {
+    const known = this.#heads[eventClass];
+    if (scanned > known.scanned) this.#heads[eventClass] = { head, scanned };
+    return head;
+  }
+
+  #backwards(before: Position | null, limit: number): Promise<Page> {
+    const fromPosition = before === null ? END : placeOf(before);
+    const { credentials } = this.connection;
+    return this.#page(limit, (client) =>
+      client.readAll({ fromPosition, direction: BACKWARDS, maxCount: limit, requiresLeader: true, credentials }),
+    );
+  }
+
+  async #page(limit: number, open: (client: EventStoreDBClient) => unknown): Promise<Page> {
+    for (let attempt = 1; ; attempt += 1)
+      try {
+        return await this.connection.call((client) => collected(open(client) as Read, limit, this.connection.names));
+      } catch (error) {
+        if (isOfType(error, ErrorType.STREAM_NOT_FOUND)) return { events: [], more: false };
+        if (error instanceof EventStoreUnavailable) throw error;
+        // The client turns to the leader by itself, once it was told.
+        if (!isOfType(error, ErrorType.NOT_LEADER) || attempt === 3) throw new EventStoreUnavailable(error);
+      }
+  }
+}
+
+/** Reads to the end, or until 8 MiB are there, and leaves the call in any case. */
+function collected(read: Read, limit: number, names: Names): Promise<Page> {
+  return new Promise((resolve, reject) => {
+    const events: Recorded[] = [];
+    let count = 0;
+    let bytes = 0;
+    let timer: NodeJS.Timeout;
+    const leave = () => {
+      clearTimeout(timer);
+      read.removeAllListeners('data');
+      void read.cancel().catch(() => undefined);
+    };
+    const wait = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => {
+        leave();
+        reject(new Silence(patience));
+      }, patience);
+    };
+    wait();
+    read.on('data', (resolved) => {
+      wait();
+      count += 1;
+      const event = fromServer(resolved, names);
+      if (event === null) return;
+      events.push(event);
+      bytes += JSON.stringify(event.data).length;
+      if (bytes < pageBytes) return;
+      leave();
+      resolve({ events, more: true });
+    });
+    read.on('end', () => {
+      clearTimeout(timer);
+      resolve({ events, more: count >= limit });
+    });
+    // It stays: what comes after the end of a call must not end the process.
+    read.on('error', (error) => {
+      leave();
+      reject(error);
+    });
+  });
+}
+
+/** The port's stream: pages, without the closing event. */
+export async function* streamEvents(
+  reader: EventReader,
+  stream: string,
+  { from, backwards, limit }: { from: number; backwards: boolean; limit: number },
+): AsyncGenerator<Recorded> {
+  let left = limit;
+  for (let next = from; left > 0 && next >= 0;) {
+    // One more, for the closing event may be the first.
+    const { events, more } = await reader.streamPage(stream, next, backwards, Math.min(left + 1, streamPage));
+    for (const event of events) {
+      if (isClosing(event)) continue;
+      if (left === 0) return;
+      left -= 1;
+      yield event;
+    }
+    const last = events.at(-1);
+    if (!more || last === undefined) return;
+    next = last.revision + (backwards ? -1 : 1);
+  }
+}
+
+export function passes(event: Recorded, { categories, types }: EventFilter): boolean {
+  return !isClosing(event) && (categories?.includes(categoryOf(event.stream)) ?? true) && (types?.includes(event.type) ?? true);
+}

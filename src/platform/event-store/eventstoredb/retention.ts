@@ -1,0 +1,152 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { v4 as uuidv4 } from 'uuid';
+import { ErrorType, jsonEvent, type WrongExpectedVersionError } from '@eventstore/db-client';
+import type { JsonObject } from '../event-definition.ts';
+import { EventStoreUnavailable, OutcomeUnknown, StreamClosed, WrongExpectedRevision } from '../event-store.ts';
+import { within, type Connection } from './connection.ts';
+import type { Recorded } from './envelope.ts';
+import { isOfType } from './faults.ts';
+import type { EventReader } from './reading.ts';
+import type { Writer } from './writing.ts';
+
+/** Where the age that a stream is to have again is kept while its last event is uncovered. */
+const PUT_ASIDE = 'mooring_max_age';
+/** Milliseconds. */
+const knownFor = 30_000;
+const firstVisibleFor = 10_000;
+const patience = 4_000;
+const maxKnown = 10_000;
+const tries = 8;
+const lookups = 16;
+/** No stream comes this far: an append that expects it is refused, and the refusal names the real revision. */
+const beyond = 9_007_199_254_740_991n;
+
+interface Metadata {
+  /** Of the metadata stream; -1 where there is none. */
+  revision: number;
+  content: JsonObject;
+}
+
+/**
+ * Lets the server forget. Its `$maxAge` hides even the last event of a stream that has been silent for that long, where the port
+ * keeps the last: when that is asked for, the age is put aside and `$tb` uncovers it, until the next event is appended.
+ */
+export class Retention {
+  /** When it was last seen that a stream's age is not put aside. */
+  readonly #plain = new Map<string, number>();
+  readonly #firstVisible = new Map<string, { revision: number; at: number }>();
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly reader: EventReader,
+    private readonly writer: Writer,
+  ) {}
+
+  async set(stream: string, { maxAgeSeconds, maxCount }: { maxAgeSeconds?: number; maxCount?: number }): Promise<void> {
+    this.#firstVisible.delete(stream);
+    await this.#change(stream, (content) => ({
+      ...without(content, '$maxAge', '$maxCount', PUT_ASIDE),
+      ...(maxAgeSeconds === undefined ? {} : { $maxAge: maxAgeSeconds }),
+      ...(maxCount === undefined ? {} : { $maxCount: maxCount }),
+    }));
+  }
+
+  /** Where age hides all of a stream, makes its last event readable again. Answers whether it did. */
+  async uncover(stream: string): Promise<boolean> {
+    const { content } = await this.#read(stream);
+    if (typeof content.$maxAge !== 'number') return false;
+    const last = await this.#lastRevision(stream);
+    if (last < 0) return false;
+    this.#plain.delete(stream);
+    await this.#change(stream, ({ $maxAge, ...rest }) => ({
+      ...rest,
+      $tb: last,
+      ...($maxAge === undefined ? {} : { [PUT_ASIDE]: $maxAge }),
+    }));
+    return true;
+  }
+
+  /** After an append: the age that was put aside counts again. */
+  async restore(stream: string): Promise<void> {
+    const seen = this.#plain.get(stream);
+    if (seen === undefined || performance.now() - seen > knownFor) {
+      const { content } = await this.#read(stream);
+      if (content[PUT_ASIDE] !== undefined)
+        await this.#change(stream, ({ [PUT_ASIDE]: age, ...rest }) => ({ ...rest, ...(age === undefined ? {} : { $maxAge: age }) }));
+    }
+    remember(this.#plain, stream, performance.now());
+  }
+
+  /** Those of the events that a reader of their streams would no longer see: the whole log shows them until the server tidies up. */
+  async forgotten(events: Recorded[]): Promise<Set<Recorded>> {
+    const streams = [...new Set(events.map(({ stream }) => stream))];
+    for (let i = 0; i < streams.length; i += lookups) await Promise.all(streams.slice(i, i + lookups).map((stream) => this.#look(stream)));
+    return new Set(events.filter(({ stream, revision }) => revision < (this.#firstVisible.get(stream)?.revision ?? 0)));
+  }
+
+  async #look(stream: string): Promise<void> {
+    const known = this.#firstVisible.get(stream);
+    if (known && performance.now() - known.at < firstVisibleFor) return;
+    const { events } = await this.reader.streamPage(stream, 0, false, 1);
+    const revision = events[0]?.revision ?? (await this.#lastRevision(stream));
+    remember(this.#firstVisible, stream, { revision, at: performance.now() });
+  }
+
+  async #read(stream: string): Promise<Metadata> {
+    const { events } = await this.reader.streamPage(`$$${stream}`, Number.MAX_SAFE_INTEGER, true, 1);
+    const [last] = events;
+    return last ? { revision: last.revision, content: last.data } : { revision: -1, content: {} };
+  }
+
+  /** Metadata is replaced as a whole: a change names the revision that it was made from. */
+  async #change(stream: string, changed: (content: JsonObject) => JsonObject): Promise<void> {
+    for (let attempt = 1; ; attempt += 1) {
+      const { revision, content } = await this.#read(stream);
+      const next = changed(content);
+      if (JSON.stringify(sorted(next)) === JSON.stringify(sorted(content))) return;
+      const event = jsonEvent({ id: uuidv4(), type: '$metadata', data: next });
+      try {
+        await this.writer.write(`$$${stream}`, revision, [event]);
+        return;
+      } catch (error) {
+        const passing = error instanceof WrongExpectedRevision || error instanceof OutcomeUnknown;
+        if (!passing || attempt === tries) throw error instanceof OutcomeUnknown ? new EventStoreUnavailable(error.cause) : error;
+        await wait(20 * attempt);
+      }
+    }
+  }
+
+  /** Also of a stream that shows nothing; -1 where there is none. */
+  async #lastRevision(stream: string): Promise<number> {
+    const { credentials, names } = this.connection;
+    const name = names.toServer(stream);
+    const event = jsonEvent({ id: uuidv4(), type: 'Probe', data: {} });
+    const options = { expectedRevision: beyond, credentials, requiresLeader: true };
+    try {
+      await this.connection.call((client) => within(patience, client.appendToStream(name, [event], options)));
+    } catch (error) {
+      if (isOfType(error, ErrorType.STREAM_DELETED)) throw new StreamClosed(stream);
+      if (!isOfType(error, ErrorType.WRONG_EXPECTED_VERSION))
+        throw error instanceof EventStoreUnavailable ? error : new EventStoreUnavailable(error);
+      const { actualVersion } = error as WrongExpectedVersionError;
+      return typeof actualVersion === 'bigint' ? Number(actualVersion) : -1;
+    }
+    throw new Error(`the server took an append that can't follow in ${stream}`);
+  }
+}
+
+function without(content: JsonObject, ...names: string[]): JsonObject {
+  return Object.fromEntries(Object.entries(content).filter(([name]) => !names.includes(name)));
+}
+
+function sorted(content: JsonObject): [string, unknown][] {
+  return Object.entries(content).toSorted(([a], [b]) => (a < b ? -1 : 1));
+}
+
+/** The oldest entry goes where there are too many. */
+function remember<T>(map: Map<string, T>, key: string, value: T): void {
+  map.delete(key);
+  map.set(key, value);
+  const [oldest] = map.keys();
+  if (map.size > maxKnown && oldest !== undefined) map.delete(oldest);
+}

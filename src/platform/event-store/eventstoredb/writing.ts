@@ -1,0 +1,112 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { ErrorType, NO_STREAM, type EventData, type WrongExpectedVersionError } from '@eventstore/db-client';
+import {
+  EventStoreUnavailable,
+  OutcomeUnknown,
+  StreamClosed,
+  WrongExpectedRevision,
+  type ExpectedRevision,
+  type Position,
+} from '../event-store.ts';
+import { within, type Connection } from './connection.ts';
+import { isClosing, positionOf } from './envelope.ts';
+import { faultOf, isOfType } from './faults.ts';
+import type { EventReader } from './reading.ts';
+
+/** Milliseconds. The server is asked to give up before we do. */
+const deadline = 3_000;
+const patience = 4_000;
+/** A leader that was deposed while it was frozen gives wrong answers for up to 1.6 s. */
+const doubtFor = 2_500;
+const askAgainAfter = 250;
+const leaderTries = 10;
+const leaderWait = 100;
+const timeoutTries = 3;
+
+export interface Written {
+  /** Of the last event. */
+  revision: number;
+  /** Of the last event; null where a retention hides it. */
+  position: Position | null;
+}
+
+type Verdict = { kind: 'conflict'; actual: number } | { kind: 'closed' } | { kind: 'stored'; written: Written } | { kind: 'doubtful' };
+
+/**
+ * Sends appends. Each names a revision and ids, so that the server knows a repeat. A conflict is believed where the event that
+ * stands in the way can be read: the one answer that a deposed leader can't make up.
+ */
+export class Writer {
+  constructor(
+    private readonly connection: Connection,
+    private readonly reader: EventReader,
+  ) {}
+
+  /** `expected`: -1 where the stream must not exist. Throws what `EventStore.append` throws. */
+  async write(stream: string, expected: number, events: EventData[]): Promise<Written> {
+    let doubtSince: number | null = null;
+    for (let tries = 1; ; tries += 1)
+      try {
+        return await this.#send(stream, expected, events);
+      } catch (error) {
+        if (isOfType(error, ErrorType.WRONG_EXPECTED_VERSION)) {
+          const answer = error as WrongExpectedVersionError;
+          const verdict = await this.#judge(stream, expected, events);
+          if (verdict.kind === 'stored') return verdict.written;
+          if (verdict.kind === 'closed') throw new StreamClosed(stream);
+          if (verdict.kind === 'conflict') throw new WrongExpectedRevision(stream, portRevision(expected), verdict.actual);
+          doubtSince ??= performance.now();
+          if (performance.now() - doubtSince > doubtFor) throw new WrongExpectedRevision(stream, portRevision(expected), actualOf(answer));
+          this.connection.renew();
+          await wait(askAgainAfter);
+        } else if (faultOf(error) === 'not_leader' && tries < leaderTries) await wait(leaderWait);
+        // So the server answers a repeat that comes while the first is being written.
+        else if (isOfType(error, ErrorType.TIMEOUT) && tries < timeoutTries) continue;
+        else throw asThrown(stream, error);
+      }
+  }
+
+  async #send(stream: string, expected: number, events: EventData[]): Promise<Written> {
+    const { credentials, names } = this.connection;
+    const name = names.toServer(stream);
+    const expectedRevision = expected < 0 ? NO_STREAM : BigInt(expected);
+    const { nextExpectedRevision, position } = await this.connection.call((client) =>
+      within(patience, client.appendToStream(name, events, { expectedRevision, credentials, requiresLeader: true, deadline })),
+    );
+    return { revision: Number(nextExpectedRevision), position: position ? positionOf(position.commit) : null };
+  }
+
+  /** Throws `OutcomeUnknown` where the stream can't be read now. */
+  async #judge(stream: string, expected: number, events: EventData[]): Promise<Verdict> {
+    try {
+      const { events: newest } = await this.reader.streamPage(stream, Number.MAX_SAFE_INTEGER, true, 2);
+      const [last] = newest;
+      if (last === undefined) return { kind: 'doubtful' };
+      if (isClosing(last)) return { kind: 'closed' };
+      if (last.revision <= expected) return { kind: 'doubtful' };
+      const { events: there } = await this.reader.streamPage(stream, expected + 1, false, events.length);
+      const own = there.length === events.length && there.every(({ id }, index) => id === events[index]?.id);
+      const end = there.at(-1);
+      if (own && end) return { kind: 'stored', written: { revision: end.revision, position: end.position } };
+      return { kind: 'conflict', actual: last.revision };
+    } catch (error) {
+      throw error instanceof EventStoreUnavailable ? new OutcomeUnknown(stream, error.cause) : error;
+    }
+  }
+}
+
+function portRevision(expected: number): ExpectedRevision {
+  return expected < 0 ? 'no_stream' : expected;
+}
+
+function actualOf({ actualVersion }: WrongExpectedVersionError): number {
+  return typeof actualVersion === 'bigint' ? Number(actualVersion) : -1;
+}
+
+function asThrown(stream: string, error: unknown): unknown {
+  if (error instanceof EventStoreUnavailable || error instanceof StreamClosed) return error;
+  if (isOfType(error, ErrorType.STREAM_DELETED)) return new StreamClosed(stream);
+  if (isOfType(error, ErrorType.MAXIMUM_APPEND_SIZE_EXCEEDED))
+    return new RangeError('the server takes smaller appends than this one', { cause: error });
+  return faultOf(error) === 'unknown' ? new OutcomeUnknown(stream, error) : new EventStoreUnavailable(error);
+}

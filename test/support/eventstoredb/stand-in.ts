@@ -1,0 +1,231 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import gossip from '@eventstore/db-client/generated/gossip_pb.js';
+import { GossipService } from '@eventstore/db-client/generated/gossip_grpc_pb.js';
+import features from '@eventstore/db-client/generated/serverfeatures_pb.js';
+import { ServerFeaturesService } from '@eventstore/db-client/generated/serverfeatures_grpc_pb.js';
+import shared from '@eventstore/db-client/generated/shared_pb.js';
+import streams from '@eventstore/db-client/generated/streams_pb.js';
+import { StreamsService } from '@eventstore/db-client/generated/streams_grpc_pb.js';
+import { Server, ServerCredentials, status, type sendUnaryData, type ServerReadableStream, type ServiceError } from '@grpc/grpc-js';
+import { TcpProxy } from '../tcp-proxy.ts';
+import { MemoryLog, type AppendAnswer, type Expected, type Proposed } from './memory-log.ts';
+import { found, sendAll, StandInSubscription, type ReadCall } from './stand-in-reads.ts';
+import { appendResponse, expectedOf, failure, notLeader, proposedOf, streamName, tooSlow, unavailable } from './wire.ts';
+
+type AppendRequest = InstanceType<typeof streams.AppendReq>;
+type AppendResponse = InstanceType<typeof streams.AppendResp>;
+
+/** What becomes of an append: `…_stored` does it first. */
+export type AppendFault =
+  | 'ok'
+  | 'silent'
+  | 'silent_stored'
+  | 'fails'
+  | 'fails_stored'
+  | 'deadline_stored'
+  | 'times_out_stored'
+  | 'not_ready';
+export type ReadFault = 'ok' | 'silent' | 'fails' | 'twice' | 'slow';
+
+const states = gossip.MemberInfo.VNodeState;
+
+/**
+ * An EventStoreDB of the v1 protocol that does what it is told, over the client's own stubs: it answers as a 23.10 was seen to
+ * answer, and fails on demand. Plain Append is all it has; a client that turns to batches is refused.
+ */
+export class StandIn {
+  /** Asked for each append, with its stream. */
+  onAppend: (stream: string) => AppendFault = () => 'ok';
+  onRead: () => ReadFault = () => 'ok';
+  /** While set, it is a follower that knows its leader, or thinks that it does. */
+  leader: StandIn | null = null;
+  /** While set, it is a leader that was frozen and deposed: it knows the log up to there, and refuses by what it knows. */
+  deposedAt: bigint | null = null;
+  /** The other nodes of the cluster. */
+  others: StandIn[] = [];
+  /** New subscriptions say nothing, or everything twice. */
+  subscriptions: 'ok' | 'silent' | 'twice' = 'ok';
+  readonly #live = new Set<StandInSubscription>();
+  #server: Server | null = null;
+
+  private constructor(
+    readonly log: MemoryLog,
+    private readonly proxy: TcpProxy,
+  ) {}
+
+  /** On a free port; several may stand before one log. */
+  static async start(log = new MemoryLog()): Promise<StandIn> {
+    const standIn = new StandIn(log, await TcpProxy.start());
+    await standIn.#listen();
+    return standIn;
+  }
+
+  get port(): number {
+    return Number(new URL(this.url).port);
+  }
+
+  /** Stays the same over a restart. */
+  get url(): string {
+    return `${this.proxy.through('esdb://127.0.0.1:1')}?tls=false`;
+  }
+
+  get subscribers(): number {
+    return this.#live.size;
+  }
+
+  /** Breaks every connection, as a network does. */
+  cut(): void {
+    this.proxy.cut();
+  }
+
+  /** As kill -9: the log stays. */
+  async kill(): Promise<void> {
+    this.proxy.target = null;
+    this.proxy.cut();
+    this.#server?.forceShutdown();
+    this.#server = null;
+    this.log.restarted();
+  }
+
+  async restart(): Promise<void> {
+    await this.kill();
+    await this.#listen();
+  }
+
+  async stop(): Promise<void> {
+    await this.kill();
+    await this.proxy.close();
+  }
+
+  dropSubscriptions(why: 'unavailable' | 'too slow' = 'unavailable'): void {
+    for (const subscription of this.#live) subscription.drop(why === 'too slow' ? tooSlow() : unavailable('Connection dropped'));
+  }
+
+  silenceSubscriptions(): void {
+    for (const subscription of this.#live) subscription.silent = true;
+  }
+
+  async #listen(): Promise<void> {
+    const server = new Server({ 'grpc.max_receive_message_length': 17 * 1024 * 1024 });
+    server.addService(StreamsService, {
+      read: (call: ReadCall) => void this.#read(call),
+      append: (call: ServerReadableStream<AppendRequest, AppendResponse>, answer: sendUnaryData<AppendResponse>) =>
+        this.#append(call, answer),
+    });
+    server.addService(ServerFeaturesService, {
+      getSupportedMethods: (_: unknown, answer: sendUnaryData<unknown>) => answer(null, supported()),
+    });
+    server.addService(GossipService, { read: (_: unknown, answer: sendUnaryData<unknown>) => answer(null, this.#cluster()) });
+    this.proxy.target = await new Promise<number>((resolve, reject) =>
+      server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, port) => (error ? reject(error) : resolve(port))),
+    );
+    this.#server = server;
+  }
+
+  #append(call: ServerReadableStream<AppendRequest, AppendResponse>, answer: sendUnaryData<AppendResponse>): void {
+    let stream = '';
+    let expected: Expected = 'any';
+    const events: Proposed[] = [];
+    call.on('data', (request: AppendRequest) => {
+      const options = request.getOptions();
+      const proposed = request.getProposedMessage();
+      if (options) {
+        stream = streamName(options.getStreamIdentifier());
+        expected = expectedOf(options);
+      }
+      if (proposed) events.push(proposedOf(proposed));
+    });
+    call.on('error', () => undefined);
+    call.on('end', () => {
+      try {
+        const response = this.#appended(stream, expected, events, call.metadata.get('requires-leader').length > 0);
+        if (response !== 'silence') answer(null, response);
+      } catch (error) {
+        answer(error as ServiceError);
+      }
+    });
+  }
+
+  #appended(stream: string, expected: Expected, events: Proposed[], leaderOnly: boolean): AppendResponse | 'silence' {
+    if (this.leader !== null && leaderOnly) throw notLeader('127.0.0.1', this.leader.port);
+    if (this.deposedAt !== null) return this.#refused(stream, expected);
+    const fault = this.onAppend(stream);
+    if (fault === 'silent') return 'silence';
+    if (fault === 'fails') throw unavailable('Connection dropped');
+    if (fault === 'not_ready') throw unavailable();
+    const answer: AppendAnswer = this.log.append(stream, expected, events);
+    if (fault === 'silent_stored') return 'silence';
+    if (fault === 'fails_stored') throw unavailable('Connection dropped');
+    if (fault === 'deadline_stored') throw failure(status.DEADLINE_EXCEEDED, 'Deadline exceeded');
+    if (fault === 'times_out_stored') throw failure(status.ABORTED, 'Operation timed out: Commit phase timeout.');
+    return appendResponse(stream, expected, answer);
+  }
+
+  /** A deposed leader compares with the log that it knows; what would follow there, it can't commit. */
+  #refused(stream: string, expected: Expected): AppendResponse | 'silence' {
+    const actual = this.log.last(stream, this.deposedAt ?? undefined);
+    const revision = expected === 'no_stream' ? -1 : expected;
+    return revision === actual ? 'silence' : appendResponse(stream, expected, { kind: 'wrong_version', actual });
+  }
+
+  async #read(call: ReadCall): Promise<void> {
+    const options = call.request.getOptions();
+    call.on('error', () => undefined);
+    if (!options) return void call.end();
+    const fault = this.onRead();
+    try {
+      if (this.leader !== null && call.metadata.get('requires-leader').length > 0) throw notLeader('127.0.0.1', this.leader.port);
+      if (options.hasSubscription()) return this.#subscribe(call, options);
+      if (fault === 'silent') return;
+      if (fault === 'fails') throw unavailable('Connection dropped');
+      if (fault === 'slow') await wait(200);
+      const records = found(this.log, options, this.deposedAt ?? undefined);
+      await sendAll(call, records, streamName(options.getStream()?.getStreamIdentifier()), fault === 'twice');
+    } catch (error) {
+      call.emit('error', error);
+    }
+  }
+
+  #subscribe(call: ReadCall, options: InstanceType<typeof streams.ReadReq.Options>): void {
+    const subscription = new StandInSubscription(call, this.log, options, (ended) => this.#live.delete(ended));
+    subscription.silent = this.subscriptions === 'silent' || this.deposedAt !== null;
+    subscription.twice = this.subscriptions === 'twice';
+    this.#live.add(subscription);
+  }
+
+  #cluster(): InstanceType<typeof gossip.ClusterInfo> {
+    const info = new gossip.ClusterInfo();
+    info.setMembersList([this as StandIn, ...this.others].map((node) => node.#member(this)));
+    return info;
+  }
+
+  /** As another node sees it: one that is dead is known to be, and nobody takes a deposed leader for one but itself. */
+  #member(seenBy: StandIn): InstanceType<typeof gossip.MemberInfo> {
+    const id = new shared.UUID();
+    id.setString(randomUUID());
+    const place = new gossip.EndPoint();
+    place.setAddress('127.0.0.1');
+    place.setPort(this.port);
+    const member = new gossip.MemberInfo();
+    member.setInstanceId(id);
+    member.setTimeStamp('0');
+    const leads = this.leader === null && (this.deposedAt === null || seenBy === this);
+    member.setState(leads ? states.LEADER : states.FOLLOWER);
+    member.setIsAlive(this.#server !== null);
+    member.setHttpEndPoint(place);
+    return member;
+  }
+}
+
+function supported(): InstanceType<typeof features.SupportedMethods> {
+  const methods = new features.SupportedMethods();
+  methods.setEventStoreServerVersion('23.10.6');
+  for (const name of ['read', 'append', 'batchappend', 'delete', 'tombstone']) {
+    const method = new features.SupportedMethod();
+    method.setServiceName('event_store.client.streams.streams');
+    method.setMethodName(name);
+    methods.addMethods(method);
+  }
+  return methods;
+}
