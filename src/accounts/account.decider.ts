@@ -23,7 +23,9 @@ export type AccountCommand =
   | { type: 'OpenAccount'; name: string; role: 'admin' | 'member' }
   | ({ type: 'AssignPlan' } & Plan)
   | { type: 'TakeSeat'; agentId: string; externalId: string | null }
-  | { type: 'ReleaseSeat'; agentId: string };
+  | { type: 'ReleaseSeat'; agentId: string }
+  | { type: 'SignIn'; sessionId: string; expiresAt: string }
+  | { type: 'SignOut'; sessionId: string };
 
 /** An account: its plan, and which agents sit on its seats. Null: not opened. */
 export const accountDecider: Decider<Account | null, AccountCommand, AccountEvent> = {
@@ -52,6 +54,10 @@ function decide(command: AccountCommand, account: Account | null): AccountEvent[
       return takeSeat(command, account);
     case 'ReleaseSeat':
       return account.seats.get(command.agentId) ? [{ type: 'SeatReleased', data: { agent_id: command.agentId } }] : [];
+    case 'SignIn':
+      return [{ type: 'SignedIn', data: { session_id: command.sessionId, expires_at: command.expiresAt } }];
+    case 'SignOut':
+      return [{ type: 'SignedOut', data: { session_id: command.sessionId } }];
   }
 }
 

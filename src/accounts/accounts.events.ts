@@ -19,6 +19,12 @@ export const accountEvents = {
     'FirstMonthCharged',
     ({ agent_id }) => `Charged the first month of agent ${agent_id}`,
   ),
+  /** The session's id names it, and opens nothing: the token is known to its holder alone. */
+  SignedIn: defineEvent<{ session_id: string; expires_at: string }>()(
+    'SignedIn',
+    ({ expires_at }) => `Signed in; the session ends ${expires_at} at the latest`,
+  ),
+  SignedOut: defineEvent<{ session_id: string }>()('SignedOut', () => 'Signed out'),
 };
 
 export type AccountEvent = EventsOf<typeof accountEvents>;

@@ -4,7 +4,7 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
-import { accountDecider, agentFor } from './account.decider.ts';
+import { accountDecider, agentFor, type AccountCommand } from './account.decider.ts';
 import { Credentials, normalizeEmail } from './credentials.ts';
 
 export interface NewAccount {
@@ -47,13 +47,20 @@ export class OpenAccountHandler implements ICommandHandler<OpenAccount> {
       if (standing.state !== null || owner.young) throw exists();
       await this.credentials.setPassword(owner.accountId, password);
     }
-    await this.aggregates.execute(`account-${owner.accountId}`, accountDecider, { type: 'OpenAccount', name, role }, context);
+    await executeFor(this.aggregates, owner.accountId, { type: 'OpenAccount', name, role }, context);
     return owner.accountId;
   }
 }
 
 function exists(): Refusal {
   return new Refusal('account_exists', 'An account with this address exists.');
+}
+
+/** The event belongs to the account that it is about, also where an administrator, or somebody without an account, did it. */
+async function executeFor(aggregates: Aggregates, accountId: string, command: AccountCommand, context: CommandContext): Promise<void> {
+  const own = { ...context, accountId };
+  await aggregates.execute(`account-${accountId}`, accountDecider, command, own);
+  context.writtenUpTo = own.writtenUpTo;
 }
 
 /** Gives the account a plan in the place of the one it has. Seats that are taken stay taken. Throws `account_not_found`. */
@@ -72,7 +79,7 @@ export class AssignPlanHandler implements ICommandHandler<AssignPlan> {
   constructor(private readonly aggregates: Aggregates) {}
 
   async execute({ context, accountId, plan }: AssignPlan): Promise<void> {
-    await this.aggregates.execute(`account-${accountId}`, accountDecider, { type: 'AssignPlan', ...plan }, context);
+    await executeFor(this.aggregates, accountId, { type: 'AssignPlan', ...plan }, context);
   }
 }
 

@@ -1,4 +1,4 @@
-import { Body, Controller, Get, HttpCode, Ip, Post, Req } from '@nestjs/common';
+import { Body, Controller, Get, HttpCode, Post, Req } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import type { FastifyRequest } from 'fastify';
 
@@ -36,8 +36,8 @@ export class AuthController {
   @Post('login')
   @HttpCode(200)
   @Public()
-  async login(@Body() body: Login, @Ip() address: string): Promise<Session> {
-    const { token, expiresAt } = await this.signIn.signIn(body.email, body.password, address);
+  async login(@Body() { email, password }: Login, @Context() context: CommandContext): Promise<Session> {
+    const { token, expiresAt } = await this.signIn.signIn(email, password, context);
     return { session_token: token, expires_at: expiresAt.toISOString() };
   }
 
@@ -45,8 +45,8 @@ export class AuthController {
   @Post('logout')
   @HttpCode(204)
   @RequireSession()
-  logout(@Req() request: FastifyRequest): Promise<void> {
-    return this.signIn.signOut(credentialOf(request));
+  logout(@Req() request: FastifyRequest, @CurrentCaller() { accountId }: Caller, @Context() context: CommandContext): Promise<void> {
+    return this.signIn.signOut(credentialOf(request), accountId, context);
   }
 
   @Get('me')

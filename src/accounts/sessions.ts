@@ -1,14 +1,20 @@
 import { createHash, randomBytes } from 'node:crypto';
 
 import { Injectable } from '@nestjs/common';
+import { v5 as uuidv5 } from 'uuid';
 
 import { base62 } from '../platform/crypto/base62.ts';
 import { Database } from '../platform/database/database.ts';
 import { type Caller, scopes } from '../platform/http/caller.ts';
+import { ReadModels } from '../platform/projections/projection.ts';
+import { accountsProjection } from './accounts.projection.ts';
 
 const ABSOLUTE_DAYS = 30;
 const IDLE_DAYS = 7;
+const DAY_MS = 86_400_000;
 const TOKEN_BYTES = 32;
+
+const SESSION_NAMESPACE = '3f8e4c0d-7b56-4d0e-9c61-5a2f0e7d9b14';
 
 export interface NewSession {
   /** `ms_…`; told once, only its SHA-256 is stored. */
@@ -16,22 +22,33 @@ export interface NewSession {
   expiresAt: Date;
 }
 
+/** A session that nobody can use before `keep` has stored it. */
+export function newSession(now: Date): NewSession {
+  return { token: `ms_${base62(randomBytes(TOKEN_BYTES))}`, expiresAt: new Date(now.getTime() + ABSOLUTE_DAYS * DAY_MS) };
+}
+
+/** What a session is called where its token may not stand. */
+export function sessionIdOf(token: string): string {
+  return uuidv5(hashOf(token), SESSION_NAMESPACE);
+}
+
 const allScopes = new Set(scopes);
 
 /** Sessions: opaque tokens, ended by 30 days of age, 7 days without use, or a logout. All replicas see the same. */
 @Injectable()
 export class Sessions {
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database,
+    private readonly readModels: ReadModels,
+  ) {}
 
-  async open(accountId: string): Promise<NewSession> {
-    const token = `ms_${base62(randomBytes(TOKEN_BYTES))}`;
-    const [row] = await this.database.query<{ expires_at: Date }>(
-      `insert into account_sessions (token_hash, account_id, expires_at) values ($1, $2, now() + interval '${ABSOLUTE_DAYS} days') returning expires_at`,
-      [hashOf(token), accountId],
-    );
-    if (row === undefined) throw new Error('the session was not stored');
+  async keep(accountId: string, { token, expiresAt }: NewSession): Promise<void> {
+    await this.database.query('insert into account_sessions (token_hash, account_id, expires_at) values ($1, $2, $3)', [
+      hashOf(token),
+      accountId,
+      expiresAt,
+    ]);
     await this.database.query(`delete from account_sessions where not (${LIVE})`);
-    return { token, expiresAt: row.expires_at };
   }
 
   /** Who holds the token; null where it is unknown or over. Its use is noted once a minute. */
@@ -42,7 +59,11 @@ export class Sessions {
          from account_sessions s join accounts a using (account_id) where token_hash = $1 and ${LIVE}`,
       [hash],
     );
-    if (row === undefined) return null;
+    if (row === undefined) {
+      // While accounts are being read from the log again, nobody can say that this is none.
+      await this.readModels.whole(accountsProjection.name);
+      return null;
+    }
     if (row.stale) await this.database.query('update account_sessions set last_used_at = now() where token_hash = $1', [hash]);
     return { kind: 'session', id: row.account_id, name: row.name, accountId: row.account_id, role: row.role, scopes: allScopes };
   }

@@ -1,9 +1,13 @@
 import { Injectable } from '@nestjs/common';
 
+import { Clock } from '../platform/clock.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import type { CommandContext } from '../platform/http/caller.ts';
 import { LoginLimiter } from '../platform/http/rate-limit.ts';
 import { Refusal } from '../platform/refusal.ts';
+import { accountDecider } from './account.decider.ts';
 import { Credentials, normalizeEmail } from './credentials.ts';
-import { type NewSession, Sessions } from './sessions.ts';
+import { newSession, type NewSession, sessionIdOf, Sessions } from './sessions.ts';
 
 /** Passwords in, sessions out. */
 @Injectable()
@@ -12,18 +16,30 @@ export class SignIn {
     private readonly credentials: Credentials,
     private readonly sessions: Sessions,
     private readonly limiter: LoginLimiter,
+    private readonly aggregates: Aggregates,
+    private readonly clock: Clock,
   ) {}
 
   /** A new session. Throws `unauthenticated`, in the same words for an unknown address and a wrong password, and `rate_limited`. */
-  async signIn(email: string, password: string, address: string): Promise<NewSession> {
-    const account = normalizeEmail(email);
-    await this.limiter.take(address, account);
-    const accountId = await this.credentials.verify(account, password);
-    if (accountId === null) throw new Refusal('unauthenticated', 'The address or the password is wrong.');
-    return this.sessions.open(accountId);
+  async signIn(email: string, password: string, context: CommandContext): Promise<NewSession> {
+    const address = normalizeEmail(email);
+    await this.limiter.take(context.ip ?? '', address);
+    const accountId = await this.credentials.verify(address, password);
+    const { state: account } = accountId === null ? { state: null } : await this.aggregates.load(`account-${accountId}`, accountDecider);
+    if (accountId === null || account === null) throw new Refusal('unauthenticated', 'The address or the password is wrong.');
+    const session = newSession(this.clock.now());
+    // First the event: no session is ever used that the log does not know.
+    const by = { ...context, accountId, actor: { kind: 'session' as const, id: accountId, name: account.name } };
+    const signIn = { type: 'SignIn' as const, sessionId: sessionIdOf(session.token), expiresAt: session.expiresAt.toISOString() };
+    await this.aggregates.execute(`account-${accountId}`, accountDecider, signIn, by);
+    await this.sessions.keep(accountId, session);
+    return session;
   }
 
-  signOut(token: string): Promise<void> {
-    return this.sessions.end(token);
+  /** May be repeated. */
+  async signOut(token: string, accountId: string, context: CommandContext): Promise<void> {
+    const signOut = { type: 'SignOut' as const, sessionId: sessionIdOf(token) };
+    await this.aggregates.execute(`account-${accountId}`, accountDecider, signOut, context);
+    await this.sessions.end(token);
   }
 }

@@ -1,4 +1,12 @@
-import type { AgentEvent, AgentSettings, DeploymentSource, DeploymentStep, FailureKind, SleepDepth } from './agent.events.ts';
+import {
+  agentEvents,
+  type AgentEvent,
+  type AgentSettings,
+  type DeploymentSource,
+  type DeploymentStep,
+  type FailureKind,
+  type SleepDepth,
+} from './agent.events.ts';
 
 export const agentStatuses = [
   'created',
@@ -76,6 +84,20 @@ export function isAsleep(agent: Agent): boolean {
 
 export function isInTransit(agent: Agent): boolean {
   return inTransit.includes(agent.status);
+}
+
+/** Events that leave the agent in what it is doing. */
+const steps = new Set<string>([
+  'AgentConfigured',
+  'DeploymentStarted',
+  'ImageResolved',
+  'ContainerCreated',
+  'DeploymentCanceled',
+] satisfies AgentEvent['type'][]);
+
+/** Whether an event of the type takes the agent from one status to another: what it does from then on is because of that. */
+export function beginsTransition(type: string): boolean {
+  return type in agentEvents && !steps.has(type);
 }
 
 /** What its deployment is at. */

@@ -2,7 +2,15 @@ export { Activity } from './activity.service.ts';
 export { AgentActivityRow, AgentRow } from './agent.entity.ts';
 export { agentEvents, type AgentEvent, type AgentSettings, type ImageChoice } from './agent.events.ts';
 export { agentDecider, agentNotFound, owned, type AgentCommand, type AgentRecord, type DeploymentRequest } from './agent.decider.ts';
-export { deploymentStep, isInTransit, type Agent, type AgentState, type Deployment, type Release } from './agent-state.decider.ts';
+export {
+  beginsTransition,
+  deploymentStep,
+  isInTransit,
+  type Agent,
+  type AgentState,
+  type Deployment,
+  type Release,
+} from './agent-state.decider.ts';
 export {
   branchRule,
   checked,
@@ -18,7 +26,7 @@ export {
 export { AgentAnswers } from './agent-answers.ts';
 export { AgentId } from './agent-id.ts';
 export { agentView, AgentView, ListQuery, restAgentView, RestAgentView } from './agent.dto.ts';
-export { GetAgent, LiveAgentIds } from './agent.projection.ts';
+export { agentsProjection, GetAgent, LiveAgentIds } from './agent.projection.ts';
 export { transitionDeadlines } from './deadlines.ts';
 export { WakeGate } from './wake-gate.service.ts';
 export { AgentsModule } from './agents.module.ts';

@@ -6,7 +6,11 @@ import type { ApiKeyEvent } from './api-keys.events.ts';
 export interface ApiKey {
   accountId: string;
   keyId: string;
+  /** ISO 8601; null: it never ends by itself. */
+  expiresAt: string | null;
   revoked: boolean;
+  /** Whether its end is recorded. */
+  expired: boolean;
 }
 
 export type ApiKeyCommand =
@@ -21,17 +25,25 @@ export type ApiKeyCommand =
       /** Null: it never ends. */
       expiresInDays: number | null;
     }
-  | { type: 'RevokeApiKey'; accountId: string };
+  | { type: 'RevokeApiKey'; accountId: string }
+  | { type: 'RecordExpiry' };
 
 const DAY_MS = 86_400_000;
 
 /** One API key, from its issue to its end. Null: never issued. */
 export const apiKeyDecider: Decider<ApiKey | null, ApiKeyCommand, ApiKeyEvent> = {
   initialState: () => null,
-  decide: (command, key, now) => (command.type === 'IssueApiKey' ? issue(command, key, now) : revoke(command.accountId, key)),
+  decide(command, key, now) {
+    if (command.type === 'IssueApiKey') return issue(command, key, now);
+    return command.type === 'RevokeApiKey' ? revoke(command.accountId, key) : recordExpiry(key, now);
+  },
   evolve(key, event) {
-    if (event.type === 'ApiKeyIssued') return { accountId: event.data.account_id, keyId: event.data.key_id, revoked: false };
-    return key && event.type === 'ApiKeyRevoked' ? { ...key, revoked: true } : key;
+    if (event.type === 'ApiKeyIssued') {
+      const { account_id: accountId, key_id: keyId, expires_at: expiresAt } = event.data;
+      return { accountId, keyId, expiresAt, revoked: false, expired: false };
+    }
+    if (key === null) return key;
+    return event.type === 'ApiKeyRevoked' ? { ...key, revoked: true } : { ...key, expired: true };
   },
 };
 
@@ -46,4 +58,16 @@ function issue(command: Extract<ApiKeyCommand, { type: 'IssueApiKey' }>, key: Ap
 function revoke(accountId: string, key: ApiKey | null): ApiKeyEvent[] {
   if (key === null || key.accountId !== accountId) throw new Refusal('key_not_found', 'There is no such API key.');
   return key.revoked ? [] : [{ type: 'ApiKeyRevoked', data: { account_id: accountId, key_id: key.keyId } }];
+}
+
+/** When a key ends by itself, where that is still to be recorded. */
+export function endsAt(key: ApiKey | null): Date | null {
+  return key === null || key.expiresAt === null || key.revoked || key.expired ? null : new Date(key.expiresAt);
+}
+
+function recordExpiry(key: ApiKey | null, now: Date): ApiKeyEvent[] {
+  const end = endsAt(key);
+  return key === null || end === null || end > now
+    ? []
+    : [{ type: 'ApiKeyExpired', data: { account_id: key.accountId, key_id: key.keyId } }];
 }

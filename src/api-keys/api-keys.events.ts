@@ -18,6 +18,8 @@ export const apiKeyEvents = {
       `Issued the API key "${name}" for ${scopes.join(', ')}, ${expires_at === null ? 'without an end' : `until ${expires_at}`}`,
   ),
   ApiKeyRevoked: defineEvent<{ account_id: string; key_id: string }>()('ApiKeyRevoked', ({ key_id }) => `Revoked the API key ${key_id}`),
+  /** It was refused from its time on; this says so in the log. */
+  ApiKeyExpired: defineEvent<{ account_id: string; key_id: string }>()('ApiKeyExpired', ({ key_id }) => `The API key ${key_id} expired`),
 };
 
 export type ApiKeyEvent = EventsOf<typeof apiKeyEvents>;

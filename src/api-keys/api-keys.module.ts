@@ -1,18 +1,29 @@
 import { Module } from '@nestjs/common';
 
 import { Projections } from '../platform/projections/projections.ts';
+import { Sagas } from '../platform/sagas/saga.ts';
 import { ApiKeyVerifier } from './api-key.verifier.ts';
 import { ApiKeysController } from './api-keys.controller.ts';
 import { IssueApiKeyHandler, RevokeApiKeyHandler } from './api-keys.handlers.ts';
-import { apiKeysProjection, GetApiKeyHandler, ListApiKeysHandler } from './api-keys.projection.ts';
+import { apiKeysProjection, GetApiKeyHandler, ListApiKeysHandler, ListEndedApiKeysHandler } from './api-keys.projection.ts';
+import { ApiKeysSaga } from './api-keys.saga.ts';
 
 @Module({
   controllers: [ApiKeysController],
-  providers: [ApiKeyVerifier, IssueApiKeyHandler, RevokeApiKeyHandler, GetApiKeyHandler, ListApiKeysHandler],
+  providers: [
+    ApiKeyVerifier,
+    IssueApiKeyHandler,
+    RevokeApiKeyHandler,
+    GetApiKeyHandler,
+    ListApiKeysHandler,
+    ListEndedApiKeysHandler,
+    ApiKeysSaga,
+  ],
   exports: [ApiKeyVerifier],
 })
 export class ApiKeysModule {
-  constructor(projections: Projections) {
+  constructor(projections: Projections, sagas: Sagas, ends: ApiKeysSaga) {
     projections.register(apiKeysProjection);
+    sagas.register(ends);
   }
 }

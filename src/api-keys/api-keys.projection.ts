@@ -17,13 +17,15 @@ export interface ApiKeyColumns {
   scopes: Scope[];
   expires_at: string | null;
   revoked_at: string | null;
+  /** When its end by time was recorded. */
+  expired_at: string | null;
   created_at: string;
 }
 
 /** Every key that was ever issued, revoked ones included. */
 export const apiKeysProjection: Projection<ApiKeyColumns> = {
   name: 'api_keys',
-  version: 1,
+  version: 2,
   filter: { eventClass: 'core', categories: ['apiKey'] },
   table: {
     name: 'api_keys',
@@ -37,9 +39,14 @@ export const apiKeysProjection: Projection<ApiKeyColumns> = {
       scopes: 'json not null',
       expires_at: 'timestamptz(3)',
       revoked_at: 'timestamptz(3)',
+      expired_at: 'timestamptz(3)',
       created_at: 'timestamptz(3) not null',
     },
-    indexes: { by_hash: '(sha256)', by_account: '(account_id, created_at desc, key_id desc)' },
+    indexes: {
+      by_hash: '(sha256)',
+      by_account: '(account_id, created_at desc, key_id desc)',
+      ending: '(expires_at) where expires_at is not null and revoked_at is null and expired_at is null',
+    },
   },
   keys: (event) => [idOf(event.stream)],
   project(stored: StoredEvent, rows) {
@@ -47,10 +54,12 @@ export const apiKeysProjection: Projection<ApiKeyColumns> = {
     const key_id = idOf(stored.stream);
     if (event.type === 'ApiKeyIssued') {
       const { account_id, name, prefix, sha256, scopes, expires_at } = event.data;
-      rows.set(key_id, { key_id, account_id, name, prefix, sha256, scopes, expires_at, revoked_at: null, created_at: stored.at });
+      const key = { key_id, account_id, name, prefix, sha256, scopes, expires_at };
+      rows.set(key_id, { ...key, revoked_at: null, expired_at: null, created_at: stored.at });
     } else {
       const row = rows.get(key_id);
-      if (row !== undefined) rows.set(key_id, { ...row, revoked_at: stored.at });
+      const ended = event.type === 'ApiKeyRevoked' ? { revoked_at: stored.at } : { expired_at: stored.at };
+      if (row !== undefined) rows.set(key_id, { ...row, ...ended });
     }
   },
 };
@@ -107,5 +116,20 @@ export class ListApiKeysHandler implements IQueryHandler<ListApiKeys> {
       query.andWhere('(key.created_at, key.key_id) < (:createdAt::timestamptz, :keyId)', { createdAt, keyId });
     }
     return query.getMany();
+  }
+}
+
+/** Keys, of every account, whose time is over and whose end is not recorded. */
+export class ListEndedApiKeys extends Query<string[]> {}
+
+@QueryHandler(ListEndedApiKeys)
+export class ListEndedApiKeysHandler implements IQueryHandler<ListEndedApiKeys> {
+  constructor(private readonly database: Database) {}
+
+  async execute(): Promise<string[]> {
+    const rows = await this.database.query<{ key_id: string }>(
+      'select key_id from api_keys where expires_at <= now() and revoked_at is null and expired_at is null',
+    );
+    return rows.map((row) => row.key_id);
   }
 }

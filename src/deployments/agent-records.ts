@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { agentDecider, transitionDeadlines, type Agent, type AgentCommand, type AgentRecord } from '../agents/index.ts';
+import { agentDecider, beginsTransition, transitionDeadlines, type Agent, type AgentCommand, type AgentRecord } from '../agents/index.ts';
 import { Config } from '../config.ts';
 import { Variables } from '../environment/index.ts';
 import { Keyring } from '../platform/crypto/sealed.ts';
@@ -11,6 +11,8 @@ import { systemContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { BuildLog } from './build-log.ts';
 
+/** Events that are looked through for the one that led to a record. */
+const CAUSE_WITHIN = 20;
 const RECORD_NAMESPACE = 'c7d1f1c4-5b0a-4d5e-8c57-2f3f1e9b7a60';
 
 /** The agent as its stream said at that revision. */
@@ -87,7 +89,7 @@ export class AgentRecords {
 
   /** Ids are derived from the place in the stream, so that a record which is repeated after a crash is the same event. */
   async #execute(agentId: string, { agent, revision }: Seen, command: AgentCommand): Promise<boolean> {
-    const context = systemContext('deployments', agent.accountId, agent.deployment?.id ?? null);
+    const context = systemContext('deployments', agent.accountId, await this.#causeAt(agentId, revision));
     const eventId = (event: { type: string }, index: number) => uuidv5(`${agentId}:${revision}:${event.type}:${index}`, RECORD_NAMESPACE);
     try {
       await this.aggregates.execute(`agent-${agentId}`, agentDecider, command, context, { expectedRevision: revision, eventId });
@@ -96,5 +98,12 @@ export class AgentRecords {
       if (error instanceof Refusal && error.code === 'revision_mismatch') return false;
       throw error;
     }
+  }
+
+  /** The id of the event that began what was under way then. */
+  async #causeAt(agentId: string, revision: number): Promise<string | null> {
+    const earlier = this.events.readStream(`agent-${agentId}`, { from: revision, backwards: true, limit: CAUSE_WITHIN });
+    for await (const { id, type } of earlier) if (beginsTransition(type)) return id;
+    return null;
   }
 }

@@ -8,8 +8,7 @@ import type { Caller, CommandContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { readBuildLog } from './build-log.ts';
 import { repositoryRefusal, type SourceOverrides } from './deployment-source.decider.ts';
-import type { DeploymentView, RestDeployBody } from './deployment.dto.ts';
-import type { DeploymentRow } from './deployment.entity.ts';
+import { deploymentView, type DeploymentView, type RestDeployBody } from './deployment.dto.ts';
 import { DeployAgent } from './deployment.handlers.ts';
 import { FindDeployment, ListDeployments } from './deployment.projection.ts';
 
@@ -61,7 +60,7 @@ export class DeploymentAnswers {
   async list(accountId: string, agentId: string, limit: number): Promise<DeploymentView[]> {
     await this.queries.execute(new GetAgent(accountId, agentId));
     const rows = await this.queries.execute(new ListDeployments(agentId, limit));
-    return Promise.all(rows.map(async (row) => viewOf(row, await readBuildLog(this.events, row.id))));
+    return Promise.all(rows.map(async (row) => deploymentView(row, await readBuildLog(this.events, row.id))));
   }
 
   async log(accountId: string, agentId: string, deploymentId: string): Promise<string> {
@@ -81,21 +80,4 @@ function overridesOf({ source, imageName, repoUrl, templateId }: RestDeployBody)
     });
   if (source === 'github') throw repositoryRefusal('repoUrl');
   return source === 'docker' ? { imageName } : { templateId };
-}
-
-function viewOf(row: DeploymentRow, build_log: string): DeploymentView {
-  return {
-    id: row.id,
-    agent_id: row.agent_id,
-    status: row.status,
-    source: row.source,
-    branch: row.branch,
-    commit_sha: row.commit_sha,
-    image_name: row.image_name,
-    build_log,
-    message: row.message,
-    triggered_by: row.triggered_by,
-    started_at: row.started_at.toISOString(),
-    completed_at: row.completed_at?.toISOString() ?? null,
-  };
 }

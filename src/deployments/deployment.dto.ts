@@ -2,6 +2,7 @@ import { IsIn, IsOptional, IsString, IsUUID, MaxLength } from 'class-validator';
 
 import { branchRule, Given, imageNameRule, repoUrlRule, Text } from '../agents/index.ts';
 import { IntegerQuery } from '../platform/http/validation.ts';
+import type { DeploymentRow } from './deployment.entity.ts';
 
 /** Each overrides what the agent was provisioned with, for this deployment. */
 export class DeployBody {
@@ -51,7 +52,8 @@ export class DeploymentsQuery {
   limit?: number;
 }
 
-export interface DeploymentView {
+/** What is told of a deployment everywhere. */
+export class DeploymentRecordView {
   id: string;
   agent_id: string;
   status: string;
@@ -59,9 +61,32 @@ export interface DeploymentView {
   branch: string | null;
   commit_sha: string | null;
   image_name: string | null;
-  build_log: string;
   message: string | null;
   triggered_by: string;
   started_at: string;
   completed_at: string | null;
+}
+
+export interface DeploymentView extends DeploymentRecordView {
+  build_log: string;
+}
+
+export function deploymentRecordView(row: DeploymentRow): DeploymentRecordView {
+  return {
+    id: row.id,
+    agent_id: row.agent_id,
+    status: row.status,
+    source: row.source,
+    branch: row.branch,
+    commit_sha: row.commit_sha,
+    image_name: row.image_name,
+    message: row.message,
+    triggered_by: row.triggered_by,
+    started_at: row.started_at.toISOString(),
+    completed_at: row.completed_at?.toISOString() ?? null,
+  };
+}
+
+export function deploymentView(row: DeploymentRow, build_log: string): DeploymentView {
+  return Object.assign(deploymentRecordView(row), { build_log });
 }

@@ -18,6 +18,10 @@ export interface Variable {
   setAt: string;
 }
 
+export interface KeyedVariable extends Variable {
+  key: string;
+}
+
 export interface Environment {
   /** Null: no such agent, or no more. */
   accountId: string | null;
@@ -69,6 +73,11 @@ export const environmentDecider: Decider<Environment, EnvironmentCommand, Enviro
   decide,
   evolve,
 };
+
+/** The variables by name. */
+export function keyedVariables({ variables }: Environment): KeyedVariable[] {
+  return [...variables].map(([key, variable]) => ({ key, ...variable })).sort((a, b) => (a.key < b.key ? -1 : 1));
+}
 
 /** The environment where it belongs to the account's agent. Throws `agent_not_found`. */
 export function ownedEnvironment(environment: Environment, accountId: string): Environment {

@@ -1,8 +1,7 @@
 import { IsBoolean } from 'class-validator';
 
 import { checked, Given } from '../agents/index.ts';
-import { keyProblem, valueProblem } from './environment.decider.ts';
-import type { KeyedVariable } from './environment.handlers.ts';
+import { keyProblem, valueProblem, type KeyedVariable } from './environment.decider.ts';
 
 const text = (problem: (value: string) => string | null) => (value: unknown) =>
   typeof value === 'string' ? problem(value) : 'must be a string';

@@ -3,12 +3,15 @@ import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, typ
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
-import { environmentDecider, maskOf, ownedEnvironment, type EnvironmentCommand, type Variable } from './environment.decider.ts';
+import {
+  environmentDecider,
+  keyedVariables,
+  maskOf,
+  ownedEnvironment,
+  type EnvironmentCommand,
+  type KeyedVariable,
+} from './environment.decider.ts';
 import { variableContext } from './variables.service.ts';
-
-export interface KeyedVariable extends Variable {
-  key: string;
-}
 
 /** Gives a variable its value; it takes effect at the agent's next start. Throws `agent_not_found`, `env_var_not_found`, `invalid_request`. */
 export class SetVariable extends Command<KeyedVariable> {
@@ -87,7 +90,6 @@ export class ListVariablesHandler implements IQueryHandler<ListVariables> {
 
   async execute({ accountId, agentId }: ListVariables): Promise<KeyedVariable[]> {
     const { state } = await this.aggregates.load(`agent-${agentId}`, environmentDecider);
-    const { variables } = ownedEnvironment(state, accountId);
-    return [...variables].map(([key, variable]) => ({ key, ...variable })).sort((a, b) => (a.key < b.key ? -1 : 1));
+    return keyedVariables(ownedEnvironment(state, accountId));
   }
 }

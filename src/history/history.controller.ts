@@ -1,32 +1,41 @@
 import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
-import { IsOptional, Matches } from 'class-validator';
+import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-import { AgentId, ListQuery } from '../agents/index.ts';
+import { AgentId } from '../agents/index.ts';
 import { CurrentCaller, RequireScope } from '../platform/http/access.ts';
 import type { Caller } from '../platform/http/caller.ts';
 import { sendEventStream, wantsEventStream, type ServerSentEvent } from '../platform/http/event-stream.ts';
 import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
 import { Refusal } from '../platform/refusal.ts';
-import { FollowHistory, GetHistory, type HistoryItem } from './history.handlers.ts';
+import { ExplainStatus } from './explain.handlers.ts';
+import {
+  DiffQuery,
+  DiffView,
+  ExplanationView,
+  HistoryQuery,
+  momentOf,
+  PastState,
+  selectionOf,
+  StateQuery,
+  type Moment,
+} from './history.dto.ts';
+import { FollowHistory, GetHistory, type Place } from './history.handlers.ts';
+import { HistoryItem } from './history-item.ts';
+import { GetDiff, GetPastState } from './time-travel.handlers.ts';
 
 const DEFAULT_LIMIT = 50;
 
-export class HistoryQuery extends ListQuery {
-  /** Only events of this type. */
-  @IsOptional()
-  @Matches(/^[A-Z][A-Za-z0-9]{0,99}$/, { message: 'must be the type of an event' })
-  type?: string;
-}
-
 @Controller('api/v1/agents/:agentId/history')
+@RequireScope('manage')
 export class HistoryController {
   constructor(private readonly queries: QueryBus) {}
 
   /** Every event of the agent, oldest first, also when it is deleted; with `Accept: text/event-stream` those that come, too. */
   @Get()
-  @RequireScope('manage')
+  @ApiProduces('application/json', 'text/event-stream')
+  @ApiOkResponse({ type: [HistoryItem] })
   async list(
     @AgentId() agentId: string,
     @Query() query: HistoryQuery,
@@ -34,30 +43,66 @@ export class HistoryController {
     @Req() request: FastifyRequest,
     @Res() reply: FastifyReply,
   ): Promise<void> {
-    const after = revisionAfter(query, request);
-    const type = query.type ?? null;
+    const after = placeOf(query, request);
+    const selection = selectionOf(query);
     if (wantsEventStream(request)) {
       return sendEventStream(reply, async (signal) =>
-        numbered(await this.queries.execute(new FollowHistory(accountId, agentId, after, type, signal))),
+        numbered(await this.queries.execute(new FollowHistory(accountId, agentId, after, selection, signal))),
       );
     }
-    const { items, next } = await this.queries.execute(new GetHistory(accountId, agentId, after, query.limit ?? DEFAULT_LIMIT, type));
+    const limit = query.limit ?? DEFAULT_LIMIT;
+    const { items, next } = await this.queries.execute(new GetHistory(accountId, agentId, after, limit, selection));
     if (next !== null) linkNextPage(request, reply, encodeCursor([next]));
     await reply.send(items);
   }
+
+  /** The agent as it was at a time, or after a revision: as GET answered then, with its variables and its latest deployment. */
+  @Get('state')
+  state(@AgentId() agentId: string, @Query() query: StateQuery, @CurrentCaller() { accountId }: Caller): Promise<PastState> {
+    return this.queries.execute(new GetPastState(accountId, agentId, onlyMoment(query)));
+  }
+
+  /** What changed between two moments, and the event that made each change last. */
+  @Get('diff')
+  diff(@AgentId() agentId: string, @Query() { from, to }: DiffQuery, @CurrentCaller() { accountId }: Caller): Promise<DiffView> {
+    return this.queries.execute(new GetDiff(accountId, agentId, moment(from), moment(to)));
+  }
+
+  /** Why the agent is in the status in which it is: the chain of causes, from the first one on. */
+  @Get('explain')
+  explain(@AgentId() agentId: string, @CurrentCaller() { accountId }: Caller): Promise<ExplanationView> {
+    return this.queries.execute(new ExplainStatus(accountId, agentId));
+  }
 }
 
-/** The revision after which to begin: of the cursor, or of the last event that a stream's reader has had. */
-function revisionAfter(query: HistoryQuery, request: FastifyRequest): number {
+/** After which event to begin: by the cursor, by `after`, or by the last event that a stream's reader has had. */
+function placeOf(query: HistoryQuery, request: FastifyRequest): Place {
   const place = decodeCursor(query.cursor, 1)?.[0];
-  if (place === undefined) {
-    const last = request.headers['last-event-id'];
-    return typeof last === 'string' && /^\d{1,15}$/.test(last) ? Number(last) : -1;
-  }
+  if (place === undefined) return afterOf(query.after) ?? afterOf(request.headers['last-event-id']) ?? -1;
   if (typeof place === 'number' && Number.isSafeInteger(place) && place >= -1) return place;
   throw new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
     errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
   });
+}
+
+/** Positions are written with at least 20 digits, revisions with fewer. */
+function afterOf(text: unknown): Place | null {
+  if (typeof text !== 'string' || !/^(-1|\d{1,60})$/.test(text)) return null;
+  return text.length >= 20 ? text : Math.min(Number(text), Number.MAX_SAFE_INTEGER - 1);
+}
+
+function onlyMoment({ at, revision }: StateQuery): Moment {
+  if (at !== undefined && revision === undefined) return { time: at };
+  if (revision !== undefined && at === undefined) return { revision };
+  const message = 'give either at or revision';
+  throw new Refusal('invalid_request', 'Give either at or revision.', {
+    errors: ['at', 'revision'].map((field) => ({ field, message })),
+  });
+}
+
+/** The DTO has refused what is none. */
+function moment(text: string): Moment {
+  return momentOf(text) ?? { revision: 0 };
 }
 
 async function* numbered(items: AsyncIterable<HistoryItem>): AsyncGenerator<ServerSentEvent> {

@@ -1,25 +1,14 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import { agentDecider, agentNotFound } from '../agents/index.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { agentDecider, agentNotFound, type Agent } from '../agents/index.ts';
+import { Aggregates, type Loaded } from '../platform/event-store/aggregates.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
-import type { Json, JsonObject } from '../platform/event-store/event-definition.ts';
-import { EventStore, type Actor, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { EventStore, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { EventWaits } from '../platform/event-store/event-waits.ts';
+import { historyItem, isSelected, selectsAll, type EventSelection, type HistoryItem } from './history-item.ts';
 
-/** One event as people are shown it. */
-export interface HistoryItem {
-  event_id: string;
-  type: string;
-  version: number;
-  revision: number;
-  position: string;
-  at: string;
-  actor: Actor;
-  request_id: string | null;
-  summary: string;
-  data: JsonObject;
-}
+/** The last event that is not wanted: its revision (-1: all are wanted), or its position in the log. */
+export type Place = number | Position;
 
 export interface HistoryPage {
   items: HistoryItem[];
@@ -32,17 +21,15 @@ export class GetHistory extends Query<HistoryPage> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
-    /** Those that follow this revision; -1: from the first on. */
-    readonly after: number,
+    readonly after: Place,
     readonly limit: number,
-    /** Only events of this type; null: all. */
-    readonly type: string | null,
+    readonly selection: EventSelection,
   ) {
     super();
   }
 }
 
-/** Events that are looked through for one page where a type is asked for. */
+/** Events that are looked through for one page where only some are asked for. */
 const SCAN_MAX = 10_000;
 
 @QueryHandler(GetHistory)
@@ -53,28 +40,28 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
     private readonly catalogue: EventCatalogue,
   ) {}
 
-  async execute({ accountId, agentId, after, limit, type }: GetHistory): Promise<HistoryPage> {
-    const stream = `agent-${agentId}`;
-    await refuseStranger(this.aggregates, stream, accountId);
+  async execute({ accountId, agentId, after, limit, selection }: GetHistory): Promise<HistoryPage> {
+    await ownOrGone(this.aggregates, agentId, accountId);
+    const first = typeof after === 'number' ? after + 1 : 0;
+    const scanned = typeof after === 'number' && selectsAll(selection) ? limit + 1 : SCAN_MAX;
     const items: HistoryItem[] = [];
-    let seen = after;
-    const scanned = type === null ? limit + 1 : SCAN_MAX;
-    for await (const event of this.store.readStream(stream, { from: after + 1, limit: scanned })) {
+    let seen = first - 1;
+    for await (const event of this.store.readStream(`agent-${agentId}`, { from: first, limit: scanned })) {
       if (items.length === limit) return { items, next: seen };
-      if (type === null || event.type === type) items.push(historyItem(event, this.catalogue));
+      if (isAfter(event, after) && isSelected(selection, event)) items.push(historyItem(event, this.catalogue));
       seen = event.revision;
     }
-    return { items, next: seen - after === scanned ? seen : null };
+    return { items, next: seen - first + 1 === scanned ? seen : null };
   }
 }
 
-/** The agent's events after a revision, and those that come, until the agent is gone or the signal aborts. Throws `agent_not_found`. */
+/** The agent's events after a place, and those that come, until the agent is gone or the signal aborts. Throws `agent_not_found`. */
 export class FollowHistory extends Query<AsyncIterable<HistoryItem>> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
-    readonly after: number,
-    readonly type: string | null,
+    readonly after: Place,
+    readonly selection: EventSelection,
     readonly signal: AbortSignal,
   ) {
     super();
@@ -94,18 +81,19 @@ export class FollowHistoryHandler implements IQueryHandler<FollowHistory> {
   ) {}
 
   async execute(follow: FollowHistory): Promise<AsyncIterable<HistoryItem>> {
-    await refuseStranger(this.aggregates, `agent-${follow.agentId}`, follow.accountId);
-    return this.#items(follow);
+    const { state, revision } = await ownOrGone(this.aggregates, follow.agentId, follow.accountId);
+    return this.#items(follow, state.status === 'deleted' ? revision : Infinity);
   }
 
-  async *#items({ agentId, after, type, signal }: FollowHistory): AsyncGenerator<HistoryItem> {
+  /** `last`: the revision that no event follows. */
+  async *#items({ agentId, after, selection, signal }: FollowHistory, last: number): AsyncGenerator<HistoryItem> {
     const stream = `agent-${agentId}`;
     using watch = this.waits.watch(stream);
-    let revision = after;
-    while (!signal.aborted) {
+    let revision = typeof after === 'number' ? after : -1;
+    for (; revision < last && !signal.aborted;) {
       for await (const event of this.store.readStream(stream, { from: revision + 1 })) {
         revision = event.revision;
-        if (type === null || event.type === type) yield historyItem(event, this.catalogue);
+        if (isAfter(event, after) && isSelected(selection, event)) yield historyItem(event, this.catalogue);
         if (event.type === 'AgentDeleted' || signal.aborted) return;
       }
       const waitedSince = performance.now();
@@ -116,34 +104,13 @@ export class FollowHistoryHandler implements IQueryHandler<FollowHistory> {
   }
 }
 
-async function refuseStranger(aggregates: Aggregates, stream: string, accountId: string): Promise<void> {
-  const { state } = await aggregates.load(stream, agentDecider);
-  if (state?.accountId !== accountId) throw agentNotFound();
+/** The account's agent, also when it is deleted. Throws `agent_not_found`. */
+export async function ownOrGone(aggregates: Aggregates, agentId: string, accountId: string): Promise<Loaded<Agent>> {
+  const loaded = await aggregates.load(`agent-${agentId}`, agentDecider);
+  if (loaded.state?.accountId !== accountId) throw agentNotFound();
+  return { ...loaded, state: loaded.state };
 }
 
-function historyItem(event: StoredEvent, catalogue: EventCatalogue): HistoryItem {
-  return {
-    event_id: event.id,
-    type: event.type,
-    version: event.schemaVersion,
-    revision: event.revision,
-    position: event.position,
-    at: event.at,
-    actor: event.metadata.actor,
-    request_id: event.metadata.request_id,
-    summary: catalogue.summaryOf(event),
-    data: masked(event.data) as JsonObject,
-  };
-}
-
-/** What is sealed is shown as that something is there, and nothing more. */
-export function masked(value: Json): Json {
-  if (Array.isArray(value)) return value.map(masked);
-  if (typeof value !== 'object' || value === null) return value;
-  if (isSealed(value)) return '•'.repeat(8);
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, masked(member)]));
-}
-
-function isSealed(value: JsonObject): boolean {
-  return value.v === 1 && typeof value.key === 'number' && typeof value.iv === 'string' && typeof value.ct === 'string';
+function isAfter(event: StoredEvent, after: Place): boolean {
+  return typeof after === 'number' || event.position > after;
 }

@@ -7,7 +7,7 @@ import { AgentBed } from '../../test/support/agent-bed.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
-import { masked } from './history.handlers.ts';
+import { masked } from './history-item.ts';
 
 let server: TestServer;
 let agents: AgentBed;
@@ -43,6 +43,7 @@ it('tells who did what when, in a sentence, and shows no secret', async () => {
     at: stored?.at,
     actor: { kind: 'api_key', id: 'mk_acme', name: 'mk_acme' },
     request_id: 'my-request',
+    causation_id: null,
     summary: 'Asked the agent to stop',
     data: stored?.data,
   });

@@ -1,10 +1,29 @@
 import { Module } from '@nestjs/common';
 
+import { Projections } from '../platform/projections/projections.ts';
+import { AuditController } from './audit.controller.ts';
+import { ExportAuditHandler, ListAuditHandler } from './audit.handlers.ts';
+import { AuditEntries, auditProjection } from './audit.projection.ts';
+import { ExplainStatusHandler } from './explain.handlers.ts';
 import { HistoryController } from './history.controller.ts';
 import { FollowHistoryHandler, GetHistoryHandler } from './history.handlers.ts';
+import { GetDiffHandler, GetPastStateHandler } from './time-travel.handlers.ts';
 
 @Module({
-  controllers: [HistoryController],
-  providers: [GetHistoryHandler, FollowHistoryHandler],
+  controllers: [HistoryController, AuditController],
+  providers: [
+    AuditEntries,
+    GetHistoryHandler,
+    FollowHistoryHandler,
+    GetPastStateHandler,
+    GetDiffHandler,
+    ExplainStatusHandler,
+    ListAuditHandler,
+    ExportAuditHandler,
+  ],
 })
-export class HistoryModule {}
+export class HistoryModule {
+  constructor(projections: Projections) {
+    projections.register(auditProjection);
+  }
+}

@@ -52,7 +52,7 @@ const warnings = new Set(['ContainerExited', 'DeploymentCanceled']);
 export function journalProjection(summaryOf: SummaryOf): Projection<LogEntryColumns> {
   return {
     name: 'log_journal',
-    version: 2,
+    version: 3,
     filter: { eventClass: 'core', categories: ['agent', 'deployment'] },
     table: { name: 'log_journal', key: 'id', columns, indexes: { by_agent: '(agent_id, timestamp desc, id desc)' } },
     keys: () => [],

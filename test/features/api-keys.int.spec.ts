@@ -1,5 +1,6 @@
 import { CommandBus } from '@nestjs/cqrs';
 
+import { newSession } from '../../src/accounts/sessions.ts';
 import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow, IssueApiKey } from '../../src/api-keys/index.ts';
 import { isWellFormed, newRawKey } from '../../src/api-keys/raw-key.ts';
 import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule, OpenAccount, Sessions } from '../../src/accounts/index.ts';
@@ -19,7 +20,9 @@ async function holder(email: string): Promise<{ accountId: string; token: string
   const account = { email, password: 'a long enough password', name: 'Ann', role: 'member' as const };
   const accountId = await server.app.get(CommandBus).execute(new OpenAccount(context, account, null));
   await server.app.get(ReadModels, { strict: false }).reached('accounts', context.writtenUpTo!);
-  return { accountId, token: (await server.app.get(Sessions, { strict: false }).open(accountId)).token };
+  const session = newSession(new Date());
+  await server.app.get(Sessions, { strict: false }).keep(accountId, session);
+  return { accountId, token: session.token };
 }
 
 beforeAll(async () => {

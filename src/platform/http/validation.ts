@@ -1,7 +1,7 @@
 import { type ValidationError, ValidationPipe } from '@nestjs/common';
 import { ApiProperty } from '@nestjs/swagger';
 import { Transform } from 'class-transformer';
-import { IsInt, Max, Min } from 'class-validator';
+import { IsInt, isISO8601, IsOptional, Matches, Max, Min } from 'class-validator';
 
 import { type FieldError, Refusal } from '../refusal.ts';
 
@@ -49,4 +49,24 @@ export function IntegerQuery(min: number, max: number): PropertyDecorator {
     ApiProperty({ type: 'integer', minimum: min, maximum: max, required: false }),
   ];
   return (target, property) => rules.forEach((rule) => rule(target, property));
+}
+
+/** A time in a query string, which may be absent, in ISO 8601; one without an offset is UTC. The member is given as UTC with milliseconds. */
+export function TimeQuery(): PropertyDecorator {
+  const rules = [
+    IsOptional(),
+    // False is what no text is: the rule after it refuses that.
+    Transform(({ value }: { value: unknown }) => (value === undefined ? undefined : (instantOf(value) ?? false))),
+    Matches(/Z$/, { message: 'must be a time in ISO 8601' }),
+    ApiProperty({ type: 'string', format: 'date-time', required: false }),
+  ];
+  return (target, property) => rules.forEach((rule) => rule(target, property));
+}
+
+/** The time in UTC with milliseconds; null where the text is none. */
+export function instantOf(text: unknown): string | null {
+  if (typeof text !== 'string' || text.length > 40 || !isISO8601(text, { strict: true })) return null;
+  const hasOffset = /[zZ]$|[+-]\d\d:?\d\d$/.test(text);
+  const instant = new Date(hasOffset || !text.includes('T') ? text : `${text}Z`);
+  return Number.isNaN(instant.getTime()) ? null : instant.toISOString();
 }

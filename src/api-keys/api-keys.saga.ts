@@ -1,0 +1,43 @@
+import { Injectable } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+
+import { Clock } from '../platform/clock.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { systemContext } from '../platform/http/caller.ts';
+import type { Saga } from '../platform/sagas/saga.ts';
+import { sagaStep } from '../platform/sagas/saga-step.ts';
+import { apiKeyDecider, endsAt } from './api-key.decider.ts';
+import { ListEndedApiKeys } from './api-keys.projection.ts';
+
+/** Records that a key came to its end by time. The key is refused from then on whether that is recorded or not. */
+@Injectable()
+export class ApiKeysSaga implements Saga {
+  readonly name = 'api-keys';
+  readonly filter = { eventClass: 'core' as const, categories: ['apiKey'], types: ['ApiKeyIssued'] };
+  readonly concurrency = 4;
+
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly queries: QueryBus,
+    private readonly clock: Clock,
+  ) {}
+
+  keyOf(event: StoredEvent): string {
+    return idOf(event.stream);
+  }
+
+  resync(): Promise<string[]> {
+    return this.queries.execute(new ListEndedApiKeys());
+  }
+
+  async run(keyId: string): Promise<Date | null> {
+    const stream = `apiKey-${keyId}`;
+    const { state: key } = await this.aggregates.load(stream, apiKeyDecider);
+    const end = endsAt(key);
+    if (key === null || end === null || end > this.clock.now()) return end;
+    await this.aggregates.execute(stream, apiKeyDecider, { type: 'RecordExpiry' }, systemContext(this.name, key.accountId));
+    sagaStep(this.name, keyId, 'expired');
+    return null;
+  }
+}

@@ -1,0 +1,73 @@
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { CurrentCaller, RequireScope } from '../platform/http/access.ts';
+import type { Caller } from '../platform/http/caller.ts';
+import { NDJSON, sendNdjson, wantsNdjson } from '../platform/http/ndjson.ts';
+import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
+import { ReadsModel } from '../platform/http/positions.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { ExportAudit, ListAudit } from './audit.handlers.ts';
+import type { AuditSelection } from './audit.projection.ts';
+import { AuditQuery, selectionOf } from './history.dto.ts';
+import { AuditItem } from './history-item.ts';
+
+const DEFAULT_LIMIT = 50;
+
+@Controller('api/v1/audit')
+export class AuditController {
+  constructor(private readonly queries: QueryBus) {}
+
+  /**
+   * Every event of the account, oldest first, output of containers and builds aside; for an administrator's session of all accounts, or of
+   * the one that `account_id` names. With `Accept: application/x-ndjson` all that there is, a line each.
+   */
+  @Get()
+  @RequireScope('manage')
+  @ReadsModel('audit_entries')
+  @ApiProduces('application/json', NDJSON)
+  @ApiOkResponse({ type: [AuditItem] })
+  async list(
+    @Query() query: AuditQuery,
+    @CurrentCaller() caller: Caller,
+    @Req() request: FastifyRequest,
+    @Res() reply: FastifyReply,
+  ): Promise<void> {
+    const selection = auditOf(query, caller);
+    const after = placeOf(query.cursor);
+    if (wantsNdjson(request))
+      return sendNdjson(reply, await this.queries.execute(new ExportAudit(selection, after, query.limit ?? Number.MAX_SAFE_INTEGER)));
+    const limit = query.limit ?? DEFAULT_LIMIT;
+    const items = await this.queries.execute(new ListAudit(selection, after, limit));
+    const last = items.at(-1);
+    if (items.length === limit && last) linkNextPage(request, reply, encodeCursor([last.position]));
+    await reply.send(items);
+  }
+}
+
+/** Another account's is an administrator's alone to see, whether there is such an account or not. */
+function auditOf(query: AuditQuery, caller: Caller): AuditSelection {
+  const isAdmin = caller.kind === 'session' && caller.role === 'admin';
+  const asked = query.account_id?.toLowerCase() ?? null;
+  if (!isAdmin && asked !== null && asked !== caller.accountId)
+    throw new Refusal('insufficient_scope', "Another account's audit needs an administrator's session.", {
+      members: { required_role: 'admin' },
+    });
+  return {
+    ...selectionOf(query),
+    accountId: isAdmin ? asked : caller.accountId,
+    agentId: query.agent_id?.toLowerCase() ?? null,
+    newestFirst: query.order === 'desc',
+  };
+}
+
+function placeOf(cursor: string | undefined): string | null {
+  const place = decodeCursor(cursor, 1)?.[0];
+  if (place === undefined) return null;
+  if (typeof place === 'string' && /^\d{20,60}$/.test(place)) return place;
+  throw new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
+    errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
+  });
+}

@@ -1,0 +1,74 @@
+import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+
+import { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import type { Position } from '../platform/event-store/event-store.ts';
+import { AuditEntries, type AuditedEvent, type AuditSelection } from './audit.projection.ts';
+import { historyItem, type AuditItem } from './history-item.ts';
+
+/** A page of the audit, in the log's order. */
+export class ListAudit extends Query<AuditItem[]> {
+  constructor(
+    readonly selection: AuditSelection,
+    /** The position of the last item of the page before. */
+    readonly after: Position | null,
+    readonly limit: number,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(ListAudit)
+export class ListAuditHandler implements IQueryHandler<ListAudit> {
+  constructor(
+    private readonly entries: AuditEntries,
+    private readonly catalogue: EventCatalogue,
+  ) {}
+
+  async execute({ selection, after, limit }: ListAudit): Promise<AuditItem[]> {
+    const events = await this.entries.list(selection, after, limit);
+    return events.map((event) => auditItem(event, this.catalogue));
+  }
+}
+
+/** Every item from the position on, as fast as it is read; with a limit so many of them. */
+export class ExportAudit extends Query<AsyncIterable<AuditItem>> {
+  constructor(
+    readonly selection: AuditSelection,
+    readonly after: Position | null,
+    readonly limit: number,
+  ) {
+    super();
+  }
+}
+
+/** Items that are in memory at once. */
+const AT_ONCE = 200;
+
+@QueryHandler(ExportAudit)
+export class ExportAuditHandler implements IQueryHandler<ExportAudit> {
+  constructor(
+    private readonly entries: AuditEntries,
+    private readonly catalogue: EventCatalogue,
+  ) {}
+
+  async execute(query: ExportAudit): Promise<AsyncIterable<AuditItem>> {
+    return this.#items(query);
+  }
+
+  async *#items({ selection, after, limit }: ExportAudit): AsyncGenerator<AuditItem> {
+    let position = after;
+    for (let left = limit; left > 0; left -= AT_ONCE) {
+      const wanted = Math.min(left, AT_ONCE);
+      const events = await this.entries.list(selection, position, wanted);
+      for (const event of events) yield auditItem(event, this.catalogue);
+      position = events.at(-1)?.position ?? position;
+      if (events.length < wanted) return;
+    }
+  }
+}
+
+/** In the version that is current now, whenever the row was made. */
+function auditItem(event: AuditedEvent, catalogue: EventCatalogue): AuditItem {
+  const { agentId: agent_id, stream, metadata } = event;
+  return Object.assign(historyItem(catalogue.upcast(event), catalogue), { account_id: metadata.account_id, agent_id, stream });
+}

@@ -1,0 +1,76 @@
+import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { ReadModels } from '../platform/projections/projection.ts';
+import { AuditEntries, auditProjection } from './audit.projection.ts';
+import type { CauseView, ExplanationView } from './history.dto.ts';
+import { ownOrGone } from './history.handlers.ts';
+import { Transitions } from './transitions.ts';
+
+/** Why the agent is in the status in which it is. Throws `agent_not_found`. */
+export class ExplainStatus extends Query<ExplanationView> {
+  constructor(
+    readonly accountId: string,
+    readonly agentId: string,
+  ) {
+    super();
+  }
+}
+
+/** Causes that one explanation names at most: the nearest. */
+const CAUSES_MAX = 50;
+
+@QueryHandler(ExplainStatus)
+export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly store: EventStore,
+    private readonly catalogue: EventCatalogue,
+    private readonly readModels: ReadModels,
+    private readonly entries: AuditEntries,
+  ) {}
+
+  async execute({ accountId, agentId }: ExplainStatus): Promise<ExplanationView> {
+    const { position } = await ownOrGone(this.aggregates, agentId, accountId);
+    const transitions = new Transitions();
+    for await (const event of this.store.readStream(`agent-${agentId}`)) transitions.take(event);
+    await this.readModels.reached(auditProjection.name, position);
+    const causes: CauseView[] = [];
+    for (
+      let event = transitions.last;
+      event !== null && causes.length < CAUSES_MAX;
+      event = await this.#causeOf(agentId, event, transitions)
+    )
+      causes.unshift(this.#view(event, transitions));
+    return { status: transitions.status, since: transitions.since, causes };
+  }
+
+  /** Null where somebody asked for it: that is a first cause. What is not said is told by the rules: the transition before. */
+  async #causeOf(agentId: string, event: StoredEvent, transitions: Transitions): Promise<StoredEvent | null> {
+    const { actor, causation_id } = event.metadata;
+    if (actor.kind !== 'system' || event.stream !== `agent-${agentId}`) return null;
+    const standing = transitions.before(event);
+    if (isIdle(event))
+      return (await this.entries.messageTo(agentId, { after: standing?.position ?? '', before: event.position })) ?? standing;
+    if (causation_id === null) return standing;
+    return transitions.byId(causation_id) ?? (await this.entries.messageTo(agentId, { id: causation_id })) ?? standing;
+  }
+
+  #view(event: StoredEvent, transitions: Transitions): CauseView {
+    const { id: event_id, type, at, metadata } = event;
+    const summary = this.catalogue.summaryOf(event);
+    return {
+      event_id,
+      type,
+      at,
+      actor: metadata.actor,
+      summary: isIdle(event) ? `${summary}, for ${transitions.idleSecondsAt(event)} s` : summary,
+    };
+  }
+}
+
+function isIdle({ type, data }: StoredEvent): boolean {
+  return type === 'AgentSleepRequested' && data.reason === 'idle';
+}

@@ -1,0 +1,131 @@
+import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+
+import { agentNotFound } from '../agents/index.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { differences, touches } from './differences.ts';
+import type { ChangeView, DiffView, Moment, MomentView, PastState } from './history.dto.ts';
+import { ownOrGone } from './history.handlers.ts';
+import { AgentReplay, type AgentThen } from './past.ts';
+
+/**
+ * The agent as it was at the moment. Throws `agent_not_found`, also where it was not there yet, and `invalid_request` for a revision
+ * that it has not come to.
+ */
+export class GetPastState extends Query<PastState> {
+  constructor(
+    readonly accountId: string,
+    readonly agentId: string,
+    readonly moment: Moment,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetPastState)
+export class GetPastStateHandler implements IQueryHandler<GetPastState> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly store: EventStore,
+  ) {}
+
+  async execute({ accountId, agentId, moment }: GetPastState): Promise<PastState> {
+    const { revision: head } = await ownOrGone(this.aggregates, agentId, accountId);
+    const revision = await revisionAt(this.store, agentId, head, moment, 'revision');
+    const replay = new AgentReplay(agentId);
+    let at = '';
+    for await (const event of this.store.readStream(`agent-${agentId}`, { limit: revision + 1 })) {
+      replay.take(event);
+      at = event.at;
+    }
+    return { revision, at, ...replay.view() };
+  }
+}
+
+/** What is not in the one state as it is in the other, and the event behind each change. Throws as `GetPastState` does. */
+export class GetDiff extends Query<DiffView> {
+  constructor(
+    readonly accountId: string,
+    readonly agentId: string,
+    readonly from: Moment,
+    readonly to: Moment,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetDiff)
+export class GetDiffHandler implements IQueryHandler<GetDiff> {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly store: EventStore,
+  ) {}
+
+  async execute({ accountId, agentId, from, to }: GetDiff): Promise<DiffView> {
+    const { revision: head } = await ownOrGone(this.aggregates, agentId, accountId);
+    const first = await revisionAt(this.store, agentId, head, from, 'from');
+    const last = await revisionAt(this.store, agentId, head, to, 'to');
+    const walk = new DiffWalk(agentId, Math.min(first, last));
+    for await (const event of this.store.readStream(`agent-${agentId}`, { limit: Math.max(first, last) + 1 })) walk.take(event);
+    const { earlier, later, changes } = walk.result();
+    if (first <= last) return { from: earlier, to: later, changes };
+    return { from: later, to: earlier, changes: changes.map(({ before, after, ...rest }) => ({ ...rest, before: after, after: before })) };
+  }
+}
+
+/** Folds an agent's events, and keeps which of those after a revision changed what. */
+export class DiffWalk {
+  readonly #replay: AgentReplay;
+  /** Path → the event that changed it last, the latest one last. */
+  readonly #changed = new Map<string, string>();
+  #earlier: { moment: MomentView; state: object } | null = null;
+  #later: { moment: MomentView; state: object } | null = null;
+
+  constructor(
+    agentId: string,
+    private readonly revision: number,
+  ) {
+    this.#replay = new AgentReplay(agentId);
+  }
+
+  /** The next event, from the first on. */
+  take(event: StoredEvent): void {
+    this.#replay.take(event);
+    if (event.revision < this.revision) return;
+    const before = this.#later?.state;
+    this.#later = { moment: { revision: event.revision, at: event.at }, state: comparable(this.#replay.view()) };
+    this.#earlier ??= this.#later;
+    for (const { path } of before === undefined ? [] : differences(before, this.#later.state)) {
+      this.#changed.delete(path);
+      this.#changed.set(path, event.id);
+    }
+  }
+
+  result(): { earlier: MomentView; later: MomentView; changes: ChangeView[] } {
+    if (this.#earlier === null || this.#later === null) throw agentNotFound();
+    const latestFirst = [...this.#changed].toReversed();
+    const changes = differences(this.#earlier.state, this.#later.state).map((difference) => ({
+      ...difference,
+      event_id: latestFirst.find(([path]) => touches(path, difference.path))?.[1] ?? '',
+    }));
+    return { earlier: this.#earlier.moment, later: this.#later.moment, changes };
+  }
+}
+
+/** Variables by their keys: their places in a list say nothing. */
+function comparable({ env, ...others }: AgentThen): object {
+  return { ...others, env: Object.fromEntries(env.map((variable) => [variable.key, variable])) };
+}
+
+/** The last revision at a moment. By the store's own times, of which a later one may be smaller: the last event counts. */
+async function revisionAt(store: EventStore, agentId: string, head: number, moment: Moment, field: string): Promise<number> {
+  if ('revision' in moment) {
+    if (moment.revision <= head) return moment.revision;
+    const message = `must be at most ${head}, the agent's last`;
+    throw new Refusal('invalid_request', `${field}: ${message}.`, { errors: [{ field, message }] });
+  }
+  for await (const event of store.readStream(`agent-${agentId}`, { from: head, backwards: true }))
+    if (event.at <= moment.time) return event.revision;
+  throw new Refusal('agent_not_found', 'The agent was not there yet.');
+}

@@ -1,0 +1,151 @@
+import fc from 'fast-check';
+
+import type { Agent, AgentState } from '../../src/agents/agent-state.decider.ts';
+import { agentDecider, type AgentCommand } from '../../src/agents/agent.decider.ts';
+import type { AgentEvent, AgentSettings } from '../../src/agents/agent.events.ts';
+import { Refusal } from '../../src/platform/refusal.ts';
+import { fold, NOON } from './decider-spec.ts';
+
+/** Random lives of agents: whatever people ask and the saga records, in any order, while the clock moves. */
+
+export interface Step {
+  afterMs: number;
+  command: AgentCommand;
+}
+
+export const owner = 'account-1';
+const deadlineAt = '2026-03-02T00:00:00.000Z';
+const settings: AgentSettings = {
+  name: 'helper',
+  description: null,
+  image: 'docker',
+  image_name: 'nginx:1',
+  repo_url: null,
+  branch: 'main',
+  template_id: null,
+  serverless: true,
+  idle_ttl_seconds: 300,
+};
+
+// Mostly the owner: a stranger changes nothing.
+const accountId = fc.oneof({ weight: 9, arbitrary: fc.constant(owner) }, { weight: 1, arbitrary: fc.constant('account-2') });
+const deploymentId = fc.integer({ min: 1, max: 4 }).map((number) => `d${number}`);
+const generation = fc.integer({ min: 0, max: 12 });
+const depth = fc.constantFrom('frozen' as const, 'stopped' as const);
+const timed = <Type extends string>(type: Type) => fc.record({ type: fc.constant(type), accountId, deadlineAt: fc.constant(deadlineAt) });
+
+const asked: fc.Arbitrary<AgentCommand> = fc.oneof(
+  fc.record({ type: fc.constant('ConfigureAgent' as const), accountId, changes: fc.record({ name: fc.string() }) }),
+  fc.record({
+    type: fc.constant('DeployAgent' as const),
+    accountId,
+    deadlineAt: fc.constant(deadlineAt),
+    deploymentId,
+    source: fc.constant('docker' as const),
+    imageName: fc.constant('nginx:1'),
+    repoUrl: fc.constant(null),
+    branch: fc.constant(null),
+    templateId: fc.constant(null),
+  }),
+  timed('StartAgent' as const),
+  timed('StopAgent' as const),
+  timed('RestartAgent' as const),
+  fc.record({
+    type: fc.constant('SleepAgent' as const),
+    accountId,
+    deadlineAt: fc.constant(deadlineAt),
+    depth,
+    reason: fc.constantFrom('requested' as const, 'idle' as const, 'deep' as const),
+  }),
+  fc.record({ type: fc.constant('WakeAgent' as const), accountId, deadlineAt: fc.constant(deadlineAt), trigger: fc.constant('chat') }),
+);
+
+const recorded: fc.Arbitrary<AgentCommand> = fc.oneof(
+  fc.record({ type: fc.constant('RecordDeploymentStarted' as const), deploymentId }),
+  fc.record({
+    type: fc.constant('RecordImage' as const),
+    deploymentId,
+    image: fc.constant('nginx@sha256:1'),
+    imageName: fc.constant('nginx:1'),
+    command: fc.constant<string[]>(['nginx']),
+    commitSha: fc.constant(null),
+  }),
+  fc.record({ type: fc.constant('RecordContainerCreated' as const), deploymentId, generation }),
+  fc.record({
+    type: fc.constant('RecordDeploymentFailure' as const),
+    deploymentId,
+    kind: fc.constant('deployment' as const),
+    reason: fc.constant('no'),
+  }),
+  fc.record({ type: fc.constant('RecordReady' as const), generation }),
+  fc.constant({ type: 'RecordStopped' as const }),
+  fc.record({ type: fc.constant('RecordSlept' as const), depth }),
+  fc.record({
+    type: fc.constant('RecordExit' as const),
+    generation,
+    exitCode: fc.constant(1),
+    oom: fc.boolean(),
+    cause: fc.constantFrom('exited' as const, 'removed' as const),
+    deadlineAt: fc.constant(deadlineAt),
+  }),
+  fc.record({
+    type: fc.constant('RecordFailure' as const),
+    kind: fc.constantFrom('timeout' as const, 'runtime' as const),
+    reason: fc.constant('late'),
+  }),
+);
+
+// Rare: after it there is nothing left to see.
+const deletion: fc.Arbitrary<AgentCommand> = fc.oneof(
+  fc.record({ type: fc.constant('DeleteAgent' as const), accountId }),
+  fc.constant({ type: 'RecordDeleted' as const }),
+);
+
+export const steps: fc.Arbitrary<Step[]> = fc.array(
+  fc.record({
+    afterMs: fc.integer({ min: 0, max: 1_200_000 }),
+    command: fc.oneof({ weight: 12, arbitrary: asked }, { weight: 24, arbitrary: recorded }, { weight: 1, arbitrary: deletion }),
+  }),
+  { maxLength: 60, size: 'max' },
+);
+
+/** What a saga records is mostly about what is there now. */
+function aimed(command: AgentCommand, agent: Agent, hit: boolean): AgentCommand {
+  if (!hit) return command;
+  const aim = { ...command } as { deploymentId?: string; generation?: number } & AgentCommand;
+  if (aim.type.startsWith('Record') && aim.deploymentId !== undefined && agent.deployment) aim.deploymentId = agent.deployment.id;
+  if (aim.generation !== undefined) aim.generation = agent.generation;
+  return aim;
+}
+
+/** Decides the plan from an agent's creation on, each command on the state that the one before left; refusals change nothing. */
+export function walk(
+  plan: Step[],
+  see: (before: Agent, after: Agent, events: AgentEvent[], at: Date) => void,
+): { state: AgentState; log: AgentEvent[] } {
+  const log: AgentEvent[] = agentDecider.decide({ type: 'ProvisionAgent', accountId: owner, externalId: null, settings }, null, NOON);
+  let state = fold(agentDecider, log) as Agent;
+  let now = NOON.getTime();
+  for (const [index, { afterMs, command }] of plan.entries()) {
+    now += afterMs;
+    let events: AgentEvent[];
+    try {
+      events = agentDecider.decide(aimed(command, state, index % 4 !== 0), deepFreeze(state), new Date(now));
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      continue;
+    }
+    // As the store gives them back.
+    const stored = JSON.parse(JSON.stringify(events)) as AgentEvent[];
+    const before = state;
+    state = stored.reduce<AgentState>((agent, event) => agentDecider.evolve(agent, event), state) as Agent;
+    log.push(...stored);
+    see(before, state, stored, new Date(now));
+  }
+  return { state, log };
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) Object.values(Object.freeze(value)).forEach(deepFreeze);
+  return value;
+}
