@@ -1,0 +1,160 @@
+import { readFileSync } from 'node:fs';
+
+import { CommandBus } from '@nestjs/cqrs';
+import { v7 as uuidv7 } from 'uuid';
+
+import { AssignPlan, OpenAccount, TakeSeat } from '../../src/accounts/index.ts';
+import { agentDecider } from '../../src/agents/index.ts';
+import { apiKeyDecider } from '../../src/api-keys/api-key.decider.ts';
+import { AppModule, eventDefinitions } from '../../src/app.module.ts';
+import { nextStep } from '../../src/deployments/next-step.decider.ts';
+import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
+import { EventStore, START, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { systemContext } from '../../src/platform/http/caller.ts';
+import { Sagas } from '../../src/platform/sagas/saga.ts';
+import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
+import { deploying, later, restarting, starting, stateAfter, stopping, waking } from '../support/agents.ts';
+import { startTestServer, type TestServer } from '../support/http-server.ts';
+import { until } from '../support/until.ts';
+import { acts, timers, type Act, type World } from './acts.ts';
+
+/** Everything that anybody, or a timer, does is an event that says who did it. */
+
+const password = 'canary-password-1';
+const environment = { MOORING_RUNTIME: 'local', MOORING_OPEN_REGISTRATION: 'true', MOORING_DEEP_SLEEP_AFTER: '1', MOORING_SAMPLE_AGENT: 'off' };
+const mutations = readFileSync(new URL('routes.txt', import.meta.url), 'utf8')
+  .trim()
+  .split('\n')
+  .map((line) => line.split(/\s+/))
+  .filter(([method]) => method !== 'GET')
+  .map(([method, path]) => `${method} ${path}`);
+
+let server: TestServer;
+let world: World;
+
+beforeAll(async () => {
+  server = await startTestServer((config) => ({ imports: [AppModule.forRoot(config, { allowUnsafeDatabase: true })] }), environment);
+  const commands = server.app.get(CommandBus);
+  const root = { email: 'root@example.com', password, name: 'Root', role: 'admin' as const };
+  const accountId = await commands.execute(new OpenAccount(systemContext('test', null), root, null));
+  const plan = { name: 'first', seats: 100, paymentMethod: true };
+  await commands.execute(new AssignPlan(systemContext('test', accountId), accountId, plan));
+  const ask: World['ask'] = (method, path, options) => server.request(method, path, options);
+  const { json } = await ask('POST', '/api/auth/login', { json: { email: root.email, password } });
+  const session = json.session_token as string;
+  const { raw_key: key, id: keyId } = (await ask('POST', '/api/v1/keys', { credential: session, json: { name: 'all' } })).json;
+  const made = await ask('POST', '/api/agents', { credential: key, json: { name: 'first', templateId: 'hello' }, headers: { prefer: 'wait=60' } });
+  expect(made).toMatchObject({ status: 201, json: { status: 'active' } });
+  world = { session, key, keyId, accountId, agentId: made.json.agent_id as string, ask };
+}, 60_000);
+afterAll(() => server?.close(), 60_000);
+
+async function events(wanted: (event: StoredEvent) => boolean): Promise<StoredEvent[]> {
+  const found: StoredEvent[] = [];
+  for await (const batch of server.app.get(EventStore, { strict: false }).readAll(START, { eventClass: 'core' }))
+    found.push(...batch.filter(wanted));
+  return found;
+}
+
+async function drive({ route, path, json, by, before, status, leaves, mayLeave = [] }: Act, made: string): Promise<string> {
+  await before?.(world);
+  const requestId = `act-${uuidv7()}`;
+  const credential = { key: world.key, session: world.session, anonymous: undefined }[by];
+  const isSignIn = route === 'POST /api/auth/login';
+  const answer = await world.ask(route.split(' ')[0] as string, path(world).replace(':made', made), {
+    ...(credential === undefined || isSignIn ? {} : { credential }),
+    ...(json === undefined ? {} : { json: json(world) }),
+    headers: { 'x-request-id': requestId },
+  });
+  expect([route, answer.status]).toEqual([route, status]);
+  const left = await events(({ metadata }) => metadata.request_id === requestId);
+  const types = new Set(left.map(({ type }) => type));
+  expect({ route, left: [...types].filter((type) => !mayLeave.includes(type)).toSorted() }).toEqual({ route, left: leaves.toSorted() });
+  for (const event of left) expect({ route, ...said(event) }).toEqual({ route, by, id: true, account: true });
+  return (answer.json?.id as string | undefined) ?? made;
+}
+
+/** Who did it by the event's own word, and whether that is who did; on an account's behalf. */
+function said({ metadata: { actor, account_id } }: StoredEvent): object {
+  const by = { api_key: 'key', session: 'session', anonymous: 'anonymous', system: 'system', webhook: 'webhook' }[actor.kind];
+  const id = { key: world.keyId, session: world.accountId, anonymous: 'anonymous' }[by];
+  return { by, id: actor.id === id && actor.name !== '', account: account_id !== null };
+}
+
+describe('every route that changes something', () => {
+  it('says what it leaves in the log', () => {
+    expect(acts.map(({ route }) => route).toSorted()).toEqual(mutations.toSorted());
+    const known = new Set(eventDefinitions.map(({ type }) => type));
+    for (const { route, leaves } of acts) expect([route, leaves.length > 0, leaves.every((type) => known.has(type))]).toEqual([route, true, true]);
+  });
+
+  it('leaves it, with who did it', async () => {
+    let made = '';
+    for (const act of acts) made = await drive(act, made);
+  }, 60_000);
+});
+
+describe('every timer', () => {
+  const late = later(1_000_000);
+  const rules = { canFreeze: true, deepSleepAfterSeconds: 1, startTimeoutSeconds: 60, restartTimeoutSeconds: 60 };
+
+  /** Waits for the event on the stream, and looks whether the saga says that it was it. */
+  async function left(saga: string, timer: string, stream: string, fits: (event: StoredEvent) => boolean): Promise<StoredEvent> {
+    const event = await until(`${timer} shows`, async () => (await events((each) => each.stream === stream && fits(each)))[0], 20_000);
+    expect(timers[saga]?.[timer]).toContain(event.type);
+    expect(event.metadata).toMatchObject({ actor: { kind: 'system', id: saga, name: saga }, account_id: world.accountId, request_id: null });
+    return event;
+  }
+
+  it('belongs to a saga that says what it leaves', () => {
+    expect(Object.keys(timers).toSorted()).toEqual(Object.keys(server.app.get(DurableSagas, { strict: false }).busy()).toSorted());
+    const known = new Set(eventDefinitions.map(({ type }) => type));
+    for (const type of Object.values(timers).flatMap((saga) => Object.values(saga).flat())) expect(known).toContain(type);
+  });
+
+  it.each([
+    ['a deployment takes too long', deploying],
+    ['a start, a restart or a wake takes too long', starting],
+    ['a start, a restart or a wake takes too long', restarting],
+    ['a start, a restart or a wake takes too long', waking],
+    ['a stop takes too long: it is killed', stopping],
+  ])('of a transition: %s', (timer, life) => {
+    const agent = stateAfter(...life);
+    const step = nextStep(agent, { containers: [], volume: true, held: false, lastActiveAt: null, started: null }, rules, late);
+    if (step.do !== 'record') throw new Error(`${step.do} leaves no event`);
+    expect(timers.deployments?.[timer]).toEqual(agentDecider.decide(step.record, agent, late).map(({ type }) => type));
+  });
+
+  it('of an idle agent, and of one that sleeps for long', async () => {
+    const body = { name: 'idle', templateId: 'hello' };
+    const made = await world.ask('POST', '/api/agents', { credential: world.key, json: body, headers: { prefer: 'wait=60' } });
+    const stream = `agent-${made.json.agent_id}`;
+    const shorter = { type: 'ConfigureAgent' as const, accountId: world.accountId, changes: { idle_ttl_seconds: 1 } };
+    await server.app.get(Aggregates, { strict: false }).execute(stream, agentDecider, shorter, systemContext('test', world.accountId));
+    const active = (await events((event) => event.stream === stream && event.type === 'DeploymentSucceeded'))[0];
+    const idle = await left('deployments', 'an idle agent sleeps', stream, ({ data }) => data.reason === 'idle');
+    expect(idle.metadata.causation_id).toBe(active?.id);
+    const slept = await left('deployments', 'an idle agent sleeps', stream, ({ type }) => type === 'AgentSlept');
+    expect(slept.metadata.causation_id).toBe(idle.id);
+    const deep = await left('deployments', 'an agent that sleeps for long sleeps deeper', stream, ({ data }) => data.reason === 'deep');
+    expect(deep.metadata.causation_id).toBe(slept.id);
+  });
+
+  it('of a key', async () => {
+    const stream = `apiKey-${uuidv7()}`;
+    const command = { type: 'IssueApiKey' as const, accountId: world.accountId, keyId: stream.slice(7), name: 'short' };
+    const more = { prefix: 'mk_short', sha256: '0'.repeat(64), scopes: [], expiresInDays: 0.2 / 86_400 };
+    const context = systemContext('test', world.accountId);
+    await server.app.get(Aggregates, { strict: false }).execute(stream, apiKeyDecider, { ...command, ...more }, context);
+    await left('api-keys', 'a key comes to its end', stream, ({ type }) => type === 'ApiKeyExpired');
+  });
+
+  it('of a seat', async () => {
+    const agentId = uuidv7();
+    const { accountId } = world;
+    await server.app.get(CommandBus).execute(new TakeSeat(systemContext('test', accountId), accountId, agentId, null));
+    server.app.get(Sagas, { strict: false }).wake('seats', `${agentId} ${accountId} 2026-01-01T00:00:00.000Z`);
+    const released = ({ type, data }: StoredEvent) => type === 'SeatReleased' && data.agent_id === agentId;
+    await left('seats', 'no agent came for a seat', `account-${accountId}`, released);
+  });
+});
