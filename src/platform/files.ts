@@ -49,7 +49,7 @@ async function written(path: string, text: string, mode: number): Promise<string
 }
 
 /** The name itself must outlive a power cut. */
-async function forceToDisk(directory: string): Promise<void> {
+export async function forceToDisk(directory: string): Promise<void> {
   if (process.platform === 'win32') return;
   const handle = await open(directory, 'r');
   try {

@@ -4,7 +4,7 @@ import { DataSource } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 
 import { grantToApplication } from './application-role.ts';
-import { addressOf, connectOwner, migrate, refuseUnsafe, type Address } from './migrate.ts';
+import { addressOf, connectOwner, migrate, refuseHalfRestored, refuseUnsafe, type Address } from './migrate.ts';
 import { NotificationListener } from './notifications.ts';
 
 export interface DatabaseOptions {
@@ -113,6 +113,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   try {
     await refuseUnsafe(owner, options.allowUnsafe ?? false);
     role = await migrate(owner, address);
+    await refuseHalfRestored(owner);
     if (role !== null) await grantToApplication(owner);
   } finally {
     await owner.end();

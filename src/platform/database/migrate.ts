@@ -70,6 +70,15 @@ export async function refuseUnsafe(owner: pg.Client, allowUnsafe: boolean): Prom
   throw new Error(`PostgreSQL would lose acknowledged writes in a crash: ${off.join(', ')} must not be off`);
 }
 
+/** A table that stands for as long as a restore has not put everything in place. */
+export const restoreMarker = 'public.mooring_restore';
+
+/** What a restore that was broken off leaves is not the installation that was backed up, and would not be noticed. */
+export async function refuseHalfRestored(owner: pg.Client): Promise<void> {
+  const { rows } = await owner.query<{ marked: boolean }>('select to_regclass($1) is not null as marked', [restoreMarker]);
+  if (rows[0]?.marked === true) throw new Error('a restore into this database was broken off: run it again (npm run restore)');
+}
+
 /** Brings the schema up to date, one replica at a time. Answers the application role, null where there can be none. */
 export async function migrate(owner: pg.Client, address: Address): Promise<string | null> {
   await owner.query(`set lock_timeout = '${migrationLockTimeout}'`);

@@ -17,13 +17,17 @@ export function claimDataDir(dataDir: string): () => void {
     if (createWhole(file, mine)) return () => rmSync(file, { force: true });
     const owner = readQuietly(file);
     if (owner === undefined) continue;
-    const [pid = '', began = ''] = owner.split(' ');
-    if (began !== '' && startedAt(Number(pid)) === began) {
-      throw new Error(`the data directory ${dataDir} is in use by process ${pid}`);
-    }
+    const living = ownerOf(dataDir);
+    if (living !== null) throw new Error(`the data directory ${dataDir} is in use by process ${living}`);
     removeIfStill(file, owner);
   }
   throw new Error(`the data directory ${dataDir} is being taken by several processes at once`);
+}
+
+/** The process that has the data directory, where it lives; else null. */
+export function ownerOf(dataDir: string): number | null {
+  const [pid = '', began = ''] = readQuietly(join(dataDir, 'postgres.owner'))?.split(' ') ?? [];
+  return began !== '' && startedAt(Number(pid)) === began ? Number(pid) : null;
 }
 
 /** A link appears with its content at once and only where nothing stands yet. */

@@ -1,0 +1,336 @@
+import { spawn } from 'node:child_process';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+import { Client } from 'pg';
+
+import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
+import { until } from '../../test/support/until.ts';
+import { type Config, readConfig } from '../config.ts';
+import { DatabaseKeyring } from '../platform/crypto/keyring.ts';
+import type { Sealed } from '../platform/crypto/sealed.ts';
+import { ShredLedger } from '../platform/crypto/shred-ledger.ts';
+import { type Database, openDatabase } from '../platform/database/database.ts';
+import { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import { defineEvent, type JsonObject } from '../platform/event-store/event-definition.ts';
+import { PostgresEventStore } from '../platform/event-store/postgres/postgres-event-store.ts';
+import { backUp, type BackupOptions } from './backup.ts';
+import { restore, type RestoreOptions } from './restore.ts';
+import { keptTables, keyTable, leftTables } from './tables.ts';
+
+const masterKey = randomBytes(32);
+const catalogue = new EventCatalogue([defineEvent<JsonObject>()('Happened', () => 'Something happened')]);
+const plainly = { keys: null, shredded: [], replace: false, asCopy: false };
+
+/** Null: there is none. */
+interface Parts {
+  key?: Buffer | null;
+  instance?: string | null;
+}
+
+/** An installation: a data folder, and a database with whatever its services opened. */
+class Installation {
+  private constructor(
+    readonly config: Config,
+    readonly test: TestDatabase,
+  ) {}
+
+  static async make({ key = masterKey, instance = 'abcdef012345' }: Parts = {}): Promise<Installation> {
+    const dataDir = await mkdtemp(join(folder, 'installation-'));
+    const test = await freshDatabase();
+    if (instance !== null) await writeFile(join(dataDir, 'instance-id'), `${instance}\n`);
+    if (key !== null) await writeFile(join(dataDir, 'master.key'), key.toString('hex'));
+    const made = new Installation(readConfig({ MOORING_DATA_DIR: dataDir, DATABASE_URL: test.url }), test);
+    installations.push(made);
+    return made;
+  }
+
+  /** As a service would: the log and the keys, until the work is done. */
+  async serve<T>(work: (parts: { database: Database; store: PostgresEventStore; keyring: DatabaseKeyring }) => Promise<T>): Promise<T> {
+    const database = await openDatabase({ url: this.test.url, allowUnsafe: true });
+    const store = new PostgresEventStore(database, catalogue);
+    const keyring = new DatabaseKeyring(database, masterKey, ShredLedger.in(this.config.dataDir));
+    await keyring.onModuleInit();
+    try {
+      return await work({ database, store, keyring });
+    } finally {
+      await store.close();
+      await database.close();
+    }
+  }
+
+  async backUp(keys: BackupOptions['keys'] = 'included'): Promise<string> {
+    const [written] = await backUp(this.config, { to: join(folder, `${randomUUID()}.tar.gz`), keys });
+    return written?.file as string;
+  }
+
+  restore(from: string, options: Partial<RestoreOptions> = {}) {
+    return restore(this.config, catalogue, { ...plainly, from, ...options });
+  }
+
+  async rows(text: string): Promise<Record<string, unknown>[]> {
+    const client = new Client({ connectionString: this.test.url });
+    await client.connect();
+    try {
+      return (await client.query<Record<string, unknown>>(text)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+}
+
+const actor = { kind: 'system' as const, id: 'test', name: 'test' };
+const metadata = { actor, account_id: null, request_id: null, causation_id: null, ip: null };
+const happened = (data: JsonObject = {}) => ({ id: randomUUID(), type: 'Happened', schemaVersion: 1, data, metadata });
+const log = 'select * from es_event order by position';
+
+let folder: string;
+const installations: Installation[] = [];
+
+beforeAll(async () => (folder = await mkdtemp(join(tmpdir(), 'mooring-backup-'))));
+afterAll(async () => {
+  for (const { test } of installations) await test.drop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** An installation with a few events, a sign-in, and one sealed text. */
+async function filled(): Promise<{ from: Installation; subject: string; sealed: Sealed }> {
+  const from = await Installation.make();
+  const subject = randomUUID();
+  const sealed = await from.serve(async ({ database, store, keyring }) => {
+    await store.append('agent-1', 'no_stream', [happened({ text: 'a\tb\\c\nd "é" 𝄞' }), happened()]);
+    await store.append('log-1', 'no_stream', [happened()]);
+    await store.closeStream('agent-1', 1);
+    await database.query(`insert into account_credentials (account_id, email, password) values ('1', 'a@b.c', 'scrypt:…')`);
+    await database.query(`insert into consumer_leases (name, owner, epoch, expires_at) values ('x', 'y', 7, now() + interval '1 hour')`);
+    return keyring.seal(subject, 'c', 'secret');
+  });
+  return { from, subject, sealed };
+}
+
+const opened = (installation: Installation, subject: string, sealed: Sealed) =>
+  installation.serve(({ keyring }) => keyring.open(subject, 'c', sealed));
+
+describe('A backup', () => {
+  it('knows every table that there is', async () => {
+    const { from } = await filled();
+    const tables = await from.rows(`select tablename from pg_tables where schemaname = 'public' and tablename <> 'mooring_migration'`);
+    const known = [...Object.keys(keptTables), keyTable, ...leftTables];
+    expect(tables.filter(({ tablename }) => !known.includes(tablename as string))).toEqual([]);
+  });
+
+  it('is one file for its owner alone, of the log, the keys and the sign-ins, and comes back as it was', async () => {
+    const { from, subject, sealed } = await filled();
+    const file = await from.backUp();
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect((await readFile(file)).includes(masterKey)).toBe(false);
+    const to = await Installation.make({ instance: null });
+    await to.restore(file);
+    for (const table of [...Object.keys(keptTables), keyTable])
+      expect(await to.rows(`select * from ${table} order by 1`)).toEqual(await from.rows(`select * from ${table} order by 1`));
+    expect(await to.rows('select * from consumer_leases')).toEqual([]);
+    expect(await readFile(join(to.config.dataDir, 'instance-id'), 'utf8')).toBe('abcdef012345\n');
+    expect(await opened(to, subject, sealed)).toBe('secret');
+    await to.serve(async ({ store }) => {
+      expect(await store.append('agent-2', 'no_stream', [happened()])).toMatchObject({ position: '3'.padStart(20, '0') });
+      await expect(store.append('agent-1', 1, [happened()])).rejects.toThrow(/closed/);
+    });
+  });
+
+  it('under 20 writers is everything up to one moment, and all that was acknowledged before it began', async () => {
+    const from = await Installation.make();
+    const { file, acknowledged } = await from.serve(async ({ store }) => {
+      const stop = new AbortController();
+      let newest = '';
+      const writers = Array.from({ length: 20 }, async (_, writer) => {
+        for (let revision = -1; !stop.signal.aborted; revision += 1) {
+          const { position } = await store.append(`agent-${writer}`, revision < 0 ? 'no_stream' : revision, [happened({ revision })]);
+          if (position > newest) newest = position;
+        }
+      });
+      await until('there is a log to speak of', () => (Number(newest) > 2_000 ? true : undefined));
+      const before = newest;
+      const backup = await from.backUp();
+      await until('the writers went on', () => (Number(newest) > Number(before) + 100 ? true : undefined));
+      stop.abort();
+      await Promise.all(writers);
+      return { file: backup, acknowledged: Number(before) };
+    });
+    const to = await Installation.make();
+    const { manifest } = await to.restore(file);
+    const head = Number(manifest.heads.core);
+    expect(head).toBeGreaterThanOrEqual(acknowledged);
+    const kept = await to.rows(log);
+    expect(kept.map(({ position }) => Number(position))).toEqual(Array.from({ length: head }, (_, before) => before + 1));
+    expect(kept).toEqual((await from.rows(log)).slice(0, head));
+  }, 60_000);
+
+  it('leaves nothing where it can not be written, and is never written over', async () => {
+    const { from } = await filled();
+    const file = await from.backUp();
+    await expect(backUp(from.config, { to: file, keys: 'included' })).rejects.toThrow(/stands already/);
+    const empty = join(folder, randomUUID());
+    await mkdir(empty);
+    const blocked = join(empty, 'full.tar.gz');
+    await from.rows('alter table agent_activity rename to elsewhere');
+    await expect(backUp(from.config, { to: blocked, keys: 'included' })).rejects.toThrow(/agent_activity/);
+    expect(await readdir(empty)).toEqual([]);
+  });
+});
+
+describe('Who was shredded', () => {
+  it('stays so in the database that a backup replaces', async () => {
+    const { from, subject, sealed } = await filled();
+    const older = await from.backUp();
+    await from.serve(({ keyring }) => keyring.shred(subject));
+    await rm(join(from.config.dataDir, 'shredded.jsonl'));
+    expect(await from.restore(older, { replace: true })).toMatchObject({ shredded: 1 });
+    expect(await opened(from, subject, sealed)).toBeNull();
+    expect(await from.rows(`select * from data_keys where wrapped is not null`)).toEqual([]);
+  });
+
+  it('stays so in a new database, by the ledger or by newer keys', async () => {
+    const { from, subject, sealed } = await filled();
+    const older = await from.backUp();
+    await from.serve(({ keyring }) => keyring.shred(subject));
+    const keys = await from.backUp('only');
+    const byKeys = await Installation.make();
+    await byKeys.restore(older, { keys });
+    expect(await opened(byKeys, subject, sealed)).toBeNull();
+    const byLedger = await Installation.make();
+    await byLedger.restore(older, { shredded: [join(from.config.dataDir, 'shredded.jsonl')] });
+    expect(await opened(byLedger, subject, sealed)).toBeNull();
+    // It is noted here too by now: a second restore needs no ledger given.
+    await byLedger.restore(older, { replace: true });
+    expect(await opened(byLedger, subject, sealed)).toBeNull();
+    await expect(byLedger.restore(older, { replace: true, shredded: [join(folder, 'none')] })).rejects.toThrow(/there is no file/);
+  });
+
+  it('is not brought back by keys that stand apart, and a log without keys is refused', async () => {
+    const { from, subject, sealed } = await filled();
+    const files = await backUp(from.config, { to: join(folder, `${randomUUID()}.tar.gz`), keys: { apart: folder } });
+    const [backup, apart] = files.map(({ file }) => file) as [string, string];
+    const to = await Installation.make();
+    await expect(to.restore(backup)).rejects.toThrow(/without keys/);
+    await expect(to.restore(apart)).rejects.toThrow(/keys alone/);
+    await to.restore(backup, { keys: apart });
+    expect(await opened(to, subject, sealed)).toBe('secret');
+    const newer = await from.backUp();
+    await expect(to.restore(newer, { keys: apart, replace: true })).rejects.toThrow(/older/);
+  });
+});
+
+describe('A restore', () => {
+  const untouched = async (to: Installation) =>
+    expect(await to.rows(`select tablename from pg_tables where schemaname = 'public'`)).toEqual([]);
+
+  it('refuses a file that is cut off, changed, or no backup, and writes nothing', async () => {
+    const { from } = await filled();
+    const to = await Installation.make();
+    const file = await from.backUp();
+    const whole = await readFile(file);
+    for (const at of [0, 20, Math.floor(whole.length / 2), whole.length - 5]) {
+      const changed = Buffer.from(whole);
+      changed[at] = (changed[at] as number) ^ 0x10;
+      await writeFile(file, changed);
+      await expect(to.restore(file)).rejects.toThrow(/is damaged or no backup/);
+    }
+    await writeFile(file, whole);
+    await truncate(file, whole.length - 200);
+    await expect(to.restore(file)).rejects.toThrow(/is damaged or no backup/);
+    await writeFile(file, 'something else');
+    await expect(to.restore(file)).rejects.toThrow(/is damaged or no backup/);
+    await untouched(to);
+  });
+
+  it('refuses another master key, and none', async () => {
+    const { from } = await filled();
+    const file = await from.backUp();
+    const other = await Installation.make({ key: randomBytes(32) });
+    await expect(other.restore(file)).rejects.toThrow(/the master key is not the one that the keys are wrapped by/);
+    await untouched(other);
+    const none = await Installation.make({ key: null });
+    await expect(none.restore(file)).rejects.toThrow(/the master key is missing/);
+    await untouched(none);
+    expect(await readdir(none.config.dataDir)).toEqual(['instance-id']);
+  });
+
+  it('refuses the folder of another installation, unless it shall be a copy', async () => {
+    const { from } = await filled();
+    const file = await from.backUp();
+    const other = await Installation.make({ instance: '012345abcdef' });
+    await expect(other.restore(file)).rejects.toThrow(/belongs to installation 012345abcdef/);
+    await other.restore(file, { asCopy: true });
+    expect(await readFile(join(other.config.dataDir, 'instance-id'), 'utf8')).toBe('012345abcdef\n');
+    await expect(from.restore(file, { asCopy: true, replace: true })).rejects.toThrow(/a copy needs a folder of its own/);
+  });
+
+  it('replaces nothing unasked, and nothing while services run', async () => {
+    const { from } = await filled();
+    const file = await from.backUp();
+    await expect(from.restore(file)).rejects.toThrow(/give --replace/);
+    await from.serve(async ({ store }) => {
+      await store.append('agent-9', 'no_stream', [happened()]);
+      await expect(from.restore(file, { replace: true })).rejects.toThrow(/stop every service/);
+    });
+    await from.restore(file, { replace: true });
+    expect(await from.rows(`select count(*)::int as events from es_event`)).toEqual([{ events: 2 }]);
+    await expect(from.rows('delete from es_event')).rejects.toThrow(/events are never changed/);
+  });
+
+  it('that is killed in the middle leaves nothing that a service would start on, and is done again', async () => {
+    const from = await Installation.make();
+    await from.serve(({ store }) => store.append('agent-1', 'no_stream', [happened()]));
+    await from.rows(`insert into es_event select n, 'agent-x', n - 2, gen_random_uuid(), 'Happened', 1, json_build_object('text', repeat(md5(n::text), 20)), '{}', 700, now()
+      from generate_series(2, 100000) n`);
+    const file = await from.backUp();
+    for (const filledBefore of [false, true]) {
+      const to = await Installation.make();
+      if (filledBefore) await to.serve(({ store }) => store.append('agent-mine', 'no_stream', [happened()]));
+      await killedInTheMiddle(to, [file, ...(filledBefore ? ['--replace'] : [])]);
+      // What stood before stands as it was; a new database is known for what it is.
+      if (filledBefore) expect(await to.rows('select stream from es_event')).toEqual([{ stream: 'agent-mine' }]);
+      else await expect(to.serve(async () => undefined)).rejects.toThrow(/a restore into this database was broken off/);
+      await to.restore(file, { replace: filledBefore });
+      expect(await to.rows('select count(*)::int as events from es_event')).toEqual([{ events: 100_000 }]);
+      await to.serve(({ store }) => store.append('agent-2', 'no_stream', [happened()]));
+    }
+  }, 60_000);
+
+  async function killedInTheMiddle(to: Installation, words: string[]): Promise<void> {
+    const root = resolve(import.meta.dirname, '../..');
+    const args = ['--import', join(root, 'scripts/typescript.mjs'), join(root, 'src/restore.ts'), ...words];
+    const environment = {
+      ...process.env,
+      MOORING_TEST_POSTGRES: undefined,
+      MOORING_DATA_DIR: to.config.dataDir,
+      DATABASE_URL: to.test.url,
+    };
+    const child = spawn(process.execPath, args, { cwd: root, env: environment, stdio: 'ignore' });
+    const ended = once(child, 'exit');
+    // Looked at from elsewhere: a connection to the database itself would be company.
+    const beside = new Client({ connectionString: process.env.MOORING_TEST_POSTGRES });
+    await beside.connect();
+    const rowsComeIn = async () => {
+      const found = await beside.query(
+        `select from pg_stat_progress_copy where datname = $1 and command = 'COPY FROM' and tuples_processed > 1000`,
+        [new URL(to.test.url).pathname.slice(1)],
+      );
+      return found.rowCount === 1 ? true : undefined;
+    };
+    try {
+      await until('rows come in', rowsComeIn, 30_000, 2);
+    } finally {
+      await beside.end();
+    }
+    child.kill('SIGKILL');
+    await ended;
+    await until('the server has undone it', async () => {
+      const others = await to.rows(`select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`);
+      return others.length === 0 ? true : undefined;
+    });
+  }
+});

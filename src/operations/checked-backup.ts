@@ -1,0 +1,29 @@
+import { readArchive, type Manifest } from './archive.ts';
+import { keyColumns, KeyRows } from './key-rows.ts';
+import { keyTable } from './tables.ts';
+
+/** A backup that was read through: every byte is what its manifest says. */
+export interface CheckedBackup {
+  file: string;
+  manifest: Manifest;
+  /** Subjects that had been shredded when it was made. */
+  tombstones: Set<string>;
+}
+
+/** Reads the file through. Throws `DamagedBackup`. */
+export async function checkedBackup(file: string): Promise<CheckedBackup> {
+  const tombstones = new Set<string>();
+  const keys = new KeyRows();
+  const parts = readArchive(file);
+  for (;;) {
+    const next = await parts.next();
+    if (next.done === true) {
+      const columns = next.value.tables[keyTable]?.columns;
+      if (columns !== undefined && columns.slice(0, keyColumns.length).join() !== keyColumns.join())
+        throw new Error(`the columns of ${keyTable} in ${file} are not those that this release knows`);
+      return { file, manifest: next.value, tombstones };
+    }
+    if (next.value.table !== keyTable) continue;
+    for (const { subject, isTombstone } of keys.take(next.value.content)) if (isTombstone) tombstones.add(subject);
+  }
+}

@@ -1,0 +1,4 @@
+export { backUp } from './backup.ts';
+export { runTool, WrongCall } from './run-tool.ts';
+export { checkedBackup } from './checked-backup.ts';
+export { restore } from './restore.ts';

@@ -1,0 +1,181 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+
+import type pg from 'pg';
+
+import { masterKeyBytes, type Config } from '../config.ts';
+import { keyIdOf } from '../platform/crypto/envelope.ts';
+import { ShredLedger } from '../platform/crypto/shred-ledger.ts';
+import { grantToApplication } from '../platform/database/application-role.ts';
+import { addressOf, connectOwner, migrate, restoreMarker } from '../platform/database/migrate.ts';
+import { migrations } from '../platform/database/migrations/index.ts';
+import { holdPostgres } from '../platform/database/reach-postgres.ts';
+import type { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import { readIfThere, writeOnce } from '../platform/files.ts';
+import type { Manifest } from './archive.ts';
+import { checkedBackup, type CheckedBackup } from './checked-backup.ts';
+import { deleteAgain } from './delete-again.ts';
+import { clearTables, fillTables, isEmpty } from './fill-tables.ts';
+
+export interface RestoreOptions {
+  from: string;
+  /** A file of keys that is newer than the backup, or that the backup was made without; null: the backup's own. */
+  keys: string | null;
+  /** Ledgers of shredded subjects besides the one in the data folder. */
+  shredded: string[];
+  /** Whether what stands in the database may go. */
+  replace: boolean;
+  /** Another installation shall come of it, beside the one that was backed up. */
+  asCopy: boolean;
+}
+
+export interface Restored {
+  manifest: Manifest;
+  /** Subjects whose keys stay destroyed although the backup may hold them. */
+  shredded: number;
+  /** Agents that the backup has, and that had been deleted since: their deletion was asked for again. */
+  deletedAgain: string[];
+}
+
+/**
+ * Puts a backup in the place of what the database holds, all at once: whenever it is broken off, a service finds the state before, or
+ * refuses to start. Read models are left to the service. Throws before anything is written where a file is damaged or does not fit.
+ */
+export async function restore(config: Config, catalogue: EventCatalogue, options: RestoreOptions): Promise<Restored> {
+  const backup = await checkedBackup(options.from);
+  const keys = await keysFor(backup, options.keys);
+  refuseNewer(backup);
+  const masterKeyId = await fittingMasterKey(config, keys.manifest);
+  const instanceId = await fittingInstance(config, backup.manifest, options.asCopy);
+  const server = await holdPostgres(config);
+  try {
+    const address = addressOf(server.url);
+    const owner = await connectOwner(address);
+    try {
+      await refuseCompany(owner);
+      const role = await migrate(owner, address);
+      if (role !== null) await grantToApplication(owner);
+      await refuseToOverwrite(owner, options.replace);
+      if (instanceId !== null) await writeOnce(join(config.dataDir, 'instance-id'), `${instanceId}\n`, 0o644);
+      return await inOneGo(owner, { backup, keys, masterKeyId, catalogue, ledgers: ledgersFor(config, options) });
+    } finally {
+      await owner.end();
+    }
+  } finally {
+    await server.release();
+  }
+}
+
+interface Work {
+  backup: CheckedBackup;
+  keys: CheckedBackup;
+  masterKeyId: string;
+  catalogue: EventCatalogue;
+  /** The data folder's own first. */
+  ledgers: [ShredLedger, ...ShredLedger[]];
+}
+
+async function inOneGo(owner: pg.Client, { backup, keys, masterKeyId, catalogue, ledgers }: Work): Promise<Restored> {
+  await owner.query('begin');
+  try {
+    for (const setting of ['statement_timeout', 'idle_in_transaction_session_timeout']) await owner.query(`set local ${setting} = 0`);
+    await owner.query(`set local datestyle = 'ISO'`);
+    const shredded = await everyShred(owner, [backup, keys], ledgers);
+    await clearTables(owner);
+    await fillTables(owner, { backup, keys, shredded, masterKeyId });
+    const deletedAgain = await deleteAgain(owner, catalogue, shredded);
+    // Noted before the commit: what is noted too early is shredded already.
+    await ledgers[0].add(shredded);
+    await owner.query(`drop table if exists ${restoreMarker}`);
+    await owner.query('commit');
+    return { manifest: backup.manifest, shredded: shredded.size, deletedAgain };
+  } catch (error) {
+    await owner.query('rollback').catch(() => undefined);
+    throw error;
+  }
+}
+
+/** Everybody of whom any of the sides knows that their keys were destroyed. */
+async function everyShred(owner: pg.Client, files: CheckedBackup[], ledgers: ShredLedger[]): Promise<Set<string>> {
+  const all = new Set(files.flatMap(({ tombstones }) => [...tombstones]));
+  for (const ledger of ledgers) for await (const subjects of ledger.subjects()) for (const subject of subjects) all.add(subject);
+  const { rows } = await owner.query<{ subject: string }>('select distinct subject from data_keys where wrapped is null');
+  for (const { subject } of rows) all.add(subject);
+  return all;
+}
+
+function ledgersFor(config: Config, { shredded }: RestoreOptions): [ShredLedger, ...ShredLedger[]] {
+  for (const file of shredded) if (!existsSync(file)) throw new Error(`there is no file ${file}`);
+  return [ShredLedger.in(config.dataDir), ...shredded.map((file) => new ShredLedger(file))];
+}
+
+async function keysFor(backup: CheckedBackup, file: string | null): Promise<CheckedBackup> {
+  if (backup.manifest.keys === 'only')
+    throw new Error(`${backup.file} holds keys alone: give it with --keys, and the backup of the log as the file`);
+  if (file === null) {
+    if (backup.manifest.keys === 'included') return backup;
+    throw new Error(`${backup.file} was made without keys, so no message could be read: give them with --keys`);
+  }
+  const keys = await checkedBackup(file);
+  if (keys.manifest.keys === 'none') throw new Error(`${file} holds no keys`);
+  if (keys.manifest.instance_id !== backup.manifest.instance_id) throw new Error(`${file} is of another installation than ${backup.file}`);
+  if (keys.manifest.at < backup.manifest.at)
+    throw new Error(
+      `the keys in ${file} are older (${keys.manifest.at}) than the backup (${backup.manifest.at}): keys made in between would be missing`,
+    );
+  return keys;
+}
+
+function refuseNewer({ file, manifest }: CheckedBackup): void {
+  const known = new Set(migrations.map(({ name }) => name));
+  const unknown = manifest.migrations.filter((name) => !known.has(name));
+  if (unknown.length > 0) throw new Error(`${file} was made by a newer release: this one does not know ${unknown.join(', ')}`);
+}
+
+/** The id of the installation's master key, which must be the one that wraps the keys. Makes none: the first start would. */
+async function fittingMasterKey({ masterKey, dataDir }: Config, { master_key_ids }: Manifest): Promise<string> {
+  const file = join(dataDir, 'master.key');
+  const written = masterKey ?? (await readIfThere(file))?.trim() ?? null;
+  const needed = master_key_ids[0];
+  if (written === null) {
+    if (needed === undefined) return 'none';
+    throw new Error(
+      `the master key is missing: put the one of the installation that was backed up (${needed}) into ${file}, or give it by MOORING_MASTER_KEY`,
+    );
+  }
+  const key = masterKeyBytes(written);
+  if (key === null) throw new Error(`the master key is not 32 bytes, as base64 or hex`);
+  const found = keyIdOf(key);
+  const other = master_key_ids.find((id) => id !== found);
+  if (other !== undefined)
+    throw new Error(`the master key is not the one that the keys are wrapped by: it is ${found}, they need ${other}`);
+  return found;
+}
+
+/** The instance id to write: null where the folder has it already, or where another installation shall come of it. */
+async function fittingInstance({ dataDir }: Config, { instance_id }: Manifest, asCopy: boolean): Promise<string | null> {
+  const standing = (await readIfThere(join(dataDir, 'instance-id')))?.trim() ?? null;
+  if (asCopy && instance_id !== null && standing === instance_id)
+    throw new Error(`${dataDir} is the folder of the installation that was backed up (${instance_id}): a copy needs a folder of its own`);
+  if (asCopy || instance_id === null || standing === instance_id) return null;
+  if (standing === null) return instance_id;
+  throw new Error(
+    `${dataDir} belongs to installation ${standing}, and the backup to ${instance_id}, whose containers and volumes bear that name: ` +
+      `give --as-copy to make another installation of it, or remove ${join(dataDir, 'instance-id')} to go on as ${instance_id}`,
+  );
+}
+
+async function refuseCompany(owner: pg.Client): Promise<void> {
+  const { rows } = await owner.query<{ others: number }>(
+    `select count(*)::int as others from pg_stat_activity
+      where datname = current_database() and usename = current_user and backend_type = 'client backend' and pid <> pg_backend_pid()`,
+  );
+  const others = rows[0]?.others ?? 0;
+  if (others > 0) throw new Error(`${others} other connections use this database: stop every service on it first`);
+}
+
+/** Marks a database that was empty: whatever becomes of the restore, no service takes it for a new installation. */
+async function refuseToOverwrite(owner: pg.Client, replace: boolean): Promise<void> {
+  if (await isEmpty(owner)) await owner.query(`create table if not exists ${restoreMarker} (begun_at timestamptz not null default now())`);
+  else if (!replace) throw new Error('the database holds an installation already: give --replace to put the backup in its place');
+}

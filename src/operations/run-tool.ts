@@ -1,0 +1,35 @@
+import { type ParseArgsConfig, parseArgs } from 'node:util';
+
+import { type Config, readConfig } from '../config.ts';
+
+type Options = NonNullable<ParseArgsConfig['options']>;
+type Values = Record<string, string | boolean | (string | boolean)[] | undefined>;
+
+export interface ToolCall {
+  config: Config;
+  /** What stands on the command line without a name. */
+  words: string[];
+  values: Values;
+  say: (line: string) => void;
+}
+
+/** Runs a command-line tool with the service's own configuration. What goes wrong is one line on standard error, and exit code 1; a wrong call, 2. */
+export async function runTool(usage: string, options: Options, work: (call: ToolCall) => Promise<void>): Promise<void> {
+  const say = (line: string) => void process.stdout.write(`${line}\n`);
+  try {
+    const { positionals: words, values } = parseArgs({ options, allowPositionals: true, strict: true });
+    await work({ config: readConfig(process.env), words, values, say });
+  } catch (error) {
+    const isCall = error instanceof WrongCall || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS') === true;
+    process.stderr.write(`mooring: ${(error as Error).message}\n${isCall ? `${usage}\n` : ''}`);
+    process.exitCode = isCall ? 2 : 1;
+  }
+}
+
+/** The command line makes no sense. */
+export class WrongCall extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'WrongCall';
+  }
+}

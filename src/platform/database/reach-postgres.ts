@@ -1,0 +1,40 @@
+import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+
+import type { Config } from '../../config.ts';
+import { startEmbeddedPostgres } from './embedded-postgres.ts';
+import { ownerOf } from './postgres-owner.ts';
+import { isPostgresOn, readPostmaster } from './postgres-process.ts';
+
+export interface ReachedPostgres {
+  /** As the owner of the schema; it holds the password. */
+  url: string;
+  /** Ends what was started to reach it. */
+  release(): Promise<void>;
+}
+
+type Place = Pick<Config, 'databaseUrl' | 'dataDir'>;
+
+/**
+ * The service's database for a tool beside it: the one of a service that runs, or else the embedded server, started for as long as the
+ * tool needs it. Throws where there is no database yet, or where a service is just starting or stopping.
+ */
+export async function reachPostgres({ databaseUrl, dataDir }: Place): Promise<ReachedPostgres> {
+  if (databaseUrl !== null) return { url: databaseUrl, release: async () => undefined };
+  const named = join(dataDir, 'postgres');
+  if (!existsSync(named)) throw new Error(`there is no database in ${dataDir}; MOORING_DATA_DIR says where to look`);
+  if (ownerOf(dataDir) === null) return holdPostgres({ databaseUrl, dataDir });
+  const cluster = realpathSync(named);
+  const server = readPostmaster(cluster);
+  if (server?.ready !== true || !isPostgresOn(cluster, server.pid))
+    throw new Error(`the service on ${dataDir} is starting or stopping; try again in a moment`);
+  const password = readFileSync(join(dataDir, 'postgres.password'), 'utf8').trim();
+  return { url: `postgres://mooring:${password}@127.0.0.1:${server.port}/mooring`, release: async () => undefined };
+}
+
+/** The database for a tool alone: made where there is none. Throws where a service, or another tool, has the data folder. */
+export async function holdPostgres({ databaseUrl, dataDir }: Place): Promise<ReachedPostgres> {
+  if (databaseUrl !== null) return { url: databaseUrl, release: async () => undefined };
+  const server = await startEmbeddedPostgres({ dataDir });
+  return { url: server.url, release: () => server.stop() };
+}

@@ -1,0 +1,36 @@
+import { eventDefinitions } from './app.module.ts';
+import { checkedBackup, restore, runTool, WrongCall } from './operations/index.ts';
+import { EventCatalogue } from './platform/event-store/catalogue.ts';
+
+const usage = `usage: npm run restore -- <file> [--keys <file>] [--shredded <file>]… [--replace] [--as-copy]
+       npm run restore -- --check <file>`;
+
+const options = {
+  keys: { type: 'string' },
+  shredded: { type: 'string', multiple: true },
+  replace: { type: 'boolean' },
+  'as-copy': { type: 'boolean' },
+  check: { type: 'boolean' },
+} as const;
+
+await runTool(usage, options, async ({ config, words, values, say }) => {
+  const [from] = words;
+  if (from === undefined || words.length > 1) throw new WrongCall('say which file to restore');
+  if (values.check === true) {
+    const { manifest } = await checkedBackup(from);
+    return say(`${from} is whole: as of ${manifest.at}, log up to ${manifest.heads.core}, keys ${manifest.keys}`);
+  }
+  const { manifest, shredded, deletedAgain } = await restore(config, new EventCatalogue(eventDefinitions), {
+    from,
+    keys: (values.keys as string | undefined) ?? null,
+    shredded: (values.shredded as string[] | undefined) ?? [],
+    replace: values.replace === true,
+    asCopy: values['as-copy'] === true,
+  });
+  say(
+    `Restored as of ${manifest.at}: ${manifest.tables.es_event?.rows ?? 0} events and ${manifest.tables.es_log_event?.rows ?? 0} of output.`,
+  );
+  say(`${shredded} subjects stay shredded.`);
+  for (const agentId of deletedAgain) say(`Agent ${agentId} had been deleted since: its deletion is asked for again.`);
+  say('Read models are made from the log at the next start.');
+});
