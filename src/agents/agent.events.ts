@@ -43,10 +43,10 @@ function deploymentFailed1({ step, ...others }: JsonObject): JsonObject {
 }
 
 const because: Record<SleepReason, string> = {
-  requested: 'as somebody wanted',
-  idle: 'because it was not used',
-  deep: 'because it slept for long',
-  memory: 'because memory is short',
+  requested: '',
+  idle: ', because it was not used',
+  deep: ', because it slept for long',
+  memory: ', because memory is short',
 };
 const kept = (depth: SleepDepth) => (depth === 'frozen' ? 'its memory kept' : 'its container stopped');
 
@@ -115,7 +115,7 @@ export const agentEvents = {
     depth: SleepDepth;
     reason: SleepReason;
     deadline_at: string;
-  }>()('AgentSleepRequested', ({ depth, reason }) => `Asked the agent to sleep, ${kept(depth)}, ${because[reason]}`),
+  }>()('AgentSleepRequested', ({ depth, reason }) => `Asked the agent to sleep, ${kept(depth)}${because[reason]}`),
   AgentSlept: defineEvent<{ depth: SleepDepth; slept_at: string }>()('AgentSlept', ({ depth }) => `The agent sleeps, ${kept(depth)}`),
   AgentWakeRequested: defineEvent<{ trigger: string; deadline_at: string }>()(
     'AgentWakeRequested',

@@ -114,6 +114,25 @@ it('is followed: what was, then what comes, from where the reader left off', asy
   expect(told).toEqual(['DeploymentSucceeded', 'AgentStopRequested']);
 });
 
+it('is followed from any revision or position, and to its end where the agent is gone', async () => {
+  const agentId = await agents.active('acme');
+  await agents.says(agentId, { type: 'DeleteAgent', accountId: 'acme' });
+  await agents.says(agentId, { type: 'RecordDeleted' });
+  const events = await agents.events(agentId);
+  const follow = async (query: string, headers: Record<string, string> = {}) => {
+    const { text } = await call('GET', `${agentId}/history?${query}`, { headers: { accept: 'text/event-stream', ...headers } });
+    return [...text.matchAll(/^id: (\d+)$/gm)].map(([, id]) => Number(id));
+  };
+  const all = events.map(({ revision }) => revision);
+  expect(await follow('')).toEqual(all);
+  expect(await follow('after=3')).toEqual(all.slice(4));
+  expect(await follow(`after=${events[2]?.position}`)).toEqual(all.slice(3));
+  expect(await follow('', { 'last-event-id': '1' })).toEqual(all.slice(2));
+  expect(await follow('type=AgentDeleted,AgentProvisioned')).toEqual([0, all.at(-1)]);
+  expect(await follow('', { 'last-event-id': String(all.at(-1)) })).toEqual([]);
+  expect(types(await call('GET', `${agentId}/history?after=${events.at(-2)?.position}`))).toEqual(['AgentDeleted']);
+});
+
 // The last that asks the server: it stops it.
 it('is followed no longer than the service runs', async () => {
   const agentId = await agents.active('acme');

@@ -1,4 +1,4 @@
-import { agentDecider, type AgentEvent, type AgentState } from '../agents/index.ts';
+import { agentDecider, beginsTransition, type AgentEvent, type AgentState } from '../agents/index.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 
 /** Transitions that are kept of an agent: more than a chain of causes may name. */
@@ -22,8 +22,8 @@ export class Transitions {
     this.#state = after;
     if (after === null) return;
     if (after.status !== before?.status) this.#since = event.at;
-    // Each transition that begins has a deadline of its own, also where the status keeps its name.
-    else if (after.deadlineAt === before.deadlineAt) return;
+    // A sleep that gets deeper is the same sleep.
+    else if (!beginsTransition(event.type) || after.status === 'sleeping') return;
     this.#latest.push({ event, before });
     if (this.#latest.length > KEPT) this.#latest.shift();
   }

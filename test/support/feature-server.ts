@@ -12,7 +12,7 @@ import { SagasModule } from '../../src/platform/sagas/sagas.module.ts';
 import { startTestServer, type TestServer } from './http-server.ts';
 import { testDatabase } from './test-database.ts';
 
-/** `mk_acme` is a key of the account acme with every scope, `mk_acme_deploy` one with that scope alone; so with sessions, `ms_acme`. */
+/** `mk_acme` is a key of the account acme with every scope, `mk_acme_deploy` one with that scope alone; so with sessions, `ms_acme`; `ms_root` is an administrator's. */
 class NamedCredentials extends CredentialVerifier {
   verifyApiKey(raw: string): Promise<Caller | null> {
     const [, accountId = '', only] = raw.split('_');
@@ -22,7 +22,8 @@ class NamedCredentials extends CredentialVerifier {
 
   verifySession(token: string): Promise<Caller | null> {
     const [, accountId = ''] = token.split('_');
-    return Promise.resolve({ kind: 'session', id: accountId, name: accountId, accountId, role: 'member', scopes: new Set(scopes) });
+    const role = accountId === 'root' ? 'admin' : 'member';
+    return Promise.resolve({ kind: 'session', id: accountId, name: accountId, accountId, role, scopes: new Set(scopes) });
   }
 }
 
