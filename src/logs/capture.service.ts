@@ -12,7 +12,7 @@ const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
 const AGAIN_MS = 500;
 const AGAIN_MAX_MS = 10_000;
 /** Seconds, and events of up to 200 lines: the read model cuts to the exact number of lines (contract 10). */
-const RETENTION = { maxAgeSeconds: 7 * 24 * 3600, maxCount: 100_000 };
+export const RETENTION = { maxAgeSeconds: 7 * 24 * 3600, maxCount: 100_000 };
 /** How long the last lines of an ended container are waited for, ms. */
 const DRAIN_MS = 5_000;
 

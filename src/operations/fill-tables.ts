@@ -4,7 +4,7 @@ import { copyIn } from '../platform/database/copy.ts';
 import { readArchive, type Manifest } from './archive.ts';
 import type { CheckedBackup } from './checked-backup.ts';
 import { KeyRows } from './key-rows.ts';
-import { guardedTables, keptTables, keyTable, leftTables } from './tables.ts';
+import { consumerTables, guardedTables, keptTables, keyTable, leftTables } from './tables.ts';
 
 const TOMBSTONES_AT_A_TIME = 1_000;
 /** The version under which a tombstone stands where no key of the subject does. */
@@ -21,17 +21,31 @@ export async function isEmpty(owner: pg.Client): Promise<boolean> {
 
 /** Empties the tables and takes the read models away: services make them anew from the log. */
 export async function clearTables(owner: pg.Client): Promise<void> {
-  const { rows } = await owner.query<{ name: string; is_own: boolean }>(
-    `select c.relname as name, c.relname = any($1) as is_own from pg_class c join pg_namespace n on n.oid = c.relnamespace
-      where n.nspname = 'public' and c.relkind = 'r'
-        and (c.relname = any($1) or c.relname in (select table_name from projections union select table_name from projection_checkpoints))`,
-    [ownTables],
-  );
-  for (const { name } of rows.filter((row) => !row.is_own)) await owner.query(`drop table public."${name}"`);
+  await forgetReadModels(owner);
   for (const table of guardedTables) await owner.query(`alter table public.${table} disable trigger user`);
-  const own = rows.filter((row) => row.is_own).map(({ name }) => `public.${name}`);
-  await owner.query(`truncate ${own.join(', ')}`);
+  await truncate(owner, ownTables);
   for (const table of guardedTables) await owner.query(`alter table public.${table} enable trigger user`);
+}
+
+/** Takes read models, checkpoints and places of consumers away. */
+export async function forgetReadModels(owner: pg.Client): Promise<void> {
+  const { rows } = await owner.query<{ name: string }>(
+    `select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = 'public' and c.relkind = 'r'
+        and c.relname in (select table_name from projections union select table_name from projection_checkpoints)`,
+  );
+  const names = rows.filter(({ name }) => !ownTables.includes(name)).map(({ name }) => `public."${name}"`);
+  if (names.length > 0) await owner.query(`drop table ${names.join(', ')}`);
+  await truncate(owner, consumerTables);
+}
+
+async function truncate(owner: pg.Client, tables: readonly string[]): Promise<void> {
+  const { rows } = await owner.query<{ name: string }>(
+    `select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where n.nspname = 'public' and c.relkind = 'r' and c.relname = any($1)`,
+    [tables],
+  );
+  await owner.query(`truncate ${rows.map(({ name }) => `public."${name}"`).join(', ')}`);
 }
 
 export interface Filling {

@@ -165,7 +165,8 @@ async function fittingInstance({ dataDir }: Config, { instance_id }: Manifest, a
   );
 }
 
-async function refuseCompany(owner: pg.Client): Promise<void> {
+/** Throws where anybody else is connected: a service, or another tool. */
+export async function refuseCompany(owner: pg.Client): Promise<void> {
   const { rows } = await owner.query<{ others: number }>(
     `select count(*)::int as others from pg_stat_activity
       where datname = current_database() and usename = current_user and backend_type = 'client backend' and pid <> pg_backend_pid()`,

@@ -24,5 +24,14 @@ export const leftTables: readonly string[] = [
   'saga_deadlines',
 ];
 
+/** Of those: read models' places in the log, and who consumes it. */
+export const consumerTables: readonly string[] = [
+  'consumer_leases',
+  'projection_checkpoints',
+  'projection_rebuilds',
+  'projections',
+  'saga_deadlines',
+];
+
 /** Tables of the log, which refuse to be emptied. */
 export const guardedTables: readonly string[] = ['es_event', 'es_log_event'];

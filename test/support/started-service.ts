@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import Dockerode from 'dockerode';
+import { eventStoreEnvironment } from './eventstoredb/place.ts';
 import { removeInstance } from './images.ts';
 import { until } from './until.ts';
 
@@ -55,6 +56,13 @@ export class StartedService {
     return service;
   }
 
+  /** On a folder that is there already, and goes with `dispose`. */
+  static async startOn(dataDir: string, options: ServiceOptions): Promise<StartedService> {
+    const service = new StartedService(dataDir, options);
+    await service.start();
+    return service;
+  }
+
   get firstRun(): FirstRun {
     if (this.#firstRun === null) throw new Error('the service has not started');
     return this.#firstRun;
@@ -81,6 +89,7 @@ export class StartedService {
       MOORING_DATA_DIR: this.dataDir,
       MOORING_RUNTIME: this.options.runtime,
       MOORING_SAMPLE_AGENT: 'off',
+      ...eventStoreEnvironment(this.dataDir),
       ...this.options.environment,
     };
     const words = [...(this.options.wrapper ?? []), process.execPath, ...(this.options.nodeOptions ?? []), entry];

@@ -8,6 +8,8 @@ import { EventWaits } from './event-waits.ts';
 import { EventStoreDbEventStore } from './eventstoredb/eventstoredb-event-store.ts';
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 
+export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;
+
 /** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, and `EventWaits`. Needs `Config`, `Clock` and `Database` to be provided globally. */
 @Module({})
 export class EventStoreModule {
@@ -26,7 +28,8 @@ export class EventStoreModule {
   }
 }
 
-function openEventStore(config: Config, database: Database, catalogue: EventCatalogue): EventStore {
+/** Closed together with the database. */
+export function openEventStore(config: EventStorePlace, database: Database, catalogue: EventCatalogue): EventStore {
   const store =
     config.eventStore === 'eventstoredb'
       ? new EventStoreDbEventStore(config.eventStoreUrl ?? '', config.eventStorePrefix, catalogue)

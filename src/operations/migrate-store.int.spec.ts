@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { Client } from 'pg';
+
+import { eventStoreDbPlace, type EventStoreDbPlace } from '../../test/support/eventstoredb/place.ts';
+import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
+import { agentEvents } from '../agents/index.ts';
+import { readConfig } from '../config.ts';
+import { openDatabase } from '../platform/database/database.ts';
+import { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import { defineEvent, type JsonObject } from '../platform/event-store/event-definition.ts';
+import { START, type EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { openEventStore } from '../platform/event-store/event-store.module.ts';
+import { migrateStore } from './migrate-store.ts';
+
+const catalogue = new EventCatalogue([defineEvent<JsonObject>()('Happened', () => 'Something happened'), ...Object.values(agentEvents)]);
+const actor = { kind: 'api_key' as const, id: 'key', name: 'ci' };
+const metadata = { actor, account_id: 'acme', request_id: 'r', causation_id: null, ip: '192.0.2.1' };
+const event = (type: string, data: JsonObject) => ({ id: randomUUID(), type, schemaVersion: catalogue.versionOf(type), data, metadata });
+
+let folder: string;
+let place: EventStoreDbPlace;
+let source: TestDatabase;
+let target: TestDatabase;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'mooring-migrate-'));
+  [place, source, target] = await Promise.all([eventStoreDbPlace(), freshDatabase(), freshDatabase()]);
+});
+afterAll(async () => {
+  await place?.close();
+  await source?.drop();
+  await target?.drop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const configOf = (database: TestDatabase) =>
+  readConfig({ MOORING_DATA_DIR: folder, DATABASE_URL: database.url, EVENTSTORE_PREFIX: place.prefix });
+const migrate = (database: TestDatabase, from: string, to: string) =>
+  migrateStore(configOf(database), catalogue, { from, to, allowUnsafe: true });
+
+async function withStore<T>(
+  kind: 'postgres' | 'eventstoredb',
+  database: TestDatabase,
+  work: (store: EventStore) => Promise<T>,
+): Promise<T> {
+  const opened = await openDatabase({ url: database.url, allowUnsafe: true });
+  const settings = { eventStore: kind, eventStoreUrl: place.url, eventStorePrefix: place.prefix };
+  try {
+    return await work(openEventStore(settings, opened, catalogue));
+  } finally {
+    await opened.close();
+  }
+}
+
+async function everything(store: EventStore): Promise<Omit<StoredEvent, 'position'>[]> {
+  const found: Omit<StoredEvent, 'position'>[] = [];
+  for (const eventClass of ['core', 'log'] as const)
+    for await (const batch of store.readAll(START, { eventClass })) for (const { position: _, ...rest } of batch) found.push(rest);
+  return found;
+}
+
+/** Many streams, written in turns; one agent that was deleted; output. */
+async function write(store: EventStore, from: number, to: number): Promise<void> {
+  for (let revision = from; revision < to; revision += 1)
+    for (const stream of ['agent-1', 'agent-2', 'account-1', 'log-1'])
+      await store.append(stream, revision === 0 ? 'no_stream' : revision - 1, [event('Happened', { revision, text: 'a\tb\\c\nd é 𝄞 "' })]);
+}
+
+describe('A log that moves to another store', () => {
+  it('is the same there: events in their order, with their ids, revisions, times and reasons', async () => {
+    await withStore('postgres', source, async (store) => {
+      await write(store, 0, 20);
+      await store.append('agent-9', 'no_stream', [event('AgentDeletionRequested', {}), event('AgentDeleted', {})]);
+    });
+    const client = new Client({ connectionString: source.url });
+    await client.connect();
+    // As long ago: the times that come out are these, not those of the copy.
+    await client.query('alter table es_event disable trigger user');
+    await client.query(`update es_event set at = at - interval '400 days'`);
+    await client.query('alter table es_event enable trigger user');
+    await client.query(`insert into saga_deadlines (saga, key, due_at) values ('a', 'b', now())`);
+    await client.end();
+
+    const figures = await migrate(source, 'postgres', place.url);
+    expect(figures).toMatchObject([
+      { eventClass: 'core', events: 62, before: 0 },
+      { eventClass: 'log', events: 20, before: 0 },
+    ]);
+    const before = await withStore('postgres', source, everything);
+    expect(await withStore('eventstoredb', source, everything)).toEqual(before);
+    expect(Date.parse(before[0]?.at as string)).toBeLessThan(Date.now() - 399 * 86_400_000);
+    await withStore('eventstoredb', source, async (store) => {
+      await expect(store.append('agent-9', 1, [event('Happened', {})])).rejects.toThrow(/closed/);
+    });
+    const database = await openDatabase({ url: source.url, allowUnsafe: true });
+    expect(await database.query('select from saga_deadlines')).toEqual([]);
+    await database.close();
+  });
+
+  it('goes on where a run was broken off', async () => {
+    await withStore('postgres', source, (store) => write(store, 20, 25));
+    expect(await migrate(source, 'postgres', place.url)).toMatchObject([
+      { eventClass: 'core', events: 77, before: 62 },
+      { eventClass: 'log', events: 25, before: 20 },
+    ]);
+  });
+
+  it('comes back, and is what it was to the last byte', async () => {
+    const there = await migrate(target, place.url, 'postgres');
+    const again = await migrate(target, place.url, 'postgres');
+    expect(again.map(({ sha256 }) => sha256)).toEqual(there.map(({ sha256 }) => sha256));
+    expect(again.map(({ before, events }) => before - events)).toEqual([0, 0]);
+    const rows = async (database: TestDatabase) => {
+      const opened = await openDatabase({ url: database.url, allowUnsafe: true });
+      const found = await opened.query('select *, data::text, metadata::text from es_event order by position');
+      await opened.close();
+      return found;
+    };
+    expect(await rows(target)).toEqual(await rows(source));
+    await withStore('postgres', target, (store) => store.append('agent-1', 24, [event('Happened', {})]));
+  });
+
+  it('refuses a target that holds anything else', async () => {
+    await expect(migrate(target, place.url, 'postgres')).rejects.toThrow(/holds more than the source: event .* on agent-1/);
+    await withStore('postgres', source, (store) => store.append('agent-2', 24, [event('Happened', { other: true })]));
+    await expect(migrate(target, source.url, 'postgres')).rejects.toThrow(/the target holds another log: event .*agent-1 25/);
+    await expect(migrate(target, 'postgres', 'postgres')).rejects.toThrow(/there already/);
+  });
+});

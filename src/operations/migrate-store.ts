@@ -1,0 +1,190 @@
+import { createHash } from 'node:crypto';
+
+import type { Config } from '../config.ts';
+import { agentEvents } from '../agents/index.ts';
+import { RETENTION } from '../logs/index.ts';
+import { type Database, openDatabase } from '../platform/database/database.ts';
+import { addressOf, connectOwner } from '../platform/database/migrate.ts';
+import { holdPostgres } from '../platform/database/reach-postgres.ts';
+import type { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import { openEventStore, type EventStorePlace } from '../platform/event-store/event-store.module.ts';
+import { idOf, START, type EventClass, type EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { forgetReadModels } from './fill-tables.ts';
+import { portWriter, postgresWriter, type LogWriter } from './log-writers.ts';
+import { refuseCompany } from './restore.ts';
+
+/** Events that are put in place together. */
+const BATCH = 5_000;
+
+export interface MigrationOptions {
+  /** `postgres` (the service's own database), a `postgres://…`, or a connection string of EventStoreDB. */
+  from: string;
+  to: string;
+  /** For tests only: open a PostgreSQL that does not force commits to disk. */
+  allowUnsafe?: boolean;
+}
+
+/** What is the same in both logs when all went well. */
+export interface ClassFigures {
+  eventClass: EventClass;
+  events: number;
+  /** Of those, found in the target already. */
+  before: number;
+  sha256: string;
+}
+
+interface Side {
+  store: EventStore;
+  writer: LogWriter;
+  /** EventStoreDB counts a trimmed stream from 0 again. */
+  renumbers: boolean;
+}
+
+/**
+ * Copies the log of one store into another and compares both. Services must be stopped. May be broken off and repeated. Throws where the
+ * target holds anything else than the beginning of the same log, and where the logs differ in the end.
+ */
+export async function migrateStore(config: Config, catalogue: EventCatalogue, options: MigrationOptions): Promise<ClassFigures[]> {
+  if (options.from === options.to) throw new Error('the log is there already');
+  const server = await holdPostgres(config);
+  const databases = new Map<string, Promise<Database>>();
+  const databaseAt = (url: string) => {
+    const opened = databases.get(url) ?? openDatabase({ url, allowUnsafe: options.allowUnsafe ?? false });
+    databases.set(url, opened);
+    return opened;
+  };
+  const sideAt = (place: string) => openSide(place, { config, ownUrl: server.url, catalogue, databaseAt });
+  try {
+    await withOwner(server.url, refuseCompany);
+    const [source, target] = [await sideAt(options.from), await sideAt(options.to)];
+    const figures: ClassFigures[] = [];
+    for (const eventClass of ['core', 'log'] as const) {
+      const before = await copy(source, target, eventClass);
+      figures.push({ eventClass, before, ...(await compare(source, target, eventClass)) });
+    }
+    await settle(target.store);
+    await withOwner(server.url, forgetReadModels);
+    return figures;
+  } finally {
+    for (const database of databases.values()) await database.then((opened) => opened.close()).catch(() => undefined);
+    await server.release();
+  }
+}
+
+interface Surroundings {
+  config: Config;
+  ownUrl: string;
+  catalogue: EventCatalogue;
+  databaseAt: (url: string) => Promise<Database>;
+}
+
+async function openSide(place: string, { config, ownUrl, catalogue, databaseAt }: Surroundings): Promise<Side> {
+  const isPostgres = /^postgres(ql:|:|$)/.test(place);
+  const url = isPostgres && place !== 'postgres' ? place : ownUrl;
+  const database = await databaseAt(url);
+  const eventStore: EventStorePlace = isPostgres
+    ? { eventStore: 'postgres', eventStoreUrl: null, eventStorePrefix: null }
+    : { eventStore: 'eventstoredb', eventStoreUrl: place, eventStorePrefix: config.eventStorePrefix };
+  const store = openEventStore(eventStore, database, catalogue);
+  if (isPostgres) await holdTrimming(database);
+  return { store, writer: isPostgres ? postgresWriter(url) : portWriter(store), renumbers: !isPostgres };
+}
+
+/** What is copied must not become less meanwhile: a trim finds this lock taken, and leaves it. */
+async function holdTrimming(database: Database): Promise<void> {
+  const client = await database.openPool(1).connect();
+  await client.query('select pg_advisory_lock(5040, 3)');
+  database.beforeClose(() => Promise.resolve(client.release(true)));
+}
+
+async function withOwner(url: string, work: (owner: Awaited<ReturnType<typeof connectOwner>>) => Promise<void>): Promise<void> {
+  const owner = await connectOwner(addressOf(url));
+  try {
+    await work(owner);
+  } finally {
+    await owner.end();
+  }
+}
+
+/** Goes along both logs, and writes from where the target ends. Answers how many it held. */
+async function copy(source: Side, target: Side, eventClass: EventClass): Promise<number> {
+  const standing = eventsOf(target.store, eventClass);
+  const renumber = target.renumbers && eventClass === 'log' ? renumbering() : (event: StoredEvent) => event;
+  let before = 0;
+  let next = await standing.next();
+  let batch: StoredEvent[] = [];
+  for await (const event of eventsOf(source.store, eventClass)) {
+    const wanted = renumber(event);
+    if (next.done !== true) {
+      if (canonical(next.value) !== canonical(wanted))
+        throw new Error(
+          `the target holds another log: event ${next.value.id} (${next.value.stream} ${next.value.revision}) is not what the source has there`,
+        );
+      before += 1;
+      next = await standing.next();
+      continue;
+    }
+    batch.push(wanted);
+    if (batch.length < BATCH) continue;
+    await target.writer(batch, eventClass);
+    batch = [];
+  }
+  if (next.done !== true) throw new Error(`the target holds more than the source: event ${next.value.id} on ${next.value.stream}`);
+  if (batch.length > 0) await target.writer(batch, eventClass);
+  return before;
+}
+
+async function compare(source: Side, target: Side, eventClass: EventClass): Promise<{ events: number; sha256: string }> {
+  const renumbers = eventClass === 'log' && (source.renumbers || target.renumbers);
+  const [there, here] = [await figuresOf(source.store, eventClass, renumbers), await figuresOf(target.store, eventClass, renumbers)];
+  if (there.events !== here.events || there.sha256 !== here.sha256)
+    throw new Error(
+      `the logs differ (${eventClass}): ${there.events} events, ${there.sha256} in the source; ${here.events}, ${here.sha256} in the target`,
+    );
+  return here;
+}
+
+async function figuresOf(store: EventStore, eventClass: EventClass, renumbers: boolean): Promise<{ events: number; sha256: string }> {
+  const hash = createHash('sha256');
+  const renumber = renumbers ? renumbering() : (event: StoredEvent) => event;
+  let events = 0;
+  for await (const event of eventsOf(store, eventClass)) {
+    hash.update(canonical(renumber(event))).update('\n');
+    events += 1;
+  }
+  return { events, sha256: hash.digest('hex') };
+}
+
+async function* eventsOf(store: EventStore, eventClass: EventClass): AsyncGenerator<StoredEvent> {
+  for await (const batch of store.readAll(START, { eventClass })) yield* batch;
+}
+
+/** All of an event but its position, which is the store's own. */
+function canonical({ id, type, schemaVersion, stream, revision, at, data, metadata }: StoredEvent): string {
+  const { actor, account_id, request_id, causation_id, ip, ...others } = metadata;
+  const known = [actor.kind, actor.id, actor.name, account_id, request_id, causation_id, ip];
+  return JSON.stringify([id, type, schemaVersion, stream, revision, at, data, known, others]);
+}
+
+/** Gives the events of each stream the revisions 0, 1, 2 … */
+function renumbering(): (event: StoredEvent) => StoredEvent {
+  const revisions = new Map<string, number>();
+  return (event) => {
+    const revision = (revisions.get(event.stream) ?? -1) + 1;
+    revisions.set(event.stream, revision);
+    return { ...event, revision };
+  };
+}
+
+/** What the port can't tell of a stream, and the product's rules do: the end of deleted agents, and how long output is kept. */
+async function settle(store: EventStore): Promise<void> {
+  const deleted = new Set<string>();
+  for await (const batch of store.readAll(START, { eventClass: 'core', categories: ['agent'], types: [agentEvents.AgentDeleted.type] }))
+    for (const { stream, revision } of batch) {
+      deleted.add(idOf(stream));
+      await store.closeStream(stream, revision);
+    }
+  const logs = new Set<string>();
+  for await (const { stream } of eventsOf(store, 'log')) logs.add(stream);
+  for (const stream of logs) await store.setRetention(stream, deleted.has(idOf(stream)) ? { maxCount: 1 } : RETENTION);
+}
