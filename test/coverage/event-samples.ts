@@ -8,6 +8,7 @@ import { agentDecider } from '../../src/agents/agent.decider.ts';
 import { agentsProjection } from '../../src/agents/agent.projection.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-key.decider.ts';
 import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
+import { auditProjection } from '../../src/history/audit.projection.ts';
 import { deploymentsProjection } from '../../src/deployments/deployment.projection.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
 import { journalProjection, logLinesProjection } from '../../src/logs/log.projection.ts';
@@ -142,6 +143,7 @@ export function foldHistory(events: StoredEvent[], catalogue: EventCatalogue): u
   const projections = [
     accountsProjection,
     apiKeysProjection,
+    auditProjection,
     agentsProjection,
     deploymentsProjection,
     conversationsProjection,

@@ -118,4 +118,7 @@ export const sampleLog: SampleEvent[] = [
   sample(360, agent, { type: 'AgentDeleted', data: {} }),
   sample(370, account, { type: 'SeatReleased', data: { agent_id } }),
   sample(380, apiKey, { type: 'ApiKeyRevoked', data: { account_id, key_id: id(3) } }),
+  sample(390, account, { type: 'SignedIn', data: { session_id: id(8), expires_at: at(600) } }),
+  sample(400, account, { type: 'SignedOut', data: { session_id: id(8) } }),
+  sample(410, apiKey, { type: 'ApiKeyExpired', data: { account_id, key_id: id(3) } }),
 ];
