@@ -9,6 +9,7 @@ import { ContainerRuntime, RuntimeRefused, type ContainerView } from '../platfor
 import { Templates, type Template } from '../templates/index.ts';
 import type { BuildLog } from './build-log.ts';
 import { containerSpec, imageSourceOf, runningAs } from './container-spec.ts';
+import type { Pass } from './engine-view.service.ts';
 import type { Rules } from './next-step.decider.ts';
 
 /** Lines of an ended container's output that its build log repeats. */
@@ -76,8 +77,9 @@ export class ContainerSteps {
     }
   }
 
-  async create(agentId: string, agent: Agent, release: Release): Promise<void> {
+  async create({ agentId, mayAct }: Pass, agent: Agent, release: Release): Promise<void> {
     const variables = await this.variables.of(agentId);
+    mayAct();
     await this.runtime.create(containerSpec(agentId, agent, release, this.template(release.templateId), variables, this.config));
   }
 
@@ -89,10 +91,11 @@ export class ContainerSteps {
   }
 
   /** Gone, with all that it had written in the log first where it ended gently. */
-  async remove(agent: Agent, container: ContainerView, gently: boolean): Promise<void> {
+  async remove({ mayAct }: Pass, agent: Agent, container: ContainerView, gently: boolean): Promise<void> {
     const up = container.state === 'running' || container.state === 'frozen';
     if (gently && up) await this.runtime.stop(container.handle, this.running(agent).stopGraceSeconds);
     if (gently && container.state !== 'created') await this.capture.drain(container);
+    mayAct();
     await this.runtime.remove(container.handle);
   }
 

@@ -156,14 +156,34 @@ describe('an agent', () => {
     const agentId = await deployed();
     const saga = server.app.get(DeploymentSaga, { strict: false });
     const before = await bed.events(agentId);
-    const due = await saga.run(agentId, new AbortController().signal);
-    expect(await saga.run(agentId, new AbortController().signal)).toEqual(due);
+    const run = () => saga.run(agentId, new AbortController().signal, () => undefined);
+    const due = await run();
+    expect(await run()).toEqual(due);
     expect(await bed.events(agentId)).toEqual(before);
     expect(await states(agentId)).toEqual(['running']);
   });
 });
 
 describe('a deployment', () => {
+  it('is not touched by a process that may not act any more, though it was in the middle of its pass', async () => {
+    let go: () => void = () => undefined;
+    faulty.imageWork = () => new Promise((resolve) => (go = resolve));
+    const agentId = await created();
+    await ask('POST', path(agentId, 'deploy'), undefined, 0);
+    const stands = async () => ((await bed.events(agentId)).some(({ type }) => type === 'DeploymentStarted') ? true : undefined);
+    await until('it has begun', stands);
+    const before = await bed.events(agentId);
+    const elsewhere = () => {
+      throw new Error('another process is at it');
+    };
+    const saga = server.app.get(DeploymentSaga, { strict: false });
+    await expect(saga.run(agentId, new AbortController().signal, elsewhere)).rejects.toThrow('another process is at it');
+    expect(await bed.events(agentId)).toEqual(before);
+    expect(await states(agentId)).toEqual([]);
+    go();
+    await becomes(agentId, 'active');
+  });
+
   it('keeps a log without the agent’s secrets', async () => {
     const agentId = await created();
     await ask('POST', path(agentId, 'env'), { key: 'TOKEN', value: 'hush-hush-42', is_secret: true });

@@ -67,8 +67,8 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     return [...new Set([...live, ...(found ?? [])])];
   }
 
-  async run(agentId: string, signal: AbortSignal): Promise<Date | null> {
-    const pass: Pass = { agentId, signal, started: null, refused: false };
+  async run(agentId: string, signal: AbortSignal, mayAct: () => void): Promise<Date | null> {
+    const pass: Pass = { agentId, signal, mayAct, started: null, refused: false };
     const first = await this.records.load(agentId);
     if (first === null) return this.#unknown(pass);
     try {
@@ -92,7 +92,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       const rules = this.steps.rules(agent, canFreeze);
       const step = nextStep(agent, actual, rules, new Date());
       if (step.do === 'rest') {
-        if (agent.status === 'deleted') await this.#close(pass.agentId, seen);
+        if (agent.status === 'deleted') await this.#close(pass, seen);
         return this.#next(agent, actual, rules);
       }
       const done = await this.#tryTo(pass, seen, step);
@@ -119,9 +119,10 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   async #take(pass: Pass, seen: Seen, step: Doing): Promise<boolean> {
     const { agentId } = pass;
     const { agent } = seen;
+    pass.mayAct();
     switch (step.do) {
       case 'record':
-        return this.#record(agentId, seen, step.record, null);
+        return this.#record(pass, seen, step.record, null);
       case 'order':
         return this.records.order(agentId, seen, step.order);
       case 'erase':
@@ -129,7 +130,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       case 'resolve_image':
         return this.#resolveImage(pass, seen);
       case 'create':
-        await this.steps.create(agentId, agent, step.release);
+        await this.steps.create(pass, agent, step.release);
         return true;
       case 'start':
         pass.started = step.container.handle;
@@ -138,9 +139,9 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       case 'await_ready':
         return this.#awaitReady(pass, seen, step);
       case 'fail_exited':
-        return this.#record(agentId, seen, endedEarly(agent, step.container), step.container);
+        return this.#record(pass, seen, endedEarly(agent, step.container), step.container);
       case 'remove':
-        await this.steps.remove(agent, step.container, step.gently);
+        await this.steps.remove(pass, agent, step.container, step.gently);
         return true;
       case 'make_volume':
       case 'remove_volume':
@@ -163,7 +164,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       const now = await this.records.load(pass.agentId);
       // A failure's reason is the last line of the log; an image need not wait for its own.
       if (record.type === 'RecordDeploymentFailure') await log.flush();
-      const [recorded] = await Promise.all([now !== null && this.#record(pass.agentId, now, record, null), log.flush()]);
+      const [recorded] = await Promise.all([now !== null && this.#record(pass, now, record, null), log.flush()]);
       return recorded;
     } catch (error) {
       await log.flush();
@@ -184,11 +185,13 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       return answer;
     });
     const record = isReady ? ({ type: 'RecordReady', generation: step.container.generation } as const) : cutShort ? null : step.otherwise;
-    return record !== null && this.#record(pass.agentId, seen, record, step.container);
+    return record !== null && this.#record(pass, seen, record, step.container);
   }
 
   /** The outcome of a deployment is recorded after its log has the reason, and the last words of the container where there was one. */
-  async #record(agentId: string, seen: Seen, record: AgentRecord, container: ContainerView | null): Promise<boolean> {
+  async #record({ agentId, mayAct }: Pass, seen: Seen, record: AgentRecord, container: ContainerView | null): Promise<boolean> {
+    // Whoever was suspended found every time-out over, whatever became of what it waited for.
+    if (record.type === 'RecordDeploymentFailure' || record.type === 'RecordFailure') mayAct();
     if (record.type === 'RecordDeploymentFailure') {
       const log = await this.records.openBuildLog(agentId, record.deploymentId);
       if (container !== null) await this.steps.lastWords(container, log);
@@ -198,7 +201,8 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     return this.records.record(agentId, seen, record);
   }
 
-  async #close(agentId: string, seen: Seen): Promise<void> {
+  async #close({ agentId, mayAct }: Pass, seen: Seen): Promise<void> {
+    mayAct();
     await this.engine.forget(agentId);
     await this.records.close(agentId, seen);
   }
@@ -212,8 +216,8 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   /** A refusal ends what was under way; an engine that does not answer is waited for until the time for it is over. */
-  async #settleFailure({ agentId }: Pass, error: RuntimeRefused | RuntimeUnavailable): Promise<Date | null> {
-    const seen = await this.records.load(agentId);
+  async #settleFailure(pass: Pass, error: RuntimeRefused | RuntimeUnavailable): Promise<Date | null> {
+    const seen = await this.records.load(pass.agentId);
     const agent = seen?.agent ?? null;
     const overdue = agent?.deadlineAt != null && Date.now() >= Date.parse(agent.deadlineAt);
     if (seen === null || agent === null || !isInTransit(agent) || (error instanceof RuntimeUnavailable && !overdue)) throw error;
@@ -223,7 +227,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       agent.status === 'deploying'
         ? { type: 'RecordDeploymentFailure', deploymentId, kind: 'runtime', reason: error.message }
         : { type: 'RecordFailure', kind, reason: error.message };
-    await this.#record(agentId, seen, record, null);
+    await this.#record(pass, seen, record, null);
     return new Date();
   }
 

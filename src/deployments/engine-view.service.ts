@@ -13,6 +13,8 @@ export interface Pass {
   agentId: string;
   /** Aborts when the saga has to step aside. */
   signal: AbortSignal;
+  /** Throws where another process may be at the agent by now. */
+  mayAct: () => void;
   started: ContainerHandle | null;
   /** The engine refused a step once: perhaps what it saw was not what stood there any more. */
   refused: boolean;

@@ -126,6 +126,7 @@ function capturing(open: () => Promise<Printer>): void {
     return lines;
   }
 
+  const always = new AbortController().signal;
   const numbers = (count: number, first = 0) => Array.from({ length: count }, (_, index) => `line ${first + index}`);
   const holds = (agentId: string, count: number) =>
     until(`${count} lines are in the log`, async () => ((await captured(agentId)).length >= count ? true : undefined), 20_000, 50);
@@ -136,12 +137,12 @@ function capturing(open: () => Promise<Printer>): void {
     const view = await printing(0, 3_000, true);
     for (let turn = 0; turn < 6; turn++) {
       const one = capture();
-      await one.follow(view);
+      await one.follow(view, always);
       await holds(view.agentId, 400 * (turn + 1));
       // Every other one goes on, as a process that was cut off and does not know it.
       if (turn % 2 === 0) await one.stop();
     }
-    await capture().follow(view);
+    await capture().follow(view, always);
     await holds(view.agentId, 3_000);
     expect(await captured(view.agentId)).toEqual(numbers(3_000));
   }, 60_000);
@@ -157,14 +158,35 @@ function capturing(open: () => Promise<Printer>): void {
     expect(await captured(view.agentId)).toEqual(numbers(500));
   });
 
+  it('has all of a container that one process follows and another one drains', async () => {
+    const view = await printing(0, 3_000, false);
+    const [one, two] = [capture(), capture()];
+    await one.follow(view, always);
+    await ended(view);
+    await two.drain(view);
+    expect(await captured(view.agentId)).toEqual(numbers(3_000));
+  });
+
+  it('is left to another process when told to step aside, and taken up again', async () => {
+    const view = await printing(0, 1_000, true);
+    const one = capture();
+    const term = new AbortController();
+    await one.follow(view, term.signal);
+    await holds(view.agentId, 100);
+    term.abort();
+    await one.follow(view, always);
+    await holds(view.agentId, 1_000);
+    expect(await captured(view.agentId)).toEqual(numbers(1_000));
+  });
+
   it('goes on with the container that takes another’s place, and not back', async () => {
     const first = await printing(0, 200, false);
     const one = capture();
-    await one.follow(first);
+    await one.follow(first, always);
     await ended(first);
     const second = await printing(200, 200, true, first.agentId, 2);
-    await one.follow(second);
-    await one.follow(first);
+    await one.follow(second, always);
+    await one.follow(first, always);
     await holds(first.agentId, 400);
     await one.drain(first);
     await capture().drain(first);
@@ -199,7 +221,7 @@ function capturing(open: () => Promise<Printer>): void {
       },
     });
     const view = await printing(0, 1_000, true);
-    await capture(runtime).follow(view);
+    await capture(runtime).follow(view, always);
     await holds(view.agentId, 1_000);
     expect(await captured(view.agentId)).toEqual(numbers(1_000));
     expect(warned.mock.calls.length).toBe(failure() instanceof RuntimeUnavailable || failure() === null ? 0 : 3);
@@ -218,7 +240,7 @@ function capturing(open: () => Promise<Printer>): void {
       },
     });
     const view = await printing(0, 1_000, true);
-    await capture(printer.runtime, failing).follow(view);
+    await capture(printer.runtime, failing).follow(view, always);
     await holds(view.agentId, 1_000);
     expect(await captured(view.agentId)).toEqual(numbers(1_000));
   });
@@ -227,7 +249,7 @@ function capturing(open: () => Promise<Printer>): void {
     const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     const views = await Promise.all(Array.from({ length: 5 }, () => printing(0, 40, true)));
     const one = capture();
-    for (const view of views) await one.follow(view);
+    for (const view of views) await one.follow(view, always);
     for (const view of views) await holds(view.agentId, 40);
     await Promise.all(views.map((view) => printer.runtime.remove(view.handle)));
     await Promise.all(views.map((view) => one.drain(view)));

@@ -18,8 +18,9 @@ const DRAIN_MS = 5_000;
 
 interface Follower {
   generation: number;
+  /** Aborts where it has to step aside. */
+  until: AbortSignal;
   done: Promise<void>;
-  stop: AbortController;
 }
 
 interface Place {
@@ -35,40 +36,58 @@ interface Place {
 export class LogCapture {
   private readonly logger = new Logger(LogCapture.name);
   private readonly followers = new Map<string, Follower>();
+  private readonly stopping = new AbortController();
 
   constructor(
     private readonly events: EventStore,
     private readonly runtime: ContainerRuntime,
   ) {}
 
-  /** Makes sure that the container's output is being captured. One follower an agent: an older container's is finished first. */
-  async follow(container: ContainerView): Promise<void> {
-    const { agentId, generation } = container;
-    const current = this.followers.get(agentId);
-    if (current !== undefined && current.generation >= generation) return;
-    if (current !== undefined) await current.done;
-    if (this.followers.has(agentId)) return;
-    const stop = new AbortController();
-    const follower: Follower = { generation, stop, done: Promise.resolve() };
-    follower.done = this.#persist(container, stop.signal).finally(() => {
-      if (this.followers.get(agentId) === follower) this.followers.delete(agentId);
-    });
-    this.followers.set(agentId, follower);
+  /**
+   * Makes sure that the container's output is being captured, until the signal aborts: then another process does it. One follower an
+   * agent: an older container's is finished first.
+   */
+  async follow(container: ContainerView, signal: AbortSignal): Promise<void> {
+    await this.#follower(container, AbortSignal.any([signal, this.stopping.signal]));
   }
 
   /** Resolves when all that an ended container has written is in the log, or after 5 s: call it before the container is removed. */
   async drain(container: ContainerView): Promise<void> {
     const over = new AbortController();
-    const drained = this.follow(container).then(() => this.followers.get(container.agentId)?.done);
-    await Promise.race([drained, pause(DRAIN_MS, over.signal)]);
+    await Promise.race([this.#toItsEnd(container), pause(DRAIN_MS, over.signal)]);
     over.abort();
   }
 
   /** Ends every follower; what they read is appended first. */
   async stop(): Promise<void> {
-    const followers = [...this.followers.values()];
-    followers.forEach((follower) => follower.stop.abort());
-    await Promise.allSettled(followers.map((follower) => follower.done));
+    this.stopping.abort();
+    await Promise.allSettled([...this.followers.values()].map((follower) => follower.done));
+  }
+
+  /** A follower that had to step aside on the way is replaced by one that need not. */
+  async #toItsEnd(container: ContainerView): Promise<void> {
+    const { signal } = this.stopping;
+    for (let follower = null as Follower | null; !signal.aborted && (follower === null || follower.until.aborted);) {
+      follower = await this.#follower(container, signal);
+      if (follower === null) return;
+      await follower.done;
+    }
+  }
+
+  /** The one that follows the container; null where a newer one is followed already. */
+  async #follower(container: ContainerView, until: AbortSignal): Promise<Follower | null> {
+    const { agentId, generation } = container;
+    for (let current = this.followers.get(agentId); current !== undefined; current = this.followers.get(agentId)) {
+      if (current.generation > generation) return null;
+      if (current.generation === generation && !current.until.aborted) return current;
+      await current.done;
+    }
+    const follower: Follower = { generation, until, done: Promise.resolve() };
+    follower.done = this.#persist(container, until).finally(() => {
+      if (this.followers.get(agentId) === follower) this.followers.delete(agentId);
+    });
+    this.followers.set(agentId, follower);
+    return follower;
   }
 
   /** Begins again where it failed, as long as the container may have more to say. */
@@ -81,9 +100,10 @@ export class LogCapture {
         const now = containers.find(({ handle }) => handle === container.handle);
         if (now?.state !== 'running' && now?.state !== 'frozen') return;
       } catch (error) {
-        // Another follower went on from the same place: this one is not needed.
-        if (error instanceof ContainerGone || error instanceof WrongExpectedRevision || error instanceof StreamClosed) return;
-        if (!(error instanceof RuntimeUnavailable) && !signal.aborted)
+        if (error instanceof ContainerGone || error instanceof StreamClosed) return;
+        // Another process captures it too: the one that follows, or the one that drains it. This one goes on behind what that one has.
+        const isCaptured = error instanceof WrongExpectedRevision;
+        if (!isCaptured && !(error instanceof RuntimeUnavailable) && !signal.aborted)
           this.logger.warn(`log capture of agent ${container.agentId} begins again in ${againMs} ms: ${String(error)}`);
       }
       await pause(againMs, signal);

@@ -51,12 +51,12 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
     return this.queries.execute(new LiveAgentIds());
   }
 
-  async run(agentId: string): Promise<Date | null> {
+  async run(agentId: string, signal: AbortSignal): Promise<Date | null> {
     const { containers } = await this.runtime.inspect(agentId);
     const started = containers.filter((container) => container.state !== 'created').sort((a, b) => a.generation - b.generation);
     for (const container of started) {
       const run = `${container.handle} ${container.startedAt}`;
-      if (container.state !== 'exited') await this.capture.follow(container);
+      if (container.state !== 'exited') await this.capture.follow(container, signal);
       else if (this.drained.get(agentId) !== run) {
         await this.capture.drain(container);
         this.drained.set(agentId, run);

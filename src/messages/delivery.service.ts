@@ -17,6 +17,16 @@ export type DeliveryOutcome =
   | { kind: 'unreachable'; reason: string }
   | { kind: 'given_up'; code: DeadLetterCode; reason: string };
 
+/** One try to deliver one message. */
+export interface Attempt {
+  conversationId: string;
+  conversation: Conversation;
+  message: PendingMessage;
+  signal: AbortSignal;
+  /** Throws where another process may deliver the message by now. */
+  mayAct: () => void;
+}
+
 /** Hands a message to a live agent, waking it first, and brings its reply. Stores nothing. */
 @Injectable()
 export class MessageDelivery {
@@ -29,20 +39,15 @@ export class MessageDelivery {
   ) {}
 
   /** One attempt, within `MOORING_REPLY_TIMEOUT`. Throws only where nothing is known of the outcome (no engine, no store). */
-  async deliver(
-    conversationId: string,
-    conversation: Conversation,
-    message: PendingMessage,
-    signal: AbortSignal,
-  ): Promise<DeliveryOutcome> {
+  async deliver(attempt: Attempt): Promise<DeliveryOutcome> {
+    const { conversation, message, mayAct } = attempt;
     const { agentId, accountId } = conversation;
     const text = await this.keyring.open(agentId, textContext(message.id, 'text'), message.text);
     if (text === null) return { kind: 'given_up', code: 'agent_unavailable', reason: 'The agent was deleted.' };
     const context = systemContext('messages', accountId, message.id);
+    mayAct();
     try {
-      const { result } = await this.gate.awake(agentId, accountId, message.channel, context, (agent) =>
-        this.#hand(conversationId, conversation, message, text, agent, signal),
-      );
+      const { result } = await this.gate.awake(agentId, accountId, message.channel, context, (agent) => this.#hand(attempt, text, agent));
       return result;
     } catch (error) {
       if (error instanceof Refusal && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))
@@ -51,19 +56,14 @@ export class MessageDelivery {
     }
   }
 
-  async #hand(
-    conversationId: string,
-    conversation: Conversation,
-    message: PendingMessage,
-    text: string,
-    agent: Agent,
-    signal: AbortSignal,
-  ): Promise<DeliveryOutcome> {
+  async #hand(attempt: Attempt, text: string, agent: Agent): Promise<DeliveryOutcome> {
+    const { conversationId, conversation, message, signal } = attempt;
     const template = agent.release?.templateId ? this.templates.get(agent.release.templateId) : undefined;
     const protocol = template?.protocol ?? { name: 'mooring' as const };
     const history = protocol.name === 'openai' ? await this.#history(conversation) : [];
     try {
       const address = await this.#address(conversation.agentId, agent.generation, template?.port ?? 8080);
+      attempt.mayAct();
       const { response } = await protocolFor(protocol.name).deliver({
         ...address,
         message: { id: message.id, channel: message.channel, conversationId, text },

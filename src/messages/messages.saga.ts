@@ -41,7 +41,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     return this.queries.execute(new ListWaitingConversations());
   }
 
-  async run(conversationId: string, signal: AbortSignal): Promise<Date | null> {
+  async run(conversationId: string, signal: AbortSignal, mayAct: () => void): Promise<Date | null> {
     const stream = `conversation-${conversationId}`;
     // Every turn takes at least one attempt's worth off the queue; what arrives meanwhile wakes the saga anew.
     for (let turn = 0; turn < PENDING_MAX && !signal.aborted; turn++) {
@@ -49,7 +49,9 @@ export class MessagesSaga implements Saga, OnModuleInit {
       const message = conversation?.pending[0];
       if (conversation === null || message === undefined) return null;
       if (message.retryAt !== null && Date.parse(message.retryAt) > Date.now()) return new Date(message.retryAt);
-      const outcome = await this.delivery.deliver(conversationId, conversation, message, signal);
+      const outcome = await this.delivery.deliver({ conversationId, conversation, message, signal, mayAct });
+      // A reply counts, however late it is heard. That there was none is for whoever delivers now to say.
+      if (outcome.kind !== 'replied') mayAct();
       sagaStep(this.name, conversationId, 'delivered');
       const command = await this.#record(conversation.agentId, message, outcome);
       await this.aggregates.execute(stream, conversationDecider, command, systemContext('messages', conversation.accountId, message.id), {

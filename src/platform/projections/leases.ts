@@ -29,22 +29,33 @@ const RENEW = `
     from unnest($2::text[], $3::bigint[]) h(name, epoch) where l.name = h.name and l.epoch = h.epoch and l.owner = $1
   returning l.name`;
 
-const GIVE_BACK = `update consumer_leases set expires_at = '-infinity' where name = $1 and owner = $2 and epoch = $3`;
+/** Told when a lease is given back, so that whoever waits for one looks at once. */
+const GIVEN_BACK = 'mooring_leases';
+
+const GIVE_BACK = `
+  with given as (
+    update consumer_leases set expires_at = '-infinity' where name = $1 and owner = $2 and epoch = $3 returning name)
+  select pg_notify('${GIVEN_BACK}', name) from given`;
+
+/** Now by both clocks: the one may stand still while the machine is suspended, the other may be put back. */
+interface Instant {
+  steady: number;
+  wall: number;
+}
+
+const instant = (): Instant => ({ steady: performance.now(), wall: Date.now() });
 
 /** The right to be the one consumer of its name. What it writes names the `epoch`, so that a late write of an old holder changes nothing. */
 export class Lease {
   private readonly ending = new AbortController();
-  private validUntil: number;
 
   constructor(
     readonly name: string,
     /** Grows with every change of holder; a bigint as text. */
     readonly epoch: string,
-    takenAt: number,
+    private renewedAt: Instant,
     private readonly giveBack: (lease: Lease) => Promise<void>,
-  ) {
-    this.validUntil = takenAt + TTL_MS;
-  }
+  ) {}
 
   /** Aborts when the lease was lost or given back. */
   get signal(): AbortSignal {
@@ -53,7 +64,8 @@ export class Lease {
 
   /** False from when on another process may hold it; also after this process was suspended, before any timer fired. */
   get valid(): boolean {
-    return !this.signal.aborted && performance.now() < this.validUntil;
+    const { steady, wall } = instant();
+    return !this.signal.aborted && steady < this.renewedAt.steady + TTL_MS && wall < this.renewedAt.wall + TTL_MS;
   }
 
   /** Ends it, so that another process takes over without waiting for the time. */
@@ -61,8 +73,8 @@ export class Lease {
     if (!this.signal.aborted) await this.giveBack(this);
   }
 
-  renewed(at: number): void {
-    this.validUntil = at + TTL_MS;
+  renewed(at: Instant): void {
+    this.renewedAt = at;
   }
 
   end(): void {
@@ -93,6 +105,7 @@ export class Leases {
   private beating = false;
   private beatAgain = false;
   private renewAt = 0;
+  private listening: Promise<unknown> | null = null;
 
   constructor(private readonly database: Database) {}
 
@@ -112,6 +125,7 @@ export class Leases {
         signal.removeEventListener('abort', giveUp);
         resolve(lease);
       });
+      this.listening ??= this.database.listen(GIVEN_BACK, () => this.wanted.size > 0 && this.beatIn(0));
       this.beatIn(0);
     });
   }
@@ -169,9 +183,9 @@ export class Leases {
 
   private async renew(session: Session): Promise<void> {
     const leases = [...this.held.values()];
-    const at = performance.now();
+    const at = instant();
     // A little early, so that the beat of the third second is never just too early.
-    this.renewAt = at + RENEW_EVERY_MS - LOOK_EVERY_MS / 2;
+    this.renewAt = at.steady + RENEW_EVERY_MS - LOOK_EVERY_MS / 2;
     if (leases.length === 0) return;
     const names = leases.map((lease) => lease.name);
     const rows = await ask<{ name: string }>(session, RENEW, [session.owner, names, leases.map((lease) => lease.epoch), TTL_MS]);
@@ -182,7 +196,7 @@ export class Leases {
   }
 
   private async take(session: Session): Promise<void> {
-    const at = performance.now();
+    const at = instant();
     const rows = await ask<{ name: string; epoch: string }>(session, TAKE, [session.owner, [...this.wanted.keys()], TTL_MS]);
     for (const { name, epoch } of rows) {
       const lease = new Lease(name, epoch, at, (given) => this.giveBack(given, session));

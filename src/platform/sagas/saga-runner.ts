@@ -119,9 +119,14 @@ export class SagaRunner {
   }
 
   private async pass(key: string, queueSignal: AbortSignal, { deadlines, lease, until }: Term): Promise<void> {
-    // A process that was suspended finds out here, before any timer tells it.
-    if (!lease.valid) throw new Error('the lease ran out');
-    const dueAt = await this.saga.run(key, AbortSignal.any([queueSignal, until]));
+    const signal = AbortSignal.any([queueSignal, until]);
+    const mayAct = () => {
+      signal.throwIfAborted();
+      // A process that was suspended finds out here, before any timer tells it.
+      if (!lease.valid) throw new Error('the lease ran out');
+    };
+    mayAct();
+    const dueAt = await this.saga.run(key, signal, mayAct);
     await deadlines.set(key, dueAt);
   }
 

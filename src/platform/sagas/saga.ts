@@ -15,8 +15,12 @@ export interface Saga {
   /**
    * One pass. Answers when it wants to be woken again without any signal (stored: it survives a crash), or null.
    * A throw means: again, after a growing wait (1 s … 60 s, with jitter).
+   *
+   * `mayAct` throws where another process may be at the key by now. A pass calls it right before each thing that it does to the
+   * world, and before it records what it saw fail: a process that was suspended goes on in the middle of a pass, and finds out so
+   * before the signal tells it. What it records is fenced by the revision that it read.
    */
-  run(key: string, signal: AbortSignal): Promise<Date | null>;
+  run(key: string, signal: AbortSignal, mayAct: () => void): Promise<Date | null>;
   /** Keys that may need work though no signal told: asked at start and every 30 s. */
   resync(): Promise<string[]>;
 }

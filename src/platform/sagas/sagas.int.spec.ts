@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
 import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
@@ -69,7 +70,8 @@ describe('a saga', () => {
   const listening = async (seen: string[]) => {
     let n = 0;
     await eventually(async () => {
-      if (seen.some((key) => key.startsWith('probe'))) return true;
+      // The last one too, so that none is seen later.
+      if (seen.some((key) => key.startsWith('probe'))) return seen.includes(`probe${n}`);
       await appendTo(log.store, `boat-probe${(n += 1)}`, harbourEvent('BoatArrived'));
       return false;
     }, 'the saga');
@@ -259,6 +261,32 @@ describe('a saga', () => {
     release();
     await stop(one);
     expect(await deadlines()).toEqual([]);
+  });
+
+  it('lets a pass do nothing more once the lease may have run out, before any signal tells', async () => {
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const outcome: { aborted: boolean; refused: string }[] = [];
+    const started = await start(
+      harbour(async (key, signal, mayAct) => {
+        if (key !== 'Ark') return null;
+        mayAct();
+        await held;
+        try {
+          mayAct();
+        } catch (error) {
+          outcome.push({ aborted: signal.aborted, refused: (error as Error).message });
+        }
+        return null;
+      }),
+    );
+    await eventually(() => (started.sagas.wake('harbour', 'Ark'), started.sagas.busy().harbour === 1));
+    // As after a suspension of the machine, which stops the other clock.
+    const now = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 10_000);
+    release();
+    await eventually(() => outcome.length > 0);
+    now.mockRestore();
+    expect(outcome[0]).toEqual({ aborted: false, refused: 'the lease ran out' });
   });
 
   it('tells each step that it completed to whoever listens', () => {
