@@ -8,6 +8,8 @@ import { AssignPlan, OpenAccount } from './accounts/index.ts';
 import { IssueApiKey } from './api-keys/index.ts';
 import type { Config } from './config.ts';
 import { base62 } from './platform/crypto/base62.ts';
+import type { Database } from './platform/database/database.ts';
+import { Installation } from './platform/database/installation.ts';
 import { readIfThere, writeWhole } from './platform/files.ts';
 import { scopes, systemContext } from './platform/http/caller.ts';
 import { Refusal } from './platform/refusal.ts';
@@ -22,31 +24,52 @@ export interface FirstRun {
   agent_id: string | null;
 }
 
-/** What a first start that broke off has to know to go on: the seed makes every id of it the same again. */
+/** What a first start that broke off has to know to go on. The database keeps the seed, which makes every id of it the same again. */
 interface Begun {
   seed: string;
   password: string;
 }
 
 const SEATS = 100;
+const DONE = 'done';
+/** How long (ms) a replica waits for another one's first run. */
+const OTHERS_MS = 60_000;
 
 /**
  * On the very first start: an administrator with a plan, an API key, a sample agent, and first-run.json. Every step may be repeated,
- * so that a start which was killed half-way is gone on with. On later starts only the address in the file is kept true.
- * Answers what was made, or null where it was no first start.
+ * so that a start which was killed half-way is gone on with, be it by another replica; of several that start at once one does it. On
+ * later starts only the address in the file is kept true. Answers what was made, or null where it was no first start.
  */
-export async function firstRun(commands: CommandBus, config: Config, url: string): Promise<FirstRun | null> {
-  const file = join(config.dataDir, 'first-run.json');
+export async function firstRun(commands: CommandBus, database: Database, config: Config, url: string): Promise<FirstRun | null> {
+  const installation = new Installation(database);
+  const isOver = async () => (await keepAddress(config, url)) && (await installation.settle('first_run', DONE)) === DONE;
+  if ((await isOver()) || (await installation.read('first_run')) === DONE) return null;
+  return installation.alone(async () => {
+    // Another replica may have been faster.
+    if ((await isOver()) || (await installation.read('first_run')) === DONE) return null;
+    return firstRunAlone(commands, installation, config, url);
+  }, OTHERS_MS);
+}
+
+/** Whether first-run.json stands; then it tells the address where the service is reached now. */
+async function keepAddress({ dataDir }: Config, url: string): Promise<boolean> {
+  const file = fileIn(dataDir);
   const standing = await readJson<FirstRun>(file);
-  if (standing !== null) {
-    if (standing.url !== url) await writeJson(file, { ...standing, url });
-    return null;
-  }
+  if (standing !== null && standing.url !== url) await writeJson(file, { ...standing, url });
+  return standing !== null;
+}
+
+async function firstRunAlone(commands: CommandBus, installation: Installation, config: Config, url: string): Promise<FirstRun | null> {
   const begunFile = join(config.dataDir, 'first-run.begun.json');
-  const begun = (await readJson<Begun>(begunFile)) ?? { seed: randomUUID(), password: config.adminPassword ?? base62(randomBytes(18)) };
+  const known = await readJson<Begun>(begunFile);
+  const begun: Begun = {
+    seed: await installation.settle('first_run_seed', known?.seed ?? randomUUID()),
+    password: known?.password ?? config.adminPassword ?? base62(randomBytes(18)),
+  };
   await writeJson(begunFile, begun);
   const made = await open(commands, config, begun);
-  if (made !== null) await writeJson(file, { url, email: config.adminEmail, password: begun.password, ...made });
+  if (made !== null) await writeJson(fileIn(config.dataDir), { url, email: config.adminEmail, password: begun.password, ...made });
+  await installation.settle('first_run', DONE);
   await rm(begunFile, { force: true });
   return made === null ? null : { url, email: config.adminEmail, password: begun.password, ...made };
 }
@@ -95,6 +118,8 @@ function commandsFor(url: string, key: string, agentId: string): string[] {
     `  curl -s ${authorization} ${url}/api/v1/agents/${agentId}/history`,
   ];
 }
+
+const fileIn = (dataDir: string) => join(dataDir, 'first-run.json');
 
 async function readJson<T>(path: string): Promise<T | null> {
   const text = await readIfThere(path);

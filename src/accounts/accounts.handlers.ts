@@ -46,6 +46,9 @@ export class OpenAccountHandler implements ICommandHandler<OpenAccount> {
       const standing = await this.aggregates.load(`account-${owner.accountId}`, accountDecider);
       if (standing.state !== null || owner.young) throw exists();
       await this.credentials.setPassword(owner.accountId, password);
+    } else if (!owner.isNew) {
+      // A try of the same request that broke off; where it made its password up, nobody knows that one.
+      await this.credentials.setPassword(owner.accountId, password);
     }
     await executeFor(this.aggregates, owner.accountId, { type: 'OpenAccount', name, role }, context);
     return owner.accountId;

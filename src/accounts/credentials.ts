@@ -5,6 +5,8 @@ import { hashPassword, verifyPassword } from './passwords.ts';
 
 export interface Credential {
   accountId: string;
+  /** Whether this call made it. */
+  isNew: boolean;
   /** Whether it was written so short a time ago that whoever wrote it may still be opening the account. */
   young: boolean;
 }
@@ -22,16 +24,15 @@ export class Credentials {
   /** Gives the address to the account, unless it has one already; answers whose it is. */
   async claim(email: string, accountId: string, password: string): Promise<Credential | null> {
     const hash = await hashPassword(password);
-    await this.database.query('insert into account_credentials (account_id, email, password) values ($1, $2, $3) on conflict do nothing', [
-      accountId,
-      email,
-      hash,
-    ]);
+    const made = await this.database.query(
+      'insert into account_credentials (account_id, email, password) values ($1, $2, $3) on conflict do nothing returning 1',
+      [accountId, email, hash],
+    );
     const [row] = await this.database.query<{ account_id: string; young: boolean }>(
       `select account_id, created_at > now() - interval '1 minute' as young from account_credentials where email = $1`,
       [email],
     );
-    return row ? { accountId: row.account_id, young: row.young } : null;
+    return row ? { accountId: row.account_id, isNew: made.length > 0, young: row.young } : null;
   }
 
   async setPassword(accountId: string, password: string): Promise<void> {

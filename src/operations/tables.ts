@@ -17,6 +17,7 @@ export const leftTables: readonly string[] = [
   'agent_holds',
   'consumer_leases',
   'idempotency_keys',
+  'installation',
   'projection_checkpoints',
   'projection_rebuilds',
   'projections',

@@ -2,6 +2,7 @@ import type { OnModuleInit } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
 
 import type { Database } from '../database/database.ts';
+import { Installation } from '../database/installation.ts';
 import { keyIdOf, newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
 import type { Sealed } from './sealed.ts';
 import type { ShredLedger } from './shred-ledger.ts';
@@ -61,8 +62,9 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
       'select kek_id from data_keys where wrapped is not null and kek_id <> $1 limit 1',
       [this.keyId],
     );
-    const other = rows[0]?.kek_id;
-    if (other !== undefined)
+    // Two that start on an empty database at once, each with a key of its own: the second one is told so.
+    const other = rows[0]?.kek_id ?? (await new Installation(this.database).settle('master_key_id', this.keyId));
+    if (other !== this.keyId)
       throw new Error(
         `the master key is not the one that this database was used with: it is ${this.keyId}, data keys were wrapped by ${other}. Give that one by MOORING_MASTER_KEY or put its master.key back.`,
       );

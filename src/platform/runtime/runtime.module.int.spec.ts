@@ -1,11 +1,15 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
 import { readConfig } from '../../config.ts';
 import { ConfigModule } from '../../config.module.ts';
-import { instanceId } from './instance-id.ts';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { testDatabase } from '../../../test/support/test-database.ts';
+import { openDatabase, type Database } from '../database/database.ts';
+import { Installation } from '../database/installation.ts';
+import { instanceId, sharedInstance } from './instance-id.ts';
 import { openRuntime, RuntimeModule } from './runtime.module.ts';
 import { ContainerRuntime } from './runtime.ts';
 
@@ -13,6 +17,7 @@ describe('the choice of a runtime', () => {
   const given = process.env.DOCKER_HOST;
   let folder: string;
   let said: string[];
+  const home = { id: 'abcdefabcdef', hasFolder: true };
   const logger = { log: (message: unknown) => said.push(String(message)), warn: (message: unknown) => said.push(String(message)) };
   const config = (runtime: string, production = false) =>
     Object.assign(readConfig({ MOORING_DATA_DIR: join(folder, 'data'), MOORING_RUNTIME: runtime }), { production });
@@ -29,21 +34,21 @@ describe('the choice of a runtime', () => {
   });
 
   it('takes the local runtime where no engine answers, and says loudly that it does not isolate', async () => {
-    const runtime = await openRuntime(config('auto'), logger);
+    const runtime = await openRuntime(config('auto'), home, logger);
     expect(runtime.name).toBe('local');
     expect(said.join('\n')).toMatch(/No container engine answers[^]*AGENTS ARE NOT ISOLATED/);
     await runtime.close();
   });
 
   it('refuses to fall back to the local runtime in production', async () => {
-    await expect(openRuntime(config('auto', true), logger)).rejects.toThrow(/No container engine answers.*NODE_ENV=production/);
+    await expect(openRuntime(config('auto', true), home, logger)).rejects.toThrow(/No container engine answers.*NODE_ENV=production/);
     expect(() => readConfig({ NODE_ENV: 'production', MOORING_RUNTIME: 'local', MOORING_MASTER_KEY: 'a'.repeat(64) })).toThrow(
       /MOORING_RUNTIME=local/,
     );
   });
 
   it('takes Docker where it is asked for, engine or not', async () => {
-    const runtime = await openRuntime(config('docker'), logger);
+    const runtime = await openRuntime(config('docker'), home, logger);
     expect([runtime.name, said]).toEqual(['docker', []]);
     await runtime.close();
   });
@@ -61,7 +66,7 @@ describe('the choice of a runtime', () => {
 
     it('takes Docker where the engine answers', async () => {
       await listen((write) => write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nOK'));
-      const runtime = await openRuntime(config('auto'), logger);
+      const runtime = await openRuntime(config('auto'), home, logger);
       expect(runtime.name).toBe('docker');
       await runtime.close();
     });
@@ -72,7 +77,7 @@ describe('the choice of a runtime', () => {
         close = () => write('');
       });
       const begun = performance.now();
-      const runtime = await openRuntime(config('auto'), logger);
+      const runtime = await openRuntime(config('auto'), home, logger);
       expect(performance.now() - begun).toBeLessThan(4_000);
       expect(runtime.name).toBe('local');
       close();
@@ -80,11 +85,12 @@ describe('the choice of a runtime', () => {
   });
 
   it('is there for every part of the application', async () => {
-    const module = await Test.createTestingModule({
-      imports: [ConfigModule.forRoot(config('local')), RuntimeModule],
-    }).compile();
+    const database = await freshDatabase();
+    const outside = Object.assign(config('local'), { databaseUrl: database.url });
+    const module = await Test.createTestingModule({ imports: [ConfigModule.forRoot(outside), testDatabase(), RuntimeModule] }).compile();
     expect(module.get(ContainerRuntime).name).toBe('local');
     await module.close();
+    await database.drop();
   });
 
   it('keeps the instance id over starts, and makes one of it when two start at once', async () => {
@@ -96,5 +102,46 @@ describe('the choice of a runtime', () => {
     expect(statSync(join(dataDir, 'instance-id')).mode & 0o777).toBe(0o644);
     writeFileSync(join(dataDir, 'instance-id'), 'something else');
     await expect(instanceId(dataDir)).rejects.toThrow('does not hold an instance id');
+  });
+
+  describe('of a replica', () => {
+    let test: TestDatabase;
+    let database: Database;
+    let installation: Installation;
+    const place = (name: string, databaseUrl: string | null = test.url) => ({ dataDir: join(folder, name), databaseUrl });
+
+    beforeEach(async () => {
+      test = await freshDatabase();
+      database = await openDatabase({ url: test.url, allowUnsafe: true });
+      installation = new Installation(database);
+    });
+    afterEach(async () => {
+      await database.close();
+      await test.drop();
+    });
+
+    it('shares the instance with all that use the database, also where several start on an empty one at once', async () => {
+      const places = ['a', 'b', 'b', 'b', 'b', 'c'].map((name) => place(name));
+      const found = await Promise.all(places.map((each) => sharedInstance(each, installation)));
+      expect(new Set(found.map(({ id }) => id)).size).toBe(1);
+      const again = await Promise.all(places.map((each) => sharedInstance(each, installation)));
+      expect(again).toEqual(found);
+      expect(new Set(['a', 'b', 'c'].filter((name) => existsSync(join(folder, name, 'instance-id')))).size).toBe(1);
+      const guest = found.find(({ hasFolder }) => !hasFolder);
+      await expect(openRuntime(config('local'), guest ?? home, logger)).rejects.toThrow('the same MOORING_DATA_DIR');
+    });
+
+    it('refuses the data folder of another installation', async () => {
+      await instanceId(join(folder, 'other'));
+      await sharedInstance(place('own'), installation);
+      await expect(sharedInstance(place('other'), installation)).rejects.toThrow('give each installation a folder of its own');
+    });
+
+    it('believes an embedded database rather than the file beside it', async () => {
+      const { id } = await sharedInstance(place('own'), installation);
+      await instanceId(join(folder, 'moved'));
+      expect(await sharedInstance(place('moved', null), installation)).toEqual({ id, hasFolder: true });
+      expect(await instanceId(join(folder, 'moved'))).toBe(id);
+    });
   });
 });

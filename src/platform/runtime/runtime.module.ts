@@ -1,7 +1,9 @@
 import { Global, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { Config } from '../../config.ts';
+import { Database } from '../database/database.ts';
+import { Installation } from '../database/installation.ts';
 import { DockerRuntime } from './docker/docker-runtime.ts';
-import { instanceId } from './instance-id.ts';
+import { sharedInstance, type Instance } from './instance-id.ts';
 import { LocalRuntime } from './local/local-runtime.ts';
 import { ContainerRuntime } from './runtime.ts';
 
@@ -11,12 +13,14 @@ const ENGINE_ANSWERS_MS = 2_000;
 type RuntimeConfig = Pick<Config, 'runtime' | 'dataDir' | 'helperImage' | 'containerRuntime' | 'production'>;
 type Log = Pick<Logger, 'log' | 'warn'>;
 
-/** The runtime that the configuration names. Throws where `auto` finds no engine in production: agents would not be isolated. */
-export async function openRuntime(config: RuntimeConfig, logger: Log): Promise<ContainerRuntime> {
-  const instance = await instanceId(config.dataDir);
+/**
+ * The runtime that the configuration names. Throws where `auto` finds no engine in production: agents would not be isolated; and where
+ * agents would run as processes of a data folder that is not the installation's.
+ */
+export async function openRuntime(config: RuntimeConfig, instance: Instance, logger: Log): Promise<ContainerRuntime> {
   if (config.runtime !== 'local') {
     const docker = new DockerRuntime({
-      instance,
+      instance: instance.id,
       helperImage: config.helperImage,
       ociRuntime: config.containerRuntime,
       logger: { warn: (fields, message) => logger.warn({ msg: message, ...fields }) },
@@ -30,11 +34,16 @@ export async function openRuntime(config: RuntimeConfig, logger: Log): Promise<C
       'No container engine answers, and without one agents are not isolated, which is refused with NODE_ENV=production: ' +
         'start a Docker Engine, or say where it is with DOCKER_HOST.',
     );
+  if (!instance.hasFolder)
+    throw new Error(
+      `Without a container engine agents are processes of the data folder, and ${config.dataDir} is not the folder of this database's ` +
+        'installation: start Docker, or give all services the same MOORING_DATA_DIR.',
+    );
   logger.warn(
     'AGENTS ARE NOT ISOLATED: they run as child processes of this machine and can read and change what its user can. ' +
       'Run only agents that you trust, or install Docker and start with MOORING_RUNTIME=docker.',
   );
-  return LocalRuntime.open({ instance, dataDir: config.dataDir });
+  return LocalRuntime.open({ instance: instance.id, dataDir: config.dataDir });
 }
 
 async function answersSoon(runtime: ContainerRuntime): Promise<boolean> {
@@ -58,8 +67,9 @@ async function answersSoon(runtime: ContainerRuntime): Promise<boolean> {
   providers: [
     {
       provide: ContainerRuntime,
-      inject: [Config],
-      useFactory: (config: Config) => openRuntime(config, new Logger('ContainerRuntime')),
+      inject: [Config, Database],
+      useFactory: async (config: Config, database: Database) =>
+        openRuntime(config, await sharedInstance(config, new Installation(database)), new Logger('ContainerRuntime')),
     },
   ],
   exports: [ContainerRuntime],
