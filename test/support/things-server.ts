@@ -21,6 +21,8 @@ import { Idempotent, IdempotencyKey } from '../../src/platform/http/idempotency.
 import { ReadsModel } from '../../src/platform/http/positions.ts';
 import { IntegerQuery } from '../../src/platform/http/validation.ts';
 import { PreferredWait } from '../../src/platform/http/waiting.ts';
+import { START } from '../../src/platform/event-store/event-store.ts';
+import { LastWrites, type LastWrite } from '../../src/platform/event-store/last-writes.ts';
 import { ReadModels } from '../../src/platform/projections/projection.ts';
 import { Refusal } from '../../src/platform/refusal.ts';
 import { RuntimeUnavailable } from '../../src/platform/runtime/runtime.ts';
@@ -133,6 +135,20 @@ class KnownCredentials extends CredentialVerifier {
 }
 
 export const reached: string[] = [];
+/** There is no log here: what this process notes is all. */
+class NotedWrites {
+  private readonly byAccount = new Map<string, string>();
+
+  note(accountId: string, position: string): void {
+    this.byAccount.set(accountId, position);
+  }
+
+  of(accountId: string): Promise<LastWrite> {
+    const own = this.byAccount.get(accountId);
+    return Promise.resolve({ position: own ?? START, isOwn: own !== undefined });
+  }
+}
+
 class NotedReadModels extends ReadModels {
   async reached(projection: string, position: string) {
     reached.push(`${projection} ${position}`);
@@ -156,8 +172,9 @@ export function startThings(controller: NestType = ThingsController): Promise<Te
         providers: [
           { provide: CredentialVerifier, useClass: KnownCredentials },
           { provide: ReadModels, useClass: NotedReadModels },
+          { provide: LastWrites, useClass: NotedWrites },
         ],
-        exports: [CredentialVerifier, ReadModels],
+        exports: [CredentialVerifier, ReadModels, LastWrites],
       },
     ],
     controllers: [controller],

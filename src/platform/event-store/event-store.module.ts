@@ -6,11 +6,12 @@ import { EventCatalogue, type AnyEventDefinition } from './catalogue.ts';
 import { EventStore } from './event-store.ts';
 import { EventWaits } from './event-waits.ts';
 import { EventStoreDbEventStore } from './eventstoredb/eventstoredb-event-store.ts';
+import { LastWrites } from './last-writes.ts';
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 
 export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;
 
-/** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, and `EventWaits`. Needs `Config`, `Clock` and `Database` to be provided globally. */
+/** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, `EventWaits` and `LastWrites`. Needs `Config`, `Clock` and `Database` to be provided globally. */
 @Module({})
 export class EventStoreModule {
   static forRoot({ definitions }: { definitions: readonly AnyEventDefinition[] }): DynamicModule {
@@ -22,8 +23,9 @@ export class EventStoreModule {
         { provide: EventStore, useFactory: openEventStore, inject: [Config, Database, EventCatalogue] },
         Aggregates,
         EventWaits,
+        LastWrites,
       ],
-      exports: [EventCatalogue, EventStore, Aggregates, EventWaits],
+      exports: [EventCatalogue, EventStore, Aggregates, EventWaits, LastWrites],
     };
   }
 }
