@@ -1,6 +1,8 @@
 import { resolve } from 'node:path';
 import { problemOf } from './platform/event-store/eventstore-url.ts';
 
+import ipaddr from 'ipaddr.js';
+
 export type Environment = Record<string, string | undefined>;
 
 /** The service's whole configuration, read once from the environment. Durations in seconds, sizes in bytes, as named. */
@@ -41,6 +43,8 @@ export class Config {
   /** OCI runtime of agent containers (`runsc` for gVisor); null: the engine's default. */
   containerRuntime: string | null;
   metricsLoopbackOnly: boolean;
+  /** Addresses, or ranges of them, of proxies whose `X-Forwarded-For` is believed. */
+  trustedProxies: string[];
   logLevel: string;
   production: boolean;
 }
@@ -52,6 +56,12 @@ class Problems {
   text(name: string): string | null {
     const value = this.environment[name];
     return value === undefined || value === '' ? null : value;
+  }
+
+  /** Separated by commas. */
+  list(name: string): string[] {
+    const values = (this.text(name) ?? '').split(',').map((value) => value.trim());
+    return values.filter(Boolean);
   }
 
   integer(name: string, fallback: number, min: number, max: number): number {
@@ -106,6 +116,7 @@ const known = new Set([
   'MOORING_AGENT_PIDS',
   'MOORING_CONTAINER_RUNTIME',
   'MOORING_METRICS_LOOPBACK_ONLY',
+  'MOORING_TRUSTED_PROXIES',
   'MOORING_LOG_LEVEL',
 ]);
 
@@ -130,10 +141,7 @@ export function readConfig(environment: Environment): Config {
     adminPassword: read.text('MOORING_ADMIN_PASSWORD'),
     openRegistration: read.onOff('MOORING_OPEN_REGISTRATION', false),
     helperImage: read.text('MOORING_HELPER_IMAGE'),
-    allowPrivateSources: (read.text('MOORING_ALLOW_PRIVATE_SOURCES') ?? '')
-      .split(',')
-      .map((host) => host.trim())
-      .filter(Boolean),
+    allowPrivateSources: read.list('MOORING_ALLOW_PRIVATE_SOURCES'),
     deepSleepAfterSeconds: read.integer('MOORING_DEEP_SLEEP_AFTER', 900, 0, 31_536_000),
     deployTimeoutSeconds: read.integer('MOORING_DEPLOY_TIMEOUT', 900, 1, 86_400),
     startTimeoutSeconds: read.integer('MOORING_START_TIMEOUT', 60, 1, 3_600),
@@ -145,6 +153,7 @@ export function readConfig(environment: Environment): Config {
     agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
     containerRuntime: read.text('MOORING_CONTAINER_RUNTIME'),
     metricsLoopbackOnly: read.onOff('MOORING_METRICS_LOOPBACK_ONLY', false),
+    trustedProxies: read.list('MOORING_TRUSTED_PROXIES'),
     logLevel: read.choice('MOORING_LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info'),
     production: environment.NODE_ENV === 'production',
   };
@@ -165,6 +174,8 @@ function checkTogether(config: Config, found: string[]): void {
     found.push('EVENTSTORE_PREFIX must be a letter, followed by at most 30 letters and digits');
   if (config.baseUrl !== null && !/^https?:\/\/[^\s]+$/.test(config.baseUrl))
     found.push('MOORING_BASE_URL must be an http or https address');
+  if (!config.trustedProxies.every((range) => ipaddr.isValid(range) || ipaddr.isValidCIDR(range)))
+    found.push('MOORING_TRUSTED_PROXIES must be addresses or ranges such as 10.0.0.0/8, separated by commas');
   if (config.masterKey !== null && masterKeyBytes(config.masterKey) === null)
     found.push('MOORING_MASTER_KEY must be 32 bytes, as base64 or hex');
 }

@@ -6,6 +6,7 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { AppModule } from './app.module.ts';
 import { type Config, readConfig } from './config.ts';
 import { firstRun, welcome } from './first-run.ts';
+import { Database } from './platform/database/database.ts';
 import { drain } from './platform/http/drain.ts';
 import { createPino } from './platform/http/logger.ts';
 import { createServer } from './platform/http/server.ts';
@@ -22,12 +23,16 @@ process.on('uncaughtException', (error) => die('an error was thrown and nobody c
 await run().catch((error: unknown) => die(startFailure(error), error));
 
 async function run(): Promise<void> {
-  const app = await createServer(AppModule.forRoot(config), { logLevel: config.logLevel, pino: log });
+  const app = await createServer(AppModule.forRoot(config), {
+    logLevel: config.logLevel,
+    pino: log,
+    trustedProxies: config.trustedProxies,
+  });
   stopOnSignals(app);
   await app.listen(config.port, config.host);
   const url = urlOf(app, config);
   log.info({ url }, 'listening');
-  const made = await firstRun(app.get(CommandBus), config, url);
+  const made = await firstRun(app.get(CommandBus), app.get(Database), config, url);
   process.stdout.write(made === null ? `Mooring listens on ${url}\n` : welcome(made));
 }
 

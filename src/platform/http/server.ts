@@ -29,12 +29,14 @@ export interface ServerOptions {
   logLevel: string;
   /** Where log lines go; stdout where absent. */
   pino?: Pino;
+  /** Addresses or ranges of proxies that say truly for whom they call; nobody where absent. */
+  trustedProxies?: readonly string[];
 }
 
 /** Makes the HTTP application of a module that includes `HttpModule`, initialised and not listening yet. */
 export async function createServer(module: Type | DynamicModule, options: ServerOptions): Promise<NestFastifyApplication> {
   const pino = options.pino ?? createPino(options.logLevel);
-  const adapter = createAdapter(pino);
+  const adapter = createAdapter(pino, options.trustedProxies ?? []);
   const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
     bodyParser: false,
     logger: new PinoLogger(pino),
@@ -52,12 +54,12 @@ export async function createServer(module: Type | DynamicModule, options: Server
 }
 
 /** A Fastify server with bounds on everything that a stranger may send. */
-function createAdapter(pino: Pino): FastifyAdapter {
+function createAdapter(pino: Pino, trustedProxies: readonly string[]): FastifyAdapter {
   const logger = new Logger('Http');
   const adapter = new FastifyAdapter({
     skipMiddie: true,
     bodyLimit: BODY_LIMIT,
-    trustProxy: false,
+    trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     requestIdHeader: false,
     genReqId: (request: IncomingMessage) => requestIdFrom(request.headers['x-request-id']),
     // An upload of 100 MB may take as long as this; JSON bodies have a shorter time of their own.
