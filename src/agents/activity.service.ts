@@ -5,8 +5,10 @@ import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/comm
 import { Database } from '../platform/database/database.ts';
 
 /** How long the hold of a process that died keeps its agent awake. */
-export const HOLD_TTL_SECONDS = 120;
-const RENEW_EVERY_MS = 30_000;
+export const HOLD_TTL_SECONDS = 30;
+const RENEW_EVERY_MS = 10_000;
+/** A hold that was not renewed for so long, because the process was suspended, may have run out unseen. */
+const DOUBTFUL_MS = 20_000;
 
 const HOLD = `
   with used as (
@@ -35,6 +37,8 @@ interface Held {
   holders: number;
   /** The last statement about the row; they run one after the other. */
   written: Promise<void>;
+  /** When the row was last made or renewed, ms of this process's clock. */
+  renewedAt: number;
 }
 
 /** Keeps when agents were used, and that they are in use, for every replica to see. */
@@ -49,10 +53,14 @@ export class Activity implements BeforeApplicationShutdown {
 
   /** Committed when it resolves: whoever asks `held` from then on is told so. */
   async hold(agentId: string): Promise<Hold> {
-    const held = this.byAgent.get(agentId) ?? { holders: 0, written: Promise.resolve() };
+    const held = this.byAgent.get(agentId) ?? { holders: 0, written: Promise.resolve(), renewedAt: 0 };
     this.byAgent.set(agentId, held);
     held.holders += 1;
-    if (held.holders === 1) held.written = this.after(held, () => this.database.query(HOLD, [agentId, this.owner, HOLD_TTL_SECONDS]));
+    const now = Date.now();
+    if (held.holders === 1 || now - held.renewedAt > DOUBTFUL_MS) {
+      held.renewedAt = now;
+      held.written = this.after(held, () => this.database.query(HOLD, [agentId, this.owner, HOLD_TTL_SECONDS]));
+    }
     let released: Promise<void> | null = null;
     const hold: Hold = { release: () => (released ??= this.release(agentId, held)) };
     try {
@@ -115,9 +123,11 @@ export class Activity implements BeforeApplicationShutdown {
   }
 
   private async renew(): Promise<void> {
-    const agentIds = [...this.byAgent].filter(([, { holders }]) => holders > 0).map(([agentId]) => agentId);
+    const inUse = [...this.byAgent].filter(([, { holders }]) => holders > 0);
+    const now = Date.now();
     try {
-      await this.database.query(RENEW, [agentIds, this.owner, HOLD_TTL_SECONDS]);
+      await this.database.query(RENEW, [inUse.map(([agentId]) => agentId), this.owner, HOLD_TTL_SECONDS]);
+      for (const [, held] of inUse) held.renewedAt = now;
       await this.database.query(`delete from agent_holds where expires_at < clock_timestamp() - interval '1 hour'`);
     } catch (error) {
       this.warn(error as Error);
