@@ -36,6 +36,10 @@ export interface ServiceOptions {
   nodeOptions?: string[];
   /** A program that starts node in its own place, and its words. */
   wrapper?: string[];
+  /** A folder that somebody else removes, where it is not one of its own. */
+  dataDir?: string;
+  /** Who calls, where this service is not the one that had the first run. */
+  caller?: FirstRun;
 }
 
 /** The service as its users run it: the built program in a process of its own, on an embedded database in a new folder. */
@@ -43,6 +47,7 @@ export class StartedService {
   #process: ChildProcess | null = null;
   #output = '';
   #firstRun: FirstRun | null = null;
+  suspended = false;
 
   private constructor(
     readonly dataDir: string,
@@ -50,7 +55,7 @@ export class StartedService {
   ) {}
 
   static async start(options: ServiceOptions): Promise<StartedService> {
-    const dataDir = await mkdtemp(join(tmpdir(), 'mooring-e2e-'));
+    const dataDir = options.dataDir ?? (await mkdtemp(join(tmpdir(), 'mooring-e2e-')));
     const service = new StartedService(dataDir, options);
     await service.start();
     return service;
@@ -116,7 +121,7 @@ export class StartedService {
       },
       30_000,
     );
-    const firstRun = await until('first-run.json stands', () => this.#readFirstRun(), 15_000);
+    const firstRun = this.options.caller ?? (await until('first-run.json stands', () => this.#readFirstRun(), 15_000));
     this.#firstRun = { ...firstRun, url: url };
   }
 
@@ -145,6 +150,17 @@ export class StartedService {
   async kill(): Promise<void> {
     this.#process?.kill('SIGKILL');
     await this.ended();
+  }
+
+  /** SIGSTOP: it hangs in the middle of whatever it does, its connections open. */
+  pause(): void {
+    this.suspended = true;
+    this.#process?.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#process?.kill('SIGCONT');
+    this.suspended = false;
   }
 
   async ended(): Promise<void> {

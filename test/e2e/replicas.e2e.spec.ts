@@ -1,0 +1,304 @@
+import { randomInt } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { describeWithDocker } from '../support/docker.ts';
+import { seenContainers, startsSince } from '../support/engine.ts';
+import { SeenLog } from '../support/replica-checks.ts';
+import { ReplicaUser } from '../support/replica-load.ts';
+import { replicaOptions, Replicas } from '../support/replicas.ts';
+import { StartedService } from '../support/started-service.ts';
+import { span, until } from '../support/until.ts';
+
+/** How long the replicas are killed and suspended under load, s; a longer soak is asked for by the environment. */
+const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 40);
+/** A lease runs out after 10 s. */
+const SUSPENDED_MS = 13_000;
+const USERS = 6;
+const inTransit = ['deploying', 'starting', 'stopping', 'restarting', 'waking', 'deleting'];
+
+describeWithDocker('two services on one database and one engine', () => {
+  let replicas: Replicas;
+  let log: SeenLog;
+  let session = '';
+  beforeAll(async () => {
+    replicas = await Replicas.start(2, 'docker', { MOORING_SAMPLE_AGENT: 'on' });
+    log = await SeenLog.open(replicas.database.url);
+    const { email, password } = replicas.firstRun;
+    session = (await replicas.at(0).call('POST', '/api/auth/login', { email, password })).body.session_token;
+  }, 90_000);
+  afterAll(async () => {
+    await log?.close();
+    await replicas?.dispose();
+  }, 60_000);
+
+  const bySession = () => ({ authorization: `Bearer ${session}` });
+  const agent = async (name: string): Promise<string> => {
+    const made = await replicas.at(0).call('POST', '/api/agents', { name, templateId: 'hello' }, { prefer: 'wait=60' });
+    expect(made.body).toMatchObject({ status: 'active' });
+    return made.body.agent_id;
+  };
+
+  it('have had one first run together, though they started at once', async () => {
+    expect((await log.query('select account_id from accounts')).length).toBe(1);
+    expect((await log.query('select key_id from api_keys where revoked_at is null')).length).toBe(1);
+    for (const replica of replicas.all) {
+      const agents = await replica.call('GET', '/api/v1/agents');
+      expect(agents.body.map(({ agent_id }: { agent_id: string }) => agent_id)).toEqual([replicas.firstRun.agent_id]);
+    }
+  });
+
+  it('wake a sleeping agent once for a hundred messages, and hand each over once', async () => {
+    const agentId = await agent('sleeper');
+    const path = `/api/agents/${agentId}`;
+    const asleep = await replicas.at(1).call('POST', `${path}/sleep`, { depth: 'stopped' }, { prefer: 'wait=30' });
+    expect(asleep.body).toMatchObject({ status: 'sleeping' });
+    const since = Math.floor(Date.now() / 1000);
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, (_, index) => replicas.at(index).call('POST', `${path}/chat`, { message: `message ${index}` })),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+    answers.forEach(({ body }, index) => expect(body.response).toContain(`message ${index} `));
+    expect(await startsSince(agentId, since)).toBeLessThanOrEqual(1);
+    expect(await seenContainers(agentId)).toHaveLength(1);
+    const answered = async () => (await log.lines(agentId)).filter((line) => line === 'answered a message').length;
+    await until('the lines are in the log', async () => ((await answered()) >= 100 ? true : undefined));
+    expect(await answered()).toBe(100);
+  }, 60_000);
+
+  it('refuse a key at both from the moment on when its revocation was answered at one', async () => {
+    for (let round = 0; round < 20; round += 1) {
+      const [one, two] = [replicas.at(round), replicas.at(round + 1)];
+      const key = (await one.call('POST', '/api/v1/keys', { name: 'short' }, bySession())).body;
+      const use = (replica: StartedService) => replica.call('GET', '/api/v1/agents', undefined, { authorization: `Bearer ${key.raw_key}` });
+      expect([(await use(two)).status, (await use(one)).status]).toEqual([200, 200]);
+      expect((await one.call('DELETE', `/api/v1/keys/${key.id}`, undefined, bySession())).status).toBe(204);
+      expect([(await use(two)).status, (await use(one)).status]).toEqual([401, 401]);
+    }
+  });
+
+  it('show a caller at one what it wrote at the other, without any header', async () => {
+    const agentId = replicas.firstRun.agent_id;
+    for (let round = 0; round < 50; round += 1) {
+      const description = `round ${round}`;
+      expect((await replicas.at(round).call('PATCH', `/api/v1/agents/${agentId}`, { description })).status).toBe(200);
+      const read = await replicas.at(round + 1).call('GET', `/api/v1/agents/${agentId}`);
+      expect(read.body).toMatchObject({ description });
+    }
+  });
+
+  it('do what is asked of both at once with one Idempotency-Key, or one external id, once', async () => {
+    const undeployed = { image: 'docker', image_name: 'busybox:1', auto_deploy: false };
+    for (let round = 0; round < 5; round += 1) {
+      const headers = { 'idempotency-key': `both ${round}`.replace(' ', '-') };
+      const once = () =>
+        Promise.all(replicas.all.map((each) => each.call('POST', '/api/v1/provision', { name: 'once', ...undeployed }, headers)));
+      const answers = [...(await once()), ...(await once())];
+      const made = answers.filter(({ status }) => status < 300).map(({ body }) => body.agent_id);
+      expect(new Set(made).size).toBe(1);
+      const refused = answers.filter(({ status }) => status >= 300).map(({ body }) => body.code);
+      expect(refused.filter((code) => code !== 'idempotency_in_progress')).toEqual([]);
+      const body = { name: 'named', external_id: `user-${round}`, ...undeployed };
+      const named = await Promise.all(replicas.all.map((each) => each.call('POST', '/api/v1/provision', body)));
+      expect(new Set(named.map(({ body: { agent_id } }) => agent_id)).size).toBe(1);
+    }
+    const { body } = await replicas.at(1).call('GET', '/api/v1/agents?limit=200');
+    expect(body.filter(({ name }: { name: string }) => name === 'once')).toHaveLength(5);
+    expect(body.filter(({ name }: { name: string }) => name === 'named')).toHaveLength(5);
+  });
+
+  it('let those who wait at one hear what happens by way of the other', async () => {
+    const agentId = await agent('awaited');
+    const gone = new AbortController();
+    const stream = await fetch(`${replicas.at(1).firstRun.url}/api/v1/agents/${agentId}/logs`, {
+      headers: { authorization: `Bearer ${replicas.firstRun.api_key}`, accept: 'text/event-stream' },
+      signal: gone.signal,
+    });
+    let heard = '';
+    const reading = (async () => {
+      for await (const chunk of stream.body ?? []) heard += Buffer.from(chunk).toString();
+    })().catch(() => undefined);
+    const waiting = replicas.at(1).call('GET', `/api/v1/agents/${agentId}/wait?status=sleeping&timeout=30`);
+    await replicas.at(0).call('POST', `/api/agents/${agentId}/chat`, { message: 'say something' });
+    await until('the line is heard', () => (heard.includes('answered a message') ? true : undefined));
+    gone.abort();
+    await reading;
+    await replicas.at(0).call('POST', `/api/v1/agents/${agentId}/sleep`);
+    expect((await waiting).status).toBe(200);
+  }, 60_000);
+
+  it('count tries to sign in together', async () => {
+    const tries = await Promise.all(
+      Array.from({ length: 16 }, (_, index) =>
+        replicas.at(index).call('POST', '/api/auth/login', { email: 'nobody@example.org', password: 'wrong-password' }),
+      ),
+    );
+    expect(tries.filter(({ status }) => status === 401).length).toBeLessThanOrEqual(10);
+    expect(tries.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(6);
+  });
+
+  it('hand over at once when one is stopped', async () => {
+    const agentId = await agent('handed over');
+    for (const stopped of replicas.all) {
+      await stopped.stop();
+      const other = replicas.all.find((each) => each !== stopped) as StartedService;
+      const since = performance.now();
+      expect((await other.call('POST', `/api/agents/${agentId}/chat`, { message: 'still there?' })).status).toBe(200);
+      expect(performance.now() - since).toBeLessThan(5_000);
+      await stopped.start();
+    }
+  }, 60_000);
+});
+
+describeWithDocker('a service that joins others from another machine', () => {
+  it('needs the database and the master key, and no file', async () => {
+    const replicas = await Replicas.start(1, 'docker');
+    const dataDir = await mkdtemp(join(tmpdir(), 'mooring-guest-'));
+    const start = (environment: Record<string, string> = {}, runtime: 'docker' | 'local' = 'docker') =>
+      StartedService.start(replicaOptions(replicas.database.url, runtime, { dataDir, environment, caller: replicas.firstRun }));
+    try {
+      await expect(start({ MOORING_MASTER_KEY: 'cd'.repeat(32) })).rejects.toThrow('the master key is not the one');
+      await expect(start({}, 'local')).rejects.toThrow('the same MOORING_DATA_DIR');
+      const guest = await start();
+      replicas.all.push(guest);
+      await replicas.at(0).stop();
+      const made = await guest.call('POST', '/api/agents', { name: 'guest', templateId: 'hello' }, { prefer: 'wait=60' });
+      expect(made.body).toMatchObject({ status: 'active' });
+      await replicas.at(0).start();
+      await guest.stop();
+      const answer = await replicas.at(0).call('POST', `/api/agents/${made.body.agent_id}/chat`, { message: 'hello' });
+      expect(answer.status).toBe(200);
+      expect(await seenContainers(made.body.agent_id)).toHaveLength(1);
+    } finally {
+      await replicas.dispose();
+      await rm(dataDir, { recursive: true, force: true });
+    }
+  }, 120_000);
+});
+
+/** What the agent says of how often it was asked. */
+function countIn(response: string): number {
+  return Number(/been asked (\d+) times/.exec(response)?.[1] ?? 1);
+}
+
+/** One after the other is suspended for longer than a lease lasts, while the next one is killed and started again. */
+async function disturb(replicas: Replicas, signal: AbortSignal): Promise<{ kills: number; suspensions: number }> {
+  const done = { kills: 0, suspensions: 0 };
+  for (let round = 0; !signal.aborted; round += 1) {
+    const [suspended, killed] = [replicas.at(round), replicas.at(round + 1)];
+    suspended.pause();
+    done.suspensions += 1;
+    const lasts = span(SUSPENDED_MS);
+    await span(randomInt(500, 4_000));
+    await killed.kill();
+    done.kills += 1;
+    await span(randomInt(100, 3_000));
+    await killed.start();
+    await lasts;
+    suspended.resume();
+    await span(randomInt(500, 2_500));
+  }
+  return done;
+}
+
+describeWithDocker('three services under load, of which one is always suspended and another one killed', () => {
+  let replicas: Replicas;
+  let log: SeenLog;
+  const users: ReplicaUser[] = [];
+  let done = { kills: 0, suspensions: 0 };
+
+  beforeAll(
+    async () => {
+      replicas = await Replicas.start(3, 'docker', { MOORING_DEEP_SLEEP_AFTER: '3' });
+      log = await SeenLog.open(replicas.database.url);
+      users.push(
+        ...Array.from({ length: USERS }, (_, index) => new ReplicaUser(replicas.all, `user ${index}`, index % 2 === 0 ? 30 : 300)),
+      );
+      const over = AbortSignal.timeout(SOAK_SECONDS * 1_000);
+      [done] = await Promise.all([disturb(replicas, over), ...users.map((user) => user.work(over))]);
+      await until(
+        'every agent settles',
+        async () => {
+          const { body } = await replicas.at(0).call<{ status: string }[]>('GET', '/api/v1/agents?limit=200');
+          return body.every(({ status }) => !inTransit.includes(status)) ? true : undefined;
+        },
+        60_000,
+        250,
+      );
+      await log.caughtUp();
+    },
+    (SOAK_SECONDS + 180) * 1_000,
+  );
+
+  afterAll(async () => {
+    const sum = (count: (user: ReplicaUser) => number) => users.reduce((total, user) => total + count(user), 0);
+    const refusals = new Map<string, number>();
+    for (const user of users) for (const [how, times] of user.refusals) refusals.set(how, (refusals.get(how) ?? 0) + times);
+    process.stdout.write(
+      `${done.kills} kills, ${done.suspensions} suspensions, ${sum((user) => user.made.length)} agents, ${sum((user) => user.replies.length)} replies, ` +
+        `${sum((user) => user.changes.length)} changes, ${sum((user) => user.deployments.length)} deployments; ${JSON.stringify(Object.fromEntries(refusals))}\n`,
+    );
+    await log?.close();
+    await replicas?.dispose();
+  }, 90_000);
+
+  const repliesOf = (agentId: string) => users.flatMap((user) => user.replies).filter((reply) => reply.agentId === agentId);
+  const standing = () => users.flatMap(({ agentId }) => (agentId === '' ? [] : [agentId]));
+
+  it('have one container for each agent, and none for one that was deleted', async () => {
+    for (const agentId of standing()) expect([agentId, (await seenContainers(agentId)).length]).toEqual([agentId, 1]);
+    for (const agentId of users.flatMap(({ gone }) => gone)) expect(await seenContainers(agentId)).toEqual([]);
+  });
+
+  it('have every acknowledged write in the log', async () => {
+    const events = await log.events();
+    const requests = new Set(events.map(({ stream, metadata }) => `${stream} ${metadata.request_id}`));
+    const deployments = new Set(events.filter(({ type }) => type === 'DeploymentRequested').map(({ data }) => data.deployment_id));
+    const delivered = new Set(events.filter(({ type }) => type === 'MessageDelivered').map(({ data }) => data.message_id));
+    const streams = new Set(events.map(({ stream }) => stream));
+    for (const user of users) {
+      expect(user.made.filter((agentId) => !streams.has(`agent-${agentId}`))).toEqual([]);
+      expect(user.changes.filter(({ agentId, requestId }) => !requests.has(`agent-${agentId} ${requestId}`))).toEqual([]);
+      expect(user.deployments.filter(({ deploymentId }) => !deployments.has(deploymentId))).toEqual([]);
+      expect(user.replies.filter(({ messageId }) => !delivered.has(messageId))).toEqual([]);
+    }
+  });
+
+  it('see nothing fail that nobody broke', async () => {
+    const failures = ['ContainerExited', 'DeploymentFailed', 'AgentFailed'];
+    expect((await log.events()).filter(({ type }) => failures.includes(type)).map(({ type, data }) => [type, data])).toEqual([]);
+  });
+
+  it('give each message its own reply', () => {
+    const replies = users.flatMap((user) => user.replies);
+    expect(replies.length).toBeGreaterThan(USERS);
+    expect(replies.filter(({ text, response }) => !response.includes(text))).toEqual([]);
+  });
+
+  it('skip no event in any read model', async () => {
+    expect(new Set(Object.values(await log.differences()))).toEqual(new Set([0]));
+  });
+
+  it('deliver no message again that was delivered undisturbed, and lose no line of the agents', async () => {
+    const failed = (await log.events()).filter(({ type }) => type === 'DeliveryFailed').length;
+    let again = 0;
+    for (const agentId of standing()) {
+      // The agent counts each message once, and says a line each time that it is handed one.
+      await replicas.at(0).call('POST', `/api/v1/agents/${agentId}/start`, undefined, { prefer: 'wait=60' });
+      const last = await replicas.at(1).call('POST', `/api/agents/${agentId}/chat`, { message: 'How often?' });
+      expect(last).toMatchObject({ status: 200 });
+      const counts = [...repliesOf(agentId).map(({ response }) => countIn(response)), countIn(last.body.response)];
+      expect(new Set(counts).size).toBe(counts.length);
+      const known = Math.max(...counts);
+      const answered = async () => (await log.lines(agentId)).filter((line) => line === 'answered a message').length;
+      const handed = await until('the lines are in the log', async () => {
+        const lines = await answered();
+        return lines >= known ? lines : undefined;
+      });
+      again += handed - known;
+    }
+    process.stdout.write(`${again} of the messages were handed over again; ${failed} deliveries failed\n`);
+    expect(again).toBeLessThanOrEqual(failed + USERS * (done.kills + done.suspensions));
+  });
+});

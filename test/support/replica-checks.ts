@@ -1,0 +1,102 @@
+import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
+import { agentsProjection } from '../../src/agents/agent.projection.ts';
+import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
+import { eventDefinitions } from '../../src/app.module.ts';
+import { deploymentsProjection } from '../../src/deployments/deployment.projection.ts';
+import { journalProjection, logLinesProjection } from '../../src/logs/log.projection.ts';
+import { conversationsProjection } from '../../src/messages/conversation.projection.ts';
+import { openDatabase, type Database } from '../../src/platform/database/database.ts';
+import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { START, type EventClass, type EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
+import { fold } from '../../src/platform/projections/fold.ts';
+import type { Projection } from '../../src/platform/projections/projection.ts';
+import { isTime } from '../../src/platform/projections/projection-sql.ts';
+import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
+import { untilTrue } from './until.ts';
+
+/** The log and the read models of running services, seen past them. */
+export class SeenLog {
+  private constructor(
+    private readonly database: Database,
+    readonly store: EventStore,
+    private readonly catalogue: EventCatalogue,
+  ) {}
+
+  static async open(url: string): Promise<SeenLog> {
+    const database = await openDatabase({ url });
+    const catalogue = new EventCatalogue(eventDefinitions);
+    return new SeenLog(database, new PostgresEventStore(database, catalogue), catalogue);
+  }
+
+  async close(): Promise<void> {
+    await this.store.close();
+    await this.database.close();
+  }
+
+  query<Row extends Record<string, unknown>>(sql: string, values: unknown[] = []): Promise<Row[]> {
+    return this.database.query<Row>(sql, values);
+  }
+
+  async events(eventClass: EventClass = 'core'): Promise<StoredEvent[]> {
+    const all: StoredEvent[] = [];
+    for await (const batch of this.store.readAll(START, { eventClass })) all.push(...batch);
+    return all;
+  }
+
+  /** The agent's output that is in the log. */
+  async lines(agentId: string): Promise<string[]> {
+    const lines: string[] = [];
+    for await (const { data } of this.store.readStream(`log-${agentId}`)) lines.push(...(data.lines as { m: string }[]).map(({ m }) => m));
+    return lines;
+  }
+
+  /** Until every read model has come as far as the log. */
+  async caughtUp(): Promise<void> {
+    const positions = 'select table_name, position from projection_checkpoints';
+    await untilTrue(async () => {
+      const [core, log] = [await this.store.head('core'), await this.store.head('log')];
+      const rows = await this.query<{ table_name: string; position: string }>(positions);
+      return rows.every(({ table_name, position }) => position >= (table_name === 'log_lines' ? log : core));
+    }, 30_000);
+  }
+
+  /** How many rows each read model has that a fold of the whole log does not give, or lacks. */
+  async differences(): Promise<Record<string, number>> {
+    const projections = [
+      accountsProjection,
+      apiKeysProjection,
+      agentsProjection,
+      deploymentsProjection,
+      conversationsProjection,
+      seatsProjection,
+      journalProjection((stored) => this.catalogue.summaryOf(stored)),
+    ] as unknown as Projection[];
+    const events = await this.events();
+    const told = projections.map(async (projection) => [projection.name, await this.difference(projection, events)] as const);
+    // What retention took from the log may still stand in the rows.
+    const lines = await this.difference(logLinesProjection as unknown as Projection, await this.events('log'), true);
+    return { ...Object.fromEntries(await Promise.all(told)), [logLinesProjection.name]: lines };
+  }
+
+  private async difference(projection: Projection, events: StoredEvent[], rowsMayStay = false): Promise<number> {
+    const { table, filter } = projection;
+    const passed = events.filter(
+      ({ stream, type }) => (filter.categories?.includes(stream.split('-')[0] ?? '') ?? true) && (filter.types?.includes(type) ?? true),
+    );
+    const { written, failure } = fold(projection, passed, new Map());
+    if (failure !== null) throw failure.error;
+    const rows = await this.query(`select * from ${table.name}`);
+    const asText = (row: Record<string, unknown>) =>
+      JSON.stringify(
+        Object.keys(table.columns).map((name) => {
+          const value = row[name] ?? null;
+          return isTime(table, name) && value !== null ? new Date(value as string).toISOString() : value;
+        }),
+      );
+    const wanted = new Set(written.map(asText));
+    const found = new Set(rows.map(asText));
+    const missing = [...wanted].filter((row) => !found.has(row)).length;
+    return missing + (rowsMayStay ? 0 : [...found].filter((row) => !wanted.has(row)).length);
+  }
+}

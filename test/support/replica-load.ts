@@ -1,0 +1,122 @@
+import { randomInt, randomUUID } from 'node:crypto';
+
+import { span } from './until.ts';
+import type { Answer, StartedService } from './started-service.ts';
+
+/** A request that is not answered by then may have reached a process that is stopped. */
+const PATIENCE_MS = 20_000;
+const AGAIN_MS = 250;
+
+/** One user with one agent at a time, who asks whichever replica answers and keeps what was acknowledged. */
+export class ReplicaUser {
+  agentId = '';
+  /** Ids of requests whose change of the agent was acknowledged, with the agent. */
+  readonly changes: { requestId: string; agentId: string }[] = [];
+  readonly deployments: { deploymentId: string; agentId: string }[] = [];
+  readonly replies: { messageId: string; agentId: string; text: string; response: string }[] = [];
+  readonly made: string[] = [];
+  readonly gone: string[] = [];
+  /** How often an operation came to nothing, by what was answered. */
+  readonly refusals = new Map<string, number>();
+
+  constructor(
+    private readonly replicas: readonly StartedService[],
+    readonly name: string,
+    private readonly idleSeconds: number,
+  ) {}
+
+  /** Does one thing after the other until the signal aborts. */
+  async work(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      if (this.agentId === '') await this.provision(signal);
+      else await this.anything(signal);
+    }
+  }
+
+  private async anything(signal: AbortSignal): Promise<void> {
+    const dice = randomInt(100);
+    if (dice < 45) await this.chat();
+    else if (dice < 60) await this.describe();
+    else if (dice < 72) await this.order('sleep');
+    else if (dice < 82) await this.order('start');
+    else if (dice < 86) await this.order('restart');
+    else if (dice < 89) await this.order('stop');
+    else if (dice < 96) await this.deploy();
+    else await this.remove(signal);
+  }
+
+  async provision(signal: AbortSignal): Promise<void> {
+    const body = { name: this.name, templateId: 'hello', idleTtlSeconds: this.idleSeconds, externalId: randomUUID() };
+    const answer = await this.insist(signal, () => this.ask('POST', '/api/agents', body, { 'idempotency-key': body.externalId }));
+    if (answer === null) return;
+    this.agentId = answer.body.agent_id;
+    this.made.push(this.agentId);
+  }
+
+  private async chat(): Promise<void> {
+    const { agentId } = this;
+    const text = randomUUID();
+    const answer = await this.ask('POST', `/api/agents/${agentId}/chat`, { message: text });
+    if (answer?.status === 200) this.replies.push({ messageId: answer.body.message_id, agentId, text, response: answer.body.response });
+    else this.note('chat', answer);
+  }
+
+  private async describe(): Promise<void> {
+    const { agentId } = this;
+    const requestId = randomUUID();
+    const answer = await this.ask('PATCH', `/api/v1/agents/${agentId}`, { description: requestId }, { 'x-request-id': requestId });
+    if (answer?.status !== 200) return this.note('describe', answer);
+    this.changes.push({ requestId, agentId });
+    // Read at another replica, which has to show what this caller wrote.
+    const read = await this.ask('GET', `/api/v1/agents/${agentId}`);
+    if (read?.status === 200 && read.body.description !== requestId) throw new Error(`${this.name} does not read its own write`);
+  }
+
+  private async deploy(): Promise<void> {
+    const { agentId } = this;
+    const key = { 'idempotency-key': randomUUID(), prefer: 'wait=10' };
+    const answer = await this.ask('POST', `/api/v1/agents/${agentId}/deploy`, undefined, key);
+    if (answer !== null && answer.status < 300) this.deployments.push({ deploymentId: answer.body.deployment_id, agentId });
+    else this.note('deploy', answer);
+  }
+
+  private async order(what: 'sleep' | 'start' | 'restart' | 'stop'): Promise<void> {
+    const prefer: Record<string, string> = randomInt(2) === 0 ? { prefer: 'wait=5' } : {};
+    const answer = await this.ask('POST', `/api/v1/agents/${this.agentId}/${what}`, undefined, prefer);
+    if (answer === null || answer.status >= 300) this.note(what, answer);
+  }
+
+  private async remove(signal: AbortSignal): Promise<void> {
+    const answer = await this.insist(signal, () => this.ask('DELETE', `/api/v1/agents/${this.agentId}`));
+    if (answer === null) return;
+    this.gone.push(this.agentId);
+    this.agentId = '';
+  }
+
+  /** Repeats what must come to pass; null where the time is over. */
+  private async insist(signal: AbortSignal, attempt: () => Promise<Answer | null>): Promise<Answer | null> {
+    while (!signal.aborted) {
+      const answer = await attempt();
+      if (answer !== null && (answer.status < 300 || answer.status === 404)) return answer;
+      this.note('insist', answer);
+      await span(AGAIN_MS);
+    }
+    return null;
+  }
+
+  /** Null where nobody answered: whether it was done, nobody can tell. */
+  private async ask(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer | null> {
+    // Most callers come by way of a balancer, which leaves out a replica that does not answer.
+    const able = this.replicas.filter((replica) => replica.running && (!replica.suspended || randomInt(8) === 0));
+    const replica = able[randomInt(Math.max(1, able.length))];
+    const late = new Promise<null>((resolve) => setTimeout(() => resolve(null), PATIENCE_MS).unref());
+    const answer = replica === undefined ? null : await Promise.race([replica.call(method, path, body, headers).catch(() => null), late]);
+    if (answer === null) await span(AGAIN_MS);
+    return answer;
+  }
+
+  private note(what: string, answer: Answer | null): void {
+    const how = `${what}: ${answer === null ? 'no answer' : `${answer.status} ${answer.body?.code ?? ''}`}`;
+    this.refusals.set(how, (this.refusals.get(how) ?? 0) + 1);
+  }
+}

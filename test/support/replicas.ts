@@ -1,0 +1,97 @@
+import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import Dockerode from 'dockerode';
+
+import { startEmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
+import { removeInstance } from './images.ts';
+import { removeDataDir } from './shared-postgres.ts';
+import { StartedService, type FirstRun, type ServiceOptions } from './started-service.ts';
+
+export const masterKey = 'ab'.repeat(32);
+
+/** A PostgreSQL that no service started: one that forces commits to disk, which the one of the other tests does not. */
+export class OutsidePostgres {
+  private constructor(
+    private readonly dataDir: string,
+    private readonly server: Awaited<ReturnType<typeof startEmbeddedPostgres>>,
+  ) {}
+
+  static async start(): Promise<OutsidePostgres> {
+    const dataDir = await mkdtemp(join(tmpdir(), 'mooring-outside-'));
+    // As root the server runs as another user, who must be able to enter.
+    await chmod(dataDir, 0o711);
+    return new OutsidePostgres(dataDir, await startEmbeddedPostgres({ dataDir }));
+  }
+
+  get url(): string {
+    return this.server.url;
+  }
+
+  async stop(): Promise<void> {
+    await this.server.stop();
+    await removeDataDir(this.dataDir);
+  }
+}
+
+/** Several services on one database, one engine and one data folder. */
+export class Replicas {
+  private constructor(
+    readonly database: OutsidePostgres,
+    readonly dataDir: string,
+    readonly runtime: 'docker' | 'local',
+    readonly all: StartedService[],
+  ) {}
+
+  /** Started at the same moment, on an empty database. */
+  static async start(count: number, runtime: 'docker' | 'local', environment: Record<string, string> = {}): Promise<Replicas> {
+    const database = await OutsidePostgres.start();
+    const dataDir = await mkdtemp(join(tmpdir(), 'mooring-replicas-'));
+    const options = replicaOptions(database.url, runtime, { dataDir, environment });
+    const replicas = new Replicas(database, dataDir, runtime, []);
+    const started = await Promise.allSettled(Array.from({ length: count }, () => StartedService.start(options)));
+    for (const each of started) if (each.status === 'fulfilled') replicas.all.push(each.value);
+    const failed = started.find((each) => each.status === 'rejected');
+    if (failed === undefined) return replicas;
+    await replicas.dispose();
+    throw failed.reason;
+  }
+
+  get firstRun(): FirstRun {
+    return this.at(0).firstRun;
+  }
+
+  at(index: number): StartedService {
+    const replica = this.all[index % this.all.length];
+    if (replica === undefined) throw new Error('there are replicas');
+    return replica;
+  }
+
+  /** Ends them all, and leaves nothing on the engine nor on the disk. */
+  async dispose(): Promise<void> {
+    for (const replica of this.all) replica.resume();
+    const [last] = this.all;
+    if (last !== undefined) {
+      if (!last.running) await last.start();
+      const agents = await last.call<{ agent_id: string }[]>('GET', '/api/v1/agents?limit=200');
+      await Promise.all(agents.body.map(({ agent_id }) => last.call('DELETE', `/api/v1/agents/${agent_id}`)));
+    }
+    await Promise.all(this.all.map((replica) => replica.stop()));
+    if (this.runtime === 'docker') await removeInstance(new Dockerode(), await instanceOf(this.dataDir));
+    await rm(this.dataDir, { recursive: true, force: true });
+    await this.database.stop();
+  }
+}
+
+export async function instanceOf(dataDir: string): Promise<string> {
+  return (await readFile(join(dataDir, 'instance-id'), 'utf8')).trim();
+}
+
+export function replicaOptions(
+  url: string,
+  runtime: 'docker' | 'local',
+  { environment = {}, ...others }: Partial<ServiceOptions> = {},
+): ServiceOptions {
+  return { runtime, ...others, environment: { DATABASE_URL: url, MOORING_MASTER_KEY: masterKey, ...environment } };
+}
