@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { startEmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
+import { StandIn } from './eventstoredb/stand-in.ts';
 import { removeDataDir, shared } from './shared-postgres.ts';
 
 /** A run that is killed tears nothing down; a shell with this sees its input end then, and clears up in its place. */
@@ -11,7 +12,10 @@ const afterKill = `cat >/dev/null; kill -INT "$0"; tries=0
   while kill -0 "$0" 2>/dev/null && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
   rm -rf "$1"`;
 
-/** One PostgreSQL for the whole run; each test file makes a database of its own in it (`freshDatabase`). */
+/**
+ * One PostgreSQL for the whole run, in which each test file makes a database of its own (`freshDatabase`), and one stand-in for an
+ * EventStoreDB, in which each has a prefix of its own (`eventStoreEnvironment`).
+ */
 export default async function globalSetup(): Promise<void> {
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-test-'));
   // As root the server runs as another user, who must be able to enter.
@@ -22,10 +26,13 @@ export default async function globalSetup(): Promise<void> {
     stdio: ['pipe', 'ignore', 'ignore'],
   });
   watch.unref();
+  const standIn = await StandIn.start();
   shared.stop = async () => {
+    await standIn.stop();
     watch.kill('SIGKILL');
     await server.stop();
     await removeDataDir(dataDir);
   };
   process.env.MOORING_TEST_POSTGRES = server.url;
+  process.env.MOORING_TEST_EVENTSTORE = standIn.url;
 }

@@ -10,6 +10,7 @@ import { pino } from 'pino';
 import { ConfigModule } from '../../src/config.module.ts';
 import { type Config, type Environment, readConfig } from '../../src/config.ts';
 import { createServer } from '../../src/platform/http/server.ts';
+import { eventStoreEnvironment } from './eventstoredb/place.ts';
 import { freshDatabase } from './postgres.ts';
 
 export interface TestServer {
@@ -51,16 +52,17 @@ export async function startTestServer(
 ): Promise<TestServer> {
   const database = await freshDatabase();
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-http-'));
-  const config = readConfig({ MOORING_DATA_DIR: dataDir, DATABASE_URL: database.url, PORT: '0', ...environment });
+  const log = eventStoreEnvironment(database.url);
+  const config = readConfig({ MOORING_DATA_DIR: dataDir, DATABASE_URL: database.url, PORT: '0', ...log, ...environment });
   const logLines: string[] = [];
-  const log = pino({ level: 'info' }, { write: (line: string) => void logLines.push(line) });
+  const logger = pino({ level: 'info' }, { write: (line: string) => void logLines.push(line) });
   const { imports = [], ...rest } = await parts(config);
   const module: DynamicModule = { module: TestModule as Type, imports: [ConfigModule.forRoot(config), ...imports], ...rest };
   const cleanUp = async () => {
     await database.drop();
     await rm(dataDir, { recursive: true, force: true });
   };
-  const app = await createServer(module, { logLevel: 'info', pino: log }).catch(async (error: unknown) => {
+  const app = await createServer(module, { logLevel: 'info', pino: logger }).catch(async (error: unknown) => {
     await cleanUp();
     throw error;
   });

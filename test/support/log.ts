@@ -6,7 +6,9 @@ import { type Database, openDatabase } from '../../src/platform/database/databas
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import type { EventStore, NewEvent } from '../../src/platform/event-store/event-store.ts';
+import { EventStoreDbEventStore } from '../../src/platform/event-store/eventstoredb/eventstoredb-event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
+import { eventStoreEnvironment } from './eventstoredb/place.ts';
 
 /** Events of a harbour, for tests of what consumes a log. */
 const harbour = ['BoatArrived', 'BoatLoaded', 'BoatLeft', 'TideTurned'].map((type) => defineEvent<JsonObject>()(type, () => type));
@@ -22,12 +24,20 @@ export interface OpenedLog {
 
 export async function openLog(url: string): Promise<OpenedLog> {
   const database = await openDatabase({ url, allowUnsafe: true });
-  const store = new PostgresEventStore(database, new EventCatalogue(harbour));
+  const store = openStore(database, url, new EventCatalogue(harbour));
   const close = async () => {
     await store.close();
     await database.close();
   };
   return { database, store, close };
+}
+
+/** The log that belongs to the database at that address: in it, or where the tests are told to keep it. */
+export function openStore(database: Database, url: string, catalogue: EventCatalogue): EventStore {
+  const elsewhere = eventStoreEnvironment(url);
+  return elsewhere === null
+    ? new PostgresEventStore(database, catalogue)
+    : new EventStoreDbEventStore(elsewhere.EVENTSTORE_URL, elsewhere.EVENTSTORE_PREFIX, catalogue);
 }
 
 export function harbourEvent(type: string, data: JsonObject = {}): NewEvent {

@@ -1,5 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
 import { collect } from '../../../test/support/event-store-contract.ts';
+import { openStore } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { Clock } from '../clock.ts';
 import { openDatabase, type Database } from '../database/database.ts';
@@ -18,7 +19,6 @@ import {
   type EventStore,
   type NewEvent,
 } from './event-store.ts';
-import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 
 type Counted = { type: 'Counted'; data: { by: number } };
 
@@ -39,7 +39,7 @@ const context = systemContext('test', 'account-1', 'cause-1');
 describe('Commands on a stream', () => {
   let place: TestDatabase;
   let database: Database;
-  let store: PostgresEventStore;
+  let store: EventStore;
   let aggregates: Aggregates;
   let number = 0;
   const newStream = () => `counter-${(number += 1)}`;
@@ -47,7 +47,7 @@ describe('Commands on a stream', () => {
   beforeAll(async () => {
     place = await freshDatabase();
     database = await openDatabase({ url: place.url, allowUnsafe: true });
-    store = new PostgresEventStore(database, catalogue);
+    store = openStore(database, place.url, catalogue);
     aggregates = new Aggregates(store, catalogue, new Clock());
   });
   afterAll(async () => {

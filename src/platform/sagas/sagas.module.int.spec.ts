@@ -2,6 +2,7 @@ import { Injectable, Module, type OnModuleInit } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 
 import { appendTo, eventually, everything, harbourEvent } from '../../../test/support/log.ts';
+import { eventStoreEnvironment } from '../../../test/support/eventstoredb/place.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { ConfigModule } from '../../config.module.ts';
 import { readConfig } from '../../config.ts';
@@ -61,7 +62,7 @@ describe('the modules of the platform, in an application', () => {
   afterAll(() => test.drop());
 
   it('start with it, give features their parts, tell a stopped projection to the metrics, and stop before the database does', async () => {
-    const config = readConfig({ DATABASE_URL: test.url, MOORING_MASTER_KEY: 'ab'.repeat(32) });
+    const config = readConfig({ DATABASE_URL: test.url, MOORING_MASTER_KEY: 'ab'.repeat(32), ...eventStoreEnvironment(test.url) });
     const gauges = new Map<string, () => Promise<unknown>>();
     const metrics = { gauge: (name: string, _help: string, read: () => Promise<unknown>) => gauges.set(name, read) };
     @Module({ providers: [{ provide: Metrics, useValue: metrics }], exports: [Metrics] })

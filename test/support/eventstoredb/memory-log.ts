@@ -43,7 +43,8 @@ export class MemoryLog {
   readonly #tombstones = new Set<string>();
   readonly #recent = new Map<string, LogRecord>();
   readonly #listeners = new Set<(written: LogRecord[]) => void>();
-  #next = 0n;
+  /** The first record of a real one is its own. */
+  #next = 733n;
 
   /** The end of the last record. */
   get end(): bigint {

@@ -70,10 +70,6 @@ export class StandIn {
     return `${this.proxy.through('esdb://127.0.0.1:1')}?tls=false`;
   }
 
-  get subscribers(): number {
-    return this.#live.size;
-  }
-
   /** Breaks every connection, as a network does. */
   cut(): void {
     this.proxy.cut();

@@ -35,6 +35,8 @@ export class Connection {
   readonly #url: string;
   readonly #onRenewed = new Set<() => void>();
   readonly #queue: (() => void)[] = [];
+  /** Those that calls may still be on. */
+  readonly #old = new Set<Held>();
   #held: Held;
   #underWay = 0;
   #renewedAt = -Infinity;
@@ -94,7 +96,8 @@ export class Connection {
     this.#failingSince = null;
     const old = this.#held;
     this.#held = open(this.#url);
-    setTimeout(() => void retire(old), graceForOld).unref();
+    this.#old.add(old);
+    setTimeout(() => this.#old.delete(old) && void retire(old), graceForOld).unref();
     for (const listener of this.#onRenewed) listener();
   }
 
@@ -102,7 +105,8 @@ export class Connection {
   async close(): Promise<void> {
     this.#closed = true;
     while (this.#underWay > 0 || this.#queue.length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    await retire(this.#held);
+    await Promise.all([...this.#old, this.#held].map(retire));
+    this.#old.clear();
   }
 
   async #enter(): Promise<void> {

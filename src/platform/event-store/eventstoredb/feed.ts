@@ -1,11 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { streamNameFilter, type AllStreamSubscription } from '@eventstore/db-client';
+import { ErrorType, streamNameFilter, type AllStreamSubscription } from '@eventstore/db-client';
 import { Logger } from '@nestjs/common';
 import type { EventCatalogue } from '../catalogue.ts';
 import { START, type EventClass, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
 import type { Batch } from '../log-subscription.ts';
 import type { Connection } from './connection.ts';
 import { fromServer, placeOf, positionOf, toPort, type Recorded } from './envelope.ts';
+import { isOfType } from './faults.ts';
 import { passes, type EventReader } from './reading.ts';
 
 const maxKept = 2_000;
@@ -97,7 +98,10 @@ export class Feed {
         if (!signal.aborted) await this.#subscribed();
       } catch (error) {
         const { message, cause } = error as Error;
-        logger.warn(`The subscription to the ${this.eventClass} log begins again: ${(cause as Error | undefined)?.message ?? message}`);
+        const text = `The subscription to the ${this.eventClass} log begins again: ${(cause as Error | undefined)?.message ?? message}`;
+        // That the server finds us slow is ordinary where all else is busy.
+        if (isOfType(error, ErrorType.TIMEOUT)) logger.debug(text);
+        else logger.warn(text);
       }
       if (this.#progressed) delay = firstWait;
       if (!signal.aborted) await wait(delay * (0.5 + Math.random() / 2), undefined, { signal, ref: false }).catch(() => undefined);

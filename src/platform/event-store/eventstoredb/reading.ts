@@ -23,7 +23,7 @@ const streamPage = 500;
 /** Milliseconds without a word. */
 const patience = 4_000;
 /** Events that are looked through for the last one of a class. */
-const maxHeadScan = 50_000;
+const maxHeadScan = 10_000;
 
 interface Page {
   events: Recorded[];
@@ -176,7 +176,8 @@ function collected(read: Read, limit: number, names: Names): Promise<Page> {
       wait();
       count += 1;
       const event = fromServer(resolved, names);
-      if (event === null) return;
+      // Whatever lies between may say a thing twice.
+      if (event === null || event.position === events.at(-1)?.position) return;
       events.push(event);
       bytes += JSON.stringify(event.data).length;
       if (bytes < pageBytes) return;

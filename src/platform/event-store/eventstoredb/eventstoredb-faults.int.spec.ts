@@ -1,0 +1,253 @@
+import { contractCatalogue, core, everything, newEvent, newEvents, until } from '../../../../test/support/event-store-contract.ts';
+import { somePrefix } from '../../../../test/support/eventstoredb/place.ts';
+import { StandIn, type AppendFault } from '../../../../test/support/eventstoredb/stand-in.ts';
+import { appendSurely, Writers } from '../../../../test/support/eventstoredb/writers.ts';
+import { untilTrue } from '../../../../test/support/until.ts';
+import { EventStoreUnavailable, OutcomeUnknown, START, StreamClosed, WrongExpectedRevision, type StoredEvent } from '../event-store.ts';
+import { EventStoreDbEventStore } from './eventstoredb-event-store.ts';
+
+/** One server, or three nodes before one log, and an adapter on them. */
+function given(nodes: number) {
+  const standIns: StandIn[] = [];
+  const opened: EventStoreDbEventStore[] = [];
+  const prefix = somePrefix();
+  const url = () => `esdb://${standIns.map(({ port }) => `127.0.0.1:${port}`).join(',')}?tls=false`;
+  const open = () => {
+    const store = new EventStoreDbEventStore(url(), prefix, contractCatalogue);
+    opened.push(store);
+    return store;
+  };
+  beforeAll(async () => {
+    const first = await StandIn.start();
+    standIns.push(first);
+    while (standIns.length < nodes) standIns.push(await StandIn.start(first.log));
+    for (const node of standIns) {
+      node.others = standIns.filter((other) => other !== node);
+      node.leader = node === first ? null : first;
+    }
+  });
+  beforeEach(() => {
+    for (const node of standIns) Object.assign(node, { onAppend: () => 'ok', onRead: () => 'ok', subscriptions: 'ok' });
+  });
+  afterAll(async () => {
+    await Promise.all(opened.map((store) => store.close()));
+    await Promise.all(standIns.map((node) => node.stop()));
+  });
+  return { standIns, open, node: (index = 0) => standIns[index] as StandIn };
+}
+
+/** Makes another node the leader. */
+function elect(nodes: StandIn[], leader: StandIn): void {
+  for (const node of nodes) node.leader = node === leader ? null : leader;
+}
+
+/** The next appends end so; those after them well. */
+function failing(standIn: StandIn, ...faults: AppendFault[]): void {
+  standIn.onAppend = (stream) => (stream.startsWith('$') ? 'ok' : (faults.shift() ?? 'ok'));
+}
+
+function follow(store: EventStoreDbEventStore, after = START) {
+  const seen: StoredEvent[] = [];
+  const subscription = store.subscribe(after, core, async (events) => void seen.push(...events));
+  return { seen, stop: () => subscription.stop() };
+}
+
+const ids = (events: { id: string }[]) => events.map(({ id }) => id);
+
+describe('An EventStoreDB that fails', () => {
+  const { node, open } = given(1);
+  let store: EventStoreDbEventStore;
+  let number = 0;
+  const newStream = () => `agent-f${(number += 1)}`;
+  beforeAll(() => {
+    store = open();
+  });
+
+  it.each<[AppendFault, boolean]>([
+    ['fails', false],
+    ['fails_stored', true],
+    ['silent', false],
+    ['silent_stored', true],
+    ['deadline_stored', true],
+  ])('says of an append that %s that its outcome is unknown, and answers the repeat', async (fault, stored) => {
+    const stream = newStream();
+    const events = newEvents(2);
+    failing(node(), fault);
+    await expect(store.append(stream, 'no_stream', events)).rejects.toBeInstanceOf(OutcomeUnknown);
+    expect(await store.append(stream, 'no_stream', events)).toMatchObject({ revision: 1, duplicate: stored });
+    expect(ids(await everything(store)).filter((id) => id === events[0]?.id)).toHaveLength(1);
+  });
+
+  it('repeats by itself what the server was too slow to commit', async () => {
+    failing(node(), 'times_out_stored', 'times_out_stored');
+    expect(await store.append(newStream(), 'no_stream', newEvents(1))).toMatchObject({ revision: 0, duplicate: false });
+  });
+
+  it('says that nothing was written where the server is not there, or not ready', async () => {
+    const stream = newStream();
+    failing(node(), 'not_ready');
+    await expect(store.append(stream, 'no_stream', newEvents(1))).rejects.toBeInstanceOf(EventStoreUnavailable);
+    await node().kill();
+    await untilTrue(() =>
+      store.append(stream, 'no_stream', newEvents(1)).then(
+        () => false,
+        (error: unknown) => error instanceof EventStoreUnavailable,
+      ),
+    );
+    await expect(store.ping()).rejects.toBeInstanceOf(EventStoreUnavailable);
+    await expect(store.head('core')).rejects.toBeInstanceOf(EventStoreUnavailable);
+    await node().restart();
+    await untilTrue(() => store.ping().then(() => true), 3_000);
+    expect(await store.append(stream, 'no_stream', newEvents(1))).toMatchObject({ revision: 0 });
+  });
+
+  it('does not believe a conflict that nothing shows, and hears it where it stays', async () => {
+    const stream = newStream();
+    await store.append(stream, 'no_stream', newEvents(3));
+    const { log } = node();
+    node().deposedAt = log.records.findLast((record) => record.stream.endsWith(stream) && record.revision === 2)?.position ?? null;
+    const appended = store.append(stream, 2, [newEvent()]);
+    setTimeout(() => (node().deposedAt = null), 600);
+    expect(await appended).toMatchObject({ revision: 3, duplicate: false });
+    await expect(store.append(stream, 9, [newEvent()])).rejects.toEqual(new WrongExpectedRevision(stream, 9, 3));
+  });
+
+  it('takes a tombstone for the end of a stream', async () => {
+    const stream = newStream();
+    await store.append(stream, 'no_stream', newEvents(1));
+    const full = node().log.records.findLast((record) => record.stream.endsWith(stream))?.stream ?? '';
+    node().log.tombstone(full);
+    await expect(store.append(stream, 0, newEvents(1))).rejects.toEqual(new StreamClosed(stream));
+  });
+
+  it('goes on reading however many readers leave in the middle', async () => {
+    const stream = newStream();
+    await store.append(stream, 'no_stream', newEvents(30));
+    for (let reader = 0; reader < 120; reader += 1)
+      for await (const event of store.readStream(stream)) {
+        expect(event.revision).toBe(0);
+        break;
+      }
+    expect(await store.append(stream, 29, newEvents(1))).toMatchObject({ revision: 30 });
+  });
+
+  it('carries 500 appends at once', async () => {
+    const streams = Array.from({ length: 500 }, newStream);
+    const results = await Promise.all(streams.map((stream) => store.append(stream, 'no_stream', newEvents(1))));
+    expect(new Set(results.map(({ position }) => position)).size).toBe(500);
+  });
+
+  it('follows on, without gap or repeat, whatever becomes of the subscription', async () => {
+    const before = await store.head('core');
+    const { seen, stop } = follow(store, before);
+    const stream = newStream();
+    const written: string[] = [];
+    const append = async (count: number) => {
+      const { events } = await appendSurely(store, stream, written.length - 1, newEvents(count));
+      written.push(...ids(events));
+    };
+    const standIn = node();
+    const troubles: (() => unknown)[] = [
+      () => standIn.dropSubscriptions(),
+      () => standIn.dropSubscriptions('too slow'),
+      () => standIn.cut(),
+      () => (standIn.subscriptions = 'twice'),
+      () => standIn.dropSubscriptions(),
+      () => standIn.restart(),
+      () => standIn.silenceSubscriptions(),
+    ];
+    for (const trouble of troubles) {
+      await append(20);
+      await trouble();
+      await append(20);
+      await until(() => seen.length >= written.length);
+    }
+    expect(ids(seen)).toEqual(written);
+    await stop();
+  });
+
+  it('has no event lost or doubled, and no false conflict, after many troubles under 16 writers', async () => {
+    const standIn = node();
+    const before = await store.head('core');
+    const { seen, stop } = follow(store, before);
+    const writers = new Writers(store, 16);
+    const further = async (count: number) => {
+      const goal = writers.total + count;
+      await until(() => {
+        writers.check();
+        return writers.total >= goal;
+      });
+    };
+    const troubles: (() => unknown)[] = [
+      () => standIn.cut(),
+      () => standIn.restart(),
+      () => failing(standIn, 'fails_stored', 'fails', 'fails_stored', 'silent_stored', 'deadline_stored', 'times_out_stored'),
+      () => standIn.dropSubscriptions('too slow'),
+      () => (standIn.onRead = () => (Math.random() < 0.2 ? 'fails' : 'ok')),
+      () => (standIn.onRead = () => (Math.random() < 0.2 ? 'twice' : 'ok')),
+      () => standIn.restart(),
+    ];
+    for (const trouble of troubles) {
+      writers.resetGap();
+      await trouble();
+      await further(300);
+      expect(writers.longestGap).toBeLessThan(3_000);
+    }
+    standIn.onRead = () => 'ok';
+    await writers.stop();
+    const stored = await everything(store, core, before);
+    expect(stored).toHaveLength(writers.total);
+    for (const [stream, acknowledged] of writers.acknowledged)
+      expect(ids(stored.filter((event) => event.stream === stream))).toEqual(acknowledged);
+    await until(() => seen.length >= stored.length);
+    expect(ids(seen)).toEqual(ids(stored));
+    await stop();
+  }, 60_000);
+});
+
+describe('A cluster of EventStoreDB that changes its leader', () => {
+  const { node, open, standIns } = given(3);
+  let store: EventStoreDbEventStore;
+  beforeAll(() => {
+    store = open();
+  });
+
+  it('is followed from leader to leader, within 3 s of a kill', async () => {
+    const { seen, stop } = follow(store);
+    const writers = new Writers(store, 8);
+    await until(() => writers.total > 100);
+    writers.resetGap();
+    // It resigned: its followers know the new one.
+    elect(standIns, node(1));
+    let goal = writers.total + 200;
+    await until(() => (writers.check(), writers.total > goal));
+    // It was killed.
+    await node(1).kill();
+    elect(standIns, node(2));
+    goal = writers.total + 200;
+    await until(() => (writers.check(), writers.total > goal));
+    await writers.stop();
+    expect(writers.longestGap).toBeLessThan(3_000);
+    const stored = await everything(store);
+    expect(stored).toHaveLength(writers.total);
+    await until(() => seen.length >= stored.length);
+    expect(ids(seen)).toEqual(ids(stored));
+    await stop();
+    await node(1).restart();
+  });
+
+  it('is not believed where a deposed leader says a conflict', async () => {
+    elect(standIns, node(0));
+    const stream = 'agent-deposed';
+    await appendSurely(store, stream, -1, newEvents(1));
+    const { log } = node();
+    elect(standIns, node(2));
+    Object.assign(node(0), { leader: null, deposedAt: log.end });
+    // Another replica, which knows the new leader, went on; this one hears of it and is still on the old one.
+    const last = log.records.at(-1);
+    if (last) log.append(last.stream, 0, [{ ...last, id: newEvent().id }]);
+    const appended = appendSurely(store, stream, 1, [newEvent()]);
+    setTimeout(() => Object.assign(node(0), { deposedAt: null, leader: node(2) }), 1_200);
+    expect(await appended).toMatchObject({ revision: 2 });
+  });
+});

@@ -1,0 +1,122 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { request } from 'node:https';
+import { createServer, type AddressInfo } from 'node:net';
+import { until } from '../support/until.ts';
+
+/** How soon a server that ended by itself is started again, ms. */
+const againMs = 500;
+
+/**
+ * One EventStoreDB that is started by a command of the caller's: words follow it, and it has to become the server itself (`exec`).
+ * Restarted always: a deposed leader with events that nobody else has ends by itself, to forget them at its next start.
+ */
+export class ServerProcess {
+  #child: ChildProcess | null = null;
+  #wanted = false;
+
+  constructor(
+    private readonly command: string,
+    private readonly words: string[],
+  ) {}
+
+  start(): void {
+    // The server takes every EVENTSTORE_… for a setting of its own.
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('EVENTSTORE_')));
+    const child = spawn('/bin/sh', ['-c', `exec ${this.command} "$@"`, 'sh', ...this.words], { stdio: 'ignore', env });
+    this.#child = child;
+    this.#wanted = true;
+    child.once('exit', () => setTimeout(() => this.#wanted && this.#child === child && this.start(), againMs));
+  }
+
+  get running(): boolean {
+    return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child?.kill(signal);
+  }
+
+  /** Sends the signal, and waits for the end. */
+  async end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+    this.#wanted = false;
+    if (!this.running || this.#child === null) return;
+    const ended = once(this.#child, 'exit');
+    this.signal(signal);
+    await ended;
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+export async function untilLive(port: number): Promise<void> {
+  const live = () => fetch(`http://127.0.0.1:${port}/health/live`).then(({ status }) => status === 204 || undefined);
+  await until('the server is live', () => live().catch(() => undefined), 60_000, 20);
+}
+
+interface Member {
+  state: string;
+  isAlive: boolean;
+  httpEndPointIp: string;
+}
+
+/** Three nodes; the command gets the node's number and the folder that all share. */
+export class ClusterProcess {
+  readonly nodes: ServerProcess[];
+  readonly #hosts: string[];
+
+  constructor(command: string, folder: string, url: string) {
+    this.nodes = [1, 2, 3].map((number) => new ServerProcess(command, [String(number), folder]));
+    this.#hosts = (/@([^/?]+)/.exec(url)?.[1] ?? '').split(',');
+  }
+
+  start(): void {
+    for (const node of this.nodes) node.start();
+  }
+
+  async stop(): Promise<void> {
+    for (const node of this.nodes) node.signal('SIGCONT');
+    await Promise.all(this.nodes.map((node) => node.end('SIGKILL')));
+  }
+
+  /** The node that leads, once all three are there and agree. */
+  leader(): Promise<ServerProcess> {
+    return until('the cluster is whole', () => this.#leader(), 120_000, 100);
+  }
+
+  async #leader(): Promise<ServerProcess | undefined> {
+    const views = await Promise.all(this.#hosts.map((host) => gossipOf(host).catch(() => [])));
+    const leaders = views.map((members) => {
+      const whole = members.length === 3 && members.every(({ isAlive, state }) => isAlive && /^(Leader|Follower)$/.test(state));
+      return whole ? members.find(({ state }) => state === 'Leader')?.httpEndPointIp : undefined;
+    });
+    const [first] = leaders;
+    if (first === undefined || leaders.some((leader) => leader !== first)) return undefined;
+    return this.nodes[this.#hosts.findIndex((host) => host.startsWith(`${first}:`))];
+  }
+}
+
+function gossipOf(host: string): Promise<Member[]> {
+  return new Promise((resolve, reject) => {
+    const asked = request(`https://${host}/gossip`, { rejectUnauthorized: false, timeout: 1_000, agent: false }, (answer) => {
+      let text = '';
+      answer.on('data', (chunk: Buffer) => (text += chunk.toString()));
+      answer.on('end', () => {
+        try {
+          resolve((JSON.parse(text) as { members: Member[] }).members);
+        } catch (error) {
+          reject(error instanceof Error ? error : new Error(String(error)));
+        }
+      });
+    });
+    asked.on('timeout', () => asked.destroy(new Error('no answer')));
+    asked.on('error', reject);
+    asked.end();
+  });
+}
