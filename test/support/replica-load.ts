@@ -35,12 +35,12 @@ export class ReplicaUser {
 
   private async anything(signal: AbortSignal): Promise<void> {
     const dice = randomInt(100);
-    if (dice < 45) await this.chat();
-    else if (dice < 60) await this.describe();
-    else if (dice < 72) await this.order('sleep');
-    else if (dice < 82) await this.order('start');
-    else if (dice < 86) await this.order('restart');
-    else if (dice < 89) await this.order('stop');
+    if (dice < 55) await this.chat();
+    else if (dice < 67) await this.describe();
+    else if (dice < 75) await this.order('sleep');
+    else if (dice < 88) await this.order('start');
+    else if (dice < 90) await this.order('restart');
+    else if (dice < 92) await this.order('stop');
     else if (dice < 96) await this.deploy();
     else await this.remove(signal);
   }
