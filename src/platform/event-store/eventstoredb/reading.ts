@@ -4,6 +4,7 @@ import {
   ErrorType,
   FORWARDS,
   START as FIRST,
+  streamNameFilter,
   type AllStreamResolvedEvent,
   type EventStoreDBClient,
   type ResolvedEvent,
@@ -23,7 +24,11 @@ const streamPage = 500;
 /** Milliseconds without a word. */
 const patience = 4_000;
 /** Events that are looked through for the last one of a class. */
-const maxHeadScan = 10_000;
+const maxHeadScan = 4_000;
+/** Where fewer than one event in so many is of the class, the server is asked to leave the others out. */
+const sparse = 10;
+/** Pages of 32 events that the server looks through between two checkpoints. */
+const checkpointEvery = 32;
 
 interface Page {
   events: Recorded[];
@@ -87,14 +92,41 @@ export class EventReader {
 
   /** What follows the position and the filter lets pass: of at most 1 000 events, and no further one where 8 MiB are reached. */
   async batch(after: Position, filter: EventFilter, isForgotten?: (events: Recorded[]) => Promise<Set<Recorded>>): Promise<Batch> {
-    const { events, more } = await this.allPage(after);
-    const ofClass = events.filter(({ eventClass }) => eventClass === filter.eventClass);
-    const last = ofClass.at(-1) ?? (more ? events.at(-1) : undefined);
-    const passed = ofClass.filter((event) => passes(event, filter));
+    const { events, upTo } = await this.#ofClass(after, filter.eventClass);
+    const passed = events.filter((event) => passes(event, filter));
     const forgotten = await isForgotten?.(passed);
     const kept = forgotten ? passed.filter((event) => !forgotten.has(event)) : passed;
-    // Behind the class's last event `upTo` moves a whole page at a time: near the log's end it is that event.
-    return { events: kept.map((event) => toPort(event, this.catalogue)), upTo: last?.position ?? after };
+    return { events: kept.map((event) => toPort(event, this.catalogue)), upTo };
+  }
+
+  /** Behind the class's last event `upTo` moves by whole pages of others' events: near the log's end it is that event. */
+  async #ofClass(after: Position, eventClass: EventClass): Promise<{ events: Recorded[]; upTo: Position }> {
+    const page = await this.allPage(after);
+    const events = page.events.filter((event) => event.eventClass === eventClass);
+    if (!page.more || events.length > page.events.length / sparse)
+      return { events, upTo: events.at(-1)?.position ?? (page.more ? page.events.at(-1)?.position : undefined) ?? after };
+    // Only a subscription lets the server pick them out.
+    const end = await this.end();
+    const found = await this.#call((client) => this.#picked(client, after, eventClass));
+    const last = found.events.at(-1)?.position ?? after;
+    return { events: found.events, upTo: found.passedOthers && end > last ? end : last };
+  }
+
+  #picked(client: EventStoreDBClient, after: Position, eventClass: EventClass): Promise<{ events: Recorded[]; passedOthers: boolean }> {
+    const { credentials, names } = this.connection;
+    let checkpoints = 0;
+    const filter = streamNameFilter({
+      ...names.filters[eventClass],
+      checkpointInterval: checkpointEvery,
+      checkpointReached: () => void (checkpoints += 1),
+    });
+    const fromPosition = after === START ? FIRST : placeOf(after);
+    const subscription = client.subscribeToAll({ fromPosition, filter, credentials });
+    const read = Object.assign(subscription, { cancel: () => subscription.unsubscribe() }) as unknown as Read;
+    return collected(read, pageEvents, names, () => checkpoints).then(({ events, more }) => ({
+      events,
+      passedOthers: !more && checkpoints > 0,
+    }));
   }
 
   /** The last event of the class; where only others were written for long, a place behind it with none of the class between. */
@@ -140,11 +172,20 @@ export class EventReader {
   }
 
   async #page(limit: number, open: (client: EventStoreDBClient) => unknown): Promise<Page> {
+    const read = (client: EventStoreDBClient) => collected(open(client) as Read, limit, this.connection.names);
+    try {
+      return await this.#call(read);
+    } catch (error) {
+      if (error instanceof EventStoreUnavailable && isOfType(error.cause, ErrorType.STREAM_NOT_FOUND)) return { events: [], more: false };
+      throw error;
+    }
+  }
+
+  async #call<T>(work: (client: EventStoreDBClient) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1)
       try {
-        return await this.connection.call((client) => collected(open(client) as Read, limit, this.connection.names));
+        return await this.connection.call(work);
       } catch (error) {
-        if (isOfType(error, ErrorType.STREAM_NOT_FOUND)) return { events: [], more: false };
         if (error instanceof EventStoreUnavailable) throw error;
         // The client turns to the leader by itself, once it was told.
         if (!isOfType(error, ErrorType.NOT_LEADER) || attempt === 3) throw new EventStoreUnavailable(error);
@@ -152,42 +193,43 @@ export class EventReader {
   }
 }
 
-/** Reads to the end, or until 8 MiB are there, and leaves the call in any case. */
-function collected(read: Read, limit: number, names: Names): Promise<Page> {
+/** Reads to the end, to the limit, or until 8 MiB are there, and leaves the call in any case. `heard` counts what else came. */
+function collected(read: Read, limit: number, names: Names, heard: () => number = () => 0): Promise<Page> {
   return new Promise((resolve, reject) => {
     const events: Recorded[] = [];
     let count = 0;
     let bytes = 0;
-    let timer: NodeJS.Timeout;
+    let known = 0;
+    let last = performance.now();
     const leave = () => {
-      clearTimeout(timer);
+      clearInterval(timer);
       read.removeAllListeners('data');
       void read.cancel().catch(() => undefined);
     };
-    const wait = () => {
-      clearTimeout(timer);
-      timer = setTimeout(() => {
-        leave();
-        reject(new Silence(patience));
-      }, patience);
+    const timer = setInterval(() => {
+      const now = performance.now();
+      if (heard() > known) last = now;
+      known = heard();
+      if (now - last < patience) return;
+      leave();
+      reject(new Silence(patience));
+    }, patience / 8);
+    const done = (more: boolean) => {
+      leave();
+      resolve({ events, more });
     };
-    wait();
     read.on('data', (resolved) => {
-      wait();
+      last = performance.now();
       count += 1;
       const event = fromServer(resolved, names);
       // Whatever lies between may say a thing twice.
       if (event === null || event.position === events.at(-1)?.position) return;
       events.push(event);
       bytes += JSON.stringify(event.data).length;
-      if (bytes < pageBytes) return;
-      leave();
-      resolve({ events, more: true });
+      if (bytes >= pageBytes || count >= limit) done(true);
     });
-    read.on('end', () => {
-      clearTimeout(timer);
-      resolve({ events, more: count >= limit });
-    });
+    read.on('end', () => done(false));
+    read.on('caughtUp', () => done(false));
     // It stays: what comes after the end of a call must not end the process.
     read.on('error', (error) => {
       leave();
