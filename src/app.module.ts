@@ -1,6 +1,7 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 
+import { AdminModule } from './admin/index.ts';
 import { AccountCredentialRow, accountEvents, AccountRow, AccountsModule } from './accounts/index.ts';
 import { AgentActivityRow, agentEvents, AgentRow, AgentsModule } from './agents/index.ts';
 import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from './api-keys/index.ts';
@@ -18,6 +19,7 @@ import type { AnyEventDefinition } from './platform/event-store/catalogue.ts';
 import { EventStoreModule } from './platform/event-store/event-store.module.ts';
 import { HttpModule } from './platform/http/http.module.ts';
 import { ProjectionsModule } from './platform/projections/projections.module.ts';
+import { rebuildEvents } from './platform/projections/rebuild.events.ts';
 import { RuntimeModule } from './platform/runtime/runtime.module.ts';
 import { SagasModule } from './platform/sagas/sagas.module.ts';
 import { ProvisioningModule } from './provisioning/index.ts';
@@ -32,6 +34,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   deploymentEvents,
   conversationEvents,
   logEvents,
+  rebuildEvents,
 ].flatMap((events) => Object.values(events));
 
 /** The rows that features read. */
@@ -71,6 +74,7 @@ export class AppModule {
         MessagesModule,
         DeploymentsModule,
         ProvisioningModule,
+        AdminModule,
       ],
     };
   }

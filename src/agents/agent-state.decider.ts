@@ -134,9 +134,9 @@ export function evolve(agent: AgentState, event: AgentEvent): AgentState {
     case 'AgentConfigured':
       return { ...agent, settings: { ...agent.settings, ...event.data.changes } };
     case 'AgentDeletionRequested':
-      return { ...settled(agent, 'deleting'), message: 'Being deleted.' };
+      return settled(agent, 'deleting', 'Being deleted.');
     case 'AgentDeleted':
-      return { ...settled(agent, 'deleted'), message: 'Deleted.' };
+      return settled(agent, 'deleted', 'Deleted.');
     case 'AgentFailed':
       return { ...settled(agent, 'error'), failure: event.data.kind, message: event.data.reason };
     case 'ContainerExited':
@@ -171,27 +171,42 @@ function provisioned(data: Extract<AgentEvent, { type: 'AgentProvisioned' }>['da
   };
 }
 
-/** In the status, with nothing under way. */
-function settled(agent: Agent, status: AgentStatus): Agent {
+/**
+ * In the status, with nothing under way: an object of its own, which the caller may complete. Member by member, because rebuilds fold
+ * millions of events and a spread takes twenty times as long.
+ */
+function settled(agent: Agent, status: AgentStatus, message = agent.message): Agent {
   return {
-    ...agent,
+    accountId: agent.accountId,
+    externalId: agent.externalId,
+    settings: agent.settings,
     status,
+    message,
+    generation: agent.generation,
+    deployment: agent.deployment,
+    candidate: agent.candidate,
+    release: agent.release,
     deadlineAt: null,
     restartAt: null,
     wantedSleep: null,
     sleepDepth: null,
     sleptAt: null,
     activeSince: null,
+    crashes: agent.crashes,
     failure: null,
   };
 }
 
 function moving(agent: Agent, status: AgentStatus, deadlineAt: string, message: string): Agent {
-  return { ...settled(agent, status), deadlineAt, message };
+  const next = settled(agent, status, message);
+  next.deadlineAt = deadlineAt;
+  return next;
 }
 
 function up(agent: Agent, startedAt: string): Agent {
-  return { ...settled(agent, 'active'), activeSince: startedAt, message: 'Running.' };
+  const next = settled(agent, 'active', 'Running.');
+  next.activeSince = startedAt;
+  return next;
 }
 
 function exited(agent: Agent, data: Extract<AgentEvent, { type: 'ContainerExited' }>['data']): Agent {
@@ -267,17 +282,15 @@ function abandoned(agent: Agent): Agent {
 function evolveLifecycle(agent: Agent, event: AgentEvent): Agent {
   switch (event.type) {
     case 'AgentStartRequested':
-      return {
-        ...moving(agent, 'starting', event.data.deadline_at, 'Starting.'),
+      return Object.assign(moving(agent, 'starting', event.data.deadline_at, 'Starting.'), {
         generation: event.data.generation,
         crashes: 0,
-      };
+      });
     case 'AgentRestartRequested':
-      return {
-        ...moving(agent, 'restarting', event.data.deadline_at, 'Restarting.'),
+      return Object.assign(moving(agent, 'restarting', event.data.deadline_at, 'Restarting.'), {
         generation: event.data.generation,
         crashes: 0,
-      };
+      });
     case 'AgentStarted':
       return up(agent, event.data.started_at);
     case 'AgentWoke':
@@ -285,7 +298,7 @@ function evolveLifecycle(agent: Agent, event: AgentEvent): Agent {
     case 'AgentStopRequested':
       return moving(agent, 'stopping', event.data.deadline_at, 'Stopping.');
     case 'AgentStopped':
-      return { ...settled(agent, 'stopped'), message: 'Stopped.' };
+      return settled(agent, 'stopped', 'Stopped.');
     case 'AgentSleepRequested': {
       // A sleep that only gets deeper stays a sleep: a caller sees `sleeping` all the while.
       if (agent.status === 'sleeping') return { ...agent, wantedSleep: event.data.depth };

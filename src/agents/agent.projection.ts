@@ -93,8 +93,9 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
     const [row] = await this.database.dataSource
       .getRepository(AgentRow)
       .find({ where: { agent_id: agentId, account_id: accountId }, relations: { activity: true } });
-    if (row === undefined) throw agentNotFound();
-    return row;
+    if (row !== undefined) return row;
+    await this.readModels.whole(agentsProjection.name);
+    throw agentNotFound();
   }
 }
 

@@ -2,6 +2,8 @@ import { Injectable } from '@nestjs/common';
 
 import { Database } from '../platform/database/database.ts';
 import type { Caller, Scope } from '../platform/http/caller.ts';
+import { ReadModels } from '../platform/projections/projection.ts';
+import { apiKeysProjection } from './api-keys.projection.ts';
 import { isWellFormed, sha256Of } from './raw-key.ts';
 
 interface Found {
@@ -15,7 +17,10 @@ interface Found {
 /** Tells who holds a key. Nothing is kept between requests, so a revoked key is refused at once, by every replica. */
 @Injectable()
 export class ApiKeyVerifier {
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database,
+    private readonly readModels: ReadModels,
+  ) {}
 
   /** Null where it is mistyped (no look-up is made), unknown, revoked or expired. Its use is noted once a minute. */
   async verify(rawKey: string): Promise<Caller | null> {
@@ -26,7 +31,11 @@ export class ApiKeyVerifier {
         where k.sha256 = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())`,
       [sha256Of(rawKey)],
     );
-    if (found === undefined) return null;
+    if (found === undefined) {
+      // While keys are being read from the log again, nobody can say that this is none.
+      await this.readModels.whole(apiKeysProjection.name);
+      return null;
+    }
     if (found.use_is_old) await this.noteUse(found.key_id);
     return {
       kind: 'api_key',

@@ -32,6 +32,7 @@ export const seatsProjection: Projection<SeatColumns> = {
     indexes: { without_agent: `(agent_id) where agent <> 'live'` },
   },
   keys: (event) => [agentIdOf(event)],
+  partition: agentIdOf,
   project(event, rows) {
     const agent_id = agentIdOf(event);
     const row = rows.get(agent_id);

@@ -27,6 +27,8 @@ export interface Act {
   json?: (world: World) => object;
   /** Puts what is needed there first, or in order again. */
   before?: (world: World) => Promise<unknown>;
+  /** Whether rebuilds are held back while it is driven. */
+  holdsRebuilds?: boolean;
 }
 
 const password = 'canary-password-1';
@@ -61,6 +63,9 @@ export const acts: Act[] = [
   { route: 'POST /api/auth/login', leaves: ['SignedIn'], by: 'session', status: 200, path: () => '/api/auth/login', json: () => ({ email: 'root@example.com', password }) },
   { route: 'POST /api/admin/accounts', leaves: ['AccountOpened'], by: 'session', status: 201, path: () => '/api/admin/accounts', json: () => ({ email: 'made@example.com', password, name: 'Made' }) },
   { route: 'PUT /api/admin/accounts/:accountId/plan', leaves: ['PlanAssigned'], by: 'session', status: 200, path: ({ accountId }) => `/api/admin/accounts/${accountId}/plan`, json: () => ({ plan: 'other', seats: 50, payment_method: true }) },
+  { route: 'POST /api/admin/projections/:name/rebuild', holdsRebuilds: true, leaves: ['ProjectionRebuildRequested'], by: 'session', status: 202, path: () => '/api/admin/projections/agents/rebuild' },
+  { route: 'DELETE /api/admin/projections/:name/rebuild', holdsRebuilds: true, before: (world) => world.ask('POST', '/api/admin/projections/agents/rebuild', { credential: world.session }), leaves: ['ProjectionRebuildCanceled'], by: 'session', status: 204, path: () => '/api/admin/projections/agents/rebuild' },
+  { route: 'POST /api/admin/projections/:name/verify', leaves: ['ProjectionVerified'], by: 'session', status: 200, path: () => '/api/admin/projections/accounts/verify' },
   { route: 'POST /api/v1/keys', leaves: ['ApiKeyIssued'], by: 'session', status: 201, path: () => '/api/v1/keys', json: () => ({ name: 'k' }) },
   { route: 'DELETE /api/v1/keys/:keyId', leaves: ['ApiKeyRevoked'], by: 'session', status: 204, path: () => '/api/v1/keys/:made' },
   { route: 'POST /api/v1/provision', leaves: ['SeatTaken', 'FirstMonthCharged', 'AgentProvisioned', 'VariableSet'], by: 'key', status: 201, path: () => '/api/v1/provision', json: () => ({ ...image, env_vars: { A: '1' } }) },

@@ -14,6 +14,7 @@ export const streams: Record<string, string> = {
   deployments: '`deployment-<id>`',
   messages: '`conversation-<id>`',
   logs: '`log-<agent id>`, a class of its own with retention',
+  platform: '`projection-<name>`',
 };
 
 export interface DeclaredEvent {

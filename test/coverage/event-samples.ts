@@ -19,6 +19,7 @@ import type { Decider, Json, JsonObject } from '../../src/platform/event-store/e
 import { categoryOf, classOf, type EventMetadata, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { fold, keysOf, type Row } from '../../src/platform/projections/fold.ts';
 import type { Projection } from '../../src/platform/projections/projection.ts';
+import { rebuildDecider } from '../../src/platform/projections/rebuild.decider.ts';
 import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
 import { streams } from './event-catalogue.ts';
 import { declaredShapes, type Shape } from './event-shapes.ts';
@@ -136,6 +137,7 @@ const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
   apiKey: { apiKey: apiKeyDecider },
   agent: { agent: agentDecider, environment: environmentDecider },
   conversation: { conversation: conversationDecider },
+  projection: { rebuild: rebuildDecider },
 };
 
 /** What every decider and every projection makes of the history, event by event: only what each one changed. */

@@ -6,8 +6,9 @@ import type { EnvironmentEvent } from '../../src/environment/environment.events.
 import type { LogEvent } from '../../src/logs/log.events.ts';
 import type { ConversationEvent } from '../../src/messages/conversation.events.ts';
 import type { EventsOf } from '../../src/platform/event-store/event-definition.ts';
+import type { RebuildEvent } from '../../src/platform/projections/rebuild.events.ts';
 
-type AnyEvent = AccountEvent | AgentEvent | ApiKeyEvent | EnvironmentEvent | LogEvent | ConversationEvent | EventsOf<typeof deploymentEvents>;
+type AnyEvent = AccountEvent | AgentEvent | ApiKeyEvent | EnvironmentEvent | LogEvent | ConversationEvent | RebuildEvent | EventsOf<typeof deploymentEvents>;
 
 const id = (last: number) => `01890a5d-ac96-774b-bcce-b302099a8${String(last).padStart(3, '0')}`;
 const at = (minute: number) => new Date(Date.UTC(2026, 2, 1, 12, minute)).toISOString();
@@ -19,6 +20,7 @@ const apiKey = `apiKey-${id(3)}`;
 const deployment = `deployment-${id(4)}`;
 const conversation = `conversation-${id(5)}`;
 const log = `log-${id(2)}`;
+const projection = 'projection-agents';
 const message_id = id(6);
 const deployment_id = id(4);
 const agent_id = id(2);
@@ -121,4 +123,9 @@ export const sampleLog: SampleEvent[] = [
   sample(390, account, { type: 'SignedIn', data: { session_id: id(8), expires_at: at(600) } }),
   sample(400, account, { type: 'SignedOut', data: { session_id: id(8) } }),
   sample(410, apiKey, { type: 'ApiKeyExpired', data: { account_id, key_id: id(3) } }),
+  sample(420, projection, { type: 'ProjectionRebuildRequested', data: { rebuild_id: id(9) } }),
+  sample(430, projection, { type: 'ProjectionRebuildCanceled', data: { rebuild_id: id(9) } }),
+  sample(440, projection, { type: 'ProjectionRebuildFailed', data: { rebuild_id: id(10), reason: 'AgentStopped at 12: no such agent' } }),
+  sample(450, projection, { type: 'ProjectionRebuilt', data: { rebuild_id: id(11) } }),
+  sample(460, projection, { type: 'ProjectionVerified', data: { position: '0'.repeat(18) + '45', equal: true, differences: 0 } }),
 ];

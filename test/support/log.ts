@@ -1,13 +1,18 @@
 import { randomUUID } from 'node:crypto';
+import { tmpdir } from 'node:os';
 
 import { Client } from 'pg';
 
+import { type Config, readConfig } from '../../src/config.ts';
+import { Clock } from '../../src/platform/clock.ts';
 import { type Database, openDatabase } from '../../src/platform/database/database.ts';
+import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import type { EventStore, NewEvent } from '../../src/platform/event-store/event-store.ts';
 import { EventStoreDbEventStore } from '../../src/platform/event-store/eventstoredb/eventstoredb-event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
+import { rebuildEvents } from '../../src/platform/projections/rebuild.events.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
 
 /** Events of a harbour, for tests of what consumes a log. */
@@ -19,17 +24,21 @@ export const everything = { eventClass: 'core' } as const;
 export interface OpenedLog {
   database: Database;
   store: EventStore;
+  aggregates: Aggregates;
+  config: Config;
   close(): Promise<void>;
 }
 
 export async function openLog(url: string): Promise<OpenedLog> {
   const database = await openDatabase({ url, allowUnsafe: true });
-  const store = openStore(database, url, new EventCatalogue(harbour));
+  const catalogue = new EventCatalogue([...harbour, ...Object.values(rebuildEvents)]);
+  const store = openStore(database, url, catalogue);
+  const aggregates = new Aggregates(store, catalogue, new Clock());
   const close = async () => {
     await store.close();
     await database.close();
   };
-  return { database, store, close };
+  return { database, store, aggregates, config: readConfig({ MOORING_DATA_DIR: tmpdir() }), close };
 }
 
 /** The log that belongs to the database at that address: in it, or where the tests are told to keep it. */

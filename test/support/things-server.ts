@@ -154,6 +154,12 @@ class NotedReadModels extends ReadModels {
     reached.push(`${projection} ${position}`);
     if (position === '9'.repeat(20)) throw new Refusal('read_model_behind', 'The read model is behind.');
   }
+  whole() {
+    return Promise.resolve();
+  }
+  incomplete() {
+    return Promise.resolve([]);
+  }
 }
 
 @Module({})

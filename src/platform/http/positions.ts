@@ -41,6 +41,7 @@ export class Positions implements NestInterceptor {
     if (known > START) return readModels.reached(projection, known);
     // Perhaps it wrote so far; what can't be waited for is no reason to refuse it.
     if (own !== null && own.position > START) await readModels.reached(projection, own.position).catch(() => undefined);
+    await readModels.whole(projection);
   }
 
   private noteWrite(request: MooringRequest, reply: FastifyReply): void {

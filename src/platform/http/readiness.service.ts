@@ -3,6 +3,7 @@ import { ModuleRef } from '@nestjs/core';
 
 import { Database } from '../database/database.ts';
 import { EventStore } from '../event-store/event-store.ts';
+import { ReadModels } from '../projections/projection.ts';
 import { ContainerRuntime } from '../runtime/runtime.ts';
 import type { Dependency, Readiness } from './health.dto.ts';
 
@@ -19,6 +20,10 @@ export class ReadinessChecks {
     const dependencies = await Promise.all([
       this.ping('database', true, Database, async (database) => void (await database.query('select 1'))),
       this.ping('event_store', true, EventStore, (store) => store.ping()),
+      this.ping('read_models', false, ReadModels, async (readModels) => {
+        const incomplete = await readModels.incomplete();
+        if (incomplete.length > 0) throw new Error(`incomplete: ${incomplete.join(', ')}`);
+      }),
       this.ping('runtime', false, ContainerRuntime, (runtime) => runtime.ping()),
     ]);
     const away = dependencies.filter(({ status }) => status === 'unavailable');

@@ -27,6 +27,17 @@ export function keysOf(projection: Projection, events: readonly StoredEvent[]): 
 export function fold(projection: Projection, events: readonly StoredEvent[], stored: ReadonlyMap<string, Row>): Folded {
   const { keys, error } = keysOf(projection, events);
   const changed = new Map<string, Row | null>();
+  const ofEvent = new Map<string, Row | null>();
+  const rows = new EventRows(
+    projection.table,
+    (key) => {
+      const row = ofEvent.get(key);
+      if (row !== undefined) return row;
+      const before = changed.get(key);
+      return before === undefined ? stored.get(key) : before;
+    },
+    (key, row) => ofEvent.set(key, row),
+  );
   let failure: Folded['failure'] = null;
   for (const [index, event] of events.entries()) {
     const named = keys[index];
@@ -34,17 +45,15 @@ export function fold(projection: Projection, events: readonly StoredEvent[], sto
       failure = { event, error };
       break;
     }
-    const rows = new EventRows(projection.table, new Set(named), (key) => {
-      const row = changed.get(key);
-      return row === undefined ? (stored.get(key) ?? null) : row;
-    });
     try {
-      projection.project(event, rows);
+      rows.project(projection, event, named);
     } catch (thrown) {
       failure = { event, error: thrown };
       break;
     }
-    for (const [key, row] of rows.changes) changed.set(key, row);
+    // The changes of an event count only once it was taken in whole.
+    for (const [key, row] of ofEvent) changed.set(key, row);
+    ofEvent.clear();
   }
   const entries = [...changed];
   return {
@@ -54,41 +63,71 @@ export function fold(projection: Projection, events: readonly StoredEvent[], sto
   };
 }
 
-/** What one event sees and changes; its changes count only once it was taken in whole. */
-class EventRows implements Rows<Row> {
-  readonly changes = new Map<string, Row | null>();
+/** What one event after the other sees and changes. */
+export class EventRows implements Rows<Row> {
+  private readonly columns: { name: string; isTime: boolean }[];
+  private named: readonly string[] = [];
+  /** Of the event under way. */
+  private at = '';
 
   constructor(
     private readonly table: ProjectionTable,
-    private readonly named: ReadonlySet<string>,
-    private readonly before: (key: string) => Row | null,
-  ) {}
+    private readonly standing: (key: string) => Row | null | undefined,
+    private readonly onChange: (key: string, row: Row | null) => void,
+  ) {
+    this.columns = Object.keys(table.columns).map((name) => ({ name, isTime: isTime(table, name) }));
+  }
+
+  /** Takes the event in. Throws what `project` throws; it may have made some changes then. */
+  project(projection: Projection, event: StoredEvent, named: readonly string[]): void {
+    this.named = named;
+    this.at = event.at;
+    projection.project(event, this);
+  }
 
   get(key: string): Row | undefined {
     // Without this a row would be seen or not depending on where a batch was cut.
-    if (!this.named.has(key)) throw new Error(`the row ${key} is read but not named by keys()`);
-    const row = this.changes.get(key);
-    return (row === undefined ? this.before(key) : row) ?? undefined;
+    if (!this.named.includes(key)) throw new Error(`the row ${key} is read but not named by keys()`);
+    return this.standing(key) ?? undefined;
   }
 
   set(key: string, row: Row): void {
-    this.changes.set(key, asStored(this.table, key, row));
+    if (row[this.table.key] !== key) throw new Error(`the row ${key} bears another key in ${this.table.key}`);
+    this.onChange(key, this.asStored(key, row));
   }
 
   delete(key: string): void {
-    this.changes.set(key, null);
+    this.onChange(key, null);
   }
-}
 
-/** The row as it will read back: every column there, times in one form; frozen, because a change outside `set` would not be written. */
-function asStored(table: ProjectionTable, key: string, row: Row): Row {
-  if (row[table.key] !== key) throw new Error(`the row ${key} bears another key in ${table.key}`);
-  for (const name of Object.keys(row))
-    if (table.columns[name] === undefined) throw new Error(`the row ${key} has a member ${name}, which is no column of ${table.name}`);
-  const whole: Row = {};
-  for (const name of Object.keys(table.columns)) {
-    const value = row[name] ?? null;
-    whole[name] = value !== null && isTime(table, name) ? new Date(value as string).toISOString() : value;
+  /** The row as it will read back: every column there, times in one form; frozen, because a change outside `set` would not be written. */
+  private asStored(key: string, row: Row): Row {
+    const standing = this.named.includes(key) ? this.standing(key) : undefined;
+    let known = 0;
+    let inForm = true;
+    for (const { name, isTime: isATime } of this.columns) {
+      const value = row[name];
+      if (value === undefined) inForm = false;
+      else if (isATime && !(value === null || value === this.at || value === standing?.[name])) inForm = false;
+      if (name in row) known += 1;
+    }
+    let members = 0;
+    for (const _ in row) members += 1;
+    if (members !== known) throw new Error(this.strange(key, row));
+    return Object.freeze(inForm ? row : this.whole(row));
   }
-  return Object.freeze(whole);
+
+  private whole(row: Row): Row {
+    const whole: Row = {};
+    for (const { name, isTime: isATime } of this.columns) {
+      const value = row[name] ?? null;
+      whole[name] = isATime && value !== null ? new Date(value as string).toISOString() : value;
+    }
+    return whole;
+  }
+
+  private strange(key: string, row: Row): string {
+    const name = Object.keys(row).find((each) => this.table.columns[each] === undefined);
+    return `the row ${key} has a member ${name}, which is no column of ${this.table.name}`;
+  }
 }

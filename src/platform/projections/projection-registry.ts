@@ -1,3 +1,5 @@
+import type pg from 'pg';
+
 import type { Database } from '../database/database.ts';
 import { START, type Position } from '../event-store/event-store.ts';
 import type { Projection } from './projection.ts';
@@ -13,77 +15,119 @@ export interface ProjectionStatus {
   status: ProjectionState;
   /** What stopped it, with the event's type and position. */
   error: string | null;
+  /** False where its rows are still missing: it was made, or made again, after the log had begun. */
+  filled: boolean;
+}
+
+/** What is known of a projection when its consumer begins. */
+export interface Claimed {
+  version: number;
+  position: Position;
+  filled: boolean;
+  /** The last rebuild whose rows took their place. */
+  rebuildId: string | null;
+}
+
+/** What stands of a projection. */
+interface Found {
+  table_name: string | null;
+  position: Position | null;
+  stands: boolean;
+}
+
+function isWhole({ table_name, position, stands }: Found): boolean {
+  return table_name !== null && position !== null && stands;
 }
 
 /** Two-part advisory lock under which tables are made and swapped; the event store and migrations use (5040, 1), (5040, 2), (5040, 10). */
 const TABLES_LOCK = 'select pg_advisory_xact_lock(5040, 20)';
-/** Longer waits would hold up every reader that queues behind the swap. */
-const SWAP_LOCK_TIMEOUT = `set local lock_timeout = '2s'`;
+/** A wait for readers under way holds up those who come after; so it is short, and tried again. */
+const SWAP_LOCK_TIMEOUT = `set local lock_timeout = '200ms'`;
+/** A stalled process may still hold the table that it was building. */
+const DROP_LOCK_TIMEOUT = `set local lock_timeout = '1s'`;
 
 /** The tables `projections` and `projection_checkpoints`, and the making and changing over of read-model tables. */
 export class ProjectionRegistry {
   constructor(private readonly database: Database) {}
 
-  /** Makes the projection's table, empty and at the start of the log, where it was never made. Any replica may. */
-  async ensureTable({ name, version, table }: Projection): Promise<void> {
+  /**
+   * Makes what of the projection is not there: its table, empty, its entry, its checkpoint at the start of the log. Where the log has begun
+   * (`head`), it then counts as not filled. Any replica may.
+   */
+  async ensureTable(projection: Projection, head: () => Promise<Position>): Promise<void> {
+    if (isWhole(await this.find(projection, this.database.pool))) return;
+    // Not inside the transaction: those who wait for the lock hold the connections that this would need.
+    const begun = (await head()) !== START;
+    const { name, version, table } = projection;
     await this.database.transaction(async (client) => {
       await client.query(TABLES_LOCK);
-      const { rowCount } = await client.query(
-        `insert into projections (name, version, table_name, status) values ($1, $2, $3, 'running') on conflict (name) do nothing`,
-        [name, version, table.name],
+      const found = await this.find(projection, client);
+      if (isWhole(found)) return;
+      if (!found.stands) for (const statement of createStatements(table, table.name)) await client.query(statement);
+      const filled = !begun && !found.stands;
+      await client.query(
+        `insert into projections as p (name, version, table_name, status, filled) values ($1, $2, $3, $4, $5)
+         on conflict (name) do update set version = excluded.version, status = excluded.status, error = null, filled = excluded.filled`,
+        [name, version, table.name, filled ? 'running' : 'rebuilding', filled],
       );
-      if (rowCount === 0) {
-        const { rows } = await client.query<{ table_name: string }>('select table_name from projections where name = $1', [name]);
-        if (rows[0]?.table_name !== table.name)
-          throw new Error(`the projection ${name} wrote the table ${rows[0]?.table_name}: give it a new name together with a new table`);
-        return;
-      }
-      for (const statement of createStatements(table, table.name)) await client.query(statement);
-      await client.query('insert into projection_checkpoints (table_name, position) values ($1, $2)', [table.name, START]);
+      await client.query(
+        `insert into projection_checkpoints as c (table_name, position) values ($1, $2)
+         on conflict (table_name) do update set position = excluded.position`,
+        [table.name, START],
+      );
     });
   }
 
+  private async find({ name, table }: Projection, asker: Pick<pg.ClientBase, 'query'>): Promise<Found> {
+    const { rows } = await asker.query<Found>(
+      `select p.table_name, c.position, to_regclass($2) is not null as stands
+         from (select $1::text as name) one left join projections p using (name) left join projection_checkpoints c using (table_name)`,
+      [name, `"${table.name}"`],
+    );
+    const found = rows[0] as Found;
+    if (found.table_name !== null && found.table_name !== table.name)
+      throw new Error(`the projection ${name} wrote the table ${found.table_name}: give it a new name together with a new table`);
+    return found;
+  }
+
   /** Stamps the lease's epoch on the checkpoint: from here on nothing that an earlier holder still writes is taken. */
-  async claim({ name, table }: Projection, epoch: string): Promise<{ version: number; position: Position }> {
-    const [row] = await this.database.query<{ version: number; position: Position }>(
+  async claim({ name, table }: Projection, epoch: string): Promise<Claimed> {
+    const [row] = await this.database.query<Claimed & Record<string, unknown>>(
       `update projection_checkpoints c set epoch = $2 from projections p
-        where p.name = $1 and c.table_name = $3 and c.epoch <= $2 returning p.version, c.position`,
+        where p.name = $1 and c.table_name = $3 and c.epoch <= $2 returning p.version, c.position, p.filled, p.rebuild_id as "rebuildId"`,
       [name, epoch, table.name],
     );
     if (row === undefined) throw new LeaseLost(name);
     return row;
   }
 
-  /** The table of a rebuild with its checkpoint: the one that a broken-off rebuild left, or a new one. Those of other versions go. */
-  async openBuild({ table }: Projection, building: string, epoch: string): Promise<Position> {
-    return this.database.transaction(async (client) => {
-      await client.query(TABLES_LOCK);
-      const { rows } = await client.query<{ table_name: string; position: Position }>(
-        `select table_name, position from projection_checkpoints where table_name ~ ('^' || $1 || '_v[0-9]+$')`,
-        [table.name],
-      );
-      for (const { table_name } of rows.filter((row) => row.table_name !== building)) {
-        await client.query(`drop table if exists "${table_name}"`);
-        await client.query('delete from projection_checkpoints where table_name = $1', [table_name]);
-      }
-      const found = rows.find((row) => row.table_name === building);
-      if (found === undefined) for (const statement of createStatements(table, building)) await client.query(statement);
-      await client.query(
-        `insert into projection_checkpoints as c (table_name, position, epoch) values ($1, $2, $3)
-         on conflict (table_name) do update set epoch = greatest(c.epoch, excluded.epoch)`,
-        [building, START, epoch],
-      );
-      return found?.position ?? START;
+  /** Removes what rebuilds of the table left that were broken off. What a stalled process still holds stays until the next time. */
+  async dropLeftovers({ table }: Projection): Promise<void> {
+    const leftovers = await this.database.query<{ tablename: string }>(
+      `select tablename from pg_tables where schemaname = current_schema() and tablename ~ ('^' || $1 || '_[bv][0-9]+$')`,
+      [table.name],
+    );
+    for (const { tablename } of leftovers) await this.drop(tablename).catch(() => undefined);
+  }
+
+  /** Removes a table with its checkpoint, where they stand. */
+  async drop(physical: string): Promise<void> {
+    await this.database.transaction(async (client) => {
+      await client.query(DROP_LOCK_TIMEOUT);
+      await client.query(`drop table if exists "${physical}"`);
+      await client.query('delete from projection_checkpoints where table_name = $1', [physical]);
     });
   }
 
-  /** Puts the built table in the place of the serving one: readers see the one or the other, and never none. */
-  async swap({ name, version, table }: Projection, building: string, epoch: string): Promise<void> {
+  /**
+   * Puts the built table in the place of the serving one: readers see the one or the other, and never none. Throws `LeaseLost` where another
+   * process consumes by now, and PostgreSQL's 55P03 where readers did not make way in time: to be tried again.
+   */
+  async swap({ name, version, table }: Projection, building: string, epoch: string, rebuildId: string): Promise<void> {
     await this.database.transaction(async (client) => {
-      await client.query(TABLES_LOCK);
       await client.query(SWAP_LOCK_TIMEOUT);
       const { rowCount } = await client.query('select from projection_checkpoints where table_name = $1 and epoch = $2 for update', [
-        building,
+        table.name,
         epoch,
       ]);
       if (rowCount !== 1) throw new LeaseLost(name);
@@ -91,11 +135,16 @@ export class ProjectionRegistry {
       for (const statement of renameStatements(table, building, table.name)) await client.query(statement);
       await client.query('delete from projection_checkpoints where table_name = $1', [table.name]);
       await client.query('update projection_checkpoints set table_name = $2 where table_name = $1', [building, table.name]);
-      await client.query(`update projections set version = $2, status = 'running', error = null, updated_at = now() where name = $1`, [
-        name,
-        version,
-      ]);
+      await client.query(
+        `update projections set version = $2, status = 'running', error = null, filled = true, rebuild_id = $3, updated_at = now() where name = $1`,
+        [name, version, rebuildId],
+      );
     });
+  }
+
+  /** From here on its rows are shown, though they may not be all. */
+  async setFilled({ name }: Projection): Promise<void> {
+    await this.database.query('update projections set filled = true where name = $1', [name]);
   }
 
   /** Written only where it changes something, and only by the holder of the lease. */
@@ -110,7 +159,7 @@ export class ProjectionRegistry {
   /** Every projection that was ever registered, by name. */
   status(): Promise<ProjectionStatus[]> {
     return this.database.query<ProjectionStatus & Record<string, unknown>>(
-      `select p.name, p.version, coalesce(c.position, '${START}') as position, p.status, p.error
+      `select p.name, p.version, coalesce(c.position, '${START}') as position, p.status, p.error, p.filled
          from projections p left join projection_checkpoints c on c.table_name = p.table_name order by p.name`,
     );
   }

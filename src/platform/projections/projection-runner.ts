@@ -1,14 +1,17 @@
 import { setTimeout as wait } from 'node:timers/promises';
 
 import { Logger } from '@nestjs/common';
+import { v7 as uuidv7 } from 'uuid';
 
-import type { Database } from '../database/database.ts';
 import { UnknownEvent } from '../event-store/catalogue.ts';
-import { START, type EventStore, type Position, type StoredEvent } from '../event-store/event-store.ts';
+import { START, type Position, type StoredEvent } from '../event-store/event-store.ts';
 import type { Lease, Leases } from './leases.ts';
 import type { Projection } from './projection.ts';
-import { ProjectionRegistry } from './projection-registry.ts';
-import { PoisonEvent, ReadModelTable } from './read-model-table.ts';
+import { ProjectionRebuild, type ChangeOver, type RebuildParts } from './projection-rebuild.ts';
+import { type Claimed, ProjectionRegistry } from './projection-registry.ts';
+import { LeaseLost, PoisonEvent, ReadModelTable } from './read-model-table.ts';
+import type { RebuildOrders } from './rebuild-orders.ts';
+import type { RebuildOrder } from './rebuild-progress.ts';
 
 /** Before it tries again after a failure of the database; doubled up to the last. */
 const FIRST_RETRY_MS = 100;
@@ -20,13 +23,15 @@ const QUIET_WRITE_MS = 200;
 export type RunnerState = 'standby' | 'live' | 'failed';
 
 /**
- * Keeps one read model up to date for as long as this process holds its lease. A failure of the database is tried again;
- * a poison event stops it until the next start, and the rows that stand go on serving.
+ * Keeps one read model up to date for as long as this process holds its lease, and makes it anew where that is wanted. A failure of the
+ * database is tried again; a poison event stops it until it is rebuilt or started again, and the rows that stand go on serving.
  */
 export class ProjectionRunner {
   state: RunnerState = 'standby';
   /** Everything up to here is in the table; ahead of the stored checkpoint only by events that do not concern it. */
   position: Position = START;
+  /** False while rows are missing that were there to be read; a standby may not know yet. */
+  filled = false;
   private readonly logger = new Logger('Projections');
   private readonly registry: ProjectionRegistry;
   private readonly stopping = new AbortController();
@@ -38,17 +43,17 @@ export class ProjectionRunner {
 
   constructor(
     readonly projection: Projection,
-    private readonly database: Database,
-    private readonly store: EventStore,
+    private readonly parts: RebuildParts,
     private readonly leases: Leases,
+    readonly orders: RebuildOrders,
     private readonly onMoved: () => void,
   ) {
-    this.registry = new ProjectionRegistry(database);
+    this.registry = new ProjectionRegistry(parts.database);
   }
 
   /** Resolves when the table is there; the log is followed from then on. */
   async start(): Promise<void> {
-    await this.registry.ensureTable(this.projection);
+    await this.ensureTable();
     this.running = this.run();
   }
 
@@ -58,6 +63,10 @@ export class ProjectionRunner {
     await this.running;
   }
 
+  private ensureTable(): Promise<void> {
+    return this.registry.ensureTable(this.projection, () => this.parts.store.head(this.projection.filter.eventClass));
+  }
+
   private async run(): Promise<void> {
     const { signal } = this.stopping;
     while (!signal.aborted) {
@@ -65,7 +74,7 @@ export class ProjectionRunner {
       if (lease === null) return;
       const until = AbortSignal.any([signal, lease.signal]);
       try {
-        await this.follow(lease, until);
+        await this.consume(lease, until);
       } catch (error) {
         await this.afterFailure(error, lease, until);
       }
@@ -78,7 +87,7 @@ export class ProjectionRunner {
   private async afterFailure(error: unknown, lease: Lease, until: AbortSignal): Promise<void> {
     if (until.aborted) return;
     const { name } = this.projection;
-    if (error instanceof PoisonEvent || error instanceof UnknownEvent) {
+    if (isPoison(error)) {
       this.logger.error(
         `The projection ${name} stopped at an event that it can't take in, its rows stay as they are: ${error.message}`,
         error.stack,
@@ -87,30 +96,47 @@ export class ProjectionRunner {
       this.onMoved();
       const told = this.registry.setState(this.projection, lease.epoch, 'failed', error.message.slice(0, 500));
       await told.catch((reason: Error) => this.logger.warn(reason.message));
-      // The lease is kept: on another replica the same event would do the same.
-      return aborted(until);
+      // The lease is kept: on another replica the same event would do the same. Only rows made anew may help.
+      return this.serveOrders(lease, until, alone, true).catch((reason: Error) => this.logger.warn(reason.message));
     }
     this.logger.warn(`The projection ${name} goes on in ${this.retryMs} ms: ${(error as Error).message}`);
     await wait(this.retryMs, undefined, { signal: until }).catch(() => undefined);
     this.retryMs = Math.min(this.retryMs * 2, LAST_RETRY_MS);
   }
 
-  private async follow(lease: Lease, until: AbortSignal): Promise<void> {
+  private async consume(lease: Lease, until: AbortSignal): Promise<void> {
     const { projection } = this;
+    await this.ensureTable();
     let stored = await this.registry.claim(projection, lease.epoch);
-    if (stored.version !== projection.version) {
-      await this.rebuild(stored.version, lease, until);
+    this.filled = stored.filled;
+    await this.registry.dropLeftovers(projection);
+    if (!stored.filled || stored.version !== projection.version) {
+      await this.bringUp(stored, lease, until);
       if (until.aborted) return;
       stored = await this.registry.claim(projection, lease.epoch);
     }
+    this.filled = true;
     await this.registry.setState(projection, lease.epoch, 'running', null);
-    this.table = this.tableAt(projection.table.name, lease, stored.position);
+    this.table = new ReadModelTable(this.parts.database, projection, projection.table.name, lease.epoch, stored.position);
     this.state = 'live';
     this.moveTo(stored.position);
-    const subscription = this.store.subscribe(stored.position, projection.filter, (events, upTo) => this.take(events, upTo));
+    await this.follow(lease, until);
+  }
+
+  /** Follows the log, and serves orders for rebuilds beside it, until either ends. */
+  private async follow(lease: Lease, until: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const subscription = this.parts.store.subscribe(this.table.position, this.projection.filter, (events, upTo) => this.take(events, upTo));
+    const changeOver: ChangeOver = (swap) =>
+      this.inTurn(async () => {
+        this.table = await swap(this.table.position);
+      });
+    const orders = this.serveOrders(lease, AbortSignal.any([until, over.signal]), changeOver, false);
     try {
-      await Promise.race([subscription.ended, aborted(until)]);
+      await Promise.race([subscription.ended, orders, aborted(until)]);
     } finally {
+      over.abort(new Error('the consumer ended'));
+      await orders.catch(() => undefined);
       // Its rejection is the one just thrown, or none.
       await subscription.stop().catch(() => undefined);
       subscription.ended.catch(() => undefined);
@@ -118,18 +144,20 @@ export class ProjectionRunner {
     }
   }
 
-  private tableAt(physical: string, lease: Lease, position: Position): ReadModelTable {
-    return new ReadModelTable(this.database, this.projection, physical, lease.epoch, position);
-  }
-
   private async take(events: StoredEvent[], upTo: Position): Promise<void> {
     // Most events concern few projections: a write for each of the others would cost more than the events themselves.
     if (events.length === 0) {
       this.quietWrite ??= setTimeout(() => void this.writeQuietly(), QUIET_WRITE_MS);
-      return this.moveTo(upTo);
+      if (upTo > this.position) this.moveTo(upTo);
+      return;
     }
+    const write = async () => {
+      // After a rebuild that read further than this one had come, some are in the table already.
+      const missing = events.filter(({ position }) => position > this.table.position);
+      if (upTo > this.table.position) await this.table.take(missing, upTo);
+    };
     // A batch may have gone in up to its poison event.
-    await this.inTurn(() => this.table.take(events, upTo)).finally(() => this.moveTo(this.table.position));
+    await this.inTurn(write).finally(() => this.moveTo(this.table.position));
     this.retryMs = FIRST_RETRY_MS;
   }
 
@@ -138,7 +166,10 @@ export class ProjectionRunner {
     clearTimeout(this.quietWrite);
     this.quietWrite = null;
     // Where it fails, only events that do not concern the projection are read once more.
-    await this.inTurn(() => this.table.take([], this.position)).catch((error: Error) => this.logger.debug(error.message));
+    const write = async () => {
+      if (this.position > this.table.position) await this.table.take([], this.position);
+    };
+    await this.inTurn(write).catch((error: Error) => this.logger.debug(error.message));
   }
 
   /** One write at a time: each names the position that the one before left. */
@@ -153,21 +184,89 @@ export class ProjectionRunner {
     this.onMoved();
   }
 
-  /** Builds the table of this version beside the one that serves, from the log's start or from where a rebuild was broken off, and changes over. */
-  private async rebuild(from: number, lease: Lease, until: AbortSignal): Promise<void> {
-    const { name, version, table, filter } = this.projection;
-    const building = `${table.name}_v${version}`;
-    this.logger.log(`The projection ${name} is rebuilt from version ${from} to ${version}`);
-    await this.registry.setState(this.projection, lease.epoch, 'rebuilding', null);
-    const built = this.tableAt(building, lease, await this.registry.openBuild(this.projection, building, lease.epoch));
-    for await (const events of this.store.readAll(built.position, filter)) {
-      if (until.aborted) return;
-      const last = events.at(-1);
-      if (last !== undefined) await built.take(events, last.position);
+  /** Makes the rows of this version beside those that serve, or the first rows of all, and changes over. */
+  private async bringUp({ filled, version: from }: Claimed, lease: Lease, until: AbortSignal): Promise<void> {
+    const { projection } = this;
+    const reason = filled ? 'version' : 'empty';
+    this.logger.log(
+      filled ? `${projection.name} is rebuilt from version ${from} to ${projection.version}` : `${projection.name} is filled`,
+    );
+    await this.registry.setState(projection, lease.epoch, 'rebuilding', null);
+    try {
+      await this.rebuild({ id: uuidv7(), reason }, lease, until, alone);
+    } catch (error) {
+      if (filled || !isPoison(error)) throw error;
+      // There are no rows but those up to that event: they are better than none, and following the log stops at the event once more.
+      await this.registry.setFilled(projection);
     }
-    await this.registry.swap(this.projection, building, lease.epoch);
-    this.logger.log(`The projection ${name} serves version ${version}`);
   }
+
+  /** Carries out the rebuilds that are asked for, until the signal aborts, or (`once`) one has succeeded. */
+  private async serveOrders(lease: Lease, until: AbortSignal, changeOver: ChangeOver, once: boolean): Promise<void> {
+    const { name } = this.projection;
+    for (let retryMs = FIRST_RETRY_MS; !until.aborted;) {
+      try {
+        const since = this.orders.heard;
+        const wanted = await this.orders.wanted();
+        if (wanted === null) await this.orders.news(since, until);
+        else if ((await this.obey(wanted, lease, until, changeOver)) && once) return;
+        retryMs = FIRST_RETRY_MS;
+      } catch (error) {
+        if (until.aborted || error instanceof LeaseLost) throw error;
+        this.logger.warn(`The rebuild of ${name} is tried again in ${retryMs} ms: ${(error as Error).message}`);
+        await wait(retryMs, undefined, { signal: until }).catch(() => undefined);
+        retryMs = Math.min(retryMs * 2, LAST_RETRY_MS);
+      }
+    }
+  }
+
+  /** Answers whether new rows serve. */
+  private async obey(rebuildId: string, lease: Lease, until: AbortSignal, changeOver: ChangeOver): Promise<boolean> {
+    const { name } = this.projection;
+    const { rebuildId: last } = await this.registry.claim(this.projection, lease.epoch);
+    const before = this.state;
+    // Where the rows took their place and the record of it was cut off, only the record is missing.
+    if (last !== rebuildId) {
+      const canceled = new AbortController();
+      const watching = new AbortController();
+      const watched = this.orders.whenCanceled(rebuildId, AbortSignal.any([until, watching.signal]), () => canceled.abort(new Canceled()));
+      try {
+        if (before === 'live') await this.registry.setState(this.projection, lease.epoch, 'rebuilding', null);
+        await this.rebuild({ id: rebuildId, reason: 'requested' }, lease, AbortSignal.any([until, canceled.signal]), changeOver);
+      } catch (error) {
+        if (error instanceof Canceled) {
+          this.logger.log(`The rebuild of ${name} was canceled`);
+          return false;
+        }
+        if (!isPoison(error)) throw error;
+        await this.orders.failed(rebuildId, error.message);
+        return false;
+      } finally {
+        watching.abort();
+        await watched;
+        if (before === 'live') await this.registry.setState(this.projection, lease.epoch, 'running', null);
+      }
+    }
+    await this.orders.rebuilt(rebuildId);
+    return true;
+  }
+
+  private async rebuild(order: RebuildOrder, lease: Lease, until: AbortSignal, changeOver: ChangeOver): Promise<void> {
+    const rebuild = new ProjectionRebuild(this.parts, this.projection, lease.epoch);
+    const { events, eventsPerSecond } = await rebuild.run(order, until, changeOver);
+    this.filled = true;
+    this.logger.log(`${this.projection.name} was rebuilt from ${events} events, ${eventsPerSecond ?? 0} a second`);
+  }
+}
+
+/** Somebody took the order back. */
+class Canceled extends Error {}
+
+/** Where nobody writes the serving table meanwhile. */
+const alone: ChangeOver = async (swap) => void (await swap(START));
+
+function isPoison(error: unknown): error is Error {
+  return error instanceof PoisonEvent || error instanceof UnknownEvent;
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

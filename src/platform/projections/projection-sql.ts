@@ -11,9 +11,18 @@ export function checkTable(table: ProjectionTable): void {
 
 /** The statements that make the table under a physical name, with indexes named after it. */
 export function createStatements(table: ProjectionTable, physical: string): string[] {
+  return [createBareStatement(table, physical), ...indexStatements(table, physical)];
+}
+
+/** Without key and indexes: rows that come in bulk are indexed at once afterwards. */
+export function createBareStatement(table: ProjectionTable, physical: string, kind: 'table' | 'temp table' = 'table'): string {
   const columns = Object.entries(table.columns).map(([name, type]) => `"${name}" ${name === table.key ? withoutPrimaryKey(type) : type}`);
+  return `create ${kind} "${physical}" (${columns.join(', ')})`;
+}
+
+export function indexStatements(table: ProjectionTable, physical: string): string[] {
   return [
-    `create table "${physical}" (${columns.join(', ')}, constraint "${physical}_pkey" primary key ("${table.key}"))`,
+    `alter table "${physical}" add constraint "${physical}_pkey" primary key ("${table.key}")`,
     ...Object.entries(table.indexes).map(([suffix, text]) => `create index "${physical}_${suffix}" on "${physical}" ${text}`),
   ];
 }
@@ -51,6 +60,21 @@ export function writeStatement(table: ProjectionTable, physical: string): string
         select ${columns.join(', ')} from json_populate_recordset(null::"${physical}", $4::json) where exists (select from moved)
       on conflict ("${table.key}") do ${changes.length === 0 ? 'nothing' : `update set ${changes.join(', ')}`})
     select count(*)::int as moved from moved`;
+}
+
+/** Keys of which the two tables hold different rows, and how: the first so many. $1 how many. Rows are compared as text, byte by byte. */
+export function differenceStatement(table: ProjectionTable, live: string, fresh: string): string {
+  const key = `"${table.key}"`;
+  const differing = Object.keys(table.columns).map(
+    (name) => `case when l."${name}"::text is distinct from f."${name}"::text then '${name}' end`,
+  );
+  return `
+    select coalesce(l.${key}, f.${key}) as key,
+           case when l.${key} is null then 'missing' when f.${key} is null then 'unexpected' else 'different' end as kind,
+           case when l.${key} is null or f.${key} is null then array[]::text[] else array_remove(array[${differing.join(', ')}], null) end as columns
+      from "${live}" l full join "${fresh}" f on l.${key} = f.${key}
+     where l.${key} is null or f.${key} is null or (l.*)::text is distinct from (f.*)::text
+     order by 1 limit $1`;
 }
 
 export function isTime(table: ProjectionTable, column: string): boolean {

@@ -19,6 +19,11 @@ export interface Projection<Row extends object = Record<string, unknown>> {
   table: ProjectionTable;
   /** The keys of the rows that the event reads or changes; none where it only adds rows. */
   keys(event: StoredEvent): string[];
+  /**
+   * Where events of several streams touch the same rows: what those have in common. Absent: rows of one stream are touched by that stream
+   * alone. Rows that do not fit into memory are folded one partition after the other.
+   */
+  partition?(event: StoredEvent): string;
   project(event: StoredEvent, rows: Rows<Row>): void;
 }
 
@@ -36,4 +41,8 @@ export interface ProjectionTable {
 export abstract class ReadModels {
   /** Resolves when the projection has taken in everything up to the position; throws Refusal `read_model_behind` after the time-out (ms, 5 000 unless told). */
   abstract reached(projection: string, position: string, timeoutMs?: number): Promise<void>;
+  /** Throws Refusal `read_model_behind` while rows are missing that were there to be read: the table was lost, and is being filled. */
+  abstract whole(projection: string): Promise<void>;
+  /** The read models of which that is so, and those that stopped. */
+  abstract incomplete(): Promise<string[]>;
 }

@@ -54,7 +54,7 @@ class Process {
 
   private constructor(readonly log: OpenedLog) {
     this.leases = new Leases(log.database);
-    this.projections = new Projections(log.database, log.store, this.leases);
+    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config);
   }
 
   static async start(url: string, ...projections: Projection<Boat>[]): Promise<Process> {
@@ -344,16 +344,14 @@ describe('read models', () => {
       expect(indexes.map(({ indexname }) => indexname)).toEqual(['boats_by_cargo', 'boats_by_flag', 'boats_pkey']);
     });
 
-    it('serves the old rows while the new ones can not be built, and takes up a rebuild that was broken off', async () => {
+    it('serves the old rows while the new ones can not be built, and builds them at the next start with code that can', async () => {
       const old = await start(boats('boats'));
       await arrive('Ark', 5);
       const { position } = await arrive('Beagle', 666);
       await old.projections.reached('boats', position);
       await stop(old);
-      const seen: string[] = [];
       const choking = grown((event, rows) => {
         if (event.data.tons === 666) throw new Error('choked');
-        seen.push(event.position);
         grown().project(event, rows);
       });
       const first = await start(choking);
@@ -363,18 +361,12 @@ describe('read models', () => {
         { name: 'Beagle', cargo: '666' },
       ]);
       await stop(first);
-      const counting = grown((event, rows) => {
-        seen.push(event.position);
-        grown().project(event, rows);
-      });
-      const second = await start(counting);
+      const second = await start(grown());
       await eventually(async () => (await second.projections.status())[0]?.version === 2);
       expect(await rowsOf('boats')).toMatchObject([
         { name: 'Ark', flag: 'red' },
         { name: 'Beagle', cargo: '666', flag: 'red' },
       ]);
-      expect(seen).toEqual([...seen].sort());
-      expect(new Set(seen).size).toBe(seen.length);
     });
   });
 });

@@ -1,19 +1,32 @@
 import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/common';
 import { Injectable } from '@nestjs/common';
+import type pg from 'pg';
 
+import { Config } from '../../config.ts';
 import { Database } from '../database/database.ts';
-import { type EventClass, EventStore, START, type Position } from '../event-store/event-store.ts';
+import { Aggregates } from '../event-store/aggregates.ts';
+import { type EventClass, EventStore, idOf, START, type Position, type Subscription } from '../event-store/event-store.ts';
 import { Refusal } from '../refusal.ts';
 import { Leases } from './leases.ts';
 import { type Projection, ReadModels } from './projection.ts';
+import type { RebuildParts } from './projection-rebuild.ts';
 import { ProjectionRegistry, type ProjectionStatus } from './projection-registry.ts';
 import { ProjectionRunner } from './projection-runner.ts';
 import { checkTable } from './projection-sql.ts';
+import { type Comparison, compareWithLog } from './projection-verification.ts';
+import { RebuildOrders } from './rebuild-orders.ts';
+import { rebuildsUnderWay, type RebuildProgress } from './rebuild-progress.ts';
 
 const REACHED_TIMEOUT_MS = 5_000;
 /** How often a replica looks at the checkpoints that another one moves, while somebody waits for one of them. */
 const LOOK_EVERY_MS = 20;
+/** What is being filled stands at `START` until it is done. */
+const FIRST: Position = START.replace(/0$/, '1');
 const MAX_WAITERS = 10_000;
+/** What the rows of a rebuild may take in memory, bytes; what is more goes to disk meanwhile. */
+const FOLD_MEMORY_BYTES = 96 * 1024 * 1024;
+/** Connections for rebuilds and comparisons. */
+const BULK_CONNECTIONS = 2;
 
 interface Waiter {
   position: Position;
@@ -36,14 +49,27 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   private waiting = 0;
   private looking = false;
   private stopped = false;
+  private readonly parts: RebuildParts;
+  private bulkPool: pg.Pool | null = null;
+  private lastTurn: Promise<unknown> = Promise.resolve();
+  private orders: Subscription | null = null;
 
   constructor(
     private readonly database: Database,
     private readonly store: EventStore,
     private readonly leases: Leases,
+    private readonly aggregates: Aggregates,
+    config: Config,
   ) {
     super();
     this.registry = new ProjectionRegistry(database);
+    this.parts = {
+      database,
+      store,
+      bounds: { memoryBytes: FOLD_MEMORY_BYTES, directory: config.dataDir },
+      pool: () => (this.bulkPool ??= database.openPool(BULK_CONNECTIONS, { statement_timeout: 0, lock_timeout: 0 })),
+      turn: (work) => this.inTurn(work),
+    };
   }
 
   /** Before the application's bootstrap. Throws where its name or table is taken, or its definition is no table. */
@@ -52,8 +78,9 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     for (const { runner } of this.entries.values())
       if (runner.projection.name === projection.name || runner.projection.table.name === projection.table.name)
         throw new Error(`the projection ${projection.name} is registered twice`);
+    const orders = new RebuildOrders(this.aggregates, projection.name);
     const entry: Entry = {
-      runner: new ProjectionRunner(projection as unknown as Projection, this.database, this.store, this.leases, () => this.moved(entry)),
+      runner: new ProjectionRunner(projection as unknown as Projection, this.parts, this.leases, orders, () => this.moved(entry)),
       known: START,
       waiters: new Set(),
     };
@@ -66,13 +93,55 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   }
 
   async onApplicationBootstrap(): Promise<void> {
+    this.hearOrders();
     await Promise.all([...this.entries.values()].map(({ runner }) => runner.start()));
   }
 
   async beforeApplicationShutdown(): Promise<void> {
     this.stopped = true;
     for (const entry of this.entries.values()) for (const waiter of entry.waiters) waiter.settle(behind(entry, 'the service is stopping'));
+    await this.orders?.stop();
     await Promise.all([...this.entries.values()].map(({ runner }) => runner.stop()));
+  }
+
+  has(projection: string): boolean {
+    return this.entries.has(projection);
+  }
+
+  /** Rebuilds under way, on whatever replica. */
+  async rebuilds(): Promise<RebuildProgress[]> {
+    return (await rebuildsUnderWay(this.database)).filter(({ projection }) => this.entries.has(projection));
+  }
+
+  /**
+   * Folds the log anew, aside, and compares with the rows that serve, at one position. Disturbs nobody. Refusal `invalid_state` where the rows
+   * are not those of this version.
+   */
+  verify(projection: string): Promise<Comparison> {
+    const { runner } = this.entryOf(projection);
+    return compareWithLog(this.parts, runner.projection);
+  }
+
+  /** How much of the log it has not taken in. */
+  async lag(projection: string): Promise<{ head: Position; events: number; seconds: number }> {
+    const { runner, known } = this.entryOf(projection);
+    const { eventClass } = runner.projection.filter;
+    const head = await this.store.head(eventClass);
+    if (known >= head) return { head, events: 0, seconds: 0 };
+    const { events, since } = await this.store.lag(known, eventClass);
+    return { head, events, seconds: since === null ? 0 : Math.max(0, Date.now() - Date.parse(since)) / 1_000 };
+  }
+
+  override async whole(projection: string): Promise<void> {
+    const { runner } = this.entryOf(projection);
+    // Another replica may have filled it.
+    if (!runner.filled) await this.status();
+    if (!runner.filled) await this.reached(projection, FIRST);
+  }
+
+  override async incomplete(): Promise<string[]> {
+    await this.status();
+    return [...this.entries].filter(([, { runner }]) => !runner.filled || runner.state === 'failed').map(([name]) => name);
   }
 
   override async reached(projection: string, position: Position, timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
@@ -96,9 +165,31 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     return all.flatMap((stored) => {
       const entry = this.entries.get(stored.name);
       if (entry === undefined) return [];
+      if (stored.filled) entry.runner.filled = true;
       this.learn(entry, stored.position);
       return [{ ...stored, position: entry.known }];
     });
+  }
+
+  /** Orders are in the log; whoever holds a projection's lease is told, wherever they were given. */
+  private hearOrders(): void {
+    const filter = { eventClass: 'core', categories: ['projection'] } as const;
+    const follow = (head: Position) => {
+      if (this.stopped) return;
+      this.orders = this.store.subscribe(head, filter, async (events) => {
+        for (const { stream } of events) this.entries.get(idOf(stream))?.runner.orders.hear();
+      });
+      for (const { runner } of this.entries.values()) runner.orders.hear();
+    };
+    // Where the store is away, orders are looked for every now and then all the same.
+    this.store.head('core').then(follow, () => undefined);
+  }
+
+  /** One fold at a time. */
+  private inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.lastTurn.then(work);
+    this.lastTurn = done.catch(() => undefined);
+    return done;
   }
 
   private entryOf(projection: string): Entry {

@@ -88,7 +88,7 @@ export class ReadModelTable {
   }
 }
 
-/** Data exceptions, broken constraints, and columns that are not there: a repeat would hear the same. */
-function isRefusedRow(error: unknown): boolean {
-  return /^(22|23|42)/.test((error as { code?: string }).code ?? '');
+/** Data exceptions, broken constraints, and columns that are not there: a repeat would hear the same. A table that is gone (42P01) is made again. */
+export function isRefusedRow(error: unknown): boolean {
+  return /^(22|23|42(?!P01))/.test((error as { code?: string }).code ?? '');
 }

@@ -26,7 +26,7 @@ class Process {
 
   constructor(readonly log: OpenedLog) {
     const leases = new Leases(log.database);
-    this.projections = new Projections(log.database, log.store, leases);
+    this.projections = new Projections(log.database, log.store, leases, log.aggregates, log.config);
     this.sagas = new DurableSagas(log.store, log.database, leases, this.projections, this.clock);
   }
 

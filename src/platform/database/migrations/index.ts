@@ -6,6 +6,7 @@ import { DataKeys1700000000003 } from './0003-data-keys.ts';
 import { Accounts1700000000004 } from './0004-accounts.ts';
 import { Http1700000000005 } from './0005-http.ts';
 import { AgentActivity1700000000006 } from './0006-agent-activity.ts';
+import { Rebuilds1700000000007 } from './0007-rebuilds.ts';
 import { Installation1700000000008 } from './0008-installation.ts';
 
 /** In the order in which they run. A released migration is never edited: add one. Class names end with 13 digits, rising. */
@@ -16,5 +17,6 @@ export const migrations: (new () => MigrationInterface)[] = [
   Accounts1700000000004,
   Http1700000000005,
   AgentActivity1700000000006,
+  Rebuilds1700000000007,
   Installation1700000000008,
 ];

@@ -15,7 +15,9 @@ import {
   type EventClass,
   type EventFilter,
   type EventMetadata,
+  type EventsUpTo,
   type ExpectedRevision,
+  type Lag,
   type NewEvent,
   type Position,
   type ReadStreamOptions,
@@ -25,6 +27,7 @@ import {
 import { HeadWatch, LogSubscription } from '../log-subscription.ts';
 import { checkName, checkRetention, prepare, revisionOf, type SerialisedEvent } from '../new-events.ts';
 import { AppendBatcher } from './append-batcher.ts';
+import { BulkReader } from './bulk-reading.ts';
 import { EventReader, positionOf, tables } from './reading.ts';
 import { AnswerLost, ask, send } from './sending.ts';
 import { SharedReads } from './shared-reads.ts';
@@ -33,6 +36,10 @@ const channel = 'mooring_events';
 
 /** Appends: milliseconds. The last is the client's own, for a server that fell silent. */
 const timeouts = { lock_timeout: 5_000, statement_timeout: 10_000, query_timeout: 15_000 };
+
+/** A bulk read may last; it is not one of the callers whose connections are few. */
+const bulkTimeouts = { statement_timeout: 0 };
+const bulkReaders = 2;
 
 const trimEvery = 60_000;
 const trimAtOnce = 5_000;
@@ -49,6 +56,7 @@ export class PostgresEventStore extends EventStore {
   readonly #batchers: Record<EventClass, AppendBatcher>;
   readonly #watches: Record<EventClass, HeadWatch>;
   readonly #reader: EventReader;
+  readonly #bulk: BulkReader;
   readonly #sharedReads: Record<EventClass, SharedReads>;
   readonly #subscriptions = new Set<LogSubscription>();
   readonly #trimming: NodeJS.Timeout;
@@ -62,6 +70,7 @@ export class PostgresEventStore extends EventStore {
     // Of their own, one per class: no slow query of another part holds appends up.
     this.#writers = database.openPool(2, timeouts);
     this.#reader = new EventReader(database.pool, catalogue);
+    this.#bulk = new BulkReader(database.openPool(bulkReaders, bulkTimeouts), catalogue);
     this.#sharedReads = { core: new SharedReads(this.#reader, 'core'), log: new SharedReads(this.#reader, 'log') };
     this.#batchers = { core: new AppendBatcher(this.#writers, 'es_append'), log: new AppendBatcher(this.#writers, 'es_log_append') };
     this.#watches = { core: new HeadWatch(() => this.head('core')), log: new HeadWatch(() => this.head('log')) };
@@ -109,6 +118,18 @@ export class PostgresEventStore extends EventStore {
       const wanted = upTo > end ? events.filter((event) => event.position <= end) : events;
       if (wanted.length > 0) yield wanted;
     }
+  }
+
+  override readBulk(after: Position, end: Position, filter: EventFilter): AsyncIterable<EventsUpTo> {
+    return this.#bulk.read(after, end, filter);
+  }
+
+  override lag(after: Position, eventClass: EventClass): Promise<Lag> {
+    return this.#reader.lag(after, eventClass);
+  }
+
+  override before(time: Date, eventClass: EventClass): Promise<Position> {
+    return this.#reader.before(time, eventClass);
   }
 
   subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription {

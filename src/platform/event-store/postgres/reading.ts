@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import type { EventCatalogue } from '../catalogue.ts';
-import type { EventMetadata, EventClass, EventFilter, Position, StoredEvent } from '../event-store.ts';
+import type { EventMetadata, EventClass, EventFilter, Lag, Position, StoredEvent } from '../event-store.ts';
 import type { JsonObject } from '../event-definition.ts';
 import type { Batch } from '../log-subscription.ts';
 import { ask } from './sending.ts';
@@ -33,7 +33,7 @@ export function positionOf(number: string): Position {
   return number.padStart(20, '0');
 }
 
-function numberOf(position: Position): string {
+export function numberOf(position: Position): string {
   if (!/^\d{20}$/.test(position)) throw new RangeError(`${JSON.stringify(position)} is not a position of this event store`);
   return BigInt(position).toString();
 }
@@ -49,6 +49,29 @@ export class EventReader {
     const text = `select position from ${tables[eventClass]} order by position desc limit 1`;
     const rows = await ask<[string]>(this.pool, { name: `head ${eventClass}`, text, values: [] });
     return positionOf(rows[0]?.[0] ?? '0');
+  }
+
+  /** Positions have no gaps, so the events need not be counted. */
+  async lag(after: Position, eventClass: EventClass): Promise<Lag> {
+    const text = `
+      select (select position from ${tables[eventClass]} order by position desc limit 1) - first.position + 1, first.at
+        from (select position, at from ${tables[eventClass]} where position > $1 order by position limit 1) first`;
+    const rows = await ask<[string, Date]>(this.pool, { name: `lag ${eventClass}`, text, values: [numberOf(after)] });
+    return { events: Number(rows[0]?.[0] ?? 0), since: rows[0]?.[1].toISOString() ?? null };
+  }
+
+  /** Halves the log again and again: times grow with positions, as far as the server's clock was never put back. */
+  async before(time: Date, eventClass: EventClass): Promise<Position> {
+    const text = `select position, at from ${tables[eventClass]} where position > $1 order by position limit 1`;
+    let low = 0n;
+    let high = BigInt(numberOf(await this.head(eventClass)));
+    while (low < high) {
+      const middle = (low + high) / 2n;
+      const [found] = await ask<[string, Date]>(this.pool, { name: `after ${eventClass}`, text, values: [middle.toString()] });
+      if (found !== undefined && found[1] < time) low = BigInt(found[0]);
+      else high = middle;
+    }
+    return positionOf(low.toString());
   }
 
   async batch(after: Position, filter: EventFilter): Promise<Batch> {

@@ -1,0 +1,194 @@
+import { chmod, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import pg from 'pg';
+
+import { copyIn, copyOut } from '../src/platform/database/copy.ts';
+import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
+import { StartedService } from '../test/support/started-service.ts';
+import { until } from '../test/support/until.ts';
+import { EVENTS_EACH, agentIdOf, eventLines } from './support/agent-events.ts';
+import { Load } from './support/load.ts';
+
+const AGENTS = Number(process.env.BENCH_AGENTS ?? 10_000);
+const READERS = 50;
+const WRITERS = 20;
+const PATIENCE_MS = 600_000;
+
+/** A rebuild of the agents' read model from 1 000 000 events while 50 readers and 20 writers go on, and one that is killed in the middle. */
+export async function run(): Promise<object> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
+  await chmod(dataDir, 0o711);
+  const server = await startEmbeddedPostgres({ dataDir });
+  const service = await StartedService.start({ runtime: 'local', environment: { DATABASE_URL: server.url, MOORING_LOG_LEVEL: 'info' } });
+  try {
+    const bench = new RebuildBench(service, server.url);
+    return await bench.measure();
+  } finally {
+    await service.stop();
+    await rm(service.dataDir, { recursive: true, force: true });
+    await server.stop();
+    await rm(await realpath(join(dataDir, 'postgres')), { recursive: true, force: true });
+    await rm(dataDir, { recursive: true, force: true });
+  }
+}
+
+class RebuildBench {
+  #session = '';
+  #agentIds: string[] = [];
+
+  constructor(
+    private readonly service: StartedService,
+    private readonly url: string,
+  ) {}
+
+  async measure(): Promise<object> {
+    await this.#signIn();
+    const filled = await this.#seed();
+    const bareQuiet = await this.#bareCopy();
+    const quiet = await this.#rebuild();
+    const load = new Load(() => this.service.firstRun, this.#agentIds, { readers: READERS, writers: WRITERS });
+    await load.start();
+    const bareLoaded = await this.#bareCopy();
+    load.reset();
+    const loaded = await this.#rebuild();
+    const during = load.figures();
+    const peak = await this.#peakMemory();
+    const afterKill = await this.#killed();
+    await load.stop();
+    const figures = {
+      events: AGENTS * EVENTS_EACH,
+      ...filled,
+      bare_copy_quiet: bareQuiet,
+      rebuild_quiet: quiet.rate,
+      ratio_quiet: round2(quiet.rate / bareQuiet),
+      bare_copy_under_load: bareLoaded,
+      rebuild_under_load: loaded.rate,
+      ratio_under_load: round2(loaded.rate / bareLoaded),
+      seconds_in_all: loaded.seconds,
+      ...during,
+      equal: loaded.equal,
+      peak_memory_mb: peak,
+      ...afterKill,
+    };
+    console.table(figures);
+    return figures;
+  }
+
+  /** As the database's owner, by COPY. What the read models hold is then forgotten, so that they are made from the log. */
+  async #seed(): Promise<object> {
+    const { body: accounts } = await this.#admin('GET', '/api/admin/accounts');
+    const accountId = accounts[0].account_id as string;
+    await this.service.stop();
+    const client = new pg.Client({ connectionString: this.url });
+    await client.connect();
+    this.#agentIds = Array.from({ length: AGENTS }, agentIdOf);
+    const { rows } = await client.query<{ head: string }>('select max(position) as head from es_event');
+    const columns = 'position, stream, version, id, type, schema_version, data, metadata, size, at';
+    await copyIn(client, `copy es_event (${columns}) from stdin`, eventLines(this.#agentIds, accountId, Number(rows[0]?.head ?? 0)));
+    await client.query('analyze es_event');
+    await client.query('checkpoint');
+    await client.query('delete from projections');
+    await client.end();
+    const began = performance.now();
+    await this.service.start();
+    await until('the read models are filled', () => this.#isReady(), PATIENCE_MS, 250);
+    await this.#signIn();
+    return { all_filled_in_seconds: round2((performance.now() - began) / 1_000), filled: this.#rates() };
+  }
+
+  /** The same rows, counted and thrown away. */
+  async #bareCopy(): Promise<number> {
+    const client = new pg.Client({ connectionString: this.url });
+    await client.connect();
+    const columns = 'position, stream, version, id, type, schema_version, data, metadata, at';
+    const text = `copy (select ${columns} from es_event where split_part(stream, '-', 1) = 'agent' order by position) to stdout (format binary)`;
+    const began = performance.now();
+    let rows = 0;
+    for await (const slab of copyOut(client, text)) rows += slab.rows.length - 1;
+    const rate = Math.round((rows / (performance.now() - began)) * 1_000);
+    await client.end();
+    return rate;
+  }
+
+  async #rebuild(): Promise<{ rate: number; seconds: number; equal: boolean }> {
+    const began = performance.now();
+    const known = this.#rates().agents?.length ?? 0;
+    await this.#admin('POST', '/api/admin/projections/agents/rebuild');
+    await until('the rebuild is over', () => (this.#rates().agents?.length ?? 0) > known || undefined, PATIENCE_MS, 50);
+    const seconds = round2((performance.now() - began) / 1_000);
+    const verified = await this.#admin('POST', '/api/admin/projections/agents/verify');
+    return { rate: this.#rates().agents?.at(-1) ?? NaN, seconds, equal: verified.body.equal === true };
+  }
+
+  async #killed(): Promise<object> {
+    const { body } = await this.#admin('POST', '/api/admin/projections/agents/rebuild');
+    const progress = await until(
+      'the rebuild is half-way',
+      async () => {
+        const rebuild = await this.#underWay();
+        return rebuild !== null && rebuild.progress > 0.3 ? (rebuild.progress as number) : undefined;
+      },
+      PATIENCE_MS,
+      20,
+    );
+    await this.service.kill();
+    const began = performance.now();
+    await this.service.start();
+    const done = await until('it ends by itself', () => this.#outcome(body.rebuild_id), PATIENCE_MS, 100);
+    const verified = await this.#admin('POST', '/api/admin/projections/agents/verify');
+    return {
+      killed_at_progress: progress,
+      after_kill: done,
+      after_kill_seconds: round2((performance.now() - began) / 1_000),
+      after_kill_equal: verified.body.equal,
+    };
+  }
+
+  async #underWay() {
+    const { body } = await this.#admin('GET', '/api/admin/projections');
+    return body.find(({ name }: { name: string }) => name === 'agents').rebuild;
+  }
+
+  async #outcome(rebuildId: string): Promise<string | undefined> {
+    const { body } = await this.#admin('GET', '/api/admin/events?stream=projection-agents&limit=200');
+    const about = body.filter(({ data }: { data: { rebuild_id: string } }) => data.rebuild_id === rebuildId);
+    return about.length > 1 ? about.at(-1).type : undefined;
+  }
+
+  async #isReady(): Promise<true | undefined> {
+    const { dependencies } = (await (await fetch(`${this.service.firstRun.url}/ready`)).json()) as { dependencies: { status: string }[] };
+    return dependencies.every(({ status }) => status === 'ok') || undefined;
+  }
+
+  /** Events a second of every rebuild so far, by projection, as the service's log tells. */
+  #rates(): Record<string, number[]> {
+    const rates: Record<string, number[]> = {};
+    for (const [, name = '', rate] of this.service.output.matchAll(/(\w+) was rebuilt from \d+ events, (\d+) a second/g))
+      (rates[name] ??= []).push(Number(rate));
+    return rates;
+  }
+
+  /** MB, of the service's process since it was started. */
+  async #peakMemory(): Promise<number> {
+    const status = await readFile(`/proc/${this.service.pid}/status`, 'utf8');
+    return Math.round(Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024);
+  }
+
+  async #signIn(): Promise<void> {
+    const { email, password } = this.service.firstRun;
+    const { body } = await this.service.call('POST', '/api/auth/login', { email, password });
+    this.#session = body.session_token;
+  }
+
+  async #admin(method: string, path: string) {
+    const answer = await this.service.call(method, path, undefined, { authorization: `Bearer ${this.#session}` });
+    if (answer.status >= 400) throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+    return answer;
+  }
+}
+
+function round2(value: number): number {
+  return Math.round(value * 100) / 100;
+}

@@ -1,0 +1,22 @@
+import { Module } from '@nestjs/common';
+
+import { EventsController } from './events.controller.ts';
+import { BrowseEventsHandler } from './events.handlers.ts';
+import { ProjectionsController } from './projections.controller.ts';
+import { CancelRebuildHandler, ListProjectionsHandler, RebuildProjectionHandler, VerifyProjectionHandler } from './projections.handlers.ts';
+import { RuntimeController } from './runtime.controller.ts';
+import { RuntimeDrift } from './runtime-drift.service.ts';
+
+/** What operators see of the inside: read models, the log, the engine. */
+@Module({
+  controllers: [ProjectionsController, EventsController, RuntimeController],
+  providers: [
+    BrowseEventsHandler,
+    CancelRebuildHandler,
+    ListProjectionsHandler,
+    RebuildProjectionHandler,
+    RuntimeDrift,
+    VerifyProjectionHandler,
+  ],
+})
+export class AdminModule {}

@@ -1,0 +1,41 @@
+import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { selectionOf } from '../history/index.ts';
+import { RequireAdmin } from '../platform/http/access.ts';
+import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { BrowsedEvent, BrowseQuery } from './events.dto.ts';
+import { BrowseEvents } from './events.handlers.ts';
+
+const DEFAULT_LIMIT = 50;
+
+@Controller('api/admin/events')
+@RequireAdmin()
+export class EventsController {
+  constructor(private readonly queries: QueryBus) {}
+
+  /** The log by position, oldest first. A page may be short, even empty, where few events are asked for of many: the `Link` header says where to go on. */
+  @Get()
+  async list(
+    @Query() query: BrowseQuery,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<BrowsedEvent[]> {
+    const { stream = null, class: eventClass = 'core', limit = DEFAULT_LIMIT } = query;
+    const after = placeOf(query.cursor) ?? query.after ?? null;
+    const { items, next } = await this.queries.execute(new BrowseEvents(selectionOf(query), stream, eventClass, after, limit));
+    if (next !== null) linkNextPage(request, reply, encodeCursor([next]));
+    return items;
+  }
+}
+
+function placeOf(cursor: string | undefined): string | null {
+  const place = decodeCursor(cursor, 1)?.[0];
+  if (place === undefined) return null;
+  if (typeof place === 'string' && /^\d{20}$/.test(place)) return place;
+  throw new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
+    errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
+  });
+}

@@ -1,0 +1,66 @@
+import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+
+import { historyItem, isSelected, type EventSelection } from '../history/index.ts';
+import { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import { EventStore, START, type EventClass, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
+import type { BrowsedEvent } from './events.dto.ts';
+
+export interface EventPage {
+  items: BrowsedEvent[];
+  /** The position after which the next page begins; null where all was looked at. */
+  next: Position | null;
+}
+
+/** The log by position, whosever events they are. */
+export class BrowseEvents extends Query<EventPage> {
+  constructor(
+    readonly selection: EventSelection,
+    readonly stream: string | null,
+    readonly eventClass: EventClass,
+    readonly after: Position | null,
+    readonly limit: number,
+  ) {
+    super();
+  }
+}
+
+/** Events that are looked through for one page. */
+const SCAN_MAX = 20_000;
+
+@QueryHandler(BrowseEvents)
+export class BrowseEventsHandler implements IQueryHandler<BrowseEvents> {
+  constructor(
+    private readonly store: EventStore,
+    private readonly catalogue: EventCatalogue,
+  ) {}
+
+  async execute(browse: BrowseEvents): Promise<EventPage> {
+    const { selection, limit } = browse;
+    const items: BrowsedEvent[] = [];
+    let seen = START;
+    let scanned = 0;
+    for await (const event of this.events(browse)) {
+      if (items.length === limit || scanned === SCAN_MAX) return { items, next: seen };
+      // Times grow with positions.
+      if (selection.until !== null && event.at >= selection.until) break;
+      if (isSelected(selection, event)) {
+        const { stream, metadata } = event;
+        items.push(Object.assign(historyItem(event, this.catalogue), { stream, account_id: metadata.account_id }));
+      }
+      seen = event.position;
+      scanned += 1;
+    }
+    return { items, next: null };
+  }
+
+  private async *events({ selection, stream, eventClass, after }: BrowseEvents): AsyncGenerator<StoredEvent> {
+    if (stream !== null) {
+      for await (const event of this.store.readStream(stream)) if (after === null || event.position > after) yield event;
+      return;
+    }
+    const since = selection.since === null ? START : await this.store.before(new Date(selection.since), eventClass);
+    const types = selection.types === null ? {} : { types: selection.types };
+    const from = after !== null && after > since ? after : since;
+    for await (const batch of this.store.readAll(from, { eventClass, ...types })) yield* batch;
+  }
+}

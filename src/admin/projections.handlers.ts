@@ -1,0 +1,144 @@
+import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { v7 as uuidv7 } from 'uuid';
+
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import type { CommandContext } from '../platform/http/caller.ts';
+import { Projections } from '../platform/projections/projections.ts';
+import { rebuildDecider, rebuildStream } from '../platform/projections/rebuild.decider.ts';
+import type { RebuildProgress } from '../platform/projections/rebuild-progress.ts';
+import { Refusal } from '../platform/refusal.ts';
+import type { ProjectionView, RebuildView, VerificationView } from './projections.dto.ts';
+
+/** How every projection stands, by name. */
+export class ListProjections extends Query<ProjectionView[]> {}
+
+@QueryHandler(ListProjections)
+export class ListProjectionsHandler implements IQueryHandler<ListProjections> {
+  constructor(private readonly projections: Projections) {}
+
+  async execute(): Promise<ProjectionView[]> {
+    const [statuses, rebuilds] = await Promise.all([this.projections.status(), this.projections.rebuilds()]);
+    return Promise.all(
+      statuses.map(async ({ name, version, position, status, error, filled }) => {
+        const { head, events, seconds } = await this.projections.lag(name);
+        const rebuild = rebuilds.find(({ projection }) => projection === name);
+        return {
+          name,
+          version,
+          position,
+          head,
+          lag_events: events,
+          lag_seconds: seconds,
+          status,
+          error,
+          filled,
+          rebuild: rebuild === undefined ? null : rebuildView(rebuild),
+        };
+      }),
+    );
+  }
+}
+
+function rebuildView({ id, reason, phase, position, target, events, eventsPerSecond, startedAt, updatedAt }: RebuildProgress): RebuildView {
+  const progress = phase === 'waiting' ? 0 : phase === 'folding' ? shareOf(position, target) : 1;
+  const isToldApart = phase === 'folding' && progress > 0 && events > 0 && eventsPerSecond !== null && eventsPerSecond > 0;
+  const secondsLeft = isToldApart ? (events / eventsPerSecond) * (1 / progress - 1) : null;
+  return {
+    id,
+    reason,
+    phase,
+    progress,
+    events_per_second: eventsPerSecond,
+    eta: secondsLeft === null ? null : new Date(updatedAt.getTime() + secondsLeft * 1_000).toISOString(),
+    started_at: startedAt.toISOString(),
+  };
+}
+
+/** How much of the log lies before the position, as far as positions can tell. */
+function shareOf(position: string, target: string): number {
+  const [done, all] = [BigInt(position), BigInt(target)];
+  return all === 0n ? 1 : Math.min(1, Number((done * 10_000n) / all) / 10_000);
+}
+
+/** Has the read model made anew; answers the id of the rebuild, of the one that runs where there is one. Throws `not_found`. */
+export class RebuildProjection extends Command<string> {
+  constructor(
+    readonly context: CommandContext,
+    readonly projection: string,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(RebuildProjection)
+export class RebuildProjectionHandler implements ICommandHandler<RebuildProjection> {
+  constructor(
+    private readonly projections: Projections,
+    private readonly aggregates: Aggregates,
+  ) {}
+
+  async execute({ context, projection }: RebuildProjection): Promise<string> {
+    refuseUnknown(this.projections, projection);
+    const running = (await this.projections.rebuilds()).find((each) => each.projection === projection);
+    // One that the service began by itself makes everything anew as well.
+    if (running !== undefined && running.reason !== 'requested') return running.id;
+    const rebuildId = uuidv7();
+    const command = { type: 'RequestRebuild', rebuildId } as const;
+    const { state } = await this.aggregates.execute(rebuildStream(projection), rebuildDecider, command, context);
+    return state.running ?? rebuildId;
+  }
+}
+
+/** Ends the rebuild that somebody asked for; the rows that stand go on serving. Throws `not_found`, `invalid_state` where none runs. */
+export class CancelRebuild extends Command<void> {
+  constructor(
+    readonly context: CommandContext,
+    readonly projection: string,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(CancelRebuild)
+export class CancelRebuildHandler implements ICommandHandler<CancelRebuild> {
+  constructor(
+    private readonly projections: Projections,
+    private readonly aggregates: Aggregates,
+  ) {}
+
+  async execute({ context, projection }: CancelRebuild): Promise<void> {
+    refuseUnknown(this.projections, projection);
+    await this.aggregates.execute(rebuildStream(projection), rebuildDecider, { type: 'CancelRebuild' }, context);
+  }
+}
+
+/** Compares the read model with the log, and records that alone. Throws `not_found`, `invalid_state` while it is being made anew. */
+export class VerifyProjection extends Command<VerificationView> {
+  constructor(
+    readonly context: CommandContext,
+    readonly projection: string,
+  ) {
+    super();
+  }
+}
+
+@CommandHandler(VerifyProjection)
+export class VerifyProjectionHandler implements ICommandHandler<VerifyProjection> {
+  constructor(
+    private readonly projections: Projections,
+    private readonly aggregates: Aggregates,
+  ) {}
+
+  async execute({ context, projection }: VerifyProjection): Promise<VerificationView> {
+    refuseUnknown(this.projections, projection);
+    const compared = await this.projections.verify(projection);
+    const { equal, position, differences } = compared;
+    const command = { type: 'RecordVerification', position, equal, differences: differences.length } as const;
+    await this.aggregates.execute(rebuildStream(projection), rebuildDecider, command, context);
+    return compared;
+  }
+}
+
+function refuseUnknown(projections: Projections, projection: string): void {
+  if (!projections.has(projection)) throw new Refusal('not_found', 'There is no such projection.');
+}

@@ -1,0 +1,80 @@
+import { Injectable } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+
+import { agentDecider, isInTransit, LiveAgentIds, type Agent } from '../agents/index.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { ContainerRuntime, type ContainerView } from '../platform/runtime/runtime.ts';
+import type { EngineContainer, RuntimeView } from './runtime.dto.ts';
+
+/** Streams that are read at a time. */
+const AT_ONCE = 16;
+
+/** Holds the engine against the log. Changes nothing. */
+@Injectable()
+export class RuntimeDrift {
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly aggregates: Aggregates,
+    private readonly queries: QueryBus,
+  ) {}
+
+  /** Throws `RuntimeUnavailable`. */
+  async look(): Promise<RuntimeView> {
+    const { containers, volumes } = await this.runtime.list();
+    const live = await this.queries.execute(new LiveAgentIds());
+    const agents = await this.agents([...new Set([...containers.map(({ agentId }) => agentId), ...volumes, ...live])]);
+    const seen = containers.map((container) => judged(container, agents.get(container.agentId) ?? null));
+    const housed = new Set(containers.map(({ agentId }) => agentId));
+    return {
+      engine: this.runtime.name,
+      containers: seen,
+      orphans: {
+        containers: seen.filter(({ verdict }) => verdict === 'orphan').map((each) => `mooring-${each.agent_id}-g${each.generation}`),
+        volumes: volumes.filter((agentId) => !agents.has(agentId)).map((agentId) => `mooring-${agentId}`),
+      },
+      missing: [...agents]
+        .filter(([agentId, agent]) => !housed.has(agentId) && wantedStates(agent).length > 0 && !isInTransit(agent))
+        .map(([agent_id, { status }]) => ({ agent_id, agent_status: status })),
+    };
+  }
+
+  /** Those that are there, as their streams say. */
+  private async agents(ids: string[]): Promise<Map<string, Agent>> {
+    const found = new Map<string, Agent>();
+    for (let from = 0; from < ids.length; from += AT_ONCE)
+      await Promise.all(
+        ids.slice(from, from + AT_ONCE).map(async (agentId) => {
+          const { state } = await this.aggregates.load(`agent-${agentId}`, agentDecider);
+          if (state !== null && state.status !== 'deleted') found.set(agentId, state);
+        }),
+      );
+    return found;
+  }
+}
+
+function judged({ agentId, generation, deploymentId, state }: ContainerView, agent: Agent | null): EngineContainer {
+  return {
+    agent_id: agentId,
+    generation,
+    deployment_id: deploymentId,
+    state,
+    agent_status: agent?.status ?? null,
+    wanted_generation: agent?.generation ?? null,
+    verdict: verdictOn(generation, state, agent),
+  };
+}
+
+function verdictOn(generation: number, state: ContainerView['state'], agent: Agent | null): EngineContainer['verdict'] {
+  if (agent === null) return 'orphan';
+  if (isInTransit(agent) || agent.status === 'deleting') return 'in_transit';
+  if (generation < agent.generation) return 'orphan';
+  const wanted = wantedStates(agent);
+  return wanted.length === 0 || wanted.includes(state) ? 'as_wanted' : 'drifted';
+}
+
+/** In which states a settled agent's container may be; none: whether there is one does not matter. */
+function wantedStates({ status, sleepDepth, wantedSleep }: Agent): ContainerView['state'][] {
+  if (status === 'active') return ['running'];
+  if (status === 'sleeping' && sleepDepth === 'frozen' && wantedSleep !== 'stopped') return ['frozen'];
+  return [];
+}

@@ -1,0 +1,17 @@
+import { Controller, Get } from '@nestjs/common';
+
+import { RequireAdmin } from '../platform/http/access.ts';
+import { RuntimeDrift } from './runtime-drift.service.ts';
+import { RuntimeView } from './runtime.dto.ts';
+
+@Controller('api/admin/runtime')
+@RequireAdmin()
+export class RuntimeController {
+  constructor(private readonly drift: RuntimeDrift) {}
+
+  /** What the engine has, against what the log says. The sagas settle a difference by themselves within seconds: one that stays is a fault. */
+  @Get()
+  look(): Promise<RuntimeView> {
+    return this.drift.look();
+  }
+}

@@ -1,0 +1,156 @@
+import pg from 'pg';
+import { copyOut, type Slab } from '../../database/copy.ts';
+import type { EventCatalogue } from '../catalogue.ts';
+import type { JsonObject } from '../event-definition.ts';
+import type { EventFilter, EventMetadata, EventsUpTo, Position, StoredEvent } from '../event-store.ts';
+import { numberOf, positionOf, tables } from './reading.ts';
+
+/** Positions that one statement reads through: each takes a snapshot of its own, and a long one would keep the server from cleaning up. */
+const maxRange = 100_000n;
+/** The signature, flags and extension length that a binary COPY begins with. */
+const headerBytes = 19;
+/** From the Unix epoch to PostgreSQL's, milliseconds. */
+const postgresEpoch = Date.UTC(2000, 0, 1);
+
+const columns = 'position, stream, version, id, type, schema_version, data, metadata, at';
+
+/** Reads the log by COPY: about three times as fast as by rows. What a reader does not look at is not decoded. */
+export class BulkReader {
+  constructor(
+    private readonly pool: pg.Pool,
+    private readonly catalogue: EventCatalogue,
+  ) {}
+
+  /** What follows the position, up to and with the end. */
+  async *read(after: Position, end: Position, filter: EventFilter): AsyncGenerator<EventsUpTo> {
+    const last = BigInt(numberOf(end));
+    for (let from = BigInt(numberOf(after)); from < last;) {
+      const to = from + maxRange < last ? from + maxRange : last;
+      for await (const events of this.#range(from, to, filter)) {
+        const position = events.at(-1)?.position;
+        if (position !== undefined) yield { events, upTo: position };
+      }
+      from = to;
+      yield { events: [], upTo: positionOf(to.toString()) };
+    }
+  }
+
+  async *#range(from: bigint, to: bigint, filter: EventFilter): AsyncGenerator<StoredEvent[]> {
+    const client = await this.pool.connect();
+    let whole = false;
+    try {
+      let isFirst = true;
+      for await (const slab of copyOut(client, statement(from, to, filter))) {
+        yield this.#events(slab, isFirst ? headerBytes : 0);
+        isFirst = false;
+      }
+      whole = true;
+    } finally {
+      // Rows may still be on their way: such a connection is of no use to anybody.
+      client.release(!whole);
+    }
+  }
+
+  #events({ bytes, rows }: Slab, skip: number): StoredEvent[] {
+    const events: StoredEvent[] = [];
+    for (let index = 0; index + 1 < rows.length; index += 1) {
+      const start = (rows[index] as number) + (index === 0 ? skip : 0);
+      // The trailer of a COPY says that no columns follow.
+      if (start + 2 > bytes.length || bytes.readInt16BE(start) < 0) continue;
+      const event = new BulkEvent(bytes, start + 2);
+      const isCurrent = this.catalogue.versionOf(event.type) === event.schemaVersion;
+      events.push(isCurrent ? event : this.catalogue.upcast(event.toJSON()));
+    }
+    return events;
+  }
+}
+
+function statement(from: bigint, to: bigint, { eventClass, categories, types }: EventFilter): string {
+  const list = (values: readonly string[]) => `array[${values.map((value) => pg.escapeLiteral(value)).join(', ')}]::text[]`;
+  const conditions = [
+    `position > ${from} and position <= ${to}`,
+    ...(categories === undefined ? [] : [`split_part(stream, '-', 1) = any (${list(categories)})`]),
+    ...(types === undefined ? [] : [`type = any (${list(types)})`]),
+  ];
+  return `copy (select ${columns} from ${tables[eventClass]} where ${conditions.join(' and ')} order by position) to stdout (format binary)`;
+}
+
+/** The second that was written last, so that most times are put together from it and three digits. */
+let lastSecond = { number: NaN, text: '' };
+
+function isoTime(milliseconds: number): string {
+  const second = Math.floor(milliseconds / 1_000);
+  if (second !== lastSecond.number) lastSecond = { number: second, text: new Date(second * 1_000).toISOString().slice(0, 20) };
+  return `${lastSecond.text}${String(milliseconds - second * 1_000).padStart(3, '0')}Z`;
+}
+
+/** One row of a binary COPY, its values decoded when they are asked for. */
+class BulkEvent implements StoredEvent {
+  readonly stream: string;
+  readonly type: string;
+  readonly schemaVersion: number;
+  readonly revision: number;
+  readonly #bytes: Buffer;
+  readonly #idAt: number;
+  readonly #positionAt: number;
+  readonly #dataAt: number;
+  #data: JsonObject | undefined;
+  #metadata: EventMetadata | undefined;
+
+  constructor(bytes: Buffer, start: number) {
+    this.#bytes = bytes;
+    // Each value stands behind its length, 4 bytes.
+    this.#positionAt = start + 4;
+    let at = start + 12;
+    const streamEnd = at + 4 + bytes.readInt32BE(at);
+    this.stream = bytes.toString('latin1', at + 4, streamEnd);
+    this.revision = int64(bytes, streamEnd + 4);
+    this.#idAt = streamEnd + 16;
+    at = this.#idAt + 16;
+    const typeEnd = at + 4 + bytes.readInt32BE(at);
+    this.type = bytes.toString('latin1', at + 4, typeEnd);
+    this.schemaVersion = bytes.readInt16BE(typeEnd + 4);
+    this.#dataAt = typeEnd + 6;
+  }
+
+  get position(): Position {
+    return positionOf(String(int64(this.#bytes, this.#positionAt)));
+  }
+
+  get id(): string {
+    const hex = this.#bytes.toString('hex', this.#idAt, this.#idAt + 16);
+    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  }
+
+  get data(): JsonObject {
+    return (this.#data ??= this.#json(this.#dataAt) as JsonObject);
+  }
+
+  get metadata(): EventMetadata {
+    return (this.#metadata ??= this.#json(this.#metadataAt()) as EventMetadata);
+  }
+
+  get at(): string {
+    const metadataAt = this.#metadataAt();
+    const at = metadataAt + 4 + this.#bytes.readInt32BE(metadataAt) + 4;
+    return isoTime(postgresEpoch + Math.floor(int64(this.#bytes, at) / 1_000));
+  }
+
+  toJSON(): StoredEvent {
+    const { id, type, schemaVersion, data, metadata, stream, revision, position, at } = this;
+    return { id, type, schemaVersion, data, metadata, stream, revision, position, at };
+  }
+
+  #metadataAt(): number {
+    return this.#dataAt + 4 + this.#bytes.readInt32BE(this.#dataAt);
+  }
+
+  #json(at: number): unknown {
+    return JSON.parse(this.#bytes.toString('utf8', at + 4, at + 4 + this.#bytes.readInt32BE(at)));
+  }
+}
+
+/** Exact up to 2^53. */
+function int64(bytes: Buffer, at: number): number {
+  return bytes.readInt32BE(at) * 4_294_967_296 + bytes.readUInt32BE(at + 4);
+}

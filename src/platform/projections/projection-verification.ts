@@ -1,0 +1,65 @@
+import { randomBytes } from 'node:crypto';
+
+import type { Position } from '../event-store/event-store.ts';
+import { Refusal } from '../refusal.ts';
+import type { Projection } from './projection.ts';
+import { foldInto, type RebuildParts } from './projection-rebuild.ts';
+import { createBareStatement, differenceStatement } from './projection-sql.ts';
+
+const DIFFERENCES_MAX = 100;
+
+export interface Difference {
+  /** The row's key. */
+  key: string;
+  /** `missing`: not in the table; `unexpected`: only there. */
+  kind: 'missing' | 'unexpected' | 'different';
+  /** The columns that differ; never their values. */
+  columns: string[];
+}
+
+export interface Comparison {
+  equal: boolean;
+  /** Up to which event the two were compared. */
+  position: Position;
+  /** Rows in the serving table. */
+  rows: number;
+  /** The first 100. */
+  differences: Difference[];
+}
+
+/**
+ * Copies the serving rows as they stand at one position, folds the log up to there, and compares. Everything is in temporary tables of one
+ * connection, so that nothing is left behind by whatever ends it.
+ */
+export function compareWithLog(parts: RebuildParts, projection: Projection): Promise<Comparison> {
+  return parts.turn(async () => {
+    const client = await parts.pool().connect();
+    const { table } = projection;
+    const suffix = randomBytes(4).toString('hex');
+    const [live, fresh] = [`live_${suffix}`, `fresh_${suffix}`];
+    try {
+      // Rows and checkpoint move in one statement, so one snapshot holds them as of the same position.
+      await client.query('begin isolation level repeatable read');
+      const { rows: found } = await client.query<{ version: number; filled: boolean; position: Position }>(
+        `select p.version, p.filled, c.position from projections p join projection_checkpoints c using (table_name) where p.name = $1`,
+        [projection.name],
+      );
+      const standing = found[0];
+      if (standing === undefined || !standing.filled || standing.version !== projection.version)
+        throw new Refusal('invalid_state', `The read model ${projection.name} is being made anew; compare it when that is done.`);
+      await client.query(`create temp table "${live}" as select * from "${table.name}"`);
+      await client.query('commit');
+      await client.query(createBareStatement(table, fresh, 'temp table'));
+      const target = { client, table: fresh, end: standing.position };
+      await foldInto(parts, projection, target, new AbortController().signal, () => Promise.resolve());
+      const { rows: differences } = await client.query<Difference & Record<string, unknown>>(differenceStatement(table, live, fresh), [
+        DIFFERENCES_MAX,
+      ]);
+      const { rows: counted } = await client.query<{ count: number }>(`select count(*)::float8 as count from "${live}"`);
+      return { equal: differences.length === 0, position: standing.position, rows: counted[0]?.count ?? 0, differences };
+    } finally {
+      // The tables go with the connection.
+      client.release(true);
+    }
+  });
+}

@@ -1,0 +1,94 @@
+import type { Database } from '../database/database.ts';
+import { START, type Position } from '../event-store/event-store.ts';
+
+/** Why a read model is made anew: somebody asked, its version changed, or its rows were missing. */
+export type RebuildReason = 'requested' | 'version' | 'empty';
+export type RebuildPhase = 'waiting' | 'folding' | 'writing' | 'catching_up';
+
+export interface RebuildOrder {
+  id: string;
+  reason: RebuildReason;
+}
+
+export interface RebuildProgress extends RebuildOrder {
+  projection: string;
+  phase: RebuildPhase;
+  /** How far the log was folded, and how far it has to be. */
+  position: Position;
+  target: Position;
+  events: number;
+  /** While it folds; null before. */
+  eventsPerSecond: number | null;
+  startedAt: Date;
+  updatedAt: Date;
+}
+
+const columns = `projection, id, reason, phase, position, target, events::float8 as events, events_per_second as "eventsPerSecond",
+  started_at as "startedAt", updated_at as "updatedAt"`;
+
+/** How often the stored progress is brought up to date, ms. */
+const STORE_EVERY_MS = 500;
+
+/** Every rebuild that is under way, on whatever replica. */
+export function rebuildsUnderWay(database: Database): Promise<RebuildProgress[]> {
+  return database.query<RebuildProgress & Record<string, unknown>>(`select ${columns} from projection_rebuilds`);
+}
+
+/** How far one rebuild has come, stored so that any replica can tell; only by the newest holder of the projection's lease. */
+export class ProgressRecord {
+  private events = 0;
+  private position: Position = START;
+  private foldingSince: number | null = null;
+  private storedAt = 0;
+
+  constructor(
+    private readonly database: Database,
+    private readonly projection: string,
+    private readonly epoch: string,
+  ) {}
+
+  async open({ id, reason }: RebuildOrder, target: Position): Promise<void> {
+    await this.database.query(
+      `insert into projection_rebuilds as r (projection, id, reason, phase, epoch, position, target, events) values ($1, $2, $3, 'waiting', $4, $5, $6, 0)
+       on conflict (projection) do update set id = excluded.id, reason = excluded.reason, phase = excluded.phase, epoch = excluded.epoch,
+         position = excluded.position, target = excluded.target, events = 0, events_per_second = null, updated_at = now(),
+         started_at = case when r.id = excluded.id then r.started_at else now() end
+       where r.epoch <= excluded.epoch`,
+      [this.projection, id, reason, this.epoch, START, target],
+    );
+  }
+
+  async enter(phase: RebuildPhase): Promise<void> {
+    if (phase === 'folding') this.foldingSince = performance.now();
+    await this.store(`phase = '${phase}'`);
+  }
+
+  /** So many events more were folded, up to the position. */
+  async add(events: number, position: Position): Promise<void> {
+    this.events += events;
+    this.position = position;
+    if (performance.now() - this.storedAt >= STORE_EVERY_MS) await this.store();
+  }
+
+  /** Answers the events that were folded, and how many in a second. */
+  rate(): { events: number; eventsPerSecond: number | null } {
+    const seconds = this.foldingSince === null ? 0 : (performance.now() - this.foldingSince) / 1_000;
+    return { events: this.events, eventsPerSecond: seconds > 0 ? Math.round(this.events / seconds) : null };
+  }
+
+  /** The rebuild is over, in whatever way. */
+  async close(): Promise<void> {
+    await this.database.query('delete from projection_rebuilds where projection = $1 and epoch = $2', [this.projection, this.epoch]);
+  }
+
+  private async store(more?: string): Promise<void> {
+    this.storedAt = performance.now();
+    const { events, eventsPerSecond } = this.rate();
+    await this.database.query(
+      `update projection_rebuilds set position = $3, events = $4, updated_at = now()
+         ${more === undefined ? ', events_per_second = $5' : `, events_per_second = coalesce(events_per_second, $5), ${more}`}
+        where projection = $1 and epoch = $2`,
+      [this.projection, this.epoch, this.position, events, eventsPerSecond],
+    );
+  }
+}

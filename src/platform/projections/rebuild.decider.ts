@@ -1,0 +1,57 @@
+import type { Decider } from '../event-store/event-definition.ts';
+import { Refusal } from '../refusal.ts';
+import type { RebuildEvent } from './rebuild.events.ts';
+
+/** What was asked of one projection, by its stream `projection-<name>`. */
+export interface RebuildState {
+  /** The rebuild that is wanted and not over. */
+  running: string | null;
+}
+
+export type RebuildCommand =
+  | { type: 'RequestRebuild'; rebuildId: string }
+  | { type: 'CancelRebuild' }
+  | { type: 'RecordRebuilt'; rebuildId: string }
+  | { type: 'RecordFailure'; rebuildId: string; reason: string }
+  | { type: 'RecordVerification'; position: string; equal: boolean; differences: number };
+
+export const rebuildDecider: Decider<RebuildState, RebuildCommand, RebuildEvent> = {
+  initialState: () => ({ running: null }),
+  decide(command, { running }) {
+    switch (command.type) {
+      case 'RequestRebuild':
+        // Who asks while one runs is answered with that one.
+        return running === null ? [{ type: 'ProjectionRebuildRequested', data: { rebuild_id: command.rebuildId } }] : [];
+      case 'CancelRebuild':
+        if (running === null) throw new Refusal('invalid_state', 'No rebuild of this projection runs that could be canceled.');
+        return [{ type: 'ProjectionRebuildCanceled', data: { rebuild_id: running } }];
+      case 'RecordRebuilt':
+        return running === command.rebuildId ? [{ type: 'ProjectionRebuilt', data: { rebuild_id: running } }] : [];
+      case 'RecordFailure':
+        return running === command.rebuildId
+          ? [{ type: 'ProjectionRebuildFailed', data: { rebuild_id: running, reason: command.reason } }]
+          : [];
+      case 'RecordVerification': {
+        const { position, equal, differences } = command;
+        return [{ type: 'ProjectionVerified', data: { position, equal, differences } }];
+      }
+    }
+  },
+  evolve(state, event) {
+    switch (event.type) {
+      case 'ProjectionRebuildRequested':
+        return { running: event.data.rebuild_id };
+      case 'ProjectionRebuildCanceled':
+      case 'ProjectionRebuilt':
+      case 'ProjectionRebuildFailed':
+        return { running: null };
+      default:
+        return state;
+    }
+  },
+};
+
+/** The stream of what was asked of the projection. */
+export function rebuildStream(projection: string): string {
+  return `projection-${projection}`;
+}
