@@ -1,3 +1,5 @@
+import { jest } from '@jest/globals';
+
 import { openDatabase, type Database } from '../platform/database/database.ts';
 import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { Activity, HOLD_TTL_SECONDS } from './activity.service.ts';
@@ -82,6 +84,17 @@ describe('an agent with work in flight', () => {
     ]);
     expect(await looking.held('a5')).toBe(false);
     await died.beforeApplicationShutdown();
+  });
+
+  it('is held anew for a caller who comes after the process was suspended, when its hold may have run out', async () => {
+    const activity = new Activity(database);
+    await activity.hold('a8');
+    await database.query(`update agent_holds set expires_at = now() - interval '1 second' where agent_id = 'a8'`);
+    const later = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + HOLD_TTL_SECONDS * 1000);
+    await activity.hold('a8');
+    later.mockRestore();
+    expect(await activity.held('a8')).toBe(true);
+    await activity.beforeApplicationShutdown();
   });
 
   it('is free at once when the process that held it stops in order', async () => {
