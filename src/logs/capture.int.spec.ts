@@ -161,9 +161,8 @@ function capturing(open: () => Promise<Printer>): void {
   it('has all of a container that one process follows and another one drains', async () => {
     const view = await printing(0, 3_000, false);
     const [one, two] = [capture(), capture()];
-    await one.follow(view, always);
     await ended(view);
-    await two.drain(view);
+    await Promise.all([one.follow(view, always), two.drain(view)]);
     expect(await captured(view.agentId)).toEqual(numbers(3_000));
   });
 
