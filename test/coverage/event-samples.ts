@@ -140,9 +140,9 @@ const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
   projection: { rebuild: rebuildDecider },
 };
 
-/** What every decider and every projection makes of the history, event by event: only what each one changed. */
-export function foldHistory(events: StoredEvent[], catalogue: EventCatalogue): unknown[] {
-  const projections = [
+/** Every read model of the service. */
+export function foldedProjections(catalogue: EventCatalogue): Projection[] {
+  return [
     accountsProjection,
     apiKeysProjection,
     auditProjection,
@@ -153,6 +153,11 @@ export function foldHistory(events: StoredEvent[], catalogue: EventCatalogue): u
     logLinesProjection,
     journalProjection((event) => catalogue.summaryOf(event)),
   ] as unknown as Projection[];
+}
+
+/** What every decider and every projection makes of the history, event by event: only what each one changed. */
+export function foldHistory(events: StoredEvent[], catalogue: EventCatalogue): unknown[] {
+  const projections = foldedProjections(catalogue);
   const tables = new Map(projections.map((projection) => [projection, new Map<string, Row>()]));
   const states = new Map<string, unknown>();
   return events.map((stored) => {

@@ -10,7 +10,7 @@ import {
   type Given,
 } from '../../../test/support/event-store-contract.ts';
 import type { JsonObject } from './event-definition.ts';
-import { StreamClosed, WrongExpectedRevision, type EventFilter, type EventStore, type NewEvent } from './event-store.ts';
+import { StreamClosed, WrongExpectedRevision, type EventFilter, type EventStore, type NewEvent, type StoredEvent } from './event-store.ts';
 
 /** What every adapter of the port must do. */
 export function eventStoreContract(name: string, makeStore: () => Promise<ContractSubject>): void {
@@ -200,6 +200,37 @@ function reading(given: Given): void {
     expect(batches.length).toBeGreaterThan(1);
     expect(batches.flat().map(({ revision }) => revision)).toEqual(Array.from({ length: 20 }, (_, i) => i));
     expect(await collect(store.readStream(stream))).toHaveLength(20);
+  });
+
+  it('reads in bulk the same events, up to the end that is asked for', async () => {
+    const { store, newStream } = given();
+    const before = await store.head('core');
+    const [agent, other] = [newStream(), newStream('account')];
+    await store.append(agent, 'no_stream', [newEvent({ text: 'ä€😀\\\n\t', list: [1, null] }), ...newEvents(300), newEvent({}, 'Ended')]);
+    await store.append(other, 'no_stream', [newEvent({ name: 'x' }, 'Renamed'), newEvent({ text: 'y'.repeat(300_000) })]);
+    const end = await store.head('core');
+    const beyond = await store.append(agent, 301, newEvents(3));
+    for (const filter of [core, { ...core, categories: ['account'] }, { ...core, categories: ['agent'], types: ['Ended'] }]) {
+      const batches = await collect(store.readBulk(before, end, filter));
+      const found = JSON.parse(JSON.stringify(batches.flatMap(({ events }) => events))) as StoredEvent[];
+      expect(found).toEqual((await everything(store, filter, before)).filter(({ position }) => position <= end));
+      for (const { events, upTo } of batches) for (const { position } of events) expect(position <= upTo && upTo <= end).toBe(true);
+    }
+    expect(await collect(store.readBulk(end, end, core))).toEqual([]);
+    for await (const { events } of store.readBulk(before, beyond.position, core)) {
+      expect(events[0]?.stream).toBe(agent);
+      break;
+    }
+  });
+
+  it('says how much of the log follows a position, and where a time is in it', async () => {
+    const { store, newStream } = given();
+    const before = await store.head('core');
+    expect(await store.lag(before, 'core')).toEqual({ events: 0, since: null });
+    const { events } = await store.append(newStream(), 'no_stream', newEvents(3));
+    expect(await store.lag(before, 'core')).toEqual({ events: 3, since: events[0]?.at });
+    expect((await store.before(new Date(events[0]?.at ?? ''), 'core')) <= before).toBe(true);
+    expect((await store.before(new Date(0), 'core')) <= before).toBe(true);
   });
 
   it('filters by category and by type', async () => {

@@ -1,9 +1,14 @@
 import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 
 import { Metrics } from '../http/metrics.ts';
+import type { ProjectionStatus } from './projection-registry.ts';
 import { Projections } from './projections.ts';
 
-/** Tells `/metrics` which projections stopped. */
+interface Standing extends ProjectionStatus {
+  lag: { events: number; seconds: number };
+}
+
+/** Tells `/metrics` which projections stopped, which are incomplete, and how far each is behind the log. */
 @Injectable()
 export class ProjectionMetrics implements OnModuleInit {
   constructor(
@@ -12,9 +17,24 @@ export class ProjectionMetrics implements OnModuleInit {
   ) {}
 
   onModuleInit(): void {
-    this.metrics?.gauge('mooring_projection_failed', '1 where the projection stopped at an event that it can not take in.', async () => {
-      const statuses = await this.projections.status();
-      return new Map(statuses.map(({ name, status }) => [name, status === 'failed' ? 1 : 0]));
-    });
+    this.gauge('mooring_projection_failed', '1 where the projection stopped at an event that it can not take in.', ({ status }) =>
+      Number(status === 'failed'),
+    );
+    this.gauge('mooring_projection_filled', '0 while rows are missing that were there to be read.', ({ filled }) => Number(filled));
+    this.gauge('mooring_projection_lag_events', 'Events that the projection has not looked at.', ({ lag }) => lag.events);
+    this.gauge(
+      'mooring_projection_lag_seconds',
+      'Age of the oldest event that the projection has not looked at.',
+      ({ lag }) => lag.seconds,
+    );
+  }
+
+  private gauge(name: string, help: string, valueOf: (standing: Standing) => number): void {
+    this.metrics?.gauge(name, help, async () => new Map((await this.standings()).map((each) => [each.name, valueOf(each)])));
+  }
+
+  private async standings(): Promise<Standing[]> {
+    const statuses = await this.projections.status();
+    return Promise.all(statuses.map(async (status) => ({ ...status, lag: await this.projections.lag(status.name) })));
   }
 }

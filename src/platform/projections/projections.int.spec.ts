@@ -259,12 +259,12 @@ describe('read models', () => {
       });
     const poison = async () => {
       await arrive('Ark', 5);
-      const { position } = await arrive('Beagle', 666);
-      return { position, last: await arrive('Cutty', 7) };
+      const { position, events } = await arrive('Beagle', 666);
+      return { position, before: events[0]?.position, last: await arrive('Cutty', 7) };
     };
 
     it('stops that projection, says where, serves the rows it has, and leaves the others alone', async () => {
-      const { position, last } = await poison();
+      const { position, before, last } = await poison();
       const thrower = refusing(() => {
         throw new Error('no such cargo');
       });
@@ -273,7 +273,7 @@ describe('read models', () => {
       await expect(projections.reached('boats', last.position)).rejects.toMatchObject({ code: 'read_model_behind' });
       await eventually(async () => (await projections.status())[0]?.status === 'failed');
       expect(await projections.status()).toMatchObject([
-        { name: 'boats', status: 'failed', error: `BoatLoaded at ${position}: no such cargo`, position: expect.stringMatching(/0003$/) },
+        { name: 'boats', status: 'failed', error: `BoatLoaded at ${position}: no such cargo`, position: before },
         { name: 'others', status: 'running', error: null },
       ]);
       expect(await rowsOf('boats')).toMatchObject([

@@ -1,0 +1,52 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { eventDefinitions } from '../../src/app.module.ts';
+import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { categoryOf, classOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { BoundedFold } from '../../src/platform/projections/bounded-fold.ts';
+import { foldedProjections, sampleHistory } from './event-samples.ts';
+
+const catalogue = new EventCatalogue(eventDefinitions);
+const COPIES = 40;
+
+/** The sample history in the lives of many, whose events are told by turns. */
+function manyLives(): StoredEvent[] {
+  const history = sampleHistory('newest');
+  return history.flatMap((event, place) =>
+    Array.from({ length: COPIES }, (_, life) => {
+      // Ids of the history end in a number; each life has its own.
+      const text = JSON.stringify(event).replaceAll('b302099a8', `b${String(300_000 + life)}a8`.slice(0, 9));
+      return { ...(JSON.parse(text) as StoredEvent), position: String(place * COPIES + life + 1).padStart(20, '0') };
+    }),
+  );
+}
+
+let directory: string;
+beforeAll(async () => (directory = await mkdtemp(join(tmpdir(), 'mooring-spill-'))));
+afterAll(() => rm(directory, { recursive: true }));
+
+/** Every read model can be folded part by part, as its `partition` (else: its streams) has it. */
+describe.each(foldedProjections(catalogue).map((projection) => [projection.name, projection] as const))('the rows of %s', (_, projection) => {
+  const { eventClass, categories, types } = projection.filter;
+  const events = manyLives().filter(
+    ({ stream, type }) =>
+      classOf(stream) === eventClass && (categories?.includes(categoryOf(stream)) ?? true) && (types?.includes(type) ?? true),
+  );
+
+  async function folded(taken: number, memoryBytes: number): Promise<string[]> {
+    const fold = new BoundedFold(projection, { memoryBytes, directory });
+    for (const event of events.slice(0, taken)) await fold.take([event]);
+    const rows: string[] = [];
+    for await (const batch of fold.rows()) rows.push(...batch.map((row) => JSON.stringify(row)));
+    await fold.close();
+    return rows.toSorted();
+  }
+
+  it.each([0.25, 0.5, 0.75, 1])('are the same whether or not they fit into memory, after %d of the history', async (share) => {
+    const taken = Math.round(events.length * share);
+    expect(taken).toBeGreaterThan(0);
+    expect(await folded(taken, 0)).toEqual(await folded(taken, 1e9));
+  });
+});

@@ -1,0 +1,97 @@
+import { Leases } from '../../src/platform/projections/leases.ts';
+import { idOf } from '../../src/platform/event-store/event-store.ts';
+import type { Projection } from '../../src/platform/projections/projection.ts';
+import { Projections } from '../../src/platform/projections/projections.ts';
+import { everything, openLog, type OpenedLog } from './log.ts';
+
+export interface Boat {
+  name: string;
+  cargo: number;
+  holds: string[];
+  note: string | null;
+  arrived_at: string;
+  seen_at: string | null;
+  papers: object;
+  stamps: object;
+  gone: boolean;
+}
+
+/** A read model with columns of every kind that read models have. */
+export const boats: Projection<Boat> = {
+  name: 'boats',
+  version: 1,
+  filter: { ...everything, categories: ['boat'] },
+  table: {
+    name: 'boats',
+    key: 'name',
+    columns: {
+      name: 'text collate "C" not null',
+      cargo: 'bigint not null',
+      holds: 'text[] not null',
+      note: 'text',
+      arrived_at: 'timestamptz(3) not null',
+      seen_at: 'timestamptz',
+      papers: 'json not null',
+      stamps: 'jsonb not null',
+      gone: 'boolean not null',
+    },
+    indexes: { by_cargo: '(cargo desc, name)', laden: '(name) where cargo > 0' },
+  },
+  keys: (event) => [idOf(event.stream)],
+  project(event, rows) {
+    const name = idOf(event.stream);
+    const boat = rows.get(name);
+    const note = (event.data.note as string | undefined) ?? null;
+    if (event.type === 'BoatArrived') {
+      const papers = { note, at: event.at, by: event.metadata.actor.name };
+      const times = { arrived_at: event.at, seen_at: null };
+      rows.set(name, { name, cargo: 0, holds: [], note, ...times, papers, stamps: { b: note, a: 1 }, gone: false });
+    } else if (event.type === 'BoatLoaded' && boat) {
+      const holds = [...boat.holds, note ?? ''].slice(-5);
+      rows.set(name, { ...boat, cargo: boat.cargo + (event.data.tons as number), holds, note, seen_at: event.at });
+    } else if (event.type === 'BoatLeft') rows.delete(name);
+  },
+};
+
+/** One process that keeps the read models, as far as the database can tell. */
+export class Harbour {
+  private constructor(
+    readonly log: OpenedLog,
+    readonly projections: Projections,
+  ) {}
+
+  /** `before` gets what is open before anything is followed. */
+  static async open(
+    url: string,
+    projections: Projection<Boat>[] = [boats],
+    before: (log: OpenedLog) => void = () => undefined,
+  ): Promise<Harbour> {
+    const log = await openLog(url);
+    before(log);
+    const kept = new Projections(log.database, log.store, new Leases(log.database), log.aggregates, log.config);
+    for (const projection of projections) kept.register(projection);
+    await kept.onApplicationBootstrap();
+    return new Harbour(log, kept);
+  }
+
+  async close(): Promise<void> {
+    await this.projections.beforeApplicationShutdown();
+    await this.log.close();
+  }
+}
+
+/** Holds the bulk reads of a store back: each gives its first events, and then waits until it is let go. */
+export function holdBulkReads({ store }: OpenedLog): { held: () => boolean; release: () => void } {
+  const read = store.readBulk.bind(store);
+  let reading = false;
+  let release: () => void = () => undefined;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  store.readBulk = async function* (...of) {
+    for await (const batch of read(...of)) {
+      yield batch;
+      reading = true;
+      await released;
+    }
+  };
+  return { held: () => reading, release };
+}
