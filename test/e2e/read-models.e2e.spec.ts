@@ -1,0 +1,107 @@
+import { readFileSync } from 'node:fs';
+import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
+import { operate } from '../support/log.ts';
+import { StartedService } from '../support/started-service.ts';
+import { until } from '../support/until.ts';
+
+const routes = readFileSync(new URL('../coverage/routes.txt', import.meta.url), 'utf8')
+  .split('\n')
+  .filter((line) => line.startsWith('GET '))
+  .map((line) => line.split(/\s+/)[1] as string);
+/** These tell of the process, not of what happened. */
+const ofTheProcess = ['/metrics', '/api/admin/projections', '/api/admin/runtime'];
+const queries: Record<string, string> = {
+  '/api/agents/:agentId/wait': 'status=stopped',
+  '/api/v1/agents/:agentId/wait': 'status=stopped',
+  '/api/v1/agents/:agentId/history/state': 'revision=3',
+  '/api/v1/agents/:agentId/history/diff': 'from=1&to=5',
+  '/api/admin/events': 'limit=200',
+};
+
+describe('A service whose read tables were dropped', () => {
+  let folder: string;
+  let server: EmbeddedPostgres;
+  let service: StartedService;
+  let session: string;
+  let ids: Record<string, string>;
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'mooring-read-models-'));
+    await chmod(folder, 0o711);
+    server = await startEmbeddedPostgres({ dataDir: folder });
+    service = await StartedService.start({ runtime: 'local', environment: { DATABASE_URL: server.url } });
+    const { email, password } = service.firstRun;
+    session = (await service.call('POST', '/api/auth/login', { email, password })).body.session_token;
+    const agent = await service.call('POST', '/api/agents', { name: 'lost', templateId: 'hello' }, { prefer: 'wait=60' });
+    const agentId = agent.body.agent_id as string;
+    await service.call('POST', `/api/v1/agents/${agentId}/env`, { key: 'TOKEN', value: 'canary-value', is_secret: true });
+    const chat = await service.call('POST', `/api/agents/${agentId}/chat`, { message: 'hello' });
+    await service.call('POST', `/api/agents/${agentId}/stop`, undefined, { prefer: 'wait=30' });
+    const [deployment] = (await service.call('GET', `/api/v1/agents/${agentId}/deployments`)).body;
+    ids = { agentId, conversationId: chat.body.conversation_id, deploymentId: deployment.id ?? deployment.deployment_id };
+  }, 90_000);
+
+  afterAll(async () => {
+    await service?.dispose();
+    await server?.stop();
+    await rm(await realpath(join(folder, 'postgres')), { recursive: true, force: true });
+    await rm(folder, { recursive: true, force: true });
+  }, 60_000);
+
+  async function get(path: string, credential: string): Promise<string> {
+    const answer = await fetch(`${service.firstRun.url}${path}`, { headers: { authorization: `Bearer ${credential}` } });
+    const text = await answer.text();
+    // Each refusal has an id of its own.
+    const body = answer.status < 400 ? text : text.replace(/"request_id":"[^"]*"/, '');
+    return `${answer.status} ${answer.headers.get('etag') ?? ''} ${body}`;
+  }
+
+  /** What every GET answers, to the key and to the administrator's session. */
+  async function answers(): Promise<Record<string, string>> {
+    const found: Record<string, string> = {};
+    for (const route of routes.filter((each) => !ofTheProcess.includes(each))) {
+      const path = route.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? name);
+      const query = queries[route] === undefined ? '' : `?${queries[route]}`;
+      for (const credential of [service.firstRun.api_key, session])
+        found[`${route} ${credential.slice(0, 3)}`] = await get(`${path}${query}`, credential);
+    }
+    return found;
+  }
+
+  async function settled(): Promise<void> {
+    await until(
+      'every read model is whole and up to date',
+      async () => {
+        const ready = (await (await fetch(`${service.firstRun.url}/ready`)).json()) as { status: string };
+        const { body } = await service.call('GET', '/api/admin/projections', undefined, { authorization: `Bearer ${session}` });
+        const isWhole =
+          ready.status === 'ready' && Array.isArray(body) && body.every(({ lag_events, filled }) => lag_events === 0 && filled);
+        return isWhole || undefined;
+      },
+      30_000,
+    );
+  }
+
+  it.each([
+    ['one by one', `select format('drop table %I', table_name) as statement from projections`],
+    ['with all that is known of them', `select 'truncate projections, projection_checkpoints, projection_rebuilds' as statement`],
+  ])(
+    'answers every GET byte for byte as before after a restart: dropped %s',
+    async (_, statements) => {
+      await settled();
+      const before = await answers();
+      expect(Object.values(before).filter((answer) => answer.startsWith('200'))).not.toEqual([]);
+      for (const [route, answer] of Object.entries(before)) expect(`${route}: ${answer}`).not.toMatch(/: 50\d/);
+      await service.stop();
+      for (const { statement } of await operate(server.url, statements)) await operate(server.url, statement as string);
+      await service.start();
+      await settled();
+      expect(await answers()).toEqual(before);
+    },
+    60_000,
+  );
+});
