@@ -2,24 +2,16 @@ import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { v7 as uuidv7 } from 'uuid';
 import { openDatabase } from '../src/platform/database/database.ts';
 import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
 import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
 import { defineEvent, type JsonObject } from '../src/platform/event-store/event-definition.ts';
-import type { NewEvent } from '../src/platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
+import { inTurn, newEvent, quantile, slice, type Append } from './support/appending.ts';
 
 const writerCounts = [1, 16, 64];
 const rounds = 20;
 const sliceMs = 250;
-/** Events of a stream before its writer turns to a new one. */
-const streamLength = 40;
-/** Only the event's own id is made anew each time: making ids is not what is measured. */
-const someId = uuidv7();
-
-type Append = (writer: number) => Promise<unknown>;
-
 /** Appends per second through the port against plain single-row INSERTs of the same event, each its own commit, forced to disk. */
 export async function run(): Promise<object> {
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
@@ -46,11 +38,11 @@ async function measure(url: string): Promise<object> {
     const raw = rawInserts(url, writers);
     const port = portAppends(store, writers);
     const rates = { raw: [] as number[], port: [] as number[] };
-    await slice(raw.append, writers);
-    await slice(port, writers);
+    await slice(raw.append, writers, sliceMs);
+    await slice(port, writers, sliceMs);
     for (let round = 0; round < rounds; round += 1) {
       const turns = [['raw', raw.append] as const, ['port', port] as const];
-      for (const [name, append] of round % 2 ? turns : turns.toReversed()) rates[name].push(await slice(append, writers));
+      for (const [name, append] of round % 2 ? turns : turns.toReversed()) rates[name].push(await slice(append, writers, sliceMs));
     }
     await raw.close();
     // Neighbouring slices see the same machine, whatever else it does: their ratio is steadier than that of the medians.
@@ -90,50 +82,5 @@ function rawInserts(url: string, writers: number): { append: Append; close: () =
 }
 
 function portAppends(store: PostgresEventStore, writers: number): Append {
-  const places = Array.from({ length: writers }, () => ({ stream: '', revision: -1 }));
-  return async (writer) => {
-    const place = places[writer];
-    if (!place) throw new RangeError(`there is no writer ${writer}`);
-    if (place.revision < 0 || place.revision + 1 === streamLength) Object.assign(place, { stream: `agent-${uuidv7()}`, revision: -1 });
-    const { stream, revision } = place;
-    place.revision = (await store.append(stream, revision < 0 ? 'no_stream' : revision, [newEvent()])).revision;
-  };
-}
-
-/** Appends per second of that many writers, each waiting for its answer before the next. */
-async function slice(append: Append, writers: number): Promise<number> {
-  const start = performance.now();
-  let count = 0;
-  await Promise.all(
-    Array.from({ length: writers }, async (_, writer) => {
-      for (; performance.now() - start < sliceMs; count += 1) await append(writer);
-    }),
-  );
-  return (count * 1000) / (performance.now() - start);
-}
-
-function newEvent(): NewEvent {
-  return {
-    id: uuidv7(),
-    type: 'DeploymentRequested',
-    schemaVersion: 1,
-    data: {
-      deployment_id: someId,
-      source: { kind: 'git', repository: 'https://git.example.com/team/assistant.git', branch: 'main', directory: null },
-      variables_revision: 17,
-      reason: 'the description was changed',
-    },
-    metadata: {
-      actor: { kind: 'api_key', id: someId, name: 'deployments' },
-      account_id: someId,
-      request_id: someId,
-      causation_id: null,
-      ip: '203.0.113.7',
-    },
-  };
-}
-
-function quantile(values: number[], share: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor((sorted.length - 1) * share)] ?? NaN;
+  return inTurn(writers, (stream, revision, event) => store.append(stream, revision < 0 ? 'no_stream' : revision, [event]));
 }

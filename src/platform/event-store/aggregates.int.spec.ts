@@ -180,9 +180,10 @@ describe('Commands on a stream', () => {
 
   it('reads events of older versions as if they had been written today', async () => {
     const stream = newStream();
-    await database.query(`select es_append($1)`, [
-      JSON.stringify([{ o: 1, i: 0, s: stream, e: -1, k: 1, id: uuidv7(), t: 'Counted', v: 1, d: { n: 41 }, m: {} }]),
-    ]);
+    const older = openStore(database, place.url, new EventCatalogue([defineEvent<{ n: number }>()('Counted', ({ n }) => `Counted ${n}`)]));
+    const metadata = { actor: context.actor, account_id: null, request_id: null, causation_id: null, ip: null };
+    await older.append(stream, 'no_stream', [{ id: uuidv7(), type: 'Counted', schemaVersion: 1, data: { n: 41 }, metadata }]);
+    await older.close();
     expect(await aggregates.execute(stream, counter, { by: 1 }, context)).toMatchObject({ before: 41, state: 42, revision: 1 });
   });
 });

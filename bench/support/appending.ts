@@ -1,0 +1,59 @@
+import { v7 as uuidv7 } from 'uuid';
+import type { NewEvent } from '../../src/platform/event-store/event-store.ts';
+
+/** Events of a stream before its writer turns to a new one. */
+const streamLength = 40;
+/** Only the event's own id is made anew each time: making ids is not what is measured. */
+const someId = uuidv7();
+
+export type Append = (writer: number) => Promise<unknown>;
+
+/** A place of each writer's own, and what is appended there. */
+export function inTurn(writers: number, append: (stream: string, revision: number, event: NewEvent) => Promise<unknown>): Append {
+  const places = Array.from({ length: writers }, () => ({ stream: '', revision: -1 }));
+  return async (writer) => {
+    const place = places[writer];
+    if (!place) throw new RangeError(`there is no writer ${writer}`);
+    if (place.revision < 0 || place.revision + 1 === streamLength) Object.assign(place, { stream: `agent-${uuidv7()}`, revision: -1 });
+    await append(place.stream, place.revision, newEvent());
+    place.revision += 1;
+  };
+}
+
+/** Appends per second of that many writers in so many milliseconds, each waiting for its answer before the next. */
+export async function slice(append: Append, writers: number, sliceMs: number): Promise<number> {
+  const start = performance.now();
+  let count = 0;
+  await Promise.all(
+    Array.from({ length: writers }, async (_, writer) => {
+      for (; performance.now() - start < sliceMs; count += 1) await append(writer);
+    }),
+  );
+  return (count * 1000) / (performance.now() - start);
+}
+
+export function newEvent(): NewEvent {
+  return {
+    id: uuidv7(),
+    type: 'DeploymentRequested',
+    schemaVersion: 1,
+    data: {
+      deployment_id: someId,
+      source: { kind: 'git', repository: 'https://git.example.com/team/assistant.git', branch: 'main', directory: null },
+      variables_revision: 17,
+      reason: 'the description was changed',
+    },
+    metadata: {
+      actor: { kind: 'api_key', id: someId, name: 'deployments' },
+      account_id: someId,
+      request_id: someId,
+      causation_id: null,
+      ip: '203.0.113.7',
+    },
+  };
+}
+
+export function quantile(values: number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.floor((sorted.length - 1) * share)] ?? NaN;
+}
