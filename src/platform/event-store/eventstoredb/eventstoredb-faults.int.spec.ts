@@ -166,6 +166,23 @@ describe('An EventStoreDB that fails', () => {
     await stop();
   });
 
+  it('passes over nothing where a subscription that begins again has much to catch up with', async () => {
+    const stream = newStream();
+    const { position, events } = await store.append(stream, 'no_stream', newEvents(1));
+    const { seen, stop } = follow(store, position);
+    await store.append(stream, 0, newEvents(1));
+    await until(() => seen.length === 1);
+    const { log } = node();
+    const model = log.records.findLast((record) => record.id === events[0]?.id);
+    const added = newEvents(3_000);
+    // In one breath, so that none of them comes before the subscription is there again.
+    node().dropSubscriptions();
+    if (model) for (const [index, { id }] of added.entries()) log.append(model.stream, 1 + index, [{ ...model, id }]);
+    await until(() => seen.length >= 1 + added.length);
+    expect(ids(seen.slice(1))).toEqual(ids(added));
+    await stop();
+  });
+
   it('has no event lost or doubled, and no false conflict, after many troubles under 16 writers', async () => {
     const standIn = node();
     const before = await store.head('core');
