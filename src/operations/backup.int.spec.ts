@@ -312,8 +312,7 @@ describe('A restore', () => {
     const root = resolve(import.meta.dirname, '../..');
     const args = ['--import', join(root, 'scripts/typescript.mjs'), join(root, 'src/restore.ts'), ...words];
     const environment = {
-      ...process.env,
-      MOORING_TEST_POSTGRES: undefined,
+      PATH: process.env.PATH,
       MOORING_DATA_DIR: to.config.dataDir,
       DATABASE_URL: to.test.url,
     };

@@ -20,9 +20,9 @@ async function holder(email: string): Promise<{ accountId: string; token: string
   const account = { email, password: 'a long enough password', name: 'Ann', role: 'member' as const };
   const accountId = await server.app.get(CommandBus).execute(new OpenAccount(context, account, null));
   await server.app.get(ReadModels, { strict: false }).reached('accounts', context.writtenUpTo!);
-  const session = newSession(new Date());
-  await server.app.get(Sessions, { strict: false }).keep(accountId, session);
-  return { accountId, token: session.token };
+  const opened = newSession(new Date());
+  await server.app.get(Sessions, { strict: false }).keep(accountId, opened);
+  return { accountId, token: opened.token };
 }
 
 beforeAll(async () => {

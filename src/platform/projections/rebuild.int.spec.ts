@@ -87,17 +87,17 @@ it('gives, for any history, the rows that stand, byte by byte, and a comparison 
 
 it('goes on while boats are written and read: no read fails, nothing is lost or counted twice', async () => {
   await filled('Ark', 'Beagle');
-  let going = true;
+  const end = new AbortController();
   let tons = 10;
   const writing = Array.from({ length: 4 }, async (_, writer) => {
-    for (; going; tons += 1)
+    for (; !end.signal.aborted; tons += 1)
       await append(`Boat${writer}`, 'BoatArrived').then(() => append('Ark', 'BoatLoaded', { tons: 1 }).catch(() => (tons -= 1)));
   });
   const reading = Array.from({ length: 4 }, async () => {
-    while (going) expect(await harbour.log.database.query(`select from boats where name in ('Ark', 'Beagle')`)).toHaveLength(2);
+    while (!end.signal.aborted) expect(await harbour.log.database.query(`select from boats where name in ('Ark', 'Beagle')`)).toHaveLength(2);
   });
   for (let n = 0; n < 3; n += 1) await rebuilt();
-  going = false;
+  end.abort();
   await Promise.all([...writing, ...reading]);
   await harbour.projections.reached('boats', await harbour.log.store.head('core'));
   const [ark] = await harbour.log.database.query(`select cargo from boats where name = 'Ark'`);
