@@ -1,4 +1,4 @@
-import type { Position } from '../event-store.ts';
+import { EventStoreUnavailable, type Position } from '../event-store.ts';
 import type { Recorded } from './envelope.ts';
 import type { EventReader } from './reading.ts';
 
@@ -21,7 +21,7 @@ export class Confirmations {
 
   constructor(private readonly reader: EventReader) {}
 
-  /** The record at that position. Throws `EventStoreUnavailable`. */
+  /** The record at that position. Throws `EventStoreUnavailable`, also where the node that answers does not have it (yet). */
   at(position: Position): Promise<Recorded> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ position, resolve, reject });
@@ -48,7 +48,7 @@ export class Confirmations {
       for (const waiting of batch) {
         const event = records.get(waiting.position);
         if (event) waiting.resolve(event);
-        else if (waiting === first) waiting.reject(new Error(`no event stands at ${waiting.position}`));
+        else if (waiting === first) waiting.reject(new EventStoreUnavailable(new Error(`no event stands at ${waiting.position}`)));
         else this.#waiting.push(waiting);
       }
     } catch (error) {

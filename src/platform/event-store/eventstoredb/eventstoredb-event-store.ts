@@ -157,13 +157,20 @@ export class EventStoreDbEventStore extends EventStore {
     await this.#connection.close();
   }
 
-  /** Throws `OutcomeUnknown` where what was acknowledged can't be read now: the repeat will. */
+  /**
+   * Throws `OutcomeUnknown` where what was acknowledged can't be read now: the repeat will. A client that was made anew meanwhile may have
+   * come to a leader that was deposed, whose log ends before it.
+   */
   async #asStored(stream: string, { revision, position }: Written, count: number): Promise<Recorded[]> {
     try {
       if (count === 1 && position !== null) return [await this.#confirmations.at(position)];
-      return (await this.#reader.streamPage(stream, revision - count + 1, false, count)).events;
+      const { events } = await this.#reader.streamPage(stream, revision - count + 1, false, count);
+      // Of output a retention may hide some, or all.
+      if (events.length === count || classOf(stream) === 'log') return events;
+      throw new EventStoreUnavailable(new Error(`${stream} has not come to revision ${revision}`));
     } catch (error) {
-      throw error instanceof EventStoreUnavailable ? new OutcomeUnknown(stream, error.cause) : error;
+      if (!(error instanceof EventStoreUnavailable)) throw error;
+      throw new OutcomeUnknown(stream, error.cause);
     }
   }
 

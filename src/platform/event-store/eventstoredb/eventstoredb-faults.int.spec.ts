@@ -78,6 +78,21 @@ describe('An EventStoreDB that fails', () => {
     expect(ids(await everything(store)).filter((id) => id === events[0]?.id)).toHaveLength(1);
   });
 
+  it.each([1, 3])('does not answer an append of %i whose events the node that it reads from lacks', async (count) => {
+    const stream = newStream();
+    const events = newEvents(count);
+    const standIn = node();
+    standIn.onAppend = () => {
+      standIn.deposedAt = standIn.log.end;
+      return 'ok';
+    };
+    await expect(store.append(stream, 'no_stream', events)).rejects.toBeInstanceOf(OutcomeUnknown);
+    Object.assign(standIn, { deposedAt: null, onAppend: () => 'ok' });
+    const repeated = await store.append(stream, 'no_stream', events);
+    expect(repeated).toMatchObject({ revision: count - 1, duplicate: true });
+    expect(ids(repeated.events)).toEqual(ids(events));
+  });
+
   it('repeats by itself what the server was too slow to commit', async () => {
     failing(node(), 'times_out_stored', 'times_out_stored');
     expect(await store.append(newStream(), 'no_stream', newEvents(1))).toMatchObject({ revision: 0, duplicate: false });
