@@ -94,7 +94,8 @@ it('goes on while boats are written and read: no read fails, nothing is lost or 
       await append(`Boat${writer}`, 'BoatArrived').then(() => append('Ark', 'BoatLoaded', { tons: 1 }).catch(() => (tons -= 1)));
   });
   const reading = Array.from({ length: 4 }, async () => {
-    while (!end.signal.aborted) expect(await harbour.log.database.query(`select from boats where name in ('Ark', 'Beagle')`)).toHaveLength(2);
+    while (!end.signal.aborted)
+      expect(await harbour.log.database.query(`select from boats where name in ('Ark', 'Beagle')`)).toHaveLength(2);
   });
   for (let n = 0; n < 3; n += 1) await rebuilt();
   end.abort();
