@@ -93,8 +93,12 @@ export class LogCapture {
   /** Begins again where it failed, as long as the container may have more to say. */
   async #persist(container: ContainerView, signal: AbortSignal): Promise<void> {
     for (let againMs = AGAIN_MS; !signal.aborted; againMs = Math.min(againMs * 2, AGAIN_MAX_MS)) {
+      const began = performance.now();
       try {
-        await this.#capture(container, signal);
+        await this.#capture(container, signal).finally(() => {
+          // One that went well for a while begins as one that never failed.
+          if (performance.now() - began > AGAIN_MAX_MS) againMs = AGAIN_MS;
+        });
         // The stream also ends where the engine does.
         const { containers } = await this.runtime.inspect(container.agentId);
         const now = containers.find(({ handle }) => handle === container.handle);

@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { v7 as uuidv7 } from 'uuid';
 import { collect } from '../../../test/support/event-store-contract.ts';
 import { openStore } from '../../../test/support/log.ts';
@@ -155,6 +156,22 @@ describe('Commands on a stream', () => {
     expect(await refused.execute(stream, counter, { by: 1 }, context)).toMatchObject({ state: 1 });
     await store.closeStream(stream, 0);
     await expect(aggregates.execute(stream, counter, { by: 1 }, context)).rejects.toBeInstanceOf(StreamClosed);
+  });
+
+  it('does not keep a caller for long where every repeat hangs', async () => {
+    const began = performance.now();
+    let hung = 0;
+    const clock = jest.spyOn(performance, 'now').mockImplementation(() => began + hung * 4_000);
+    const hanging = failing(
+      ...Array.from({ length: 8 }, () => (_: unknown, stream: string) => {
+        hung += 1;
+        return Promise.reject(new OutcomeUnknown(stream, new Error('no answer within 4000 ms')));
+      }),
+    );
+    await expect(hanging.execute(newStream(), counter, { by: 1 }, context))
+      .rejects.toMatchObject({ code: 'event_store_unavailable', message: expect.stringContaining('may or may not') })
+      .finally(() => clock.mockRestore());
+    expect(hung).toBe(3);
   });
 
   it('gives up after a bounded number of lost races', async () => {

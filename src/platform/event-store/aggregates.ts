@@ -46,6 +46,8 @@ export interface ExecuteOptions<E> {
 
 const decisions = 20;
 const repeats = 8;
+/** Milliseconds after which no further repeat begins: a store that hangs takes seconds for each. */
+const repeatFor = 10_000;
 /** Milliseconds; doubled up to the last. */
 const firstRepeat = 50;
 const lastRepeat = 2_000;
@@ -140,12 +142,13 @@ export class Aggregates {
   /** Repeats the same append with the same ids for as long as its outcome is unknown, within bounds. */
   async #append(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult> {
     let delay = firstRepeat;
+    const began = performance.now();
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await this.store.append(stream, revision < 0 ? 'no_stream' : revision, events);
       } catch (error) {
         const unknown = error instanceof OutcomeUnknown || (attempt > 1 && error instanceof EventStoreUnavailable);
-        if (!unknown || attempt === repeats) throw error;
+        if (!unknown || attempt === repeats || performance.now() - began > repeatFor) throw error;
         await wait(delay * (0.5 + Math.random() / 2));
         delay = Math.min(delay * 2, lastRepeat);
       }

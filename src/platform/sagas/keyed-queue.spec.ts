@@ -18,6 +18,7 @@ class Runs {
       random,
       run: (key, signal) => this.run(key, signal),
       onFailure: (key, _error, retryInMs) => this.failures.push({ key, retryInMs }),
+      isOutage: (error) => (error as Error).message === 'away',
     });
   }
 
@@ -101,6 +102,19 @@ describe('the queue of a saga', () => {
     await settle();
     await runs.end(new Error('no'));
     expect(runs.failures.at(-1)?.retryInMs).toBe(1_000);
+    await runs.queue.stop();
+  });
+
+  it('asks every 5 s at least whether a store that was away is back, however long it is', async () => {
+    const runs = new Runs();
+    runs.queue.wake('a');
+    await settle();
+    for (let n = 0; n < 6; n += 1) {
+      await runs.end(new Error('away'));
+      await jest.advanceTimersByTimeAsync(runs.failures.at(-1)?.retryInMs ?? 0);
+    }
+    expect(runs.failures.map(({ retryInMs }) => retryInMs)).toEqual([1_000, 2_000, 4_000, 5_000, 5_000, 5_000]);
+    await runs.end();
     await runs.queue.stop();
   });
 

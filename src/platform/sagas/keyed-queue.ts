@@ -1,6 +1,8 @@
 /** Milliseconds to wait after the first failed run in a row; doubled with each further one up to the last. */
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
+/** The same where the store was away: that no key can help, and all of them wait for its return. */
+const LAST_OUTAGE_RETRY_MS = 5_000;
 const STOP_GRACE_MS = 10_000;
 /** Keys known at once. A wake beyond is dropped: resync brings the key back. */
 const MAX_KEYS = 100_000;
@@ -10,6 +12,8 @@ export interface KeyedQueueOptions {
   run(key: string, signal: AbortSignal): Promise<void>;
   /** Told of every failed run. */
   onFailure(key: string, error: unknown, retryInMs: number): void;
+  /** Whether the run failed because the store was away. */
+  isOutage?: (error: unknown) => boolean;
   /** 0 ≤ x < 1; `Math.random` unless told. */
   random?: () => number;
 }
@@ -114,10 +118,11 @@ export class KeyedQueue {
   private fail(key: string, state: KeyState, error: unknown): void {
     state.failures += 1;
     state.failedAt = performance.now();
-    const { random = Math.random } = this.options;
+    const { random = Math.random, isOutage } = this.options;
+    const last = isOutage?.(error) === true ? LAST_OUTAGE_RETRY_MS : LAST_RETRY_MS;
     const grown = FIRST_RETRY_MS * 2 ** Math.min(state.failures - 1, 10);
     // Jitter of a quarter each way keeps keys that failed together from coming back together.
-    const waitMs = Math.min(LAST_RETRY_MS, Math.max(FIRST_RETRY_MS, grown * (0.75 + random() / 2)));
+    const waitMs = Math.min(last, Math.max(FIRST_RETRY_MS, grown * (0.75 + random() / 2)));
     const woken = state.again;
     this.options.onFailure(key, error, waitMs);
     this.retryIn(key, state, woken ? FIRST_RETRY_MS : waitMs);

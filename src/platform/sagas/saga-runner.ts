@@ -5,6 +5,7 @@ import { Logger } from '@nestjs/common';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
 import type { EventStore, Position, StoredEvent } from '../event-store/event-store.ts';
+import { toRefusal } from '../http/problems.ts';
 import type { Lease, Leases } from '../projections/leases.ts';
 import type { Projections } from '../projections/projections.ts';
 import { Deadlines } from './deadlines.ts';
@@ -113,6 +114,7 @@ export class SagaRunner {
     return new KeyedQueue({
       concurrency,
       run: (key, signal) => this.pass(key, signal, term()),
+      isOutage: (error) => toRefusal(error).code === 'event_store_unavailable',
       onFailure: (key, error, retryInMs) =>
         this.logger.warn(`The saga ${name} failed for ${key} and tries again in ${Math.round(retryInMs)} ms: ${(error as Error).message}`),
     });
