@@ -7,6 +7,11 @@ import { until } from '../support/until.ts';
 /** How soon a server that ended by itself is started again, ms. */
 const againMs = 500;
 
+/** A server that outlives the soak would keep its port, and the next run would talk to it. */
+const running = new Set<ChildProcess>();
+process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
+
 /**
  * One EventStoreDB that is started by a command of the caller's: words follow it, and it has to become the server itself (`exec`).
  * Restarted always: a deposed leader with events that nobody else has ends by itself, to forget them at its next start.
@@ -26,7 +31,11 @@ export class ServerProcess {
     const child = spawn('/bin/sh', ['-c', `exec ${this.command} "$@"`, 'sh', ...this.words], { stdio: 'ignore', env });
     this.#child = child;
     this.#wanted = true;
-    child.once('exit', () => setTimeout(() => this.#wanted && this.#child === child && this.start(), againMs));
+    running.add(child);
+    child.once('exit', () => {
+      running.delete(child);
+      setTimeout(() => this.#wanted && this.#child === child && this.start(), againMs);
+    });
   }
 
   get running(): boolean {
