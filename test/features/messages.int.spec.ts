@@ -203,9 +203,12 @@ describe('talking to an agent', () => {
     const hanging = talk.chat('hang', json.conversation_id);
     await until('it is accepted', async () => ((await talk.events(json.conversation_id)).length > 3 ? true : undefined));
     const answers = await Promise.all(Array.from({ length: 103 }, (_, index) => talk.chat(`wait ${index}`, json.conversation_id)));
-    const statuses = answers.map(({ status }) => status);
-    expect(statuses.filter((status) => status === 429).length).toBeGreaterThanOrEqual(1);
-    expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(99);
+    const refusals = answers.filter(({ status }) => status === 429).length;
+    expect(refusals).toBeGreaterThanOrEqual(1);
+    expect(refusals).toBeLessThanOrEqual(4);
+    // On a slow machine the last of them are not answered in time; they are delivered all the same.
+    const delivered = async () => (await talk.events(json.conversation_id)).filter(({ type }) => type === 'MessageDelivered').length;
+    await until('the others are delivered', async () => ((await delivered()) === 1 + 103 - refusals ? true : undefined), 20_000);
     const refused = answers.find(({ status }) => status === 429);
     expect(refused?.json).toMatchObject({ code: 'rate_limited' });
     expect(refused?.headers.get('retry-after')).toBe('5');
