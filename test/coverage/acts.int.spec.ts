@@ -48,7 +48,13 @@ beforeAll(async () => {
   expect(made).toMatchObject({ status: 201, json: { status: 'active' } });
   world = { session, key, keyId, accountId, agentId: made.json.agent_id as string, ask };
 }, 60_000);
-afterAll(() => server?.close(), 60_000);
+afterAll(async () => {
+  // Their processes would outlive the server.
+  const { json: agents } = await world.ask('GET', '/api/v1/agents?limit=200', { credential: world.key });
+  for (const { agent_id } of agents)
+    await world.ask('DELETE', `/api/v1/agents/${agent_id}`, { credential: world.key, headers: { prefer: 'wait=30' } });
+  await server.close();
+}, 60_000);
 
 async function events(wanted: (event: StoredEvent) => boolean): Promise<StoredEvent[]> {
   const found: StoredEvent[] = [];
