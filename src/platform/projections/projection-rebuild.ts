@@ -13,8 +13,10 @@ import { isRefusedRow, ReadModelTable } from './read-model-table.ts';
 import { ProgressRecord, type RebuildOrder } from './rebuild-progress.ts';
 import { copyLines, copyStatement } from './row-copy.ts';
 
-/** How long the fold may keep the process from answering others, ms. */
+/** How long the fold may keep the process from answering others at a time, ms: a third of how long it gave way to them before, in these bounds. */
 const SLICE_MS = 2;
+const SLICE_MAX_MS = 10;
+const SHARE = 1 / 3;
 const SLICE_EVENTS = 100;
 /** A turn of the event loop that takes longer, ms, had others to serve. Then they get another, up to so many. */
 const BUSY_MS = 0.3;
@@ -51,12 +53,13 @@ export async function foldInto(
   const fold = new BoundedFold(projection, bounds);
   try {
     let since = performance.now();
+    let slice = SLICE_MS;
     for await (const { events, upTo } of store.readBulk(START, target.end, projection.filter)) {
       signal.throwIfAborted();
       for (let from = 0; from < events.length; from += SLICE_EVENTS) {
         await fold.take(events.slice(from, from + SLICE_EVENTS));
-        if (performance.now() - since < SLICE_MS) continue;
-        await giveWay();
+        if (performance.now() - since < slice) continue;
+        slice = Math.min(Math.max(SLICE_MS, (await giveWay()) * SHARE), SLICE_MAX_MS);
         since = performance.now();
       }
       await onProgress(events.length, upTo);
@@ -71,14 +74,16 @@ export async function foldInto(
 
 /**
  * Lets whoever else has something to do in this process do it. A request needs several answers of the database one after the other, and each
- * would wait for a slice of the fold; in a process with nothing else to do this takes no time.
+ * would wait for a slice of the fold; in a process with nothing else to do this takes no time. Answers how long it took, ms.
  */
-async function giveWay(): Promise<void> {
+async function giveWay(): Promise<number> {
+  const since = performance.now();
   for (let turn = 0; turn < TURNS_MAX; turn += 1) {
     const began = performance.now();
     await breathe();
-    if (performance.now() - began < BUSY_MS) return;
+    if (performance.now() - began < BUSY_MS) break;
   }
+  return performance.now() - since;
 }
 
 async function* linesOf(projection: Projection, fold: BoundedFold, signal: AbortSignal): AsyncGenerator<Buffer> {

@@ -24,7 +24,7 @@ const LOOK_EVERY_MS = 20;
 const FIRST: Position = START.replace(/0$/, '1');
 const MAX_WAITERS = 10_000;
 /** What the rows of a rebuild may take in memory, bytes; what is more goes to disk meanwhile. */
-const FOLD_MEMORY_BYTES = 96 * 1024 * 1024;
+const FOLD_MEMORY_BYTES = 48 * 1024 * 1024;
 /** Connections for rebuilds and comparisons. */
 const BULK_CONNECTIONS = 2;
 
