@@ -213,7 +213,10 @@ describeWithDocker('three services under load, of which one is always suspended 
       replicas = await Replicas.start(3, 'docker', { MOORING_DEEP_SLEEP_AFTER: '3' });
       log = await SeenLog.open(replicas.database.url);
       users.push(
-        ...Array.from({ length: USERS }, (_, index) => new ReplicaUser(replicas.all, `user ${index}`, index % 2 === 0 ? 30 : 300)),
+        ...Array.from(
+          { length: USERS },
+          (_, index) => new ReplicaUser(replicas.all, `user ${index}`, index % 2 === 0 ? 30 : 300, index < USERS / 2),
+        ),
       );
       const over = AbortSignal.timeout(SOAK_SECONDS * 1_000);
       [done] = await Promise.all([disturb(replicas, over), ...users.map((user) => user.work(over))]);

@@ -7,6 +7,16 @@ import type { Answer, StartedService } from './started-service.ts';
 const PATIENCE_MS = 20_000;
 const AGAIN_MS = 250;
 
+/** Has a Node program answer each POST half a second late, so that whoever delivers a message may end meanwhile. */
+const slowly = `import { ServerResponse } from 'node:http';
+const { end } = ServerResponse.prototype;
+ServerResponse.prototype.end = function (...of) {
+  if (this.req.method === 'POST') setTimeout(() => end.apply(this, of), 500);
+  else end.apply(this, of);
+  return this;
+};`;
+const slow = { NODE_OPTIONS: `--import=data:text/javascript;base64,${Buffer.from(slowly).toString('base64')}` };
+
 /** One user with one agent at a time, who asks whichever replica answers and keeps what was acknowledged. */
 export class ReplicaUser {
   agentId = '';
@@ -23,6 +33,8 @@ export class ReplicaUser {
     private readonly replicas: readonly StartedService[],
     readonly name: string,
     private readonly idleSeconds: number,
+    /** Whether its agents take their time to answer. */
+    private readonly patient: boolean,
   ) {}
 
   /** Does one thing after the other until the signal aborts. */
@@ -46,7 +58,8 @@ export class ReplicaUser {
   }
 
   async provision(signal: AbortSignal): Promise<void> {
-    const body = { name: this.name, templateId: 'hello', idleTtlSeconds: this.idleSeconds, externalId: randomUUID() };
+    const envVars = this.patient ? slow : {};
+    const body = { name: this.name, templateId: 'hello', idleTtlSeconds: this.idleSeconds, externalId: randomUUID(), envVars };
     const answer = await this.insist(signal, () => this.ask('POST', '/api/agents', body, { 'idempotency-key': body.externalId }));
     if (answer === null) return;
     this.agentId = answer.body.agent_id;
