@@ -15,6 +15,9 @@ import { Load } from './support/load.ts';
 const AGENTS = Number(process.env.BENCH_AGENTS ?? 10_000);
 const READERS = 50;
 const WRITERS = 20;
+/** Some 120 requests a second; and as many as the service's thread can answer. */
+const STEADY_PAUSE_MS = 450;
+const BUSY_PAUSE_MS = 50;
 const ROUNDS = 3;
 const BASELINE_MS = 5_000;
 const PATIENCE_MS = 600_000;
@@ -51,27 +54,31 @@ class RebuildBench {
     const filled = await this.#seed();
     console.info('filled', filled);
     const quiet = await this.#againstBare();
-    const load = new Load(() => this.service.firstRun, this.#agentIds, { readers: READERS, writers: WRITERS });
-    await load.start();
-    load.reset();
-    await wait(BASELINE_MS);
-    const before = load.figures();
-    const loaded = await this.#againstBare(
-      () => load.reset(),
-      () => load.figures(),
-    );
-    const peak = await this.#peakMemory();
-    const afterKill = await this.#killed();
-    await load.stop();
+    const steady = await this.#underLoad(STEADY_PAUSE_MS);
+    const busy = await this.#underLoad(BUSY_PAUSE_MS, () => this.#killed());
     const figures = {
       events: AGENTS * EVENTS_EACH,
       ...filled,
       quiet,
-      load_alone: before,
-      under_load: loaded,
-      peak_memory_mb: peak,
-      ...afterKill,
+      steady,
+      busy,
     };
+    return figures;
+  }
+
+  /** Rebuilds while callers go on. */
+  async #underLoad(pauseMs: number, then: () => Promise<object> = () => Promise.resolve({})): Promise<object> {
+    const load = new Load(() => this.service.firstRun, this.#agentIds, { readers: READERS, writers: WRITERS, pauseMs });
+    await load.start();
+    load.reset();
+    await wait(BASELINE_MS);
+    const alone = load.figures();
+    const rounds = await this.#againstBare(
+      () => load.reset(),
+      () => load.figures(),
+    );
+    const figures = { alone, rounds, peak_memory_mb: await this.#peakMemory(), ...(await then()) };
+    await load.stop();
     return figures;
   }
 

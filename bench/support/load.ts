@@ -1,11 +1,15 @@
 import { Agent, request } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** Between an answer and the next request of one caller, ms. */
-const READER_PAUSE_MS = 50;
-const WRITER_PAUSE_MS = 100;
 /** A read that takes longer counts as slow, ms. */
 const SLOW_MS = 500;
+
+export interface Callers {
+  readers: number;
+  writers: number;
+  /** Between an answer and the next request of one reader, ms; a writer pauses twice as long. */
+  pauseMs: number;
+}
 
 interface Tally {
   done: number;
@@ -26,16 +30,16 @@ export class Load {
     /** Its address changes when the service is started again. */
     private readonly target: () => { url: string; api_key: string },
     private readonly agentIds: readonly string[],
-    private readonly callers: { readers: number; writers: number },
+    private readonly callers: Callers,
   ) {}
 
   /** Resolves when they are at work. */
   async start(): Promise<void> {
     const readers = Array.from({ length: this.callers.readers }, () =>
-      this.#goOn(READER_PAUSE_MS, (agentId) => this.#call(this.#reads, 'GET', `/api/v1/agents/${agentId}`)),
+      this.#goOn(this.callers.pauseMs, (agentId) => this.#call(this.#reads, 'GET', `/api/v1/agents/${agentId}`)),
     );
     const writers = Array.from({ length: this.callers.writers }, (_, writer) =>
-      this.#goOn(WRITER_PAUSE_MS, (agentId) =>
+      this.#goOn(this.callers.pauseMs * 2, (agentId) =>
         this.#call(this.#writes, 'PATCH', `/api/v1/agents/${agentId}`, { description: `written by ${writer} at ${Date.now()}` }),
       ),
     );
