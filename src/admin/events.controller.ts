@@ -4,8 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { selectionOf } from '../history/index.ts';
 import { RequireAdmin } from '../platform/http/access.ts';
-import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
 import { BrowsedEvent, BrowseQuery } from './events.dto.ts';
 import { BrowseEvents } from './events.handlers.ts';
 
@@ -35,7 +34,5 @@ function placeOf(cursor: string | undefined): string | null {
   const place = decodeCursor(cursor, 1)?.[0];
   if (place === undefined) return null;
   if (typeof place === 'string' && /^\d{20}$/.test(place)) return place;
-  throw new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
-    errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
-  });
+  throw notACursor();
 }

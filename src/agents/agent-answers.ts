@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Position } from '../platform/event-store/event-store.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import { setRevision } from '../platform/http/etag.ts';
-import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
+import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
 import { preferenceApplied } from '../platform/http/waiting.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { AwaitAgent } from './agent-wait.handlers.ts';
@@ -94,7 +94,5 @@ export class AgentAnswers {
 function placeOf(cursor: string | undefined): (string | number)[] | null {
   const place = decodeCursor(cursor, 2);
   if (place === null || (place.every((part) => typeof part === 'string') && !Number.isNaN(Date.parse(String(place[0]))))) return place;
-  throw new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
-    errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
-  });
+  throw notACursor();
 }

@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CurrentCaller, RequireScope } from '../platform/http/access.ts';
 import type { Caller } from '../platform/http/caller.ts';
 import { NDJSON, sendNdjson, wantsNdjson } from '../platform/http/ndjson.ts';
-import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
+import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
 import { ReadsModel } from '../platform/http/positions.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ExportAudit, ListAudit } from './audit.handlers.ts';
@@ -67,7 +67,5 @@ function placeOf(cursor: string | undefined): string | null {
   const place = decodeCursor(cursor, 1)?.[0];
   if (place === undefined) return null;
   if (typeof place === 'string' && /^\d{20,60}$/.test(place)) return place;
-  throw new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
-    errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
-  });
+  throw notACursor();
 }

@@ -65,6 +65,21 @@ export class HeadWatch {
   }
 }
 
+/** What follows the position, up to and with `end`, by as many batches as that takes. */
+export async function* eventsUpTo(
+  after: Position,
+  end: Position,
+  read: (after: Position) => Promise<Batch>,
+): AsyncGenerator<StoredEvent[]> {
+  for (let position = after; position < end;) {
+    const { events, upTo } = await read(position);
+    if (upTo <= position) return;
+    position = upTo;
+    const wanted = upTo > end ? events.filter((event) => event.position <= end) : events;
+    if (wanted.length > 0) yield wanted;
+  }
+}
+
 /** Follows a log: reads, hands on, waits, for ever. Only an error of the handler, or an event that this program does not know, ends it. */
 export class LogSubscription implements Subscription {
   readonly ended: Promise<void>;

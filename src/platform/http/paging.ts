@@ -13,7 +13,12 @@ export function decodeCursor(cursor: string | undefined, length: number): (strin
   const place = parsed(cursor);
   if (Array.isArray(place) && place.length === length && place.every((part) => typeof part === 'string' || Number.isFinite(part)))
     return place as (string | number)[];
-  throw new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
+  throw notACursor();
+}
+
+/** For a list to throw where the place that a cursor names is none of its own. */
+export function notACursor(): Refusal {
+  return new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
     errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
   });
 }

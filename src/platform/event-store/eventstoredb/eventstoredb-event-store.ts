@@ -19,7 +19,7 @@ import {
   type StoredEvent,
   type Subscription,
 } from '../event-store.ts';
-import { HeadWatch, LogSubscription, type Batch } from '../log-subscription.ts';
+import { eventsUpTo, HeadWatch, LogSubscription, type Batch } from '../log-subscription.ts';
 import { checkName, checkRetention, prepare, revisionOf } from '../new-events.ts';
 import { Confirmations } from './confirmations.ts';
 import { Connection } from './connection.ts';
@@ -99,13 +99,7 @@ export class EventStoreDbEventStore extends EventStore {
 
   async *readAll(after: Position, filter: EventFilter): AsyncIterable<StoredEvent[]> {
     const end = await this.head(filter.eventClass);
-    for (let position = after; position < end;) {
-      const { events, upTo } = await this.#batch(position, filter);
-      if (upTo <= position) return;
-      position = upTo;
-      const wanted = upTo > end ? events.filter((event) => event.position <= end) : events;
-      if (wanted.length > 0) yield wanted;
-    }
+    yield* eventsUpTo(after, end, (position) => this.#batch(position, filter));
   }
 
   subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription {

@@ -24,7 +24,7 @@ import {
   type StoredEvent,
   type Subscription,
 } from '../event-store.ts';
-import { HeadWatch, LogSubscription } from '../log-subscription.ts';
+import { eventsUpTo, HeadWatch, LogSubscription } from '../log-subscription.ts';
 import { checkName, checkRetention, prepare, revisionOf, type SerialisedEvent } from '../new-events.ts';
 import { AppendBatcher } from './append-batcher.ts';
 import { BulkReader } from './bulk-reading.ts';
@@ -111,13 +111,7 @@ export class PostgresEventStore extends EventStore {
 
   async *readAll(after: Position, filter: EventFilter): AsyncIterable<StoredEvent[]> {
     const end = await this.head(filter.eventClass);
-    for (let position = after; position < end;) {
-      const { events, upTo } = await this.#reader.batch(position, filter);
-      if (upTo <= position) return;
-      position = upTo;
-      const wanted = upTo > end ? events.filter((event) => event.position <= end) : events;
-      if (wanted.length > 0) yield wanted;
-    }
+    yield* eventsUpTo(after, end, (position) => this.#reader.batch(position, filter));
   }
 
   override readBulk(after: Position, end: Position, filter: EventFilter): AsyncIterable<EventsUpTo> {
