@@ -7,7 +7,7 @@ import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgre
 import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
 import { defineEvent, type JsonObject } from '../src/platform/event-store/event-definition.ts';
 import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
-import { inTurn, newEvent, quantile, slice, type Append } from './support/appending.ts';
+import { compared, newEvent, portAppends, type Append } from './support/appending.ts';
 
 const writerCounts = [1, 16, 64];
 const rounds = 20;
@@ -36,25 +36,8 @@ async function measure(url: string): Promise<object> {
   const figures = [];
   for (const writers of writerCounts) {
     const raw = rawInserts(url, writers);
-    const port = portAppends(store, writers);
-    const rates = { raw: [] as number[], port: [] as number[] };
-    await slice(raw.append, writers, sliceMs);
-    await slice(port, writers, sliceMs);
-    for (let round = 0; round < rounds; round += 1) {
-      const turns = [['raw', raw.append] as const, ['port', port] as const];
-      for (const [name, append] of round % 2 ? turns : turns.toReversed()) rates[name].push(await slice(append, writers, sliceMs));
-    }
+    figures.push(await compared('raw', raw.append, portAppends(store, writers), { writers, rounds, sliceMs }));
     await raw.close();
-    // Neighbouring slices see the same machine, whatever else it does: their ratio is steadier than that of the medians.
-    const ratios = rates.port.map((rate, round) => rate / (rates.raw[round] ?? NaN));
-    figures.push({
-      writers,
-      raw: Math.round(quantile(rates.raw, 0.5)),
-      port: Math.round(quantile(rates.port, 0.5)),
-      ratio: Number(quantile(ratios, 0.5).toFixed(2)),
-      rawAtBest: Math.round(quantile(rates.raw, 0.9)),
-      portAtBest: Math.round(quantile(rates.port, 0.9)),
-    });
   }
   await store.close();
   await database.close();
@@ -79,8 +62,4 @@ function rawInserts(url: string, writers: number): { append: Append; close: () =
     });
   };
   return { append, close: () => pool.end() };
-}
-
-function portAppends(store: PostgresEventStore, writers: number): Append {
-  return inTurn(writers, (stream, revision, event) => store.append(stream, revision < 0 ? 'no_stream' : revision, [event]));
 }

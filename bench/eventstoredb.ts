@@ -2,7 +2,7 @@ import { EventStoreDBClient, jsonEvent, NO_STREAM } from '@eventstore/db-client'
 import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
 import { defineEvent, type JsonObject } from '../src/platform/event-store/event-definition.ts';
 import { EventStoreDbEventStore } from '../src/platform/event-store/eventstoredb/eventstoredb-event-store.ts';
-import { inTurn, quantile, slice, type Append } from './support/appending.ts';
+import { compared, inTurn, portAppends, type Append } from './support/appending.ts';
 import { credentialsOf, withDefaults } from '../src/platform/event-store/eventstore-url.ts';
 
 const writerCounts = [1, 16, 64];
@@ -20,23 +20,8 @@ export async function run(): Promise<object> {
   );
   const client = EventStoreDBClient.connectionString(withDefaults(url));
   const figures = [];
-  for (const writers of writerCounts) {
-    const turns = [['bare', bareAppends(client, url, writers)] as const, ['port', portAppends(store, writers)] as const];
-    const rates = { bare: [] as number[], port: [] as number[] };
-    for (const [, append] of turns) await slice(append, writers, sliceMs);
-    for (let round = 0; round < rounds; round += 1)
-      for (const [name, append] of round % 2 ? turns : turns.toReversed()) rates[name].push(await slice(append, writers, sliceMs));
-    // Neighbouring slices see the same machine, whatever else it does: their ratio is steadier than that of the medians.
-    const ratios = rates.port.map((rate, round) => rate / (rates.bare[round] ?? NaN));
-    figures.push({
-      writers,
-      bare: Math.round(quantile(rates.bare, 0.5)),
-      port: Math.round(quantile(rates.port, 0.5)),
-      ratio: Number(quantile(ratios, 0.5).toFixed(2)),
-      bareAtBest: Math.round(quantile(rates.bare, 0.9)),
-      portAtBest: Math.round(quantile(rates.port, 0.9)),
-    });
-  }
+  for (const writers of writerCounts)
+    figures.push(await compared('bare', bareAppends(client, url, writers), portAppends(store, writers), { writers, rounds, sliceMs }));
   await store.close();
   await client.dispose();
   console.table(figures);
@@ -53,8 +38,4 @@ function bareAppends(client: EventStoreDBClient, url: string, writers: number): 
       requiresLeader: true,
     }),
   );
-}
-
-function portAppends(store: EventStoreDbEventStore, writers: number): Append {
-  return inTurn(writers, (stream, revision, event) => store.append(stream, revision < 0 ? 'no_stream' : revision, [event]));
 }

@@ -1,5 +1,5 @@
 import { v7 as uuidv7 } from 'uuid';
-import type { NewEvent } from '../../src/platform/event-store/event-store.ts';
+import type { EventStore, NewEvent } from '../../src/platform/event-store/event-store.ts';
 
 /** Events of a stream before its writer turns to a new one. */
 const streamLength = 40;
@@ -21,7 +21,7 @@ export function inTurn(writers: number, append: (stream: string, revision: numbe
 }
 
 /** Appends per second of that many writers in so many milliseconds, each waiting for its answer before the next. */
-export async function slice(append: Append, writers: number, sliceMs: number): Promise<number> {
+async function slice(append: Append, writers: number, sliceMs: number): Promise<number> {
   const start = performance.now();
   let count = 0;
   await Promise.all(
@@ -53,7 +53,36 @@ export function newEvent(): NewEvent {
   };
 }
 
-export function quantile(values: number[], share: number): number {
+function quantile(values: number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.floor((sorted.length - 1) * share)] ?? NaN;
+}
+
+export function portAppends(store: EventStore, writers: number): Append {
+  return inTurn(writers, (stream, revision, event) => store.append(stream, revision < 0 ? 'no_stream' : revision, [event]));
+}
+
+/** What the raw limit, under its name, and the port come to in slices that take turns. */
+export async function compared(
+  name: string,
+  limit: Append,
+  port: Append,
+  { writers, rounds, sliceMs }: { writers: number; rounds: number; sliceMs: number },
+): Promise<object> {
+  const limits: number[] = [];
+  const ports: number[] = [];
+  const turns = [[limits, limit] as const, [ports, port] as const];
+  for (const [, append] of turns) await slice(append, writers, sliceMs);
+  for (let round = 0; round < rounds; round += 1)
+    for (const [rates, append] of round % 2 ? turns : turns.toReversed()) rates.push(await slice(append, writers, sliceMs));
+  // Neighbouring slices see the same machine, whatever else it does: their ratio is steadier than that of the medians.
+  const ratios = ports.map((rate, round) => rate / (limits[round] ?? NaN));
+  return {
+    writers,
+    [name]: Math.round(quantile(limits, 0.5)),
+    port: Math.round(quantile(ports, 0.5)),
+    ratio: Number(quantile(ratios, 0.5).toFixed(2)),
+    [`${name}AtBest`]: Math.round(quantile(limits, 0.9)),
+    portAtBest: Math.round(quantile(ports, 0.9)),
+  };
 }
