@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { v5 as uuidv5 } from 'uuid';
 
 import { owner, steps, walk } from '../../test/support/agent-walks.ts';
+import { settings as created } from '../../test/support/agents.ts';
 import { fold, NOON } from '../../test/support/decider-spec.ts';
 import { agentDecider, type AgentEvent } from '../agents/index.ts';
 import { environmentDecider, type EnvironmentEvent } from '../environment/index.ts';
@@ -63,18 +64,6 @@ function streamOf(plan: Parameters<typeof walk>[0], changes: readonly Setting[])
   });
   return stream;
 }
-
-const created = {
-  name: 'helper',
-  description: null,
-  image: 'docker' as const,
-  image_name: 'nginx:1',
-  repo_url: null,
-  branch: 'main',
-  template_id: null,
-  serverless: true,
-  idle_ttl_seconds: 300,
-};
 
 function storedAt({ type, data }: { type: string; data: unknown }, revision: number, at: Date): StoredEvent {
   const actor = { kind: 'session' as const, id: owner, name: 'Ann' };

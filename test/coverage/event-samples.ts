@@ -3,24 +3,17 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 
 import { accountDecider } from '../../src/accounts/account.decider.ts';
-import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
 import { agentDecider } from '../../src/agents/agent.decider.ts';
-import { agentsProjection } from '../../src/agents/agent.projection.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-key.decider.ts';
-import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
-import { auditProjection } from '../../src/history/audit.projection.ts';
-import { deploymentsProjection } from '../../src/deployments/deployment.projection.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
-import { journalProjection, logLinesProjection } from '../../src/logs/log.projection.ts';
 import { conversationDecider } from '../../src/messages/conversation.decider.ts';
-import { conversationsProjection } from '../../src/messages/conversation.projection.ts';
 import type { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import type { Decider, Json, JsonObject } from '../../src/platform/event-store/event-definition.ts';
-import { categoryOf, classOf, type EventMetadata, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { categoryOf, type EventMetadata, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { fold, keysOf, type Row } from '../../src/platform/projections/fold.ts';
 import type { Projection } from '../../src/platform/projections/projection.ts';
 import { rebuildDecider } from '../../src/platform/projections/rebuild.decider.ts';
-import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
+import { follows, foldedProjections } from '../support/read-models.ts';
 import { streams } from './event-catalogue.ts';
 import { declaredShapes, type Shape } from './event-shapes.ts';
 import { sampleLog, type SampleEvent } from './sample-log.ts';
@@ -140,21 +133,6 @@ const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
   projection: { rebuild: rebuildDecider },
 };
 
-/** Every read model of the service. */
-export function foldedProjections(catalogue: EventCatalogue): Projection[] {
-  return [
-    accountsProjection,
-    apiKeysProjection,
-    auditProjection,
-    agentsProjection,
-    deploymentsProjection,
-    conversationsProjection,
-    seatsProjection,
-    logLinesProjection,
-    journalProjection((event) => catalogue.summaryOf(event)),
-  ] as unknown as Projection[];
-}
-
 /** What every decider and every projection makes of the history, event by event: only what each one changed. */
 export function foldHistory(events: StoredEvent[], catalogue: EventCatalogue): unknown[] {
   const projections = foldedProjections(catalogue);
@@ -172,11 +150,6 @@ export function foldHistory(events: StoredEvent[], catalogue: EventCatalogue): u
     const rows = following.map((projection) => [projection.name, taken(projection, event, tables.get(projection))]);
     return { position: event.position, type: event.type, states: Object.fromEntries(decided), rows: Object.fromEntries(rows) };
   });
-}
-
-function follows({ filter }: Projection, { stream, type }: StoredEvent): boolean {
-  const ofClass = filter.eventClass === classOf(stream);
-  return ofClass && (filter.categories?.includes(categoryOf(stream)) ?? true) && (filter.types?.includes(type) ?? true);
 }
 
 /** By key what changed of the row; null where the row went. */

@@ -4,9 +4,10 @@ import { join } from 'node:path';
 
 import { eventDefinitions } from '../../src/app.module.ts';
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
-import { categoryOf, classOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import type { StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { BoundedFold } from '../../src/platform/projections/bounded-fold.ts';
-import { foldedProjections, sampleHistory } from './event-samples.ts';
+import { follows, foldedProjections } from '../support/read-models.ts';
+import { sampleHistory } from './event-samples.ts';
 
 const catalogue = new EventCatalogue(eventDefinitions);
 const COPIES = 40;
@@ -29,11 +30,7 @@ afterAll(() => rm(directory, { recursive: true }));
 
 /** Every read model can be folded part by part, as its `partition` (else: its streams) has it. */
 describe.each(foldedProjections(catalogue).map((projection) => [projection.name, projection] as const))('the rows of %s', (_, projection) => {
-  const { eventClass, categories, types } = projection.filter;
-  const events = manyLives().filter(
-    ({ stream, type }) =>
-      classOf(stream) === eventClass && (categories?.includes(categoryOf(stream)) ?? true) && (types?.includes(type) ?? true),
-  );
+  const events = manyLives().filter((event) => follows(projection, event));
 
   async function folded(taken: number, memoryBytes: number): Promise<string[]> {
     const fold = new BoundedFold(projection, { memoryBytes, directory });

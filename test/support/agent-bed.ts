@@ -4,6 +4,7 @@ import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { systemContext } from '../../src/platform/http/caller.ts';
 import { v7 as uuidv7 } from 'uuid';
+import { settings as usual } from './agents.ts';
 import type { TestServer } from './http-server.ts';
 
 const deadlineAt = () => new Date(Date.now() + 60_000).toISOString();
@@ -29,18 +30,7 @@ export class AgentBed {
       type: 'ProvisionAgent',
       accountId,
       externalId,
-      settings: {
-        name: 'helper',
-        description: null,
-        image: 'docker',
-        image_name: 'nginx:1',
-        repo_url: null,
-        branch: 'main',
-        template_id: null,
-        serverless: true,
-        idle_ttl_seconds: 300,
-        ...given,
-      },
+      settings: { ...usual, ...given },
     });
     return agentId;
   }

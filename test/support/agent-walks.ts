@@ -2,8 +2,9 @@ import fc from 'fast-check';
 
 import type { Agent, AgentState } from '../../src/agents/agent-state.decider.ts';
 import { agentDecider, type AgentCommand } from '../../src/agents/agent.decider.ts';
-import type { AgentEvent, AgentSettings } from '../../src/agents/agent.events.ts';
+import type { AgentEvent } from '../../src/agents/agent.events.ts';
 import { Refusal } from '../../src/platform/refusal.ts';
+import { settings } from './agents.ts';
 import { fold, NOON } from './decider-spec.ts';
 
 /** Random lives of agents: whatever people ask and the saga records, in any order, while the clock moves. */
@@ -15,17 +16,6 @@ export interface Step {
 
 export const owner = 'account-1';
 const deadlineAt = '2026-03-02T00:00:00.000Z';
-const settings: AgentSettings = {
-  name: 'helper',
-  description: null,
-  image: 'docker',
-  image_name: 'nginx:1',
-  repo_url: null,
-  branch: 'main',
-  template_id: null,
-  serverless: true,
-  idle_ttl_seconds: 300,
-};
 
 // Mostly the owner: a stranger changes nothing.
 const accountId = fc.oneof({ weight: 9, arbitrary: fc.constant(owner) }, { weight: 1, arbitrary: fc.constant('account-2') });

@@ -1,10 +1,4 @@
-import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
-import { agentsProjection } from '../../src/agents/agent.projection.ts';
-import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
 import { eventDefinitions } from '../../src/app.module.ts';
-import { deploymentsProjection } from '../../src/deployments/deployment.projection.ts';
-import { journalProjection, logLinesProjection } from '../../src/logs/log.projection.ts';
-import { conversationsProjection } from '../../src/messages/conversation.projection.ts';
 import { openDatabase, type Database } from '../../src/platform/database/database.ts';
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import { START, type EventClass, type EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
@@ -12,7 +6,7 @@ import { PostgresEventStore } from '../../src/platform/event-store/postgres/post
 import { fold } from '../../src/platform/projections/fold.ts';
 import type { Projection } from '../../src/platform/projections/projection.ts';
 import { isTime } from '../../src/platform/projections/projection-sql.ts';
-import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
+import { follows, foldedProjections } from './read-models.ts';
 import { untilTrue } from './until.ts';
 
 /** The log and the read models of running services, seen past them. */
@@ -63,27 +57,18 @@ export class SeenLog {
 
   /** How many rows each read model has that a fold of the whole log does not give, or lacks. */
   async differences(): Promise<Record<string, number>> {
-    const projections = [
-      accountsProjection,
-      apiKeysProjection,
-      agentsProjection,
-      deploymentsProjection,
-      conversationsProjection,
-      seatsProjection,
-      journalProjection((stored) => this.catalogue.summaryOf(stored)),
-    ] as unknown as Projection[];
-    const events = await this.events();
-    const told = projections.map(async (projection) => [projection.name, await this.difference(projection, events)] as const);
-    // What retention took from the log may still stand in the rows.
-    const lines = await this.difference(logLinesProjection as unknown as Projection, await this.events('log'), true);
-    return { ...Object.fromEntries(await Promise.all(told)), [logLinesProjection.name]: lines };
+    const events = { core: await this.events(), log: await this.events('log') };
+    const told = foldedProjections(this.catalogue).map(async (projection) => {
+      const { eventClass } = projection.filter;
+      // What retention took from the log may still stand in the rows.
+      return [projection.name, await this.difference(projection, events[eventClass], eventClass === 'log')] as const;
+    });
+    return Object.fromEntries(await Promise.all(told));
   }
 
-  private async difference(projection: Projection, events: StoredEvent[], rowsMayStay = false): Promise<number> {
-    const { table, filter } = projection;
-    const passed = events.filter(
-      ({ stream, type }) => (filter.categories?.includes(stream.split('-')[0] ?? '') ?? true) && (filter.types?.includes(type) ?? true),
-    );
+  private async difference(projection: Projection, events: StoredEvent[], rowsMayStay: boolean): Promise<number> {
+    const { table } = projection;
+    const passed = events.filter((event) => follows(projection, event));
     const { written, failure } = fold(projection, passed, new Map());
     if (failure !== null) throw failure.error;
     const rows = await this.query(`select * from ${table.name}`);

@@ -1,0 +1,32 @@
+import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
+import { agentsProjection } from '../../src/agents/agent.projection.ts';
+import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
+import { auditProjection } from '../../src/history/audit.projection.ts';
+import { deploymentsProjection } from '../../src/deployments/deployment.projection.ts';
+import { journalProjection, logLinesProjection } from '../../src/logs/log.projection.ts';
+import { conversationsProjection } from '../../src/messages/conversation.projection.ts';
+import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
+import type { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { categoryOf, classOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import type { Projection } from '../../src/platform/projections/projection.ts';
+
+/** Every read model of the service. */
+export function foldedProjections(catalogue: EventCatalogue): Projection[] {
+  return [
+    accountsProjection,
+    apiKeysProjection,
+    auditProjection,
+    agentsProjection,
+    deploymentsProjection,
+    conversationsProjection,
+    seatsProjection,
+    logLinesProjection,
+    journalProjection((event) => catalogue.summaryOf(event)),
+  ] as unknown as Projection[];
+}
+
+/** Whether the projection's filter lets the event through. */
+export function follows({ filter }: Projection, { stream, type }: StoredEvent): boolean {
+  const ofClass = filter.eventClass === classOf(stream);
+  return ofClass && (filter.categories?.includes(categoryOf(stream)) ?? true) && (filter.types?.includes(type) ?? true);
+}
