@@ -35,8 +35,6 @@ export class Config {
   deployTimeoutSeconds: number;
   startTimeoutSeconds: number;
   replyTimeoutSeconds: number;
-  messageBudgetPerMinute: number;
-  tokenlessWebhooks: boolean;
   agentMemoryMb: number;
   agentCpus: number;
   agentPids: number;
@@ -49,11 +47,20 @@ export class Config {
   production: boolean;
 }
 
-class Problems {
+/** Reads single variables, and collects what is wrong with them. */
+class Reader {
   readonly found: string[] = [];
+  private readonly asked = new Set<string>();
+
   constructor(private readonly environment: Environment) {}
 
+  /** The variables of ours that are set but that nothing has asked for. */
+  unknown(): string[] {
+    return Object.keys(this.environment).filter((name) => name.startsWith('MOORING_') && !this.asked.has(name));
+  }
+
   text(name: string): string | null {
+    this.asked.add(name);
     const value = this.environment[name];
     return value === undefined || value === '' ? null : value;
   }
@@ -80,7 +87,7 @@ class Problems {
     return fallback;
   }
 
-  choice<T extends string>(name: string, options: readonly T[], fallback: T): T {
+  choice<const T extends string>(name: string, options: readonly T[], fallback: T): T {
     const value = this.text(name);
     if (value === null) return fallback;
     const known = options.find((option) => option === value);
@@ -94,72 +101,64 @@ class Problems {
   }
 }
 
-const known = new Set([
-  'MOORING_BASE_URL',
-  'MOORING_DATA_DIR',
-  'MOORING_RUNTIME',
-  'MOORING_MASTER_KEY',
-  'MOORING_SAMPLE_AGENT',
-  'MOORING_ADMIN_EMAIL',
-  'MOORING_ADMIN_PASSWORD',
-  'MOORING_OPEN_REGISTRATION',
-  'MOORING_HELPER_IMAGE',
-  'MOORING_ALLOW_PRIVATE_SOURCES',
-  'MOORING_DEEP_SLEEP_AFTER',
-  'MOORING_DEPLOY_TIMEOUT',
-  'MOORING_START_TIMEOUT',
-  'MOORING_REPLY_TIMEOUT',
-  'MOORING_MESSAGE_BUDGET',
-  'MOORING_TOKENLESS_WEBHOOKS',
-  'MOORING_AGENT_MEMORY_MB',
-  'MOORING_AGENT_CPUS',
-  'MOORING_AGENT_PIDS',
-  'MOORING_CONTAINER_RUNTIME',
-  'MOORING_METRICS_LOOPBACK_ONLY',
-  'MOORING_TRUSTED_PROXIES',
-  'MOORING_LOG_LEVEL',
-]);
-
 /** Reads the configuration. Throws one error that names every unknown or malformed variable (contract 12). */
 export function readConfig(environment: Environment): Config {
-  const read = new Problems(environment);
-  for (const name of Object.keys(environment))
-    if (name.startsWith('MOORING_') && !known.has(name)) read.found.push(`${name} is not a setting of Mooring`);
+  const read = new Reader(environment);
   const config: Config = {
+    ...placeSettings(read),
+    ...accountSettings(read),
+    ...agentSettings(read),
+    production: environment.NODE_ENV === 'production',
+  };
+  read.found.push(...read.unknown().map((name) => `${name} is not a setting of Mooring`));
+  checkTogether(config, read.found);
+  if (read.found.length > 0) throw new Error(`Configuration refused: ${read.found.join('; ')}.`);
+  return config;
+}
+
+/** Where the service listens, keeps its data and finds what it stands on. */
+function placeSettings(read: Reader) {
+  return {
     host: read.text('HOST') ?? '127.0.0.1',
     port: read.integer('PORT', 8080, 0, 65_535),
     baseUrl: read.text('MOORING_BASE_URL')?.replace(/\/+$/, '') ?? null,
+    trustedProxies: read.list('MOORING_TRUSTED_PROXIES'),
     dataDir: resolve(read.text('MOORING_DATA_DIR') ?? '.mooring'),
     databaseUrl: read.text('DATABASE_URL'),
     eventStore: read.choice('EVENT_STORE', ['postgres', 'eventstoredb'], 'postgres'),
     eventStoreUrl: read.text('EVENTSTORE_URL'),
     eventStorePrefix: read.text('EVENTSTORE_PREFIX'),
-    runtime: read.choice('MOORING_RUNTIME', ['auto', 'docker', 'local'], 'auto'),
+    metricsLoopbackOnly: read.onOff('MOORING_METRICS_LOOPBACK_ONLY', false),
+    logLevel: read.choice('MOORING_LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info'),
+  };
+}
+
+/** Keys, the first account and what the first start makes. */
+function accountSettings(read: Reader) {
+  return {
     masterKey: read.text('MOORING_MASTER_KEY'),
     sampleAgent: read.onOff('MOORING_SAMPLE_AGENT', true),
     adminEmail: read.text('MOORING_ADMIN_EMAIL') ?? 'admin@localhost',
     adminPassword: read.text('MOORING_ADMIN_PASSWORD'),
     openRegistration: read.onOff('MOORING_OPEN_REGISTRATION', false),
+  };
+}
+
+/** How agents run, and where their images come from. */
+function agentSettings(read: Reader) {
+  return {
+    runtime: read.choice('MOORING_RUNTIME', ['auto', 'docker', 'local'], 'auto'),
+    containerRuntime: read.text('MOORING_CONTAINER_RUNTIME'),
     helperImage: read.text('MOORING_HELPER_IMAGE'),
     allowPrivateSources: read.list('MOORING_ALLOW_PRIVATE_SOURCES'),
+    agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
+    agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
+    agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
     deepSleepAfterSeconds: read.integer('MOORING_DEEP_SLEEP_AFTER', 900, 0, 31_536_000),
     deployTimeoutSeconds: read.integer('MOORING_DEPLOY_TIMEOUT', 900, 1, 86_400),
     startTimeoutSeconds: read.integer('MOORING_START_TIMEOUT', 60, 1, 3_600),
     replyTimeoutSeconds: read.integer('MOORING_REPLY_TIMEOUT', 120, 1, 3_600),
-    messageBudgetPerMinute: read.integer('MOORING_MESSAGE_BUDGET', 30, 1, 1_000_000),
-    tokenlessWebhooks: read.onOff('MOORING_TOKENLESS_WEBHOOKS', true),
-    agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
-    agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
-    agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
-    containerRuntime: read.text('MOORING_CONTAINER_RUNTIME'),
-    metricsLoopbackOnly: read.onOff('MOORING_METRICS_LOOPBACK_ONLY', false),
-    trustedProxies: read.list('MOORING_TRUSTED_PROXIES'),
-    logLevel: read.choice('MOORING_LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info'),
-    production: environment.NODE_ENV === 'production',
   };
-  checkTogether(config, read.found);
-  if (read.found.length > 0) throw new Error(`Configuration refused: ${read.found.join('; ')}.`);
-  return config;
 }
 
 function checkTogether(config: Config, found: string[]): void {
