@@ -318,7 +318,7 @@ describe('deleting', () => {
   // The last test here: it ends all waiting, as a service does that stops.
   it('answers 202 where it takes longer than one would wait', async () => {
     const agentId = await agents.active('acme');
-    await server.app.get(EventWaits, { strict: false }).beforeApplicationShutdown();
+    server.app.get(EventWaits, { strict: false }).beforeApplicationShutdown();
     const answer = await call('DELETE', `/api/v1/agents/${agentId}`);
     expect([answer.status, answer.json.status]).toEqual([202, 'deleting']);
   });

@@ -7,11 +7,12 @@ import { EventStore } from './event-store.ts';
 import { EventWaits } from './event-waits.ts';
 import { EventStoreDbEventStore } from './eventstoredb/eventstoredb-event-store.ts';
 import { LastWrites } from './last-writes.ts';
+import { LogFollower } from './log-follower.ts';
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 
 export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;
 
-/** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, `EventWaits` and `LastWrites`. Needs `Config`, `Clock` and `Database` to be provided globally. */
+/** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, `LogFollower`, `EventWaits` and `LastWrites`. Needs `Config`, `Clock` and `Database` to be provided globally. */
 @Module({})
 export class EventStoreModule {
   static forRoot({ definitions }: { definitions: readonly AnyEventDefinition[] }): DynamicModule {
@@ -22,10 +23,11 @@ export class EventStoreModule {
         { provide: EventCatalogue, useFactory: () => new EventCatalogue(definitions) },
         { provide: EventStore, useFactory: openEventStore, inject: [Config, Database, EventCatalogue] },
         Aggregates,
+        LogFollower,
         EventWaits,
         LastWrites,
       ],
-      exports: [EventCatalogue, EventStore, Aggregates, EventWaits, LastWrites],
+      exports: [EventCatalogue, EventStore, Aggregates, LogFollower, EventWaits, LastWrites],
     };
   }
 }

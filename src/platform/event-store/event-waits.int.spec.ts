@@ -1,10 +1,12 @@
 import { appendTo, harbourEvent, openLog, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { EventWaits } from './event-waits.ts';
+import { LogFollower } from './log-follower.ts';
 
 describe('waiting for events', () => {
   let test: TestDatabase;
   let log: OpenedLog;
+  let follower: LogFollower;
   let waits: EventWaits;
   const arrive = (boat: string, type = 'BoatArrived') => appendTo(log.store, `boat-${boat}`, harbourEvent(type));
 
@@ -13,10 +15,14 @@ describe('waiting for events', () => {
     log = await openLog(test.url);
   });
   beforeEach(async () => {
-    waits = new EventWaits(log.store);
-    await waits.onApplicationBootstrap();
+    follower = new LogFollower(log.store);
+    waits = new EventWaits(follower);
+    await follower.onApplicationBootstrap();
   });
-  afterEach(() => waits.beforeApplicationShutdown());
+  afterEach(async () => {
+    waits.beforeApplicationShutdown();
+    await follower.beforeApplicationShutdown();
+  });
   afterAll(async () => {
     await log.close();
     await test.drop();
@@ -71,7 +77,7 @@ describe('waiting for events', () => {
   it('answers all who wait when the service stops, and whoever comes later', async () => {
     using watch = waits.watch('boat-Ark');
     const waiting = watch.next(60_000);
-    await waits.beforeApplicationShutdown();
+    waits.beforeApplicationShutdown();
     expect(await waiting).toBeNull();
     using late = waits.watch('boat-Ark');
     expect(await late.next(60_000)).toBeNull();

@@ -1,14 +1,13 @@
 import { once } from 'node:events';
-import { setTimeout as wait } from 'node:timers/promises';
 
-import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/common';
-import { Injectable, Logger } from '@nestjs/common';
+import type { BeforeApplicationShutdown } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 
 import { Refusal } from '../refusal.ts';
-import { EventStore, type StoredEvent, type Subscription } from './event-store.ts';
+import type { StoredEvent } from './event-store.ts';
+import { LogFollower } from './log-follower.ts';
 
 const MAX_WATCHES = 10_000;
-const RETRY_MS = 1_000;
 /** Unread events kept per watch, the newest: whoever missed some looks at the state anyway. */
 const MAX_UNREAD = 100;
 
@@ -64,62 +63,42 @@ export class EventWatch implements Disposable {
 }
 
 /**
- * Waiting for something to happen on a stream, driven by events: one subscription to the log's end serves all waiters of the
- * process. Watch first, then read the state, then wait; so nothing falls between the look and the wait:
+ * Waiting for something to happen on a stream, driven by events. Watch first, then read the state, then wait; so nothing falls between
+ * the look and the wait:
  *
  *     using watch = waits.watch(stream);
  *     let state = await read();
  *     while (!settled(state) && (await watch.next(leftMs)) !== null) state = await read();
  *
- * `until` is that loop.
+ * `until` is that loop. After an event that this program can't read, watches go on behind it.
  */
 @Injectable()
-export class EventWaits implements OnApplicationBootstrap, BeforeApplicationShutdown {
+export class EventWaits implements BeforeApplicationShutdown {
   private readonly watches = new Map<string, Set<EventWatch>>();
   private count = 0;
-  private subscription: Subscription | null = null;
-  private readonly logger = new Logger('EventWaits');
-  private readonly stopping = new AbortController();
+  private stopping = false;
 
-  constructor(private readonly store: EventStore) {}
-
-  async onApplicationBootstrap(): Promise<void> {
-    await this.follow();
+  constructor(private readonly follower: LogFollower) {
+    follower.listen({
+      onEvents: (events) => {
+        for (const event of events) for (const watch of this.watches.get(event.stream) ?? []) watch.arrived(event);
+      },
+    });
   }
 
   /** Ends every wait: a stopping service answers those who wait as if their time were over. */
-  async beforeApplicationShutdown(): Promise<void> {
-    this.stopping.abort();
+  beforeApplicationShutdown(): void {
+    this.stopping = true;
     for (const watches of this.watches.values()) for (const watch of watches) watch.end();
-    await this.subscription?.stop();
-  }
-
-  private async follow(): Promise<void> {
-    this.subscription = this.store.subscribe(await this.store.head('core'), { eventClass: 'core' }, async (events) => {
-      for (const event of events) for (const watch of this.watches.get(event.stream) ?? []) watch.arrived(event);
-    });
-    this.subscription.ended.catch((error: Error) => this.followAgain(error));
-  }
-
-  /** Only an event that this program can't read ends the subscription; those who wait go on behind it. */
-  private async followAgain(error: Error): Promise<void> {
-    this.logger.error(`Watching the log begins again at its end: ${error.message}`);
-    for (let again = true; again && !this.stopping.signal.aborted;) {
-      await wait(RETRY_MS, undefined, { signal: this.stopping.signal }).catch(() => undefined);
-      again = await this.follow().then(
-        () => false,
-        () => true,
-      );
-    }
   }
 
   /** From now on the watch keeps the stream's events (class `core`). Throws Refusal `rate_limited` where too many wait. */
   watch(stream: string): EventWatch {
-    if (this.subscription === null) throw new Error('events are not watched before the application has started');
+    if (!this.follower.started) throw new Error('events are not watched before the application has started');
     if (this.count >= MAX_WATCHES) throw new Refusal('rate_limited', 'Too many requests wait already.', { retryAfterSeconds: 1 });
     const watches = this.watches.get(stream) ?? new Set();
     const watch = new EventWatch((done) => this.forget(stream, watches, done));
-    if (this.stopping.signal.aborted) watch.end();
+    if (this.stopping) watch.end();
     this.watches.set(stream, watches.add(watch));
     this.count += 1;
     return watch;

@@ -2,16 +2,18 @@ import { appendTo, harbourEvent, openLog, type OpenedLog } from '../../../test/s
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { START, type NewEvent } from './event-store.ts';
 import { LastWrites } from './last-writes.ts';
+import { LogFollower } from './log-follower.ts';
 
 describe('the last write of an account', () => {
   let test: TestDatabase;
-  const opened: { log: OpenedLog; writes: LastWrites }[] = [];
+  const opened: { log: OpenedLog; follower: LogFollower }[] = [];
 
   const replica = async () => {
     const log = await openLog(test.url);
-    const writes = new LastWrites(log.store);
-    opened.push({ log, writes });
-    await writes.onApplicationBootstrap();
+    const follower = new LogFollower(log.store);
+    const writes = new LastWrites(follower);
+    opened.push({ log, follower });
+    await follower.onApplicationBootstrap();
     return { log, writes };
   };
   const own = (position: string) => ({ position, isOwn: true });
@@ -25,8 +27,8 @@ describe('the last write of an account', () => {
     test = await freshDatabase();
   });
   afterEach(async () => {
-    for (const { log, writes } of opened.splice(0)) {
-      await writes.beforeApplicationShutdown();
+    for (const { log, follower } of opened.splice(0)) {
+      await follower.beforeApplicationShutdown();
       await log.close();
     }
     await test.drop();
