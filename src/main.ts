@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
 
 import { CommandBus } from '@nestjs/cqrs';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
@@ -10,11 +11,18 @@ import { Database } from './platform/database/database.ts';
 import { drain } from './platform/http/drain.ts';
 import { createPino } from './platform/http/logger.ts';
 import { createServer } from './platform/http/server.ts';
+import { onParentGone } from './parent-watch.ts';
 
 /** What a stop may take, in ms; after it the process ends all the same. Nothing that was acknowledged is lost by that. */
 const STOP_TIMEOUT_MS = 25_000;
 /** What of it requests under way get to be answered in. */
 const DRAIN_TIMEOUT_MS = 20_000;
+
+/** Ctrl-C reaches the service twice, from the terminal and from npm: what comes within this time, ms, counts as one. */
+const SAME_SIGNAL_MS = 500;
+/** How long a start waits for its port, ms: a process that was killed takes a moment to die. */
+const PORT_PATIENCE_MS = 5_000;
+const PORT_RETRY_MS = 100;
 
 const config = configOrExit();
 const log = createPino(config.logLevel);
@@ -28,8 +36,10 @@ async function run(): Promise<void> {
     pino: log,
     trustedProxies: config.trustedProxies,
   });
-  stopOnSignals(app);
-  await app.listen(config.port, config.host);
+  const stop = stopOnce(app);
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, stop);
+  if (process.env.npm_lifecycle_event !== undefined) onParentGone(() => stop('the end of npm'));
+  await listen(app);
   const url = urlOf(app, config);
   log.info({ url }, 'listening');
   const made = await firstRun(app.get(CommandBus), app.get(Database), config, url);
@@ -44,17 +54,32 @@ function urlOf(app: NestFastifyApplication, { baseUrl, host }: Config): string {
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
 }
 
-/** The first signal stops in order: no new connection, what runs is finished, then the parts close. A second one ends it at once. */
-function stopOnSignals(app: NestFastifyApplication): void {
-  let stopping = false;
-  const stop = (signal: NodeJS.Signals) => {
-    if (stopping) process.exit(1);
-    stopping = true;
-    log.info({ signal }, 'stopping');
+async function listen(app: NestFastifyApplication): Promise<void> {
+  const deadline = performance.now() + PORT_PATIENCE_MS;
+  for (let said = false; ; said = true) {
+    try {
+      await app.listen(config.port, config.host);
+      return;
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== 'EADDRINUSE' || performance.now() > deadline) throw error;
+      if (!said) log.warn({ port: config.port }, `the port is taken; waiting up to ${PORT_PATIENCE_MS / 1_000} s for it`);
+      await wait(PORT_RETRY_MS);
+    }
+  }
+}
+
+/** The first call stops in order: no new connection, what runs is finished, then the parts close. One a moment later ends the process at once. */
+function stopOnce(app: NestFastifyApplication): (reason: string) => void {
+  let since: number | null = null;
+  return (reason) => {
+    const now = performance.now();
+    if (since !== null && now - since > SAME_SIGNAL_MS) process.exit(1);
+    if (since !== null) return;
+    since = now;
+    log.info({ reason }, 'stopping');
     setTimeout(() => die(`the stop took longer than ${STOP_TIMEOUT_MS} ms`), STOP_TIMEOUT_MS).unref();
     stopInOrder(app).catch((error: unknown) => die('the stop failed', error));
   };
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, stop);
 }
 
 /** The edge first, while everything that requests need still runs. */

@@ -108,6 +108,39 @@ describe('embedded PostgreSQL', () => {
     expect(await ask(first.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
+  it('waits for a process that is just ending, and says so', async () => {
+    const { parent } = await startInAnotherProcess(dataDir, true);
+    const said: string[] = [];
+    const ended = once(parent, 'exit');
+    const logger = {
+      info: () => undefined,
+      warn: (_: object, message: string) => {
+        said.push(message);
+        parent.kill('SIGKILL');
+      },
+    };
+    running = await startEmbeddedPostgres({ dataDir, fast: true, logger });
+    await ended;
+    expect(said[0]).toBe(`process ${parent.pid} still has the data directory; waiting up to 15 s for its end`);
+    expect(await ask(running.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+  });
+
+  it('takes over at once from a process that has ended though its parent has not asked how', async () => {
+    await (await start({ fast: true })).stop();
+    // The shell's child ends, and the program that takes the shell's place never asks for it.
+    const parent = spawn('sh', ['-c', 'true & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const [said] = (await once(parent.stdout, 'data')) as [Buffer];
+    const zombie = Number(String(said));
+    const stat = () => readFileSync(`/proc/${zombie}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+    await until('the child has ended', () => stat()[0] === 'Z' || undefined);
+    writeFileSync(join(dataDir, 'postgres.owner'), `${zombie} ${stat()[19]}`);
+    const warnings: string[] = [];
+    const logger = { info: () => undefined, warn: (_: object, message: string) => warnings.push(message) };
+    running = await startEmbeddedPostgres({ dataDir, fast: true, logger });
+    expect(warnings).toEqual([]);
+    await kill(parent);
+  });
+
   it('leaves a foreign process alone whose id stands in an old postmaster.pid', async () => {
     await (await start({ fast: true })).stop();
     const stranger = spawn('sleep', ['60']);

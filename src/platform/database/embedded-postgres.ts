@@ -59,7 +59,9 @@ const passing = /Address already in use|could not create any TCP\/IP sockets|pre
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<RunningPostgres> {
   // Others may pass, and only pass: the server's user has its folder in here, and every file of ours is closed by its own mode.
   mkdirSync(options.dataDir, { recursive: true, mode: 0o711 });
-  const giveBack = claimDataDir(options.dataDir);
+  const giveBack = await claimDataDir(options.dataDir, (owner, withinMs) =>
+    options.logger?.warn({ owner }, `process ${owner} still has the data directory; waiting up to ${withinMs / 1_000} s for its end`),
+  );
   try {
     const setup = await prepare(options);
     const { pid, port } = (await adopt(setup)) ?? (await launch(setup));

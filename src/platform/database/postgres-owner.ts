@@ -2,18 +2,30 @@ import { randomUUID } from 'node:crypto';
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { startedAt } from './postgres-process.ts';
+import { eventually, startedAt } from './postgres-process.ts';
 
-const attempts = 10;
+const ATTEMPTS = 10;
+/** How long, ms, a start waits for the process that has the data directory: one that was killed takes a moment to die, one that stops a little longer. */
+const OWNER_PATIENCE_MS = 15_000;
 
 /**
  * Takes a data directory for this process, so that a second Mooring does not adopt, and later end, the server of a living one.
- * What a killed process left behind is taken over. Returns what gives it back.
+ * What a killed process left behind is taken over; one that still lives is waited for, and `onWait` is told so once. Answers what
+ * gives the directory back. Throws where its owner lives on.
  */
-export function claimDataDir(dataDir: string): () => void {
+export async function claimDataDir(dataDir: string, onWait: (owner: number, withinMs: number) => void): Promise<() => void> {
+  const owner = ownerOf(dataDir);
+  if (owner !== null && owner !== process.pid) {
+    onWait(owner, OWNER_PATIENCE_MS);
+    await eventually(() => ownerOf(dataDir) === null, OWNER_PATIENCE_MS);
+  }
+  return claimNow(dataDir);
+}
+
+function claimNow(dataDir: string): () => void {
   const file = join(dataDir, 'postgres.owner');
   const mine = `${process.pid} ${startedAt(process.pid) ?? ''}`;
-  for (let attempt = 0; attempt < attempts; attempt++) {
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     if (createWhole(file, mine)) return () => rmSync(file, { force: true });
     const owner = readQuietly(file);
     if (owner === undefined) continue;

@@ -38,11 +38,15 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** The moment a process began, in whatever form the system tells it: with the process id it names one process for good. */
+/**
+ * The moment a process began, in whatever form the system tells it: with the process id it names one process for good. Undefined where
+ * there is no such process, or it has ended and only its parent has not asked how.
+ */
 export function startedAt(pid: number): string | undefined {
   if (process.platform !== 'linux') return askPs(pid, 'lstart');
   // The second field is the program's name in brackets and may hold spaces, so the counting starts behind it.
-  return readText(`/proc/${pid}/stat`)?.split(') ').pop()?.split(' ')[19];
+  const fields = readText(`/proc/${pid}/stat`)?.split(') ').pop()?.split(' ');
+  return fields?.[0] === 'Z' || fields?.[0] === 'X' ? undefined : fields?.[19];
 }
 
 /** Looks again every few milliseconds until the condition holds; says whether it came to hold in time. */
