@@ -86,7 +86,7 @@ export class ContainerSteps {
   /** Whether it became ready within the time; false, too, where the signal aborted the wait. */
   async awaitReady(agent: Agent, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean> {
     const { port, health } = this.running(agent);
-    const address = await this.runtime.address(container.handle, port);
+    const address = await this.runtime.address(container, port);
     return ready(address.host, address.port, health, withinMs, signal);
   }
 

@@ -67,7 +67,7 @@ const failures = (agentId: string) => server.logLines.filter((line) => line.incl
 
 async function reach(agentId: string, route: string): Promise<string> {
   const [container] = (await faulty.inner.inspect(agentId)).containers;
-  const { host, port } = await faulty.inner.address(container?.handle ?? '', 8080);
+  const { host, port } = await faulty.inner.address({ agentId, generation: container?.generation ?? 0 }, 8080);
   return (await fetch(`http://${host}:${port}/${route}`)).text();
 }
 

@@ -4,7 +4,7 @@ import { AgentAnsweredError, AgentUnreachable, protocolFor, ReplyTimeout } from 
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { systemContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
-import { ContainerGone, ContainerRuntime } from '../platform/runtime/runtime.ts';
+import { ContainerGone, ContainerRuntime, RuntimeRefused } from '../platform/runtime/runtime.ts';
 import { Templates } from '../templates/index.ts';
 import { Config } from '../config.ts';
 import { TEXT_BYTES_MAX, textContext, type Conversation, type PendingMessage } from './conversation.decider.ts';
@@ -81,10 +81,12 @@ export class MessageDelivery {
   }
 
   async #address(agentId: string, generation: number, port: number): Promise<{ host: string; port: number }> {
-    const { containers } = await this.runtime.inspect(agentId);
-    const container = containers.find((view) => view.generation === generation && view.state === 'running');
-    if (container === undefined) throw new AgentUnreachable('its container is not running');
-    return this.runtime.address(container.handle, port);
+    try {
+      return await this.runtime.address({ agentId, generation }, port);
+    } catch (error) {
+      if (error instanceof RuntimeRefused) throw new AgentUnreachable('its container is not running');
+      throw error;
+    }
   }
 
   async #history(conversation: Conversation): Promise<{ role: 'user' | 'assistant'; text: string }[]> {

@@ -51,7 +51,7 @@ class Talk {
   /** What the agent's program was told, in order: id and text. */
   async heard(): Promise<[string, string][]> {
     const [container] = (await this.runtime.inner.inspect(this.agentId)).containers;
-    const { host, port } = await this.runtime.inner.address(container?.handle ?? '', 8080);
+    const { host, port } = await this.runtime.inner.address({ agentId: this.agentId, generation: container?.generation ?? 0 }, 8080);
     const text = await (await fetch(`http://${host}:${port}/file/heard`)).text();
     return text
       .trim()

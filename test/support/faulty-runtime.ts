@@ -10,7 +10,7 @@ import { probeFiles, startCommand } from '../../src/platform/runtime/runtime.pro
 import {
   ContainerRuntime,
   RuntimeUnavailable,
-  type ContainerSpec,
+  type ContainerName,
   type ImageSource,
   type ResolvedImage,
 } from '../../src/platform/runtime/runtime.ts';
@@ -41,7 +41,7 @@ export class FaultyRuntime {
         if (name === 'ensureImage') return ensureImage;
         if (typeof member !== 'function') return member;
         const bound = (...args: unknown[]): unknown => (member as (...given: unknown[]) => unknown).apply(target, args);
-        return ['events', 'logs', 'list', 'capabilities', 'ping', 'close'].includes(String(name))
+        return ['events', 'logs', 'list', 'capabilities', 'ping', 'available', 'close'].includes(String(name))
           ? bound
           : (...args: unknown[]) => call(String(name), args, bound as (...given: unknown[]) => Promise<unknown>);
       },
@@ -76,7 +76,7 @@ export class FaultyRuntime {
   }
 
   private async call(name: string, args: unknown[], make: (...args: unknown[]) => Promise<unknown>): Promise<unknown> {
-    const agentId = agentOf(args[0] as string | ContainerSpec);
+    const agentId = agentOf(args[0] as string | ContainerName);
     const calls = this.calls.get(agentId) ?? [];
     this.calls.set(agentId, calls);
     calls.push(name);
@@ -88,7 +88,7 @@ export class FaultyRuntime {
   }
 }
 
-function agentOf(subject: string | ContainerSpec): string {
+function agentOf(subject: string | ContainerName): string {
   return typeof subject === 'string' ? subject.replace(/-g\d+$/, '') : subject.agentId;
 }
 

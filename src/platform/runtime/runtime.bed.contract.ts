@@ -106,7 +106,7 @@ export class TestBed {
   }
 
   async ask(view: ContainerView, method: string, path: string, body?: Buffer | string, runtime = this.runtime): Promise<Answer> {
-    return request(await runtime.address(view.handle, 8080), method, path, body);
+    return request(await runtime.address(view, 8080), method, path, body);
   }
 
   async look(view: ContainerView, runtime = this.runtime): Promise<ContainerView> {

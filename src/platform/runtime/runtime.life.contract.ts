@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { base64, eventually, linesOf, firstLines, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
 import { ContainerGone, RuntimeRefused, ShellCommand } from './runtime.ts';
-import { probeFiles, startCommand } from './runtime.probe.ts';
+import { probeFiles, request, startCommand } from './runtime.probe.ts';
 
 export function creation(bed: TestBed): void {
   it('makes the same image from the same program', async () => {
@@ -66,6 +66,10 @@ export function creation(bed: TestBed): void {
     } finally {
       await other.close();
     }
+  });
+
+  it('says that the engine is available', async () => {
+    expect(await bed.runtime.available()).toBe(true);
   });
 
   it('knows nothing of an agent that never was', async () => {
@@ -157,7 +161,7 @@ export function lifecycle(bed: TestBed): void {
     const view = await bed.running();
     await bed.ask(view, 'GET', '/count');
     await bed.runtime.stop(view.handle, 5);
-    await expect(bed.runtime.address(view.handle, 8080)).rejects.toThrow(RuntimeRefused);
+    await expect(bed.runtime.address(view, 8080)).rejects.toThrow(RuntimeRefused);
     await bed.runtime.start(view.handle);
     await bed.answers(view);
     expect((await bed.ask(view, 'GET', '/count')).text).toBe('1');
@@ -188,7 +192,8 @@ export function lifecycle(bed: TestBed): void {
   });
 
   it('says that a container is gone', async () => {
-    const { handle } = await bed.removed();
+    const view = await bed.removed();
+    const { handle } = view;
     await expect(bed.runtime.start(handle)).rejects.toThrow(ContainerGone);
     await expect(bed.runtime.stop(handle, 1)).rejects.toThrow(ContainerGone);
     await expect(bed.runtime.freeze(handle)).rejects.toThrow(ContainerGone);
@@ -196,7 +201,7 @@ export function lifecycle(bed: TestBed): void {
     await expect(bed.runtime.exec(handle, say('x'))).rejects.toThrow(ContainerGone);
     await expect(bed.runtime.copyIn(handle, '/', tarOf({}))).rejects.toThrow(ContainerGone);
     await expect(bed.runtime.copyOut(handle, '/data')).rejects.toThrow(ContainerGone);
-    await expect(bed.runtime.address(handle, 8080)).rejects.toThrow(ContainerGone);
+    await expect(bed.runtime.address(view, 8080)).rejects.toThrow(ContainerGone);
     await expect(linesOf(bed.runtime, handle)).rejects.toThrow(ContainerGone);
   });
 }
@@ -208,10 +213,12 @@ export function sleep(bed: TestBed): void {
     if (!(await freezes())) return;
     const view = await bed.running();
     await bed.ask(view, 'GET', '/count');
+    const address = await bed.runtime.address(view, 8080);
     await bed.runtime.freeze(view.handle);
     await bed.runtime.freeze(view.handle);
     expect((await bed.look(view)).state).toBe('frozen');
-    const waiting = bed.ask(view, 'GET', '/count');
+    await expect(bed.runtime.address(view, 8080)).rejects.toThrow(RuntimeRefused);
+    const waiting = request(address, 'GET', '/count');
     expect(await Promise.race([waiting, pause(300).then(() => 'no answer')])).toBe('no answer');
     await bed.runtime.thaw(view.handle);
     await bed.runtime.thaw(view.handle);

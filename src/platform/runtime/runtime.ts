@@ -3,10 +3,14 @@ export type ContainerHandle = string;
 
 export type ContainerState = 'created' | 'running' | 'frozen' | 'exited';
 
-/** Immutable facts that a container bears as labels. */
-export interface ContainerIdentity {
+/** What leads to a container without its handle: an agent has at most one of each generation. */
+export interface ContainerName {
   agentId: string;
   generation: number;
+}
+
+/** Immutable facts that a container bears as labels. */
+export interface ContainerIdentity extends ContainerName {
   deploymentId: string;
 }
 
@@ -148,7 +152,13 @@ export class ContainerGone extends Error {
 export abstract class ContainerRuntime {
   abstract readonly name: 'docker' | 'local';
   abstract capabilities(): Promise<RuntimeCapabilities>;
+  /** One call to the engine. */
   abstract ping(): Promise<void>;
+  /**
+   * Whether the engine answers, known within a second. Costs nothing where it answered a call a moment ago; otherwise all who ask at
+   * once share one ping. Never throws.
+   */
+  abstract available(): Promise<boolean>;
   /** Pulls, builds or finds it; says what it does, a line each. */
   abstract ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage>;
   abstract ensureVolume(agentId: string): Promise<void>;
@@ -175,7 +185,7 @@ export abstract class ContainerRuntime {
   /** Output after the cursor (null: from its start), and what follows, until the container ends or the signal aborts. */
   abstract logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal): AsyncIterable<LogLine>;
   abstract events(signal: AbortSignal): AsyncIterable<RuntimeEvent>;
-  /** Where the running container's port can be reached from here. */
-  abstract address(handle: ContainerHandle, port: number): Promise<{ host: string; port: number }>;
+  /** Where the container's port can be reached from here. Throws `RuntimeRefused` unless the container is running: a frozen one answers nobody. */
+  abstract address(container: ContainerName, port: number): Promise<{ host: string; port: number }>;
   abstract close(): Promise<void>;
 }

@@ -106,6 +106,7 @@ describeWithOwnEngine('an engine that goes and comes back', () => {
       const listener = new Listener(bed.runtime);
       await until('the event stream stands', () => (listener.told('lost') === 1 ? true : undefined));
       await engine.stop();
+      expect(await bed.runtime.available()).toBe(false);
       for (const act of [
         () => bed.runtime.ping(),
         () => bed.runtime.inspect(view.agentId),
@@ -115,7 +116,7 @@ describeWithOwnEngine('an engine that goes and comes back', () => {
         () => bed.runtime.stop(view.handle, 1),
         () => bed.runtime.freeze(view.handle),
         () => bed.runtime.remove(view.handle),
-        () => bed.runtime.address(view.handle, 8080),
+        () => bed.runtime.address(view, 8080),
         () => bed.runtime.ensureVolume(view.agentId),
         () => bed.run(view, 'true'),
         () => bed.runtime.copyOut(view.handle, '/data'),
@@ -124,6 +125,7 @@ describeWithOwnEngine('an engine that goes and comes back', () => {
       ])
         await expect(act()).rejects.toThrow(RuntimeUnavailable);
       await engine.start();
+      await until('the engine is known to be back', async () => ((await bed.runtime.available()) ? true : undefined), 2_000);
       await until('the gap is told', () => (listener.told('lost') === 2 ? true : undefined));
       expect(await bed.state(view)).toMatchObject({ state: 'exited', generation: 1 });
       await bed.runtime.start(view.handle);

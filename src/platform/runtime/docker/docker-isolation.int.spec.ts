@@ -57,7 +57,7 @@ describeWithDocker('an agent’s container', () => {
 
   it('can’t reach another agent, which the control plane can reach', async () => {
     const server = await bed.running({ command: ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www'] });
-    const { host, port } = await bed.runtime.address(server.handle, 8080);
+    const { host, port } = await bed.runtime.address(server, 8080);
     await until('the server answers', () =>
       fetch(`http://${host}:${port}/none`).then(
         ({ status }) => status,
@@ -126,7 +126,7 @@ describeWithDocker('an agent’s container', () => {
     try {
       const view = await runtime.create(bed.spec({ command: ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www'] }));
       await runtime.start(view.handle);
-      const { host, port } = await runtime.address(view.handle, 8080);
+      const { host, port } = await runtime.address(view, 8080);
       expect(host).toBe('127.0.0.1');
       const status = await until('the server answers', () =>
         fetch(`http://${host}:${port}/none`).then(
@@ -135,7 +135,7 @@ describeWithDocker('an agent’s container', () => {
         ),
       );
       expect(status).toBe(404);
-      await expect(runtime.address(view.handle, 9_090)).rejects.toThrow(RuntimeRefused);
+      await expect(runtime.address(view, 9_090)).rejects.toThrow(RuntimeRefused);
       const ran = await runtime.exec(view.handle, { argv: ['cat'], stdin: Buffer.from('in'), timeoutMs: 10_000, outputLimitBytes: 10 });
       expect(ran).toMatchObject({ exitCode: 0, stdout: Buffer.from('in') });
       await runtime.remove(view.handle);

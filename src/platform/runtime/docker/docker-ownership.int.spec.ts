@@ -50,7 +50,7 @@ describeWithDocker('what is ours on the engine', () => {
     for (const { handle } of (await bed.runtime.list()).containers) if (handle !== first.handle) await bed.runtime.remove(handle);
     await network().remove();
     await bed.runtime.start(first.handle);
-    expect((await bed.runtime.address(first.handle, 8080)).host).toMatch(/^\d+\./);
+    expect((await bed.runtime.address(first, 8080)).host).toMatch(/^\d+\./);
     await bed.runtime.remove(first.handle);
     await network().remove();
     await bed.running();

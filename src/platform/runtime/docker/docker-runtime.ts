@@ -2,6 +2,7 @@ import Dockerode from 'dockerode';
 import { RuntimeRefused, RuntimeUnavailable, ContainerGone, ContainerRuntime } from '../runtime.ts';
 import type {
   ContainerHandle,
+  ContainerName,
   ContainerSpec,
   ContainerState,
   ContainerView,
@@ -15,8 +16,9 @@ import type {
   RuntimeEvent,
 } from '../runtime.ts';
 import { view } from './container-view.ts';
-import { call, callTimeoutMs, hasLeftoverTask, mapBounded, statusOf, until } from './engine.ts';
+import { call, callTimeoutMs, hasLeftoverTask, mapBounded, pingEngine, statusOf, until } from './engine.ts';
 import { copyOut, plainTar } from './archive.ts';
+import { EngineHealth } from './engine-health.ts';
 import { engineEvents } from './events.ts';
 import { execInContainer } from './exec.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './hardening.ts';
@@ -45,6 +47,7 @@ export interface DockerRuntimeOptions {
 
 /** 50 ms apart. */
 const createTries = 200;
+const PING_TIMEOUT_MS = 5_000;
 
 /** Agents as containers of a Docker Engine, API 1.41 or later. */
 export class DockerRuntime extends ContainerRuntime {
@@ -58,6 +61,7 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly helper: HelperVolume;
   private readonly images: Images;
   private readonly volumeRoots: VolumeRoots;
+  private readonly health = new EngineHealth((signal) => pingEngine(this.docker, signal));
   private readonly closing = new AbortController();
 
   constructor(options: DockerRuntimeOptions) {
@@ -79,7 +83,11 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async ping(): Promise<void> {
-    await call(null, () => this.docker.ping(), 5_000);
+    await this.health.hears(() => call(null, (signal) => pingEngine(this.docker, signal), PING_TIMEOUT_MS));
+  }
+
+  override available(): Promise<boolean> {
+    return this.health.available();
   }
 
   override ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
@@ -256,12 +264,14 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
-    return engineEvents(this.docker, this.instance, AbortSignal.any([signal, this.closing.signal]));
+    return engineEvents(this.docker, this.instance, this.health, AbortSignal.any([signal, this.closing.signal]));
   }
 
-  override async address(handle: ContainerHandle, port: number): Promise<{ host: string; port: number }> {
-    const { State, NetworkSettings } = await this.look(handle);
-    if (!State.Running) throw new RuntimeRefused('The container does not run, so it has no address.');
+  override async address(container: ContainerName, port: number): Promise<{ host: string; port: number }> {
+    const name = containerName(container);
+    const { State, NetworkSettings, Config } = await this.look(name);
+    if (!bears(Config.Labels, { [labels.instance]: this.instance })) throw new ContainerGone(name);
+    if (State.Status !== 'running') throw new RuntimeRefused('The container does not run, so it has no address.');
     if (this.publish) {
       const published = NetworkSettings.Ports[`${port}/tcp`]?.[0];
       if (published === undefined) throw new RuntimeRefused(`Port ${port} of the container is not published.`);
@@ -277,7 +287,7 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   private look(handle: ContainerHandle): Promise<Dockerode.ContainerInspectInfo> {
-    return call(handle, (abortSignal) => this.docker.getContainer(handle).inspect({ abortSignal }));
+    return this.health.hears(() => call(handle, (abortSignal) => this.docker.getContainer(handle).inspect({ abortSignal })));
   }
 
   private async standing(nameOrId: string): Promise<Dockerode.ContainerInspectInfo | null> {

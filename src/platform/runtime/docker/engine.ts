@@ -1,3 +1,4 @@
+import type Dockerode from 'dockerode';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
 
 /** Milliseconds that an ordinary call to the engine may take. */
@@ -96,6 +97,11 @@ export async function withTimeout<T>(work: (signal: AbortSignal) => Promise<T>, 
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** The client library takes the signal, though its types do not say so. */
+export function pingEngine(docker: Dockerode, abortSignal: AbortSignal): Promise<unknown> {
+  return (docker as unknown as { ping(options: { abortSignal: AbortSignal }): Promise<unknown> }).ping({ abortSignal });
 }
 
 /** The engine's streams of JSON objects, a line each. */

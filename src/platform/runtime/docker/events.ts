@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
 import type { RuntimeEvent } from '../runtime.ts';
 import { agentOfVolume, labels } from './names.ts';
+import type { EngineHealth } from './engine-health.ts';
 import { call, jsonLines } from './engine.ts';
 
 const firstBackOffMs = 100;
@@ -18,12 +19,18 @@ const filters = JSON.stringify({
 });
 
 /** The engine's events about this instance's agents; connects again by itself, and says `lost` each time it has connected. */
-export async function* engineEvents(docker: Dockerode, instance: string, signal: AbortSignal): AsyncGenerator<RuntimeEvent> {
+export async function* engineEvents(
+  docker: Dockerode,
+  instance: string,
+  health: EngineHealth,
+  signal: AbortSignal,
+): AsyncGenerator<RuntimeEvent> {
   let backOff = firstBackOffMs;
   while (!signal.aborted) {
     try {
       const stream = await call(null, () => docker.getEvents({ filters, abortSignal: signal }));
       backOff = firstBackOffMs;
+      health.answered();
       yield { kind: 'lost' };
       for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>)) {
         const agentId = agentOf(event, instance);
@@ -32,6 +39,7 @@ export async function* engineEvents(docker: Dockerode, instance: string, signal:
     } catch {
       // An engine that is away, or went: the way out is the same, to connect again.
     }
+    health.doubt();
     await pause(backOff, undefined, { signal }).catch(() => undefined);
     backOff = Math.min(backOff * 2, longestBackOffMs);
   }

@@ -1,4 +1,4 @@
-import type { ContainerIdentity } from '../runtime.ts';
+import type { ContainerIdentity, ContainerName } from '../runtime.ts';
 
 /** Labels are what makes a thing ours: whatever lacks `mooring.instance` with our id is never touched. */
 export const labels = {
@@ -14,7 +14,7 @@ export const helperProgram = `${helperMount}/busybox`;
 
 export type Labels = Record<string, string>;
 
-export const containerName = (identity: ContainerIdentity): string => `mooring-${identity.agentId}-g${identity.generation}`;
+export const containerName = ({ agentId, generation }: ContainerName): string => `mooring-${agentId}-g${generation}`;
 export const volumeName = (agentId: string): string => `mooring-${agentId}`;
 export const networkName = (instance: string): string => `mooring-${instance}`;
 

@@ -82,7 +82,7 @@ describe('the local runtime, beyond the contract', () => {
   async function started(environment?: Record<string, string>): Promise<ContainerView> {
     const view = await under.runtime.create(spec(environment));
     await under.runtime.start(view.handle);
-    await untilTrue(async () => (await request(await under.runtime.address(view.handle, 8080), 'GET', '/healthz')).status === 200);
+    await untilTrue(async () => (await request(await under.runtime.address(view, 8080), 'GET', '/healthz')).status === 200);
     return view;
   }
 
@@ -177,7 +177,7 @@ describe('the local runtime, beyond the contract', () => {
     await once(service, 'exit');
     const next = await under.reopen();
     expect((await next.inspect(agentId)).containers).toMatchObject([{ state: 'running', handle }]);
-    await untilTrue(async () => (await request(await next.address(handle, 8080), 'GET', '/starts')).text === '1');
+    await untilTrue(async () => (await request(await next.address({ agentId, generation: 1 }, 8080), 'GET', '/starts')).text === '1');
     const size = statSync(beats).size;
     await expect(untilTrue(async () => statSync(beats).size > size, 300)).rejects.toThrow('in vain');
     await next.remove(handle);

@@ -8,6 +8,7 @@ import {
   RuntimeRefused,
   RuntimeUnavailable,
   type ContainerHandle,
+  type ContainerName,
   type ContainerSpec,
   type ContainerState,
   type ContainerView,
@@ -76,6 +77,10 @@ export class LocalRuntime extends ContainerRuntime {
     await access(this.home).catch((error: unknown) => {
       throw new RuntimeUnavailable(error);
     });
+  }
+
+  async available(): Promise<boolean> {
+    return true;
   }
 
   async ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
@@ -241,9 +246,9 @@ export class LocalRuntime extends ContainerRuntime {
     return this.changes.watch(signal);
   }
 
-  async address(handle: ContainerHandle, port: number): Promise<{ host: string; port: number }> {
-    const container = this.at(handle);
-    await expectState(container, ['running', 'frozen']);
+  async address({ agentId, generation }: ContainerName, port: number): Promise<{ host: string; port: number }> {
+    const container = this.at(`${agentId}-g${generation}`);
+    await expectState(container, ['running']);
     const spec = await container.spec();
     const run = await container.lastRun();
     return { host: '127.0.0.1', port: port === spec.port ? (run?.port ?? port) : port };
