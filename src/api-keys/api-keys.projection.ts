@@ -119,17 +119,16 @@ export class ListApiKeysHandler implements IQueryHandler<ListApiKeys> {
   }
 }
 
-/** Keys, of every account, whose time is over and whose end is not recorded. */
-export class ListEndedApiKeys extends Query<string[]> {}
+/** The keys whose end by time is not recorded yet, each with its account. */
+export class ListEndedApiKeys extends Query<{ key: string; account: string }[]> {}
 
 @QueryHandler(ListEndedApiKeys)
 export class ListEndedApiKeysHandler implements IQueryHandler<ListEndedApiKeys> {
   constructor(private readonly database: Database) {}
 
-  async execute(): Promise<string[]> {
-    const rows = await this.database.query<{ key_id: string }>(
-      'select key_id from api_keys where expires_at <= now() and revoked_at is null and expired_at is null',
+  execute(): Promise<{ key: string; account: string }[]> {
+    return this.database.query<{ key: string; account: string }>(
+      'select key_id as key, account_id as account from api_keys where expires_at <= now() and revoked_at is null and expired_at is null',
     );
-    return rows.map((row) => row.key_id);
   }
 }

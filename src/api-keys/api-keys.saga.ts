@@ -5,7 +5,7 @@ import { Clock } from '../platform/clock.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/http/caller.ts';
-import type { Saga } from '../platform/sagas/saga.ts';
+import type { Saga, SagaKey, SagaPass } from '../platform/sagas/saga.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { apiKeyDecider, endsAt } from './api-key.decider.ts';
 import { ListEndedApiKeys } from './api-keys.projection.ts';
@@ -27,13 +27,14 @@ export class ApiKeysSaga implements Saga {
     return idOf(event.stream);
   }
 
-  resync(): Promise<string[]> {
+  resync(): Promise<SagaKey[]> {
     return this.queries.execute(new ListEndedApiKeys());
   }
 
-  async run(keyId: string): Promise<Date | null> {
+  async run({ key: keyId, belongsTo }: SagaPass): Promise<Date | null> {
     const stream = `apiKey-${keyId}`;
     const { state: key } = await this.aggregates.load(stream, apiKeyDecider);
+    if (key !== null) belongsTo(key.accountId);
     const end = endsAt(key);
     if (key === null || end === null || end > this.clock.now()) return end;
     await this.aggregates.execute(stream, apiKeyDecider, { type: 'RecordExpiry' }, systemContext(this.name, key.accountId));

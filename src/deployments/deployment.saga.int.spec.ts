@@ -8,6 +8,7 @@ import { AgentBed } from '../../test/support/agent-bed.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faulty-runtime.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
+import { passOver } from '../../test/support/saga-pass.ts';
 import { until } from '../../test/support/until.ts';
 import { DeploymentRow } from './deployment.entity.ts';
 import { deploymentEvents } from './deployment.events.ts';
@@ -156,7 +157,7 @@ describe('an agent', () => {
     const agentId = await deployed();
     const saga = server.app.get(DeploymentSaga, { strict: false });
     const before = await bed.events(agentId);
-    const run = () => saga.run(agentId, new AbortController().signal, () => undefined);
+    const run = () => saga.run(passOver(agentId));
     const due = await run();
     expect(await run()).toEqual(due);
     expect(await bed.events(agentId)).toEqual(before);
@@ -177,7 +178,7 @@ describe('a deployment', () => {
       throw new Error('another process is at it');
     };
     const saga = server.app.get(DeploymentSaga, { strict: false });
-    await expect(saga.run(agentId, new AbortController().signal, elsewhere)).rejects.toThrow('another process is at it');
+    await expect(saga.run(passOver(agentId, { mayAct: elsewhere }))).rejects.toThrow('another process is at it');
     expect(await bed.events(agentId)).toEqual(before);
     expect(await states(agentId)).toEqual([]);
     go();

@@ -5,7 +5,7 @@ import { agentEvents, deploymentStep, isInTransit, LiveAgentIds, type Agent, typ
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
-import { Sagas, type Saga } from '../platform/sagas/saga.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { AgentRecords, type Seen } from './agent-records.ts';
 import { ContainerSteps } from './container-steps.service.ts';
 import { EngineView, type Pass } from './engine-view.service.ts';
@@ -59,18 +59,19 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     return idOf(event.stream);
   }
 
-  async resync(): Promise<string[]> {
+  async resync(): Promise<SagaKey[]> {
     const live = await this.queries.execute(new LiveAgentIds());
-    if (performance.now() - this.sweptAt < SWEEP_EVERY_MS) return live;
+    if (performance.now() - this.sweptAt < SWEEP_EVERY_MS) return live.map(ofUnknownAccount);
     const found = await this.engine.found();
     if (found !== null) this.sweptAt = performance.now();
-    return [...new Set([...live, ...(found ?? [])])];
+    return [...new Set([...live, ...(found ?? [])])].map(ofUnknownAccount);
   }
 
-  async run(agentId: string, signal: AbortSignal, mayAct: () => void): Promise<Date | null> {
+  async run({ key: agentId, signal, mayAct, belongsTo }: SagaPass): Promise<Date | null> {
     const pass: Pass = { agentId, signal, mayAct, started: null, refused: false };
     const first = await this.records.load(agentId);
     if (first === null) return this.#unknown(pass);
+    belongsTo(first.agent.accountId);
     try {
       return await this.#walk(pass, first);
     } catch (error) {
@@ -278,6 +279,10 @@ function endedEarly(agent: Agent, { exitCode, oomKilled }: ContainerView): Agent
 function deadlineSignal(agent: Agent): AbortSignal {
   const leftMs = agent.deadlineAt === null ? 0 : Date.parse(agent.deadlineAt) - Date.now();
   return leftMs <= 0 ? AbortSignal.abort() : AbortSignal.timeout(leftMs);
+}
+
+function ofUnknownAccount(key: string): SagaKey {
+  return { key, account: null };
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -3,7 +3,7 @@ import { QueryBus } from '@nestjs/cqrs';
 import { LiveAgentIds } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ContainerRuntime } from '../platform/runtime/runtime.ts';
-import { Sagas, type Saga } from '../platform/sagas/saga.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { LogCapture } from './capture.service.ts';
 import { LogRetention } from './log-entries.projection.ts';
 
@@ -43,20 +43,21 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
     return idOf(event.stream);
   }
 
-  async resync(): Promise<string[]> {
+  async resync(): Promise<SagaKey[]> {
     if (Date.now() - this.trimmedAt > TRIM_EVERY_MS) {
       this.trimmedAt = Date.now();
       await this.retention.trim();
     }
-    return this.queries.execute(new LiveAgentIds());
+    const live = await this.queries.execute(new LiveAgentIds());
+    return live.map((key) => ({ key, account: null }));
   }
 
-  async run(agentId: string, signal: AbortSignal): Promise<Date | null> {
+  async run({ key: agentId, handover }: SagaPass): Promise<Date | null> {
     const { containers } = await this.runtime.inspect(agentId);
     const started = containers.filter((container) => container.state !== 'created').sort((a, b) => a.generation - b.generation);
     for (const container of started) {
       const run = `${container.handle} ${container.startedAt}`;
-      if (container.state !== 'exited') await this.capture.follow(container, signal);
+      if (container.state !== 'exited') await this.capture.follow(container, handover);
       else if (this.drained.get(agentId) !== run) {
         await this.capture.drain(container);
         this.drained.set(agentId, run);

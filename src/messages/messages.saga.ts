@@ -5,7 +5,7 @@ import { Keyring } from '../platform/crypto/sealed.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/http/caller.ts';
-import { Sagas, type Saga } from '../platform/sagas/saga.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { conversationDecider, PENDING_MAX, textContext, type ConversationCommand, type PendingMessage } from './conversation.decider.ts';
 import { MessageDelivery, type DeliveryOutcome } from './delivery.service.ts';
@@ -37,17 +37,19 @@ export class MessagesSaga implements Saga, OnModuleInit {
     return idOf(event.stream);
   }
 
-  resync(): Promise<string[]> {
-    return this.queries.execute(new ListWaitingConversations());
+  async resync(): Promise<SagaKey[]> {
+    const waiting = await this.queries.execute(new ListWaitingConversations());
+    return waiting.map((key) => ({ key, account: null }));
   }
 
-  async run(conversationId: string, signal: AbortSignal, mayAct: () => void): Promise<Date | null> {
+  async run({ key: conversationId, signal, mayAct, belongsTo }: SagaPass): Promise<Date | null> {
     const stream = `conversation-${conversationId}`;
     // Every turn takes at least one attempt's worth off the queue; what arrives meanwhile wakes the saga anew.
     for (let turn = 0; turn < PENDING_MAX && !signal.aborted; turn++) {
       const { state: conversation } = await this.aggregates.load(stream, conversationDecider);
       const message = conversation?.pending[0];
       if (conversation === null || message === undefined) return null;
+      belongsTo(conversation.accountId);
       if (message.retryAt !== null && Date.parse(message.retryAt) > Date.now()) return new Date(message.retryAt);
       const outcome = await this.delivery.deliver({ conversationId, conversation, message, signal, mayAct });
       // A reply counts, however late it is heard. That there was none is for whoever delivers now to say.

@@ -7,7 +7,7 @@ import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore, idOf, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/http/caller.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
-import type { Saga } from '../platform/sagas/saga.ts';
+import type { Saga, SagaKey, SagaPass } from '../platform/sagas/saga.ts';
 import { agentIdOf, ListUnusedSeats } from './seats.projection.ts';
 
 /** How long after its seat was taken an agent has to be there. */
@@ -36,12 +36,15 @@ export class SeatsSaga implements Saga {
     return event.type === 'SeatTaken' ? seatKey(agentId, idOf(event.stream), event.at) : agentId;
   }
 
-  async resync(): Promise<string[]> {
+  async resync(): Promise<SagaKey[]> {
     const seats = await this.queries.execute(new ListUnusedSeats());
-    return seats.map(({ agentId, accountId, takenAt }) => seatKey(agentId, accountId, takenAt.toISOString()));
+    return seats.map(({ agentId, accountId, takenAt }) => ({
+      key: seatKey(agentId, accountId, takenAt.toISOString()),
+      account: accountId,
+    }));
   }
 
-  async run(key: string): Promise<Date | null> {
+  async run({ key }: SagaPass): Promise<Date | null> {
     const [agentId = '', accountId, takenAt] = key.split(' ');
     const { state } = await this.aggregates.load(`agent-${agentId}`, agentDecider);
     if (state?.status === 'deleted') {

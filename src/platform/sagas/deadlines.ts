@@ -1,3 +1,5 @@
+import TinyQueue from 'tinyqueue';
+
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
 import type { Lease } from '../projections/leases.ts';
@@ -6,12 +8,22 @@ import type { Lease } from '../projections/leases.ts';
 const GRAIN_MS = 10;
 /** A timer is never set longer: a clock that is put forward is noticed within this. */
 const LONGEST_TIMER_MS = 60_000;
+/** When a due key is told again that could not be taken. */
+const TELL_AGAIN_MS = 1_000;
+/** Reminders that count no more are kept until there are so many of them beyond those that count. */
+const SUPERSEDED_MAX = 1_000;
 
 const STORE = `
   insert into saga_deadlines as d (saga, key, due_at) select $1, $2, $3 from consumer_leases where name = $4 and epoch = $5
   on conflict (saga, key) do update set due_at = excluded.due_at`;
 
 const CLEAR = `delete from saga_deadlines where saga = $1 and key = $2 and exists (select from consumer_leases where name = $3 and epoch = $4)`;
+
+/** A time to tell a key. It counts for nothing once the key has another one. */
+interface Reminder {
+  key: string;
+  at: number;
+}
 
 /**
  * When the keys of one saga want to be woken, as rows that outlive a crash. Only the holder of the saga's lease writes them, so
@@ -20,30 +32,36 @@ const CLEAR = `delete from saga_deadlines where saga = $1 and key = $2 and exist
  */
 export class Deadlines {
   private readonly dueAt = new Map<string, number>();
-  /** Due, and told; not told again until set anew. */
-  private readonly told = new Set<string>();
+  /** The reminder that counts, by key; none of a key that was told and has not run since. */
+  private readonly reminders = new Map<string, Reminder>();
+  /** The earliest first, with those that count no more among them. */
+  private line = earliestFirst([]);
   private timer: NodeJS.Timeout | null = null;
   private timerAt = Infinity;
+  private stopped = false;
 
   private constructor(
     private readonly saga: string,
     private readonly database: Database,
     private readonly clock: Clock,
     private readonly lease: Lease,
-    private readonly onDue: (key: string) => void,
+    private readonly onDue: (key: string) => boolean,
   ) {}
 
-  /** Reads what is stored. */
+  /** Reads what is stored. `onDue` answers whether the key was taken; one that was not is told again. */
   static async load(
     saga: string,
     tools: { database: Database; clock: Clock; lease: Lease },
-    onDue: (key: string) => void,
+    onDue: (key: string) => boolean,
   ): Promise<Deadlines> {
     const deadlines = new Deadlines(saga, tools.database, tools.clock, tools.lease, onDue);
     const rows = await tools.database.query<{ key: string; due_at: Date }>('select key, due_at from saga_deadlines where saga = $1', [
       saga,
     ]);
-    for (const { key, due_at } of rows) deadlines.dueAt.set(key, due_at.getTime());
+    for (const { key, due_at } of rows) {
+      deadlines.dueAt.set(key, due_at.getTime());
+      deadlines.remind(key, due_at.getTime());
+    }
     return deadlines;
   }
 
@@ -56,15 +74,18 @@ export class Deadlines {
   async set(key: string, dueAt: Date | null): Promise<void> {
     const due = dueAt?.getTime();
     if (due !== this.dueAt.get(key)) await this.write(key, dueAt);
-    this.told.delete(key);
-    if (due === undefined) this.dueAt.delete(key);
-    else {
+    if (due === undefined) {
+      this.dueAt.delete(key);
+      this.reminders.delete(key);
+    } else {
       this.dueAt.set(key, due);
+      this.remind(key, due);
       this.tellBy(due);
     }
   }
 
   stop(): void {
+    this.stopped = true;
     if (this.timer !== null) clearTimeout(this.timer);
   }
 
@@ -78,26 +99,37 @@ export class Deadlines {
       throw new Error(`the deadline of ${key} was not stored: the lease ${name} has another holder`, { cause: signal.reason });
   }
 
+  private remind(key: string, at: number): void {
+    const reminder = { key, at };
+    this.reminders.set(key, reminder);
+    this.line.push(reminder);
+    if (this.line.length > 2 * this.reminders.size + SUPERSEDED_MAX) this.line = earliestFirst([...this.reminders.values()]);
+  }
+
   private tell(): void {
+    if (this.stopped) return;
     const now = this.clock.now().getTime();
-    let next = Infinity;
-    for (const [key, due] of this.dueAt) {
-      if (this.told.has(key)) continue;
-      if (due > now) next = Math.min(next, due);
+    this.timerAt = Infinity;
+    for (let next = this.line.peek(); next !== undefined; next = this.line.peek()) {
+      if (this.reminders.get(next.key) !== next) this.line.pop();
+      else if (next.at > now) return this.tellBy(next.at);
       else {
-        this.told.add(key);
-        this.onDue(key);
+        this.line.pop();
+        if (this.onDue(next.key)) this.reminders.delete(next.key);
+        else this.remind(next.key, now + TELL_AGAIN_MS);
       }
     }
-    this.timerAt = Infinity;
-    if (next < Infinity) this.tellBy(next);
   }
 
   private tellBy(due: number): void {
-    if (due >= this.timerAt) return;
+    if (due >= this.timerAt || this.stopped) return;
     if (this.timer !== null) clearTimeout(this.timer);
     this.timerAt = due;
     const ms = Math.max(due - this.clock.now().getTime(), GRAIN_MS);
     this.timer = setTimeout(() => this.tell(), Math.min(ms, LONGEST_TIMER_MS));
   }
+}
+
+function earliestFirst(reminders: Reminder[]): TinyQueue<Reminder> {
+  return new TinyQueue(reminders, (a, b) => a.at - b.at);
 }

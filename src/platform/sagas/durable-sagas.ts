@@ -6,6 +6,7 @@ import { Database } from '../database/database.ts';
 import { EventStore } from '../event-store/event-store.ts';
 import { Leases } from '../projections/leases.ts';
 import { Projections } from '../projections/projections.ts';
+import type { KeyedQueueStats } from './keyed-queue.ts';
 import { type Saga, Sagas } from './saga.ts';
 import { SagaRunner, type SagaTools } from './saga-runner.ts';
 
@@ -26,15 +27,15 @@ export class DurableSagas extends Sagas implements OnApplicationBootstrap, Befor
     this.runners.set(saga.name, new SagaRunner(saga, this.tools));
   }
 
-  override wake(saga: string, key: string): void {
+  override wake(saga: string, key: string, account?: string): void {
     const runner = this.runners.get(saga);
     if (runner === undefined) throw new Error(`there is no saga ${saga}`);
-    runner.wake(key);
+    runner.wake(key, account ?? null);
   }
 
-  /** Keys queued and running in this process, by saga. */
-  busy(): Record<string, number> {
-    return Object.fromEntries([...this.runners].map(([name, runner]) => [name, runner.busy]));
+  /** What each saga has to do in this process, by its name. */
+  stats(): Record<string, KeyedQueueStats> {
+    return Object.fromEntries([...this.runners].map(([name, runner]) => [name, runner.stats()]));
   }
 
   onApplicationBootstrap(): void {

@@ -1,33 +1,43 @@
 import { jest } from '@jest/globals';
 import fc from 'fast-check';
 
-import { KeyedQueue } from './keyed-queue.ts';
+import { KeyedQueue, type Run } from './keyed-queue.ts';
+
+interface OpenRun {
+  key: string;
+  run: Run;
+  signal: AbortSignal;
+  end(error?: Error): void;
+}
 
 /** Runs that end when the test says so. */
 class Runs {
   readonly started: string[] = [];
-  readonly open: { key: string; signal: AbortSignal; end(error?: Error): void }[] = [];
+  readonly open: OpenRun[] = [];
   readonly failures: { key: string; retryInMs: number }[] = [];
   readonly queue: KeyedQueue;
   most = 0;
   overlapped = false;
 
-  constructor(concurrency = 1, random = () => 0.5) {
+  constructor(concurrency = 1, random = () => 0.5, maxKeys = 1_000) {
     this.queue = new KeyedQueue({
       concurrency,
       random,
-      run: (key, signal) => this.run(key, signal),
+      maxKeys,
+      run: (run) => this.run(run),
       onFailure: (key, _error, retryInMs) => this.failures.push({ key, retryInMs }),
       isOutage: (error) => (error as Error).message === 'away',
     });
   }
 
-  private run(key: string, signal: AbortSignal): Promise<void> {
+  private run(started: Run): Promise<void> {
+    const { key, signal } = started;
     this.started.push(key);
     this.overlapped ||= this.open.some((run) => run.key === key);
     return new Promise((resolve, reject) => {
-      const run = {
+      const run: OpenRun = {
         key,
+        run: started,
         signal,
         end: (error?: Error) => {
           this.open.splice(this.open.indexOf(run), 1);
@@ -65,7 +75,7 @@ describe('the queue of a saga', () => {
     expect(runs.started).toEqual(['a', 'a']);
     await runs.end();
     expect(runs.started).toEqual(['a', 'a']);
-    expect(runs.queue.busy).toBe(0);
+    expect(runs.queue.stats()).toMatchObject({ queued: { signal: 0 }, working: 0 });
   });
 
   it('serves keys in the order in which they came; who was just served stands at the end', async () => {
@@ -192,6 +202,157 @@ describe('the queue of a saga', () => {
     expect(await stopping).toEqual(['a']);
   });
 
+  describe('with a run that only waits', () => {
+    it('starts others meanwhile, as many as may work, and lets it go on once there is a slot', async () => {
+      const runs = new Runs();
+      const trace: string[] = [];
+      for (const key of ['a', 'b', 'c']) runs.queue.wake(key);
+      await settle();
+      let back: (answer: string) => void = () => undefined;
+      const reply = runs.open[0]?.run.aside(() => new Promise<string>((resolve) => (back = resolve)));
+      void reply?.then((answer) => trace.push(answer));
+      await settle();
+      expect(runs.started).toEqual(['a', 'b']);
+      expect(runs.queue.stats()).toMatchObject({ working: 1, aside: 1, queued: { signal: 1 } });
+      back('moored');
+      await settle();
+      expect(trace).toEqual([]);
+      expect(runs.queue.stats()).toMatchObject({ working: 1, aside: 0, queued: { signal: 2 } });
+      runs.open[1]?.end();
+      await settle();
+      expect([trace, runs.started]).toEqual([['moored'], ['a', 'b']]);
+      await runs.end();
+      expect(runs.started).toEqual(['a', 'b', 'c']);
+      await runs.end();
+      expect(runs.queue.stats()).toMatchObject({ working: 0, aside: 0, queued: { signal: 0 }, topAccounts: [] });
+    });
+
+    it('hands on what it threw, with a slot', async () => {
+      const runs = new Runs();
+      runs.queue.wake('a');
+      await settle();
+      await expect(runs.open[0]?.run.aside(() => Promise.reject(new Error('adrift')))).rejects.toThrow('adrift');
+      expect(runs.queue.stats()).toMatchObject({ working: 1, aside: 0 });
+      await runs.end();
+    });
+
+    it('holds one slot again where it waited for several things at once, or left some of them alone', async () => {
+      const runs = new Runs(2);
+      runs.queue.wake('a');
+      runs.queue.wake('b');
+      await settle();
+      const { run } = runs.open[0] as OpenRun;
+      let late: () => void = () => undefined;
+      const left = run.aside(() => new Promise<void>((resolve) => (late = resolve)));
+      await Promise.all([run.aside(settle), run.aside(() => run.aside(settle))]);
+      expect(runs.queue.stats()).toMatchObject({ working: 2, aside: 0 });
+      await runs.end();
+      await runs.end();
+      late();
+      await left;
+      expect(runs.queue.stats()).toMatchObject({ working: 0, aside: 0, queued: { signal: 0 } });
+    });
+
+    it('is told to end when the queue stops, has its slot once more, and is waited for', async () => {
+      const runs = new Runs();
+      runs.queue.wake('a');
+      runs.queue.wake('b');
+      await settle();
+      let back: () => void = () => undefined;
+      const waiting = runs.open[0]?.run.aside(() => new Promise<void>((resolve) => (back = resolve)));
+      await settle();
+      runs.queue.wake('c');
+      const stopping = runs.queue.stop();
+      back();
+      runs.open[1]?.end();
+      await waiting;
+      await runs.end();
+      expect(await stopping).toEqual([]);
+      expect(runs.started).toEqual(['a', 'b']);
+    });
+  });
+
+  it('gives accounts turns, by whose a key is known to be', async () => {
+    const runs = new Runs();
+    runs.queue.wake('first');
+    for (const key of ['a1', 'a2', 'a3', 'a4']) runs.queue.wake(key, 'a');
+    runs.queue.wake('b1', 'b');
+    runs.queue.wake('unknown');
+    runs.queue.remind('b2', 'b');
+    // A signal tells more of a key that was only reminded of.
+    runs.queue.wake('b2', 'c');
+    await settle();
+    while (runs.open.length > 0) await runs.end();
+    expect(runs.started).toEqual(['first', 'a1', 'b1', 'unknown', 'b2', 'a2', 'a3', 'a4']);
+  });
+
+  it('counts a key as its account’s as soon as a run says so', async () => {
+    const runs = new Runs();
+    runs.queue.wake('a');
+    await settle();
+    expect(runs.queue.stats().topAccounts).toEqual([{ account: null, keys: 1 }]);
+    runs.open[0]?.run.belongsTo('acme');
+    expect(runs.queue.stats().topAccounts).toEqual([{ account: 'acme', keys: 1 }]);
+    const { run } = runs.open[0] as OpenRun;
+    await runs.end();
+    run.belongsTo('other');
+    expect(runs.queue.stats().topAccounts).toEqual([]);
+  });
+
+  it('lets no account fill it: each may have as many keys as are free, and what is beyond is dropped', async () => {
+    const runs = new Runs(1, () => 0.5, 100);
+    const taken = (account: string) =>
+      Array.from({ length: 100 }, (_, n) => runs.queue.wake(`${account}${n}`, account)).filter(Boolean).length;
+    expect([taken('a'), taken('b'), taken('c')]).toEqual([50, 25, 13]);
+    expect(runs.queue.wake('d1', 'd')).toBe(true);
+    // A key that is known needs no further place.
+    expect(runs.queue.wake('a1', 'a')).toBe(true);
+    expect(runs.queue.stats()).toMatchObject({
+      dropped: 212,
+      topAccounts: [{ account: 'a' }, { account: 'b' }, { account: 'c' }, { account: 'd' }],
+    });
+    const stopping = runs.queue.stop();
+    await settle();
+    await runs.end();
+    await stopping;
+  });
+
+  it('forgets the keys that it drops, aborts their runs, and goes on with the others', async () => {
+    const runs = new Runs(2);
+    for (const key of ['x1', 'y1', 'x2', 'y2', 'x3']) runs.queue.wake(key);
+    await settle();
+    await runs.end(new Error('no'));
+    let dropped: string[] | null = null;
+    void runs.queue.drop((key) => key.startsWith('x')).then((left) => (dropped = left));
+    await settle();
+    expect(runs.open.map(({ key, signal }) => [key, signal.aborted])).toEqual([
+      ['y1', false],
+      ['x2', true],
+    ]);
+    expect(dropped).toBeNull();
+    runs.open[1]?.end(new Error('aborted'));
+    await settle();
+    expect(dropped).toEqual([]);
+    while (runs.open.length > 0) await runs.end();
+    await jest.advanceTimersByTimeAsync(60_000);
+    expect(runs.started).toEqual(['x1', 'y1', 'x2', 'y2']);
+  });
+
+  it('does not run a key that was dropped and woken again before its old run has ended', async () => {
+    const runs = new Runs(2);
+    runs.queue.wake('a');
+    await settle();
+    const dropping = runs.queue.drop(() => true, 1_000);
+    runs.queue.wake('a');
+    await jest.advanceTimersByTimeAsync(1_000);
+    expect(await dropping).toEqual(['a']);
+    expect(runs.started).toEqual(['a']);
+    await runs.end();
+    expect(runs.started).toEqual(['a', 'a']);
+    expect(runs.open[0]?.signal.aborted).toBe(false);
+    await runs.end();
+  });
+
   it('never works on a key twice at once, keeps to its bound, and runs every key after its last wake, whatever happens when', async () => {
     const step = fc.oneof(
       { weight: 4, arbitrary: fc.record({ do: fc.constant('wake' as const), key: fc.constantFrom('a', 'b', 'c', 'd', 'e') }) },
@@ -214,7 +375,7 @@ describe('the queue of a saga', () => {
           else runs.open[each.index % Math.max(1, runs.open.length)]?.end(each.do === 'fail' ? new Error('no') : undefined);
           if (each.do !== 'wake') await settle();
         }
-        for (let round = 0; round < 200 && (runs.open.length > 0 || runs.queue.busy > 0); round += 1) {
+        for (let round = 0; round < 200 && (runs.open.length > 0 || runs.queue.stats().working > 0); round += 1) {
           await runs.end();
           await jest.advanceTimersByTimeAsync(60_000);
         }

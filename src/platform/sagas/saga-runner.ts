@@ -9,7 +9,7 @@ import { toRefusal } from '../http/problems.ts';
 import type { Lease, Leases } from '../projections/leases.ts';
 import type { Projections } from '../projections/projections.ts';
 import { Deadlines } from './deadlines.ts';
-import { KeyedQueue } from './keyed-queue.ts';
+import { KeyedQueue, type KeyedQueueStats, NO_KEYS, type Run } from './keyed-queue.ts';
 import type { Saga } from './saga.ts';
 
 const RESYNC_EVERY_MS = 30_000;
@@ -62,13 +62,12 @@ export class SagaRunner {
   }
 
   /** On a replica without the lease nothing happens: the holder hears of the event from the log itself. */
-  wake(key: string): void {
-    this.queue?.wake(key);
+  wake(key: string, account: string | null): void {
+    this.queue?.wake(key, account);
   }
 
-  /** Keys queued and running here. */
-  get busy(): number {
-    return this.queue?.busy ?? 0;
+  stats(): KeyedQueueStats {
+    return this.queue?.stats() ?? NO_KEYS;
   }
 
   private async run(): Promise<void> {
@@ -96,9 +95,10 @@ export class SagaRunner {
     this.queue = queue;
     deadlines.start();
     const subscription = store.subscribe(head, this.saga.filter, (events) => this.signal(events, queue));
+    const over = whenAborted(until);
     try {
       // The subscription ends by itself only at an event that can't be read; the next term begins behind it.
-      await Promise.race([this.resyncRegularly(head, term), subscription.ended]);
+      await Promise.race([this.resyncRegularly(head, term), subscription.ended, over]);
     } finally {
       this.queue = null;
       deadlines.stop();
@@ -113,22 +113,21 @@ export class SagaRunner {
     const { name, concurrency } = this.saga;
     return new KeyedQueue({
       concurrency,
-      run: (key, signal) => this.pass(key, signal, term()),
+      run: (run) => this.pass(run, term()),
       isOutage: (error) => toRefusal(error).code === 'event_store_unavailable',
       onFailure: (key, error, retryInMs) =>
         this.logger.warn(`The saga ${name} failed for ${key} and tries again in ${Math.round(retryInMs)} ms: ${(error as Error).message}`),
     });
   }
 
-  private async pass(key: string, queueSignal: AbortSignal, { deadlines, lease, until }: Term): Promise<void> {
-    const signal = AbortSignal.any([queueSignal, until]);
+  private async pass({ key, signal, aside, belongsTo }: Run, { deadlines, lease, until }: Term): Promise<void> {
     const mayAct = () => {
       signal.throwIfAborted();
       // A process that was suspended finds out here, before any timer tells it.
       if (!lease.valid) throw new Error('the lease ran out');
     };
     mayAct();
-    const dueAt = await this.saga.run(key, signal, mayAct);
+    const dueAt = await this.saga.run({ key, signal, handover: until, mayAct, aside, belongsTo });
     await deadlines.set(key, dueAt);
   }
 
@@ -136,7 +135,7 @@ export class SagaRunner {
     for (const event of events)
       try {
         const key = this.saga.keyOf(event);
-        if (key !== null) queue.wake(key);
+        if (key !== null) queue.wake(key, event.metadata.account_id);
       } catch (error) {
         // The key is found by resync; the others must not wait for it.
         this.logger.error(`The saga ${this.saga.name} can't tell the key of ${event.type} at ${event.position}`, (error as Error).stack);
@@ -147,7 +146,7 @@ export class SagaRunner {
     await this.readModelsAt(head, until);
     while (!until.aborted) {
       try {
-        for (const key of await this.saga.resync()) queue.remind(key);
+        for (const { key, account } of await this.saga.resync()) queue.remind(key, account);
       } catch (error) {
         this.logger.warn(`The saga ${this.saga.name} could not resync: ${(error as Error).message}`);
       }

@@ -1,35 +1,63 @@
 import type { EventFilter, StoredEvent } from '../event-store/event-store.ts';
 
+/** A key of a saga, and the account that it belongs to. */
+export interface SagaKey {
+  key: string;
+  /** Null where nobody knows it yet. */
+  account: string | null;
+}
+
+/** One pass over one key. */
+export interface SagaPass {
+  key: string;
+  /** Aborts when the saga has to step aside. It is over with the pass. */
+  signal: AbortSignal;
+  /**
+   * Aborts when another process takes the key over, also after the pass has ended: for work that a pass starts and leaves to go on. It
+   * lives for hours, and whatever is combined with it by `AbortSignal.any` and listened to lives as long: a pass uses `signal`.
+   */
+  handover: AbortSignal;
+  /**
+   * Throws where another process may be at the key by now. A pass calls it right before each thing that it does to the world, and before
+   * it records what it saw fail: a process that was suspended goes on in the middle of a pass, and finds out by this before the signal
+   * tells. What a pass records is fenced by the revision that it read.
+   */
+  mayAct: () => void;
+  /**
+   * Does work that mostly waits (an image pull, readiness, a reply, a backoff) without holding one of the saga's slots. The pass holds a
+   * slot again when this returns or throws.
+   */
+  aside: <T>(work: () => Promise<T>) => Promise<T>;
+  /** Tells whose key it is, for fair turns, as soon as the pass knows it. */
+  belongsTo: (account: string) => void;
+}
+
 /**
- * Makes the world match what the log wants. Its queue holds keys only: each pass reads what is wanted, looks at what
- * is, does what is missing, records what became true. Signals (events, engine events, deadlines, start-up) only wake
- * it, so a lost or doubled signal changes nothing.
+ * Makes the world match what the log wants. Its queue holds keys only: each pass reads what is wanted, looks at what is, does what is
+ * missing, and records what became true. Signals (events, engine events, deadlines, callers) only wake it, so a lost or doubled signal
+ * changes nothing.
  */
 export interface Saga {
   name: string;
   filter: EventFilter;
-  /** How many keys may be worked on at once. One key is never worked on twice at once. */
+  /** Passes that work at once; those inside `aside` do not count. One key never has two passes at once. */
   concurrency: number;
-  /** The key that the event concerns; null where it concerns none. */
+  /** The key that the event concerns, of the account that its metadata names; null where it concerns none. */
   keyOf(event: StoredEvent): string | null;
   /**
    * One pass. Answers when it wants to be woken again without any signal (stored: it survives a crash), or null.
    * A throw means: again, after a growing wait (1 s … 60 s, with jitter).
-   *
-   * `mayAct` throws where another process may be at the key by now. A pass calls it right before each thing that it does to the
-   * world, and before it records what it saw fail: a process that was suspended goes on in the middle of a pass, and finds out so
-   * before the signal tells it. What it records is fenced by the revision that it read.
    */
-  run(key: string, signal: AbortSignal, mayAct: () => void): Promise<Date | null>;
-  /** Keys that may need work though no signal told: asked at start and every 30 s. */
-  resync(): Promise<string[]>;
+  run(pass: SagaPass): Promise<Date | null>;
+  /** The keys that need work though no signal told, and only those: asked at the start and every 30 s. They run at low priority. */
+  resync(): Promise<SagaKey[]>;
 }
 
 /** The sagas' front: features register theirs and wake keys. */
 export abstract class Sagas {
   abstract register(saga: Saga): void;
-  /** Puts the key into the saga's queue; equal keys melt into one run, a key under way runs once more. */
-  abstract wake(saga: string, key: string): void;
+  /** Puts the key into the saga's queue at high priority; equal keys melt into one run, a key under way runs once more. */
+  abstract wake(saga: string, key: string, account?: string): void;
 }
 
 export interface SagaStep {

@@ -91,7 +91,7 @@ describe('a saga', () => {
 
   it('is woken by events of its streams, with their key', async () => {
     const seen: string[] = [];
-    await start(harbour(async (key) => (seen.push(key), null)));
+    await start(harbour(async ({ key }) => (seen.push(key), null)));
     await listening(seen);
     await appendTo(log.store, 'tide-1', harbourEvent('TideTurned'));
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
@@ -105,7 +105,7 @@ describe('a saga', () => {
       if (event.type === 'BoatLeft') throw new Error('which boat?');
       return idOf(event.stream);
     };
-    await start(harbour(async (key) => (seen.push(key), null), { keyOf }));
+    await start(harbour(async ({ key }) => (seen.push(key), null), { keyOf }));
     await listening(seen);
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLeft'), harbourEvent('BoatArrived'));
     await eventually(() => seen.includes('Ark'));
@@ -114,8 +114,9 @@ describe('a saga', () => {
   it('takes up at its start what resync names, once read models show all that happened before', async () => {
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
     const seen: string[] = [];
-    const saga = harbour(async (key) => (seen.push(key), null), {
-      resync: async () => (await log.database.query<{ name: string }>('select name from boats')).map(({ name }) => name),
+    const saga = harbour(async ({ key }) => (seen.push(key), null), {
+      resync: async () =>
+        (await log.database.query<{ name: string }>('select name from boats')).map(({ name }) => ({ key: name, account: null })),
     });
     await start(saga, ({ projections }) =>
       projections.register<{ name: string }>({
@@ -133,7 +134,7 @@ describe('a saga', () => {
 
   it('is woken from outside too, and does not run before that returns', async () => {
     const seen: string[] = [];
-    const { sagas } = await start(harbour(async (key) => (seen.push(key), null)));
+    const { sagas } = await start(harbour(async ({ key }) => (seen.push(key), null)));
     await listening(seen);
     sagas.wake('harbour', 'Ark');
     expect(seen).toEqual([]);
@@ -144,7 +145,7 @@ describe('a saga', () => {
   it('tries again after a failure', async () => {
     let runs = 0;
     const { sagas } = await start(
-      harbour(async (key) => {
+      harbour(async ({ key }) => {
         if (key === 'Ark' && (runs += 1) < 2) throw new Error('no wind');
         return null;
       }),
@@ -157,7 +158,7 @@ describe('a saga', () => {
     it('is woken then, without any signal, and its deadline goes once it wants none', async () => {
       const seen: string[] = [];
       await start(
-        harbour(async (key) => {
+        harbour(async ({ key }) => {
           seen.push(key);
           return key === 'Ark' && seen.filter((each) => each === 'Ark').length < 3 ? new Date(Date.now() + 50) : null;
         }),
@@ -172,7 +173,7 @@ describe('a saga', () => {
     it('is woken by the next process where this one ends before', async () => {
       const soon = new Date(Date.now() + 3_600_000);
       const seen: string[] = [];
-      const first = await start(harbour(async (key) => (seen.push(key), key === 'Ark' ? soon : null)));
+      const first = await start(harbour(async ({ key }) => (seen.push(key), key === 'Ark' ? soon : null)));
       await listening(seen);
       await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
       await eventually(async () => (await deadlines()).length === 1);
@@ -180,7 +181,7 @@ describe('a saga', () => {
       await stop(first);
       const later: string[] = [];
       await start(
-        harbour(async (key) => (later.push(key), null)),
+        harbour(async ({ key }) => (later.push(key), null)),
         ({ clock }) => (clock.ahead = 3_600_001),
       );
       await eventually(() => later.includes('Ark'));
@@ -191,7 +192,7 @@ describe('a saga', () => {
       await log.database.query(`insert into saga_deadlines values ('harbour', 'Ark', now() - interval '1 minute')`);
       let running = false;
       const first = await start(
-        harbour(async (_key, signal) => {
+        harbour(async ({ signal }) => {
           running = true;
           await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
           return null;
@@ -211,7 +212,7 @@ describe('a saga', () => {
       const first = await eventually(written);
       const before = runs;
       await eventually(() => (sagas.wake('harbour', 'Ark'), runs > before + 5));
-      await eventually(() => sagas.busy().harbour === 0);
+      await eventually(() => sagas.stats().harbour?.working === 0);
       expect(await written()).toBe(first);
     });
   });
@@ -220,7 +221,7 @@ describe('a saga', () => {
     let told = false;
     let ended = false;
     const process = await start(
-      harbour(async (_key, signal) => {
+      harbour(async ({ signal }) => {
         await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
         told = true;
         await log.database.query('select 1');
@@ -228,7 +229,7 @@ describe('a saga', () => {
         return null;
       }),
     );
-    await eventually(() => (process.sagas.wake('harbour', 'Ark'), process.sagas.busy().harbour === 1));
+    await eventually(() => (process.sagas.wake('harbour', 'Ark'), process.sagas.stats().harbour?.working === 1));
     await stop(process);
     expect([told, ended]).toEqual([true, true]);
   });
@@ -240,13 +241,13 @@ describe('a saga', () => {
     const held = new Promise<void>((resolve) => (release = resolve));
     const sagaOf = (process: string) =>
       harbour(
-        async (key, signal) => {
+        async ({ key, signal }) => {
           runs.push({ process, key, signal });
           if (process !== 'one') return null;
           await held;
           return late;
         },
-        { resync: async () => ['Ark'] },
+        { resync: async () => [{ key: 'Ark', account: null }] },
       );
     const one = await start(sagaOf('one'));
     await eventually(() => runs.length === 1);
@@ -268,7 +269,7 @@ describe('a saga', () => {
     const held = new Promise<void>((resolve) => (release = resolve));
     const outcome: { aborted: boolean; refused: string }[] = [];
     const started = await start(
-      harbour(async (key, signal, mayAct) => {
+      harbour(async ({ key, signal, mayAct }) => {
         if (key !== 'Ark') return null;
         mayAct();
         await held;
@@ -280,7 +281,7 @@ describe('a saga', () => {
         return null;
       }),
     );
-    await eventually(() => (started.sagas.wake('harbour', 'Ark'), started.sagas.busy().harbour === 1));
+    await eventually(() => (started.sagas.wake('harbour', 'Ark'), started.sagas.stats().harbour?.working === 1));
     // As after a suspension of the machine, which stops the other clock.
     const now = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 10_000);
     release();

@@ -46,7 +46,7 @@ class Harbour implements OnModuleInit, Saga {
   }
 
   keyOf = (event: { stream: string }) => idOf(event.stream);
-  run = async (key: string) => (this.seen.push(key), null);
+  run = async ({ key }: { key: string }) => (this.seen.push(key), null);
   resync = async () => [];
 }
 
