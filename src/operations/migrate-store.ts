@@ -92,7 +92,7 @@ async function openSide(place: string, { config, ownUrl, catalogue, databaseAt }
 
 /** What is copied must not become less meanwhile: a trim finds this lock taken, and leaves it. */
 async function holdTrimming(database: Database): Promise<void> {
-  const client = await database.openPool(1).connect();
+  const client = await database.openPool('copy', 1).connect();
   await client.query('select pg_advisory_lock(5040, 3)');
   database.beforeClose(() => Promise.resolve(client.release(true)));
 }

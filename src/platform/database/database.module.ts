@@ -2,6 +2,7 @@ import { type DynamicModule, Inject, Logger, Module, type OnApplicationShutdown 
 import { Config } from '../../config.ts';
 import { Database, openDatabase } from './database.ts';
 import { startEmbeddedPostgres } from './embedded-postgres.ts';
+import { PoolMetrics } from './pool-metrics.ts';
 
 export interface DatabaseModuleOptions {
   /** TypeORM entity classes of all features. */
@@ -21,7 +22,7 @@ export class DatabaseModule implements OnApplicationShutdown {
     return {
       module: DatabaseModule,
       global: true,
-      providers: [{ provide: Database, useFactory: (config: Config) => open(config, options), inject: [Config] }],
+      providers: [{ provide: Database, useFactory: (config: Config) => open(config, options), inject: [Config] }, PoolMetrics],
       exports: [Database],
     };
   }

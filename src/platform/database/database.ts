@@ -30,7 +30,8 @@ const logger = new Logger('Database');
 /** PostgreSQL as the application role. One pool, which TypeORM shares; none of its failures ends the process. */
 export class Database {
   readonly #notifications: NotificationListener;
-  readonly #ownPools: pg.Pool[] = [];
+  /** The shared one first. */
+  readonly #pools: { name: string; pool: pg.Pool }[];
   readonly #beforeClose: (() => Promise<void>)[] = [];
   readonly #afterClose: (() => Promise<void>)[] = [];
   #closed: Promise<void> | null = null;
@@ -40,6 +41,7 @@ export class Database {
     readonly dataSource: DataSource,
     private readonly connection: pg.PoolConfig,
   ) {
+    this.#pools = [{ name: 'shared', pool }];
     this.#notifications = new NotificationListener(() => new pg.Client({ ...connection, keepAlive: true }));
   }
 
@@ -73,11 +75,25 @@ export class Database {
     return this.#notifications.listen(channel, onNotify);
   }
 
-  /** A pool that no other part can exhaust; closed together with the database. `settings` override the shared pool's. */
-  openPool(size: number, settings: Pick<pg.PoolConfig, 'query_timeout' | 'statement_timeout' | 'lock_timeout'> = {}): pg.Pool {
+  /** A pool that no other part can exhaust, for what `name` says; closed together with the database. `settings` override the shared pool's. */
+  openPool(
+    name: string,
+    size: number,
+    settings: Pick<pg.PoolConfig, 'query_timeout' | 'statement_timeout' | 'lock_timeout'> = {},
+  ): pg.Pool {
     const pool = new SteadyPool({ ...this.connection, ...settings, max: size });
-    this.#ownPools.push(pool);
+    this.#pools.push({ name, pool });
     return pool;
+  }
+
+  /** How much of each pool is in use. */
+  pools(): { name: string; max: number; busy: number; waiting: number }[] {
+    return this.#pools.map(({ name, pool: { options, totalCount, idleCount, waitingCount } }) => ({
+      name,
+      max: options.max,
+      busy: totalCount - idleCount,
+      waiting: waitingCount,
+    }));
   }
 
   /** Work for `close` to do while the database is still open; the last one given is done first. */
@@ -99,7 +115,7 @@ export class Database {
   async #close(): Promise<void> {
     for (const work of this.#beforeClose) await work().catch((error: Error) => logger.error('A part did not close in order', error.stack));
     await this.#notifications.close();
-    await Promise.all(this.#ownPools.map((pool) => pool.end()));
+    await Promise.all(this.#pools.slice(1).map(({ pool }) => pool.end()));
     await this.dataSource.destroy();
     for (const work of this.#afterClose) await work();
   }

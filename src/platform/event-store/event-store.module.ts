@@ -2,6 +2,7 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { Config } from '../../config.ts';
 import { Database } from '../database/database.ts';
 import { Aggregates } from './aggregates.ts';
+import { AppendMetrics } from './append-metrics.ts';
 import { EventCatalogue, type AnyEventDefinition } from './catalogue.ts';
 import { EventStore } from './event-store.ts';
 import { EventWaits } from './event-waits.ts';
@@ -23,6 +24,7 @@ export class EventStoreModule {
         { provide: EventCatalogue, useFactory: () => new EventCatalogue(definitions) },
         { provide: EventStore, useFactory: openEventStore, inject: [Config, Database, EventCatalogue] },
         Aggregates,
+        AppendMetrics,
         LogFollower,
         EventWaits,
         LastWrites,

@@ -6,7 +6,7 @@ import ipaddr from 'ipaddr.js';
 
 import { Public } from './access.ts';
 import { Health, Readiness } from './health.dto.ts';
-import { Metrics } from './metrics.ts';
+import { Metrics } from '../observability/metrics.ts';
 import { ReadinessChecks } from './readiness.service.ts';
 import { Config } from '../../config.ts';
 import { Refusal } from '../refusal.ts';
@@ -17,7 +17,7 @@ export const version = (JSON.parse(readFileSync(new URL('../../../package.json',
 export class HealthController {
   constructor(
     private readonly checks: ReadinessChecks,
-    private readonly metricsRegistry: Metrics,
+    private readonly measured: Metrics,
     private readonly config: Config,
   ) {}
 
@@ -43,8 +43,8 @@ export class HealthController {
   @Public()
   async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
     if (this.config.metricsLoopbackOnly && !isLoopback(request.ip)) throw new Refusal('not_found', 'There is nothing at this address.');
-    void reply.header('content-type', this.metricsRegistry.registry.contentType);
-    return this.metricsRegistry.registry.metrics();
+    void reply.header('content-type', this.measured.contentType);
+    return this.measured.text();
   }
 }
 

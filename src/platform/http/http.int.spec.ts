@@ -66,7 +66,7 @@ describe('what operators look at', () => {
     await server.request('GET', '/t/fails/metric-canary');
     const { text, headers } = await server.request('GET', '/metrics');
     expect(headers.get('content-type')).toContain('text/plain');
-    expect(text).toContain('mooring_http_request_duration_seconds_count{method="GET",route="/t/fails/:how",status="500"}');
+    expect(text).toContain('mooring_http_request_duration_seconds_count{method="GET",route="/t/fails/:how",status="5xx"}');
     expect(text).not.toContain('metric-canary');
   });
 

@@ -3,9 +3,10 @@ import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE } from '@nestjs/core';
 
 import { AccessGuard } from './guard.ts';
 import { HealthController } from './health.controller.ts';
+import { HttpMetrics } from './http-metrics.ts';
 import { IdempotencyStore } from './idempotency-store.ts';
 import { Idempotency } from './idempotency.ts';
-import { Metrics } from './metrics.ts';
+import { Metrics } from '../observability/metrics.ts';
 import { Positions } from './positions.ts';
 import { ProblemFilter } from './problem.filter.ts';
 import { LoginLimiter } from './rate-limit.ts';
@@ -22,6 +23,7 @@ import { createValidationPipe } from './validation.ts';
   controllers: [HealthController],
   providers: [
     IdempotencyStore,
+    HttpMetrics,
     LoginLimiter,
     Metrics,
     ReadinessChecks,

@@ -167,7 +167,7 @@ export class Leases {
   }
 
   private async openSession(): Promise<Session> {
-    this.pool ??= this.database.openPool(1, { query_timeout: STATEMENT_TIMEOUT_MS });
+    this.pool ??= this.database.openPool('leases', 1, { query_timeout: STATEMENT_TIMEOUT_MS });
     const session: Session = { client: await this.pool.connect(), owner: `mooring-${randomUUID()}`, turn: Promise.resolve() };
     this.session = session;
     const lost = () => {

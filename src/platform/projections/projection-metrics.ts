@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 
-import { Metrics } from '../http/metrics.ts';
+import { Metrics } from '../observability/metrics.ts';
 import type { ProjectionStatus } from './projection-registry.ts';
 import { Projections } from './projections.ts';
 

@@ -67,7 +67,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
       database,
       store,
       bounds: { memoryBytes: FOLD_MEMORY_BYTES, directory: config.dataDir },
-      pool: () => (this.bulkPool ??= database.openPool(BULK_CONNECTIONS, { statement_timeout: 0, lock_timeout: 0 })),
+      pool: () => (this.bulkPool ??= database.openPool('rebuilds', BULK_CONNECTIONS, { statement_timeout: 0, lock_timeout: 0 })),
       turn: (work) => this.inTurn(work),
     };
   }

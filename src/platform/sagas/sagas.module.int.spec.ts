@@ -14,7 +14,7 @@ import { defineEvent, type JsonObject } from '../event-store/event-definition.ts
 import { EventStoreModule } from '../event-store/event-store.module.ts';
 import { EventStore, idOf } from '../event-store/event-store.ts';
 import { EventWaits } from '../event-store/event-waits.ts';
-import { Metrics } from '../http/metrics.ts';
+import { Metrics } from '../observability/metrics.ts';
 import { ReadModels } from '../projections/projection.ts';
 import { ProjectionsModule } from '../projections/projections.module.ts';
 import { Projections } from '../projections/projections.ts';
@@ -61,11 +61,9 @@ describe('the modules of the platform, in an application', () => {
   });
   afterAll(() => test.drop());
 
-  it('start with it, give features their parts, tell a stopped projection to the metrics, and stop before the database does', async () => {
+  it('start with it, give features their parts, tell the metrics what they do, and stop before the database does', async () => {
     const config = readConfig({ DATABASE_URL: test.url, MOORING_MASTER_KEY: 'ab'.repeat(32), ...eventStoreEnvironment(test.url) });
-    const gauges = new Map<string, () => Promise<unknown>>();
-    const metrics = { gauge: (name: string, _help: string, read: () => Promise<unknown>) => gauges.set(name, read) };
-    @Module({ providers: [{ provide: Metrics, useValue: metrics }], exports: [Metrics] })
+    @Module({ providers: [Metrics], exports: [Metrics] })
     class MetricsModule {}
     const built = await Test.createTestingModule({
       imports: [
@@ -93,7 +91,10 @@ describe('the modules of the platform, in an application', () => {
     );
     const keyring = application.get(Keyring);
     expect(await keyring.open('Ark', 'c', await keyring.seal('Ark', 'c', 'cargo'))).toBe('cargo');
-    expect(await gauges.get('mooring_projection_failed')?.()).toEqual(new Map([['boats', 0]]));
+    const metrics = await application.get(Metrics).text();
+    expect(metrics).toContain('mooring_projection_failed{name="boats"} 0');
+    expect(metrics).toContain('mooring_append_duration_seconds_count{class="core"} 1');
+    expect(metrics).toMatch(/mooring_database_connections_max\{pool="appends"\} 2/);
     await application.close();
   });
 });

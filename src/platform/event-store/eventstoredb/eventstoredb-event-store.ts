@@ -19,6 +19,7 @@ import {
   type StoredEvent,
   type Subscription,
 } from '../event-store.ts';
+import { timed } from '../append-times.ts';
 import { eventsUpTo, HeadWatch, LogSubscription, type Batch } from '../log-subscription.ts';
 import { checkName, checkRetention, prepare, revisionOf } from '../new-events.ts';
 import { Confirmations } from './confirmations.ts';
@@ -67,12 +68,11 @@ export class EventStoreDbEventStore extends EventStore {
     const revision = revisionOf(expected);
     const prepared = prepare(this.catalogue, stream, events);
     const call = `${this.#name}:${(this.#calls += 1)}`;
-    const written = await this.#writer.write(
-      stream,
-      revision,
-      prepared.events.map((event) => toServer(event, call)),
-    );
-    const stored = await this.#asStored(stream, written, events.length);
+    const { written, stored } = await timed(classOf(stream), async () => {
+      const forServer = prepared.events.map((event) => toServer(event, call));
+      const answer = await this.#writer.write(stream, revision, forServer);
+      return { written: answer, stored: await this.#asStored(stream, answer, events.length) };
+    });
     if (classOf(stream) === 'log')
       await this.#retention
         .restore(stream)

@@ -26,6 +26,7 @@ import {
 } from '../event-store.ts';
 import { eventsUpTo, HeadWatch, LogSubscription } from '../log-subscription.ts';
 import { checkName, checkRetention, prepare, revisionOf, type SerialisedEvent } from '../new-events.ts';
+import { timed } from '../append-times.ts';
 import { AppendBatcher } from './append-batcher.ts';
 import { BulkReader } from './bulk-reading.ts';
 import { EventReader, positionOf, tables } from './reading.ts';
@@ -68,9 +69,9 @@ export class PostgresEventStore extends EventStore {
   ) {
     super();
     // Of their own, one per class: no slow query of another part holds appends up.
-    this.#writers = database.openPool(2, timeouts);
+    this.#writers = database.openPool('appends', 2, timeouts);
     this.#reader = new EventReader(database.pool, catalogue);
-    this.#bulk = new BulkReader(database.openPool(bulkReaders, bulkTimeouts), catalogue);
+    this.#bulk = new BulkReader(database.openPool('bulk_reads', bulkReaders, bulkTimeouts), catalogue);
     this.#sharedReads = { core: new SharedReads(this.#reader, 'core'), log: new SharedReads(this.#reader, 'log') };
     this.#batchers = { core: new AppendBatcher(this.#writers, 'es_append'), log: new AppendBatcher(this.#writers, 'es_log_append') };
     this.#watches = { core: new HeadWatch(() => this.head('core')), log: new HeadWatch(() => this.head('log')) };
@@ -81,12 +82,10 @@ export class PostgresEventStore extends EventStore {
     const revision = revisionOf(expected);
     const prepared = prepare(this.catalogue, stream, events);
     const eventClass = classOf(stream);
-    const outcome = await this.#batchers[eventClass].append({
-      stream,
-      expected: revision,
-      events: prepared.events,
-      size: prepared.size,
-    });
+    const { events: serialised, size } = prepared;
+    const outcome = await timed(eventClass, () =>
+      this.#batchers[eventClass].append({ stream, expected: revision, events: serialised, size }),
+    );
     if (outcome.verdict === 'C') throw new StreamClosed(stream);
     if (outcome.verdict === 'W' || outcome.position === null) throw new WrongExpectedRevision(stream, expected, outcome.revision);
     const position = positionOf(String(outcome.position));

@@ -1,0 +1,31 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import type { FastifyInstance } from 'fastify';
+
+import { Metrics } from '../observability/metrics.ts';
+import { routeOf } from './request-route.ts';
+
+const BUCKETS_SECONDS = [0.005, 0.02, 0.1, 0.5, 2.5, 10, 60, 120];
+
+/** Counts requests and their times by method, route and class of status: few enough to be asked for every second. */
+@Injectable()
+export class HttpMetrics implements OnModuleInit {
+  constructor(
+    private readonly host: HttpAdapterHost,
+    private readonly metrics: Metrics,
+  ) {}
+
+  onModuleInit(): void {
+    const durations = this.metrics.histogram(
+      'mooring_http_request_duration_seconds',
+      'Time from a request to the end of its answer.',
+      ['method', 'route', 'status'],
+      BUCKETS_SECONDS,
+    );
+    this.host.httpAdapter.getInstance<FastifyInstance>().addHook('onResponse', (request, reply, done) => {
+      const status = `${Math.floor(reply.statusCode / 100)}xx`;
+      durations.observe({ method: request.method, route: routeOf(request), status }, reply.elapsedTime / 1_000);
+      done();
+    });
+  }
+}

@@ -1,0 +1,22 @@
+import { describe, expect, it } from '@jest/globals';
+import { Metrics } from './metrics.ts';
+
+describe('/metrics', () => {
+  it('asks each gauge once for all who look within the same second', async () => {
+    const metrics = new Metrics();
+    let asked = 0;
+    metrics.gauge('boats', 'Boats in the harbour.', () => (asked += 1));
+    const texts = await Promise.all([metrics.text(), metrics.text(), metrics.text()]);
+    expect(new Set(texts).size).toBe(1);
+    expect(asked).toBe(1);
+  });
+
+  it('leaves a gauge without a value whose part does not answer, and tells the others', async () => {
+    const metrics = new Metrics();
+    metrics.gauge('depth', 'Depth of the water.', () => Promise.reject(new Error('the sounder is away')));
+    metrics.gauge('boats', 'Boats by pier.', () => new Map([['east', 3]]), 'pier');
+    const text = await metrics.text();
+    expect(text).toContain('boats{pier="east"} 3');
+    expect(text).not.toMatch(/^depth/m);
+  });
+});
