@@ -3,7 +3,7 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import { agentDecider, isInTransit, LiveAgentIds, type Agent } from '../agents/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { ContainerRuntime, type ContainerView } from '../platform/runtime/runtime.ts';
+import { ContainerRuntime, type ContainerState, type ListedContainer } from '../platform/runtime/runtime.ts';
 import type { EngineContainer, RuntimeView } from './runtime.dto.ts';
 
 /** Streams that are read at a time. */
@@ -52,7 +52,7 @@ export class RuntimeDrift {
   }
 }
 
-function judged({ agentId, generation, deploymentId, state }: ContainerView, agent: Agent | null): EngineContainer {
+function judged({ agentId, generation, deploymentId, state }: ListedContainer, agent: Agent | null): EngineContainer {
   return {
     agent_id: agentId,
     generation,
@@ -64,7 +64,7 @@ function judged({ agentId, generation, deploymentId, state }: ContainerView, age
   };
 }
 
-function verdictOn(generation: number, state: ContainerView['state'], agent: Agent | null): EngineContainer['verdict'] {
+function verdictOn(generation: number, state: ContainerState, agent: Agent | null): EngineContainer['verdict'] {
   if (agent === null) return 'orphan';
   if (isInTransit(agent) || agent.status === 'deleting') return 'in_transit';
   if (generation < agent.generation) return 'orphan';
@@ -73,7 +73,7 @@ function verdictOn(generation: number, state: ContainerView['state'], agent: Age
 }
 
 /** In which states a settled agent's container may be; none: whether there is one does not matter. */
-function wantedStates({ status, sleepDepth, wantedSleep }: Agent): ContainerView['state'][] {
+function wantedStates({ status, sleepDepth, wantedSleep }: Agent): ContainerState[] {
   if (status === 'active') return ['running'];
   if (status === 'sleeping' && sleepDepth === 'frozen' && wantedSleep !== 'stopped') return ['frozen'];
   return [];

@@ -89,7 +89,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       if (seen === null) return null;
       const { agent } = seen;
       // A record changes nothing on the engine, and a deployment gives way to nothing that only a new look would show.
-      const actual: Actual = (agent.status === 'deploying' ? kept : null) ?? (await this.engine.look(pass));
+      const actual: Actual = (agent.status === 'deploying' ? kept : null) ?? (await this.engine.look(pass, agent.generation));
       const rules = this.steps.rules(agent, canFreeze);
       const step = nextStep(agent, actual, rules, new Date());
       if (step.do === 'rest') {
@@ -242,7 +242,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   /** Another database's agents, or a restored one's future: not ours to judge, so they are named and left alone. */
   async #unknown(pass: Pass): Promise<null> {
     const { agentId } = pass;
-    const { containers, volume } = await this.engine.look(pass);
+    const { containers, volume } = await this.engine.look(pass, null);
     if (containers.length > 0 || volume)
       this.logger.warn(`the engine has containers or a volume of agent ${agentId}, which the log does not know; they are left alone`);
     return null;

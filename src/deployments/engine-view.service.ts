@@ -36,9 +36,15 @@ export class EngineView {
     return (await this.runtime.capabilities()).freeze;
   }
 
-  /** The holds are read last: see the wake gate, which commits its hold before it reads the agent's state. */
-  async look({ agentId, started }: Pass): Promise<Actual> {
-    const [{ containers, volume }, lastActiveAt] = await Promise.all([this.runtime.inspect(agentId), this.activity.lastActiveAt(agentId)]);
+  /**
+   * What there is of an agent that wants this generation; null where the log does not know the agent. The holds are read last: see the
+   * wake gate, which commits its hold before it reads the agent's state.
+   */
+  async look({ agentId, started }: Pass, generation: number | null): Promise<Actual> {
+    const [{ containers, volume }, lastActiveAt] = await Promise.all([
+      this.runtime.inspect(agentId, generation ?? undefined),
+      this.activity.lastActiveAt(agentId),
+    ]);
     return { containers, volume, started, lastActiveAt, held: await this.activity.held(agentId) };
   }
 

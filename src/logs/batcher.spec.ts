@@ -1,6 +1,6 @@
 import { Batcher } from './batcher.ts';
 
-const limits = { maxItems: 3, maxBytes: 10, maxWaitMs: 20, bytesOf: (item: string) => item.length };
+const limits = { maxItems: 3, maxBytes: 10, maxWaitMs: 60_000, bytesOf: (item: string) => item.length };
 
 async function* from(...items: string[]): AsyncGenerator<string> {
   yield* items;
@@ -26,7 +26,7 @@ describe('batches', () => {
   });
 
   it('do not wait for more than their time', async () => {
-    const batcher = new Batcher(limits);
+    const batcher = new Batcher({ ...limits, maxWaitMs: 20 });
     let finish = () => {};
     const end = new Promise<void>((resolve) => (finish = resolve));
     void batcher.fill(
@@ -42,7 +42,7 @@ describe('batches', () => {
   });
 
   it('give what came before a failure, then the failure', async () => {
-    const batcher = new Batcher(limits);
+    const batcher = new Batcher({ ...limits, maxWaitMs: 20 });
     void batcher.fill(
       (async function* () {
         yield 'before';

@@ -100,7 +100,7 @@ export class LogCapture {
           if (performance.now() - began > AGAIN_MAX_MS) againMs = AGAIN_MS;
         });
         // The stream also ends where the engine does.
-        const { containers } = await this.runtime.inspect(container.agentId);
+        const { containers } = await this.runtime.inspect(container.agentId, container.generation);
         const now = containers.find(({ handle }) => handle === container.handle);
         if (now?.state !== 'running' && now?.state !== 'frozen') return;
       } catch (error) {

@@ -45,7 +45,8 @@ export async function sharedInstance(
     await writeWhole(fileIn(dataDir), `${id}\n`, MODE);
     return { id, hasFolder: true };
   }
-  if (kept === null) return { id, hasFolder: false };
+  // A replica in the same folder may have made it the installation's since it was read.
+  if (kept === null) return { id, hasFolder: (await readId(dataDir)) === id };
   throw new Error(
     `the data folder ${dataDir} is the installation ${kept}'s, and the database the installation ${id}'s: ` +
       'give each installation a folder of its own with MOORING_DATA_DIR',

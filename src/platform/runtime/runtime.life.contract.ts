@@ -59,10 +59,39 @@ export function creation(bed: TestBed): void {
     try {
       const mine = await bed.created();
       const here = await bed.runtime.list();
-      expect(here.containers).toContainEqual(mine);
+      const { agentId, generation, deploymentId, handle, state } = mine;
+      expect(here.containers).toContainEqual(expect.objectContaining({ agentId, generation, deploymentId, handle, state }));
       expect(here.volumes).toContain(mine.agentId);
       expect(await other.runtime.list()).toEqual({ containers: [], volumes: [] });
       expect(await other.runtime.inspect(mine.agentId)).toEqual({ containers: [], volume: false });
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('finds the containers of all generations up to the one that is wanted', async () => {
+    const first = await bed.created();
+    const { agentId } = first;
+    const second = await bed.created({}, { agentId, generation: 2 });
+    const generations = async (wanted?: number) =>
+      (await bed.runtime.inspect(agentId, wanted)).containers.map(({ generation }) => generation).toSorted((a, b) => a - b);
+    for (const wanted of [2, 3, 40, undefined]) expect(await generations(wanted)).toEqual([1, 2]);
+    await bed.runtime.remove(first.handle);
+    expect(await generations(3)).toEqual([2]);
+    await bed.runtime.remove(second.handle);
+    expect(await generations(3)).toEqual([]);
+    await bed.created({}, { agentId, generation: 3 });
+    expect(await generations(3)).toEqual([3]);
+  });
+
+  it('finds an older container that another process made late, once all containers were listed', async () => {
+    const { agentId } = await bed.created({}, { generation: 3 });
+    expect((await bed.runtime.inspect(agentId, 3)).containers).toHaveLength(1);
+    const other = await bed.under.reopen();
+    try {
+      await other.create(bed.spec({}, { agentId, generation: 2 }));
+      await bed.runtime.list();
+      expect((await bed.runtime.inspect(agentId, 3)).containers.map(({ generation }) => generation)).toEqual([2, 3]);
     } finally {
       await other.close();
     }
@@ -259,7 +288,8 @@ export function adoption(bed: TestBed): void {
     const next = await bed.under.reopen();
     try {
       expect(await bed.look(view, next)).toEqual(before);
-      expect((await next.list()).containers).toContainEqual(before);
+      const { handle, state } = before;
+      expect((await next.list()).containers).toContainEqual(expect.objectContaining({ handle, state }));
       expect((await bed.ask(view, 'GET', '/count', undefined, next)).text).toBe('2');
       expect((await next.exec(view.handle, say('hi'))).stdout.toString()).toBe('hi');
       await bed.ask(view, 'POST', '/print/stdout', 'to the new one\n', next);

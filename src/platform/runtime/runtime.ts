@@ -14,9 +14,13 @@ export interface ContainerIdentity extends ContainerName {
   deploymentId: string;
 }
 
-export interface ContainerView extends ContainerIdentity {
+/** What one bulk look at the engine shows of a container. */
+export interface ListedContainer extends ContainerIdentity {
   handle: ContainerHandle;
   state: ContainerState;
+}
+
+export interface ContainerView extends ListedContainer {
   /** Of the last run; null where it has not ended, or the engine does not know. */
   exitCode: number | null;
   oomKilled: boolean;
@@ -172,10 +176,13 @@ export abstract class ContainerRuntime {
   abstract thaw(handle: ContainerHandle): Promise<void>;
   /** Ends it where it runs, and removes it. */
   abstract remove(handle: ContainerHandle): Promise<void>;
-  /** All containers of the agent, and whether its volume stands. */
-  abstract inspect(agentId: string): Promise<{ containers: ContainerView[]; volume: boolean }>;
-  /** All containers and volumes of this instance. */
-  abstract list(): Promise<{ containers: ContainerView[]; volumes: string[] }>;
+  /**
+   * All containers of the agent, and whether its volume stands. Given the generation that the agent wants, it costs the same however
+   * many containers the engine has. What a superseded process makes late, of an older generation, then shows after the next `list`.
+   */
+  abstract inspect(agentId: string, generation?: number): Promise<{ containers: ContainerView[]; volume: boolean }>;
+  /** All containers of this instance, and the agents whose volumes stand, in one bulk look. */
+  abstract list(): Promise<{ containers: ListedContainer[]; volumes: string[] }>;
   /** Runs it inside the running container; kills its whole process group when the time is over. */
   abstract exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult>;
   /** Unpacks a plain tar into a container that has not been started. */

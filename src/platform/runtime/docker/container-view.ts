@@ -1,13 +1,21 @@
 import type Dockerode from 'dockerode';
-import type { ContainerState, ContainerView } from '../runtime.ts';
+import type { ContainerState, ContainerView, ListedContainer } from '../runtime.ts';
 import { identityOf } from './names.ts';
 
 const states: Record<string, ContainerState> = { created: 'created', running: 'running', restarting: 'running', paused: 'frozen' };
 const neverTime = '0001-01-01T00:00:00Z';
 
-/** A container as the port shows it. What is being removed, or could not be, counts as exited. */
+/** What is being removed, or could not be, counts as exited. */
+const stateOf = (status: string): ContainerState => states[status] ?? 'exited';
+
+/** A container of a list, as the port shows it. */
+export function listedView(listed: Dockerode.ContainerInfo): ListedContainer {
+  return { ...identityOf(listed.Labels), handle: listed.Id, state: stateOf(listed.State) };
+}
+
+/** A container as the port shows it. */
 export function view(found: Dockerode.ContainerInspectInfo): ContainerView {
-  const state = states[found.State.Status] ?? 'exited';
+  const state = stateOf(found.State.Status);
   return {
     ...identityOf(found.Config.Labels),
     handle: found.Id,

@@ -1,6 +1,7 @@
+import { jest } from '@jest/globals';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../../test/support/docker.ts';
-import { RuntimeRefused } from '../runtime.ts';
+import { ContainerGone, RuntimeRefused } from '../runtime.ts';
 import { containerName, volumeName } from './names.ts';
 
 describeWithDocker('what is ours on the engine', () => {
@@ -17,8 +18,39 @@ describeWithDocker('what is ours on the engine', () => {
       await expect(bed.runtime.create(spec)).rejects.toThrow(RuntimeRefused);
       expect((await foreign.inspect()).State.Status).toBe('created');
       expect((await bed.runtime.inspect(spec.agentId)).containers).toEqual([]);
+      expect((await bed.runtime.inspect(spec.agentId, 1)).containers).toEqual([]);
+      await expect(bed.runtime.address(spec, 8080)).rejects.toThrow(ContainerGone);
     } finally {
       await foreign.remove();
+    }
+  });
+
+  it('includes a container that somebody gave another name, once all were listed', async () => {
+    const made = await bed.runtime.create(bed.spec({ generation: 2 }));
+    await bed.docker.getContainer(made.handle).rename({ name: `renamed-${made.agentId}` });
+    await bed.runtime.list();
+    for (const wanted of [2, 3]) expect((await bed.runtime.inspect(made.agentId, wanted)).containers).toEqual([made]);
+  });
+
+  it('includes a container that keeps a volume from being removed, though nobody knew of it', async () => {
+    const spec = bed.spec({ generation: 5 });
+    expect(await bed.runtime.inspect(spec.agentId, 5)).toEqual({ containers: [], volume: false });
+    const late = await bed.another().create({ ...spec, generation: 4 });
+    await expect(bed.runtime.removeVolume(spec.agentId)).rejects.toThrow(RuntimeRefused);
+    expect((await bed.runtime.inspect(spec.agentId, 5)).containers).toEqual([late]);
+    await bed.runtime.remove(late.handle);
+    await bed.runtime.removeVolume(spec.agentId);
+    expect(await bed.runtime.inspect(spec.agentId, 5)).toEqual({ containers: [], volume: false });
+  });
+
+  it('is looked up by name, without a list of all containers, where the wanted generation is told', async () => {
+    const made = await bed.runtime.create(bed.spec({ generation: 3 }));
+    const listing = jest.spyOn(bed.docker, 'listContainers');
+    try {
+      expect(await bed.runtime.inspect(made.agentId, 3)).toEqual({ containers: [made], volume: true });
+      expect(listing).not.toHaveBeenCalled();
+    } finally {
+      listing.mockRestore();
     }
   });
 

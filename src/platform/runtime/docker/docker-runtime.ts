@@ -9,24 +9,27 @@ import type {
   ExecRequest,
   ExecResult,
   ImageSource,
+  ListedContainer,
   LogCursor,
   LogLine,
   ResolvedImage,
   RuntimeCapabilities,
   RuntimeEvent,
 } from '../runtime.ts';
-import { view } from './container-view.ts';
+import { eachContainer, eachVolume } from './bulk-list.ts';
+import { listedView, view } from './container-view.ts';
 import { call, callTimeoutMs, hasLeftoverTask, mapBounded, pingEngine, statusOf, until } from './engine.ts';
 import { copyOut, plainTar } from './archive.ts';
 import { EngineHealth } from './engine-health.ts';
 import { engineEvents } from './events.ts';
 import { execInContainer } from './exec.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './hardening.ts';
+import { Generations } from './generations.ts';
 import { HelperVolume } from './helper-volume.ts';
 import { Images } from './images.ts';
 import { hasSocketFile } from './local-engine.ts';
 import { containerLog } from './logs.ts';
-import { bears, containerLabels, containerName, labels, networkName, volumeName } from './names.ts';
+import { bears, containerLabels, containerName, identityOf, labels, networkName, volumeName } from './names.ts';
 import type { Labels } from './names.ts';
 import { AgentNetwork } from './network.ts';
 import { findImage } from './registry.ts';
@@ -62,6 +65,7 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly images: Images;
   private readonly volumeRoots: VolumeRoots;
   private readonly health = new EngineHealth((signal) => pingEngine(this.docker, signal));
+  private readonly generations = new Generations();
   private readonly closing = new AbortController();
 
   constructor(options: DockerRuntimeOptions) {
@@ -106,8 +110,14 @@ export class DockerRuntime extends ContainerRuntime {
     return { [labels.instance]: this.instance, [labels.agent]: agentId };
   }
 
-  override removeVolume(agentId: string): Promise<void> {
-    return removeAgentVolume(this.docker, this.instance, agentId);
+  override async removeVolume(agentId: string): Promise<void> {
+    try {
+      await removeAgentVolume(this.docker, this.instance, agentId);
+    } catch (error) {
+      // A container that nobody knew of may keep it: the next look is for all there are.
+      this.generations.distrust(agentId);
+      throw error;
+    }
   }
 
   override async create(spec: ContainerSpec): Promise<ContainerView> {
@@ -123,6 +133,7 @@ export class DockerRuntime extends ContainerRuntime {
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
     const { instance, ociRuntime, publish } = this;
     const options = createOptions(spec, { instance, helperVolume, ociRuntime, publish, rootFromImage });
+    this.generations.mayStand(spec.agentId, spec.generation);
     const container = await this.createOrAdopt(spec, options);
     this.volumeRoots.mounted(volume, rootFromImage);
     const made = await this.look(container.id);
@@ -229,18 +240,47 @@ export class DockerRuntime extends ContainerRuntime {
     if (gone === null) throw new RuntimeUnavailable(new Error(`the removal of ${handle} does not end`));
   }
 
-  override async inspect(agentId: string): Promise<{ containers: ContainerView[]; volume: boolean }> {
-    const [containers, volume] = await Promise.all([this.views({ [labels.agent]: agentId }), findVolume(this.docker, volumeName(agentId))]);
+  override async inspect(agentId: string, generation?: number): Promise<{ containers: ContainerView[]; volume: boolean }> {
+    const [containers, volume] = await Promise.all([
+      this.containersOf(agentId, generation),
+      this.health.hears(() => findVolume(this.docker, volumeName(agentId))),
+    ]);
     return { containers, volume: bears(volume?.Labels, this.volumeLabels(agentId)) };
   }
 
-  override async list(): Promise<{ containers: ContainerView[]; volumes: string[] }> {
-    const filters = { label: [`${labels.instance}=${this.instance}`, labels.agent] };
-    const [containers, listed] = await Promise.all([
-      this.views({}),
-      call(null, (abortSignal) => this.docker.listVolumes({ filters: JSON.stringify(filters), abortSignal })),
+  private async containersOf(agentId: string, generation: number | undefined): Promise<ContainerView[]> {
+    const named = generation === undefined ? null : this.generations.toLookAt(agentId, generation);
+    const names = named === null ? await this.handlesOf(agentId) : named.map((each) => containerName({ agentId, generation: each }));
+    const found = await mapBounded(names, 8, (name) => this.standing(name));
+    const ours = found.filter((one) => one !== null).filter(({ Config }) => bears(Config.Labels, this.volumeLabels(agentId)));
+    const views = ours.map(view);
+    if (generation !== undefined && ours.every(isNamedWell)) {
+      const generations = views.map((each) => each.generation);
+      this.generations.saw(agentId, generation, generations);
+    }
+    return views;
+  }
+
+  /** By label, so whatever they are named: the engine looks at each container that it has. */
+  private async handlesOf(agentId: string): Promise<ContainerHandle[]> {
+    const label = [`${labels.instance}=${this.instance}`, `${labels.agent}=${agentId}`, labels.generation];
+    const filters = JSON.stringify({ label });
+    const listed = await call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
+    return listed.map(({ Id }) => Id);
+  }
+
+  override async list(): Promise<{ containers: ListedContainer[]; volumes: string[] }> {
+    const label = [`${labels.instance}=${this.instance}`, labels.agent];
+    const [containers, volumes] = await Promise.all([
+      eachContainer(this.docker, label, (listed) => {
+        const container = listedView(listed);
+        if (listed.Names.includes(`/${containerName(container)}`)) this.generations.mayStand(container.agentId, container.generation);
+        else this.generations.distrust(container.agentId);
+        return container;
+      }),
+      eachVolume(this.docker, label, (volume) => volume.Labels[labels.agent]),
     ]);
-    return { containers, volumes: (listed.Volumes ?? []).map((volume) => volume.Labels[labels.agent] ?? '') };
+    return { containers, volumes: volumes.filter((agentId) => agentId !== undefined) };
   }
 
   override exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult> {
@@ -296,16 +336,9 @@ export class DockerRuntime extends ContainerRuntime {
       throw error;
     });
   }
-
-  /** The exit code, the memory kill and the start are in no list of the engine's, so each is inspected. */
-  private async views(wanted: Record<string, string>): Promise<ContainerView[]> {
-    const label = Object.entries({ [labels.instance]: this.instance, ...wanted }).map(([name, value]) => `${name}=${value}`);
-    const filters = JSON.stringify({ label: [...label, labels.agent, labels.generation] });
-    const listed = await call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
-    const found = await mapBounded(listed, 8, (item) => this.standing(item.Id));
-    return found.filter((one) => one !== null).map(view);
-  }
 }
+
+const isNamedWell = ({ Name, Config }: Dockerode.ContainerInspectInfo): boolean => Name === `/${containerName(identityOf(Config.Labels))}`;
 
 async function ignoring304(work: Promise<unknown>): Promise<void> {
   try {

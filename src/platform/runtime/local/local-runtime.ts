@@ -15,6 +15,7 @@ import {
   type ExecRequest,
   type ExecResult,
   type ImageSource,
+  type ListedContainer,
   type LogCursor,
   type LogLine,
   type ResolvedImage,
@@ -195,7 +196,7 @@ export class LocalRuntime extends ContainerRuntime {
     return { containers: await this.views(handles), volume: await exists(this.volume(agentId)) };
   }
 
-  async list(): Promise<{ containers: ContainerView[]; volumes: string[] }> {
+  async list(): Promise<{ containers: ListedContainer[]; volumes: string[] }> {
     const volumes = (await readdir(join(this.home, 'volumes'))).filter((name) => !name.startsWith('.'));
     return { containers: await this.views(await this.handles(() => true)), volumes };
   }

@@ -1,0 +1,33 @@
+import type Dockerode from 'dockerode';
+import { call } from './engine.ts';
+import { jsonObjects } from './json-objects.ts';
+
+/** All containers that bear these labels, each made at once into what is kept of it. Throws `RuntimeUnavailable`. */
+export function eachContainer<R>(docker: Dockerode, label: string[], keep: (listed: Dockerode.ContainerInfo) => R): Promise<R[]> {
+  const filters = JSON.stringify({ label });
+  return bulkList(docker, '/containers/json?', { all: true, filters }, 1, (object) => keep(object as Dockerode.ContainerInfo));
+}
+
+/** All volumes that bear these labels, each made at once into what is kept of it. Throws `RuntimeUnavailable`. */
+export function eachVolume<R>(docker: Dockerode, label: string[], keep: (listed: Dockerode.VolumeInspectInfo) => R): Promise<R[]> {
+  const filters = JSON.stringify({ label });
+  return bulkList(docker, '/volumes?', { filters }, 2, (object) => keep(object as Dockerode.VolumeInspectInfo));
+}
+
+async function bulkList<R>(docker: Dockerode, path: string, options: object, depth: 1 | 2, keep: (object: unknown) => R): Promise<R[]> {
+  return call(null, async (abortSignal) => {
+    const kept: R[] = [];
+    for await (const objects of jsonObjects(await open(docker, path, options, abortSignal), depth))
+      for (const object of objects) kept.push(keep(object));
+    return kept;
+  });
+}
+
+function open(docker: Dockerode, path: string, options: object, abortSignal: AbortSignal): Promise<AsyncIterable<Buffer>> {
+  const request = { path, method: 'GET', options, abortSignal, isStream: true, statusCodes: { 200: true, 400: 'refused', 500: 'failed' } };
+  return new Promise((resolve, reject) => {
+    docker.modem.dial(request, (error: Error | null, answer: unknown) =>
+      error === null ? resolve(answer as AsyncIterable<Buffer>) : reject(error),
+    );
+  });
+}

@@ -1,0 +1,66 @@
+import fc from 'fast-check';
+import { Generations } from './generations.ts';
+
+describe('the generations that are looked up by name', () => {
+  it('are all up to the wanted one where nothing is known, and a few', () => {
+    expect(new Generations().toLookAt('a', 3)).toEqual([1, 2, 3]);
+  });
+
+  it('are not named one by one where they are many', () => {
+    expect(new Generations().toLookAt('a', 40)).toBeNull();
+  });
+
+  it('begin at the oldest that the last look found', () => {
+    const generations = new Generations();
+    generations.saw('a', 40, [39]);
+    expect(generations.toLookAt('a', 41)).toEqual([39, 40, 41]);
+    generations.saw('a', 41, []);
+    expect(generations.toLookAt('a', 41)).toEqual([41]);
+  });
+
+  it('are looked up by label as long as no name leads to a container', () => {
+    const generations = new Generations();
+    generations.distrust('a');
+    generations.mayStand('a', 1);
+    expect(generations.toLookAt('a', 1)).toBeNull();
+    generations.saw('a', 1, [1]);
+    expect(generations.toLookAt('a', 1)).toEqual([1]);
+  });
+
+  it('contain every container that stands, whatever is made, listed, removed and looked at', () => {
+    const act = fc.oneof(
+      fc.record({ do: fc.constant('look' as const) }),
+      fc.record({ do: fc.constant('next' as const), by: fc.integer({ min: 1, max: 3 }) }),
+      fc.record({ do: fc.constant('make' as const), here: fc.boolean() }),
+      fc.record({ do: fc.constant('remove' as const) }),
+      fc.record({ do: fc.constant('late' as const), generation: fc.integer({ min: 1, max: 30 }) }),
+      fc.record({ do: fc.constant('restart' as const) }),
+    );
+    fc.assert(
+      fc.property(fc.array(act, { maxLength: 60 }), (acts) => {
+        let generations = new Generations();
+        const standing = new Set<number>();
+        let wanted = 1;
+        for (const each of acts) {
+          const looked = generations.toLookAt('a', wanted) ?? [...standing];
+          const missed = [...standing].filter((generation) => !looked.includes(generation));
+          expect(missed).toEqual([]);
+          if (each.do === 'look') generations.saw('a', wanted, [...standing]);
+          if (each.do === 'next') wanted += each.by;
+          if (each.do === 'remove') standing.clear();
+          if (each.do === 'restart') generations = new Generations();
+          if (each.do === 'make') {
+            // Another replica's saga may have made it.
+            if (each.here) generations.mayStand('a', wanted);
+            standing.add(wanted);
+          }
+          // Made late by another process, and then found by the list.
+          if (each.do === 'late' && each.generation <= wanted) {
+            standing.add(each.generation);
+            for (const generation of standing) generations.mayStand('a', generation);
+          }
+        }
+      }),
+    );
+  });
+});
