@@ -10,7 +10,7 @@ import { PageQuery } from '../platform/http/page.dto.ts';
 import { ReadsModel } from '../platform/http/positions.ts';
 import { AccountCreation, accountView, AccountView, PlanAssignment } from './account.dto.ts';
 import { AssignPlan, OpenAccount } from './accounts.handlers.ts';
-import { accountsProjection, GetAccount, ListAccounts } from './accounts.projection.ts';
+import { accountsProjection, GetWrittenAccount, ListAccounts } from './accounts.projection.ts';
 
 @Controller('api/admin/accounts')
 @RequireAdmin()
@@ -43,7 +43,7 @@ export class AccountsController {
     @IdempotencyKey() seed: string | null,
   ): Promise<AccountView> {
     const id = await this.commands.execute(new OpenAccount(context, { email, password, name, role }, seed));
-    return accountView(await this.queries.execute(new GetAccount(id, context.writtenUpTo)));
+    return accountView(await this.queries.execute(new GetWrittenAccount(id)));
   }
 
   /** Assigns a plan in the place of the one that the account has. */
@@ -54,6 +54,6 @@ export class AccountsController {
     @Context() context: CommandContext,
   ): Promise<AccountView> {
     await this.commands.execute(new AssignPlan(context, accountId, { name: plan, seats, paymentMethod: payment_method }));
-    return accountView(await this.queries.execute(new GetAccount(accountId, context.writtenUpTo)));
+    return accountView(await this.queries.execute(new GetWrittenAccount(accountId)));
   }
 }

@@ -3,7 +3,7 @@ import { Module } from '@nestjs/common';
 import { Projections } from '../platform/projections/projections.ts';
 import { AccountsController } from './accounts.controller.ts';
 import { AssignPlanHandler, OpenAccountHandler, ReleaseSeatHandler, TakeSeatHandler } from './accounts.handlers.ts';
-import { accountsProjection, GetAccountHandler, ListAccountsHandler } from './accounts.projection.ts';
+import { accountsProjection, GetAccountHandler, GetWrittenAccountHandler, ListAccountsHandler } from './accounts.projection.ts';
 import { AuthController } from './auth.controller.ts';
 import { Credentials } from './credentials.ts';
 import { Sessions } from './sessions.ts';
@@ -20,6 +20,7 @@ import { SignIn } from './sign-in.service.ts';
     TakeSeatHandler,
     ReleaseSeatHandler,
     GetAccountHandler,
+    GetWrittenAccountHandler,
     ListAccountsHandler,
   ],
   exports: [Sessions],

@@ -1,10 +1,11 @@
 import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
-import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { type Projection, ReadModels } from '../platform/projections/projection.ts';
+import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { LatestRows } from '../platform/projections/latest-rows.ts';
+import type { Projection } from '../platform/projections/projection.ts';
 import { accountNotFound } from './account.decider.ts';
-import { AccountRow } from './account.entity.ts';
+import { AccountCredentialRow, AccountRow } from './account.entity.ts';
 import type { AccountEvent } from './accounts.events.ts';
 
 export interface AccountColumns {
@@ -71,29 +72,45 @@ function changedBy(
 
 /** Throws `account_not_found`. */
 export class GetAccount extends Query<AccountRow> {
-  constructor(
-    readonly accountId: string,
-    /** The answer shows at least what was written up to here. */
-    readonly position?: Position,
-  ) {
+  constructor(readonly accountId: string) {
     super();
   }
 }
 
 @QueryHandler(GetAccount)
 export class GetAccountHandler implements IQueryHandler<GetAccount> {
-  constructor(
-    private readonly database: Database,
-    private readonly readModels: ReadModels,
-  ) {}
+  constructor(private readonly database: Database) {}
 
-  async execute({ accountId, position }: GetAccount): Promise<AccountRow> {
-    if (position !== undefined) await this.readModels.reached(accountsProjection.name, position);
+  async execute({ accountId }: GetAccount): Promise<AccountRow> {
     const row = await this.database.dataSource
       .getRepository(AccountRow)
       .findOne({ where: { account_id: accountId }, relations: { credential: true } });
     if (row === null) throw accountNotFound();
     return row;
+  }
+}
+
+/** The account as its stream says it is, even where the read model is behind. Throws `account_not_found`. */
+export class GetWrittenAccount extends Query<AccountRow> {
+  constructor(readonly accountId: string) {
+    super();
+  }
+}
+
+@QueryHandler(GetWrittenAccount)
+export class GetWrittenAccountHandler implements IQueryHandler<GetWrittenAccount> {
+  constructor(
+    private readonly database: Database,
+    private readonly latest: LatestRows,
+  ) {}
+
+  async execute({ accountId }: GetWrittenAccount): Promise<AccountRow> {
+    const [{ row }, credential] = await Promise.all([
+      this.latest.find(accountsProjection, `account-${accountId}`, accountId),
+      this.database.dataSource.getRepository(AccountCredentialRow).findOneBy({ account_id: accountId }),
+    ]);
+    if (row === undefined) throw accountNotFound();
+    return { ...row, credential, created_at: new Date(row.created_at) };
   }
 }
 

@@ -10,7 +10,7 @@ import { ReadsModel } from '../platform/http/positions.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { accountView, AccountView, Login, Registration, Session } from './account.dto.ts';
 import { OpenAccount } from './accounts.handlers.ts';
-import { accountsProjection, GetAccount } from './accounts.projection.ts';
+import { accountsProjection, GetAccount, GetWrittenAccount } from './accounts.projection.ts';
 import { SignIn } from './sign-in.service.ts';
 
 @Controller('api/auth')
@@ -29,7 +29,7 @@ export class AuthController {
     if (!this.config.openRegistration)
       throw new Refusal('registration_closed', 'Registration is closed. Ask an administrator for an account.');
     const id = await this.commands.execute(new OpenAccount(context, { email, password, name, role: 'member' }, null));
-    return accountView(await this.queries.execute(new GetAccount(id, context.writtenUpTo)));
+    return accountView(await this.queries.execute(new GetWrittenAccount(id)));
   }
 
   /** 10 tries a minute from an address, and for an account. */

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-import type { Position } from '../platform/event-store/event-store.ts';
+import { START } from '../platform/event-store/event-store.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import { setRevision } from '../platform/http/etag.ts';
 import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
@@ -12,10 +12,17 @@ import { AwaitAgent } from './agent-wait.handlers.ts';
 import { statusesOf, type ListAgentsQuery, type WaitQuery } from './agent.dto.ts';
 import type { AgentRow } from './agent.entity.ts';
 import { StartAgent, type AgentWrite, type DeleteAgent } from './agent.handlers.ts';
-import { GetAgent, ListAgents } from './agent.projection.ts';
+import { GetAgent, GetWrittenAgent, ListAgents } from './agent.projection.ts';
 
 const DEFAULT_LIMIT = 50;
 const DEFAULT_WAIT_SECONDS = 60;
+
+/** The agent that a write or a wait was about. */
+interface Written {
+  context: CommandContext;
+  accountId: string;
+  agentId: string;
+}
 
 /** How an agent is answered over HTTP, the same on both surfaces but for the spelling, which `view` gives. */
 @Injectable()
@@ -25,15 +32,18 @@ export class AgentAnswers {
     private readonly queries: QueryBus,
   ) {}
 
-  /** The agent as it is, at least as far as the position. */
-  async show<View>(
-    view: (row: AgentRow) => View,
-    accountId: string,
-    agentId: string,
-    reply: FastifyReply,
-    position: Position | null = null,
-  ) {
-    const row = await this.queries.execute(new GetAgent(accountId, agentId, position));
+  /** The agent as the read model has it. */
+  async show<View>(view: (row: AgentRow) => View, accountId: string, agentId: string, reply: FastifyReply) {
+    const row = await this.queries.execute(new GetAgent(accountId, agentId));
+    setRevision(reply, row.revision);
+    return view(row);
+  }
+
+  /** The agent after a write or a wait, from its stream: a write that was appended is answered, even where the read model is behind. */
+  private async showWritten<View>(view: (row: AgentRow) => View, { context, accountId, agentId }: Written, reply: FastifyReply) {
+    const { row, position } = await this.queries.execute(new GetWrittenAgent(accountId, agentId));
+    // What the caller is told here its next read must not take back.
+    if (position !== null && position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
     setRevision(reply, row.revision);
     return view(row);
   }
@@ -48,46 +58,41 @@ export class AgentAnswers {
 
   /** The agent after the write: at once, or, where the caller would wait so many seconds, when it has settled. */
   async change<View>(view: (row: AgentRow) => View, command: AgentWrite, wait: number | null, reply: FastifyReply) {
-    const { position, wasActive } = await this.commands.execute(command);
+    const { wasActive } = await this.commands.execute(command);
     if (command instanceof StartAgent && !wasActive) void reply.header('x-agent-woken', 'true');
-    return this.settled(view, command, position, wait, reply);
+    return this.settled(view, command, wait, reply);
   }
 
-  /** The agent when it has settled, then 200, or when the time is over. Without a wait: as it is at the position. */
-  async settled<View>(
-    view: (row: AgentRow) => View,
-    { context, accountId, agentId }: { context: CommandContext; accountId: string; agentId: string },
-    position: Position,
-    wait: number | null,
-    reply: FastifyReply,
-  ) {
-    if (wait === null) return this.show(view, accountId, agentId, reply, position);
-    const waited = await this.queries.execute(new AwaitAgent(accountId, agentId, null, wait));
+  /** The agent when it has settled, then 200, or when the time is over. Without a wait: as it is after the write. */
+  async settled<View>(view: (row: AgentRow) => View, written: Written, wait: number | null, reply: FastifyReply) {
+    if (wait === null) return this.showWritten(view, written, reply);
+    const waited = await this.queries.execute(new AwaitAgent(written.accountId, written.agentId, null, wait));
     if (waited.reached) {
       void reply.status(200);
       preferenceApplied(reply);
     }
-    // What the caller is told here its next read must not take back.
-    context.writtenUpTo = waited.position;
-    return this.show(view, accountId, agentId, reply, waited.position);
+    written.context.writtenUpTo = waited.position;
+    return this.showWritten(view, written, reply);
   }
 
   /** Nothing (204) when the agent is gone, else the agent that is being deleted. */
   async remove<View>(view: (row: AgentRow) => View, command: DeleteAgent, reply: FastifyReply): Promise<View | undefined> {
-    const { position, gone } = await this.commands.execute(command);
+    const { gone } = await this.commands.execute(command);
     if (gone) {
       void reply.status(204);
       return undefined;
     }
     void reply.status(202);
-    return this.show(view, command.accountId, command.agentId, reply, position);
+    return this.showWritten(view, command, reply);
   }
 
-  async wait<View>(view: (row: AgentRow) => View, accountId: string, agentId: string, query: WaitQuery, reply: FastifyReply) {
+  async wait<View>(view: (row: AgentRow) => View, asked: Written, query: WaitQuery, reply: FastifyReply) {
+    const { context, accountId, agentId } = asked;
     const seconds = query.timeout ?? DEFAULT_WAIT_SECONDS;
     const { reached, status, position } = await this.queries.execute(new AwaitAgent(accountId, agentId, statusesOf(query), seconds));
     if (!reached) throw new Refusal('wait_timeout', `After ${seconds} s the agent is ${status}.`, { members: { agent_status: status } });
-    return this.show(view, accountId, agentId, reply, position);
+    context.writtenUpTo = position;
+    return this.showWritten(view, asked, reply);
   }
 }
 

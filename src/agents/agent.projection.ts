@@ -2,7 +2,9 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
 import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { LatestRows } from '../platform/projections/latest-rows.ts';
 import { ReadModels, type Projection } from '../platform/projections/projection.ts';
+import { Activity } from './activity.service.ts';
 import { evolve, type Agent } from './agent-state.decider.ts';
 import { agentNotFound } from './agent.decider.ts';
 import { AgentRow } from './agent.entity.ts';
@@ -73,8 +75,6 @@ export class GetAgent extends Query<AgentRow> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
-    /** The answer shows at least what was written up to here. */
-    readonly position: Position | null = null,
   ) {
     super();
   }
@@ -87,8 +87,7 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
     private readonly readModels: ReadModels,
   ) {}
 
-  async execute({ accountId, agentId, position }: GetAgent): Promise<AgentRow> {
-    if (position !== null) await this.readModels.reached(agentsProjection.name, position);
+  async execute({ accountId, agentId }: GetAgent): Promise<AgentRow> {
     // Not `findOne`: with a relation it asks twice.
     const [row] = await this.database.dataSource
       .getRepository(AgentRow)
@@ -96,6 +95,35 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
     if (row !== undefined) return row;
     await this.readModels.whole(agentsProjection.name);
     throw agentNotFound();
+  }
+}
+
+/** The account's agent as its stream says it is, even where the read model is behind, and up to which position. Throws `agent_not_found`. */
+export class GetWrittenAgent extends Query<{ row: AgentRow; position: Position | null }> {
+  constructor(
+    readonly accountId: string,
+    readonly agentId: string,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(GetWrittenAgent)
+export class GetWrittenAgentHandler implements IQueryHandler<GetWrittenAgent> {
+  constructor(
+    private readonly latest: LatestRows,
+    private readonly activity: Activity,
+  ) {}
+
+  async execute({ accountId, agentId }: GetWrittenAgent): Promise<{ row: AgentRow; position: Position | null }> {
+    const [{ row: columns, position }, lastActiveAt] = await Promise.all([
+      this.latest.find(agentsProjection, `agent-${agentId}`, agentId),
+      this.activity.lastActiveAt(agentId),
+    ]);
+    if (columns === undefined || columns.account_id !== accountId) throw agentNotFound();
+    const activity = lastActiveAt === null ? null : { agent_id: agentId, last_active_at: lastActiveAt };
+    const { created_at, updated_at } = columns;
+    return { row: { ...columns, activity, created_at: new Date(created_at), updated_at: new Date(updated_at) }, position };
   }
 }
 

@@ -49,9 +49,10 @@ export class AgentsV1Controller {
     @AgentId() agentId: string,
     @Query() query: WaitQuery,
     @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<AgentView> {
-    return this.answers.wait(agentView, accountId, agentId, query, reply);
+    return this.answers.wait(agentView, { context, accountId, agentId }, query, reply);
   }
 
   /** Changes what is named. */

@@ -49,9 +49,10 @@ export class AgentsController {
     @AgentId() agentId: string,
     @Query() query: WaitQuery,
     @CurrentCaller() { accountId }: Caller,
+    @Context() context: CommandContext,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<RestAgentView> {
-    return this.answers.wait(restAgentView, accountId, agentId, query, reply);
+    return this.answers.wait(restAgentView, { context, accountId, agentId }, query, reply);
   }
 
   /** Makes it run; wakes it where it sleeps. */

@@ -13,7 +13,7 @@ import {
   StartAgentHandler,
   StopAgentHandler,
 } from './agent.handlers.ts';
-import { agentsProjection, GetAgentHandler, ListAgentsHandler, LiveAgentIdsHandler } from './agent.projection.ts';
+import { agentsProjection, GetAgentHandler, GetWrittenAgentHandler, ListAgentsHandler, LiveAgentIdsHandler } from './agent.projection.ts';
 import { AgentsController } from './agents.controller.ts';
 import { AgentsV1Controller } from './agents-v1.controller.ts';
 import { WakeGate } from './wake-gate.service.ts';
@@ -32,6 +32,7 @@ import { WakeGate } from './wake-gate.service.ts';
     ConfigureAgentHandler,
     DeleteAgentHandler,
     GetAgentHandler,
+    GetWrittenAgentHandler,
     ListAgentsHandler,
     LiveAgentIdsHandler,
     AwaitAgentHandler,

@@ -11,7 +11,7 @@ import { PageQuery } from '../platform/http/page.dto.ts';
 import { ReadsModel } from '../platform/http/positions.ts';
 import { createdKeyView, CreatedKeyView, KeyCreation, keyView, KeyView } from './api-key.dto.ts';
 import { IssueApiKey, RevokeApiKey } from './api-keys.handlers.ts';
-import { apiKeysProjection, GetApiKey, ListApiKeys } from './api-keys.projection.ts';
+import { apiKeysProjection, GetWrittenApiKey, ListApiKeys } from './api-keys.projection.ts';
 
 @Controller('api/v1/keys')
 @RequireSession()
@@ -33,7 +33,7 @@ export class ApiKeysController {
   ): Promise<CreatedKeyView> {
     const key = { name, scopes: wanted ?? [...scopes], expiresInDays: expires_in_days ?? null };
     const { keyId, rawKey } = await this.commands.execute(new IssueApiKey(context, caller.accountId, key, seed));
-    const row = await this.queries.execute(new GetApiKey(caller.accountId, keyId));
+    const row = await this.queries.execute(new GetWrittenApiKey(caller.accountId, keyId));
     return createdKeyView(row, this.clock.now(), rawKey);
   }
 

@@ -5,7 +5,7 @@ import { Sagas } from '../platform/sagas/saga.ts';
 import { ApiKeyVerifier } from './api-key.verifier.ts';
 import { ApiKeysController } from './api-keys.controller.ts';
 import { IssueApiKeyHandler, RevokeApiKeyHandler } from './api-keys.handlers.ts';
-import { apiKeysProjection, GetApiKeyHandler, ListApiKeysHandler, ListEndedApiKeysHandler } from './api-keys.projection.ts';
+import { apiKeysProjection, GetWrittenApiKeyHandler, ListApiKeysHandler, ListEndedApiKeysHandler } from './api-keys.projection.ts';
 import { ApiKeysSaga } from './api-keys.saga.ts';
 
 @Module({
@@ -14,7 +14,7 @@ import { ApiKeysSaga } from './api-keys.saga.ts';
     ApiKeyVerifier,
     IssueApiKeyHandler,
     RevokeApiKeyHandler,
-    GetApiKeyHandler,
+    GetWrittenApiKeyHandler,
     ListApiKeysHandler,
     ListEndedApiKeysHandler,
     ApiKeysSaga,

@@ -3,9 +3,10 @@ import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import type { Scope } from '../platform/http/caller.ts';
+import { LatestRows } from '../platform/projections/latest-rows.ts';
 import type { Projection } from '../platform/projections/projection.ts';
 import { Refusal } from '../platform/refusal.ts';
-import { ApiKeyRow } from './api-key.entity.ts';
+import { ApiKeyRow, ApiKeyUseRow } from './api-key.entity.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
 
 export interface ApiKeyColumns {
@@ -64,8 +65,8 @@ export const apiKeysProjection: Projection<ApiKeyColumns> = {
   },
 };
 
-/** The account's key, revoked or not. Throws `key_not_found`. */
-export class GetApiKey extends Query<ApiKeyRow> {
+/** The account's key, revoked or not, as its stream says it is. Throws `key_not_found`. */
+export class GetWrittenApiKey extends Query<ApiKeyRow> {
   constructor(
     readonly accountId: string,
     readonly keyId: string,
@@ -74,17 +75,26 @@ export class GetApiKey extends Query<ApiKeyRow> {
   }
 }
 
-@QueryHandler(GetApiKey)
-export class GetApiKeyHandler implements IQueryHandler<GetApiKey> {
-  constructor(private readonly database: Database) {}
+@QueryHandler(GetWrittenApiKey)
+export class GetWrittenApiKeyHandler implements IQueryHandler<GetWrittenApiKey> {
+  constructor(
+    private readonly database: Database,
+    private readonly latest: LatestRows,
+  ) {}
 
-  async execute({ accountId, keyId }: GetApiKey): Promise<ApiKeyRow> {
-    const row = await this.database.dataSource
-      .getRepository(ApiKeyRow)
-      .findOne({ where: { key_id: keyId, account_id: accountId }, relations: { use: true } });
-    if (row === null) throw new Refusal('key_not_found', 'There is no such API key.');
-    return row;
+  async execute({ accountId, keyId }: GetWrittenApiKey): Promise<ApiKeyRow> {
+    const [{ row }, use] = await Promise.all([
+      this.latest.find(apiKeysProjection, `apiKey-${keyId}`, keyId),
+      this.database.dataSource.getRepository(ApiKeyUseRow).findOneBy({ key_id: keyId }),
+    ]);
+    if (row === undefined || row.account_id !== accountId) throw new Refusal('key_not_found', 'There is no such API key.');
+    const { expires_at, revoked_at, created_at } = row;
+    return { ...row, use, expires_at: dateOf(expires_at), revoked_at: dateOf(revoked_at), created_at: new Date(created_at) };
   }
+}
+
+function dateOf(time: string | null): Date | null {
+  return time === null ? null : new Date(time);
 }
 
 /** The account's keys, newest first. */

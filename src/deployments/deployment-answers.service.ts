@@ -47,8 +47,8 @@ export class DeploymentAnswers {
 
   async deploy({ caller, context, seed, wait, reply }: Asking, agentId: string, overrides: SourceOverrides): Promise<DeployAnswer> {
     const { accountId } = caller;
-    const { deploymentId, position } = await this.commands.execute(new DeployAgent(context, accountId, agentId, overrides, seed));
-    const { status, message } = await this.agents.settled(agentView, { context, accountId, agentId }, position, wait, reply);
+    const { deploymentId } = await this.commands.execute(new DeployAgent(context, accountId, agentId, overrides, seed));
+    const { status, message } = await this.agents.settled(agentView, { context, accountId, agentId }, wait, reply);
     return { agent_id: agentId, deployment_id: deploymentId, status, message };
   }
 

@@ -59,9 +59,9 @@ export class ProvisioningController {
     wait: Seconds,
     reply: FastifyReply,
   ): Promise<View> {
-    const { agentId, position, made } = await this.commands.execute(provision);
+    const { agentId, made } = await this.commands.execute(provision);
     const { context, accountId } = provision;
-    const answer = await this.answers.settled(view, { context, accountId, agentId }, position, wait, reply);
+    const answer = await this.answers.settled(view, { context, accountId, agentId }, wait, reply);
     void reply.status(made ? 201 : 200).header('location', `${agents}/${agentId}`);
     return answer;
   }

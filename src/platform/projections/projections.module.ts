@@ -1,5 +1,6 @@
 import { Global, Module } from '@nestjs/common';
 
+import { LatestRows } from './latest-rows.ts';
 import { Leases } from './leases.ts';
 import { ReadModels } from './projection.ts';
 import { ProjectionMetrics } from './projection-metrics.ts';
@@ -7,7 +8,7 @@ import { Projections } from './projections.ts';
 
 @Global()
 @Module({
-  providers: [Leases, Projections, ProjectionMetrics, { provide: ReadModels, useExisting: Projections }],
-  exports: [Leases, Projections, ReadModels],
+  providers: [Leases, LatestRows, Projections, ProjectionMetrics, { provide: ReadModels, useExisting: Projections }],
+  exports: [Leases, LatestRows, Projections, ReadModels],
 })
 export class ProjectionsModule {}

@@ -11,6 +11,11 @@ export class Replay<Columns extends object> {
     this.#projection = projection as unknown as Projection;
   }
 
+  /** A row as it stands before the first event. */
+  put(key: string, row: Row): void {
+    this.#rows.set(key, Object.freeze(row));
+  }
+
   /** The next event, in order. Those that the projection's filter keeps out change nothing. Throws what `project` throws. */
   take(event: StoredEvent): void {
     const { categories, types } = this.#projection.filter;
