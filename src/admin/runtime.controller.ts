@@ -1,6 +1,7 @@
 import { Controller, Get } from '@nestjs/common';
 
 import { RequireAdmin } from '../platform/http/access.ts';
+import { ReadsModel } from '../platform/http/positions.ts';
 import { RuntimeDrift } from './runtime-drift.service.ts';
 import { RuntimeView } from './runtime.dto.ts';
 
@@ -11,6 +12,7 @@ export class RuntimeController {
 
   /** What the engine has, against what the log says. The sagas settle a difference by themselves within seconds: one that stays is a fault. */
   @Get()
+  @ReadsModel('agents')
   look(): Promise<RuntimeView> {
     return this.drift.look();
   }

@@ -83,8 +83,8 @@ export class AgentRecords {
     await this.events.closeStream(`agent-${agentId}`, revision);
   }
 
-  async openBuildLog(agentId: string, deploymentId: string): Promise<BuildLog> {
-    return new BuildLog(this.events, agentId, deploymentId, await this.variables.secretsOf(agentId));
+  async openBuildLog(agentId: string, { accountId }: Agent, deploymentId: string): Promise<BuildLog> {
+    return new BuildLog(this.events, { id: deploymentId, agentId, accountId }, await this.variables.secretsOf(agentId));
   }
 
   /** Ids are derived from the place in the stream, so that a record which is repeated after a crash is the same event. */

@@ -33,8 +33,7 @@ export class BuildLog {
 
   constructor(
     private readonly events: EventStore,
-    private readonly agentId: string,
-    private readonly deploymentId: string,
+    private readonly deployment: { id: string; agentId: string; accountId: string },
     private readonly secrets: readonly string[],
   ) {}
 
@@ -68,7 +67,7 @@ export class BuildLog {
   }
 
   async #append(lines: string[]): Promise<void> {
-    const stream = `deployment-${this.deploymentId}`;
+    const stream = `deployment-${this.deployment.id}`;
     for (let attempt = 1; ; attempt++) {
       const place = (this.#place ??= await this.#read(stream));
       try {
@@ -93,13 +92,14 @@ export class BuildLog {
   }
 
   #event(place: { revision: number; lines: number }, lines: string[]): NewEvent {
+    const { id, agentId, accountId } = this.deployment;
     const actor = { kind: 'system' as const, id: 'deployments', name: 'deployments' };
     return {
-      id: uuidv5(`${this.deploymentId}:${place.revision + 1}:${lines.length}:${lines[0] ?? ''}`, NAMESPACE),
+      id: uuidv5(`${id}:${place.revision + 1}:${lines.length}:${lines[0] ?? ''}`, NAMESPACE),
       type: 'BuildLogCaptured',
       schemaVersion: 1,
-      data: { agent_id: this.agentId, first_line: place.lines, lines },
-      metadata: { actor, account_id: null, request_id: null, causation_id: this.deploymentId, ip: null },
+      data: { agent_id: agentId, first_line: place.lines, lines },
+      metadata: { actor, account_id: accountId, request_id: null, causation_id: id, ip: null },
     };
   }
 }

@@ -156,7 +156,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
 
   async #resolveImage(pass: Pass, seen: Seen): Promise<boolean> {
     const { agent } = seen;
-    const log = await this.records.openBuildLog(pass.agentId, agent.deployment?.id ?? '');
+    const log = await this.records.openBuildLog(pass.agentId, agent, agent.deployment?.id ?? '');
     try {
       const record = await this.engine.attentively(pass, false, this.#staleness(pass, agent), (signal) =>
         this.steps.resolveImage(agent, log, AbortSignal.any([signal, deadlineSignal(agent)])),
@@ -194,7 +194,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     // Whoever was suspended found every time-out over, whatever became of what it waited for.
     if (record.type === 'RecordDeploymentFailure' || record.type === 'RecordFailure') mayAct();
     if (record.type === 'RecordDeploymentFailure') {
-      const log = await this.records.openBuildLog(agentId, record.deploymentId);
+      const log = await this.records.openBuildLog(agentId, seen.agent, record.deploymentId);
       if (container !== null) await this.steps.lastWords(container, log);
       log.line(`Failed at ${deploymentStep(seen.agent)}: ${record.reason}`);
       await log.flush();

@@ -5,6 +5,7 @@ import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
 import { operate } from '../../test/support/log.ts';
+import { agentDecider } from '../agents/index.ts';
 import { conversationDecider, conversationEvents } from '../messages/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
@@ -60,7 +61,7 @@ it('gives every event of the account in the log’s order, with its summary, and
   const env = { key: 'TOKEN', value: 'canary-0815-secret', is_secret: true };
   await server.request('POST', `/api/v1/agents/${agentId}/env`, { credential: key, json: env, headers: { 'x-request-id': 'sets' } });
   const answer = await audit('', key);
-  expect(types(answer)).toEqual(['AccountOpened', 'PlanAssigned', 'AgentConfigured', 'VariableSet']);
+  expect(types(answer)).toEqual(['AccountOpened', 'PlanAssigned', 'AgentProvisioned', 'AgentConfigured', 'VariableSet']);
   const [history] = (await server.request('GET', `/api/v1/agents/${agentId}/history?type=VariableSet`, { credential: key })).json;
   expect(answer.json.at(-1)).toEqual({ ...history, account_id: account, agent_id: agentId, stream: `agent-${agentId}` });
   expect(history).toMatchObject({ summary: 'Set the secret TOKEN', request_id: 'sets', data: { sealed: '••••••••' } });
@@ -72,8 +73,9 @@ it('gives every event of the account in the log’s order, with its summary, and
 
 it("never gives another account's, nor what belongs to none; an administrator's session sees all", async () => {
   const [mine, other] = [await busyAccount(1), await busyAccount(1)];
-  // Of no account: the bed's own words on an agent.
-  await agents.says(mine.agentId, { type: 'ConfigureAgent', accountId: mine.account, changes: { name: 'nobody' } });
+  const rename = { type: 'ConfigureAgent' as const, accountId: mine.account, changes: { name: 'nobody' } };
+  const ofNobody = systemContext('test', null);
+  await server.app.get(Aggregates, { strict: false }).execute(`agent-${mine.agentId}`, agentDecider, rename, ofNobody);
   const seen = async (query: string, credential: string) =>
     new Set((await audit(query, credential)).json.map((item: { account_id: string }) => item.account_id));
   for (const query of ['', `?account_id=${mine.account}`, '?actor=system', `?agent_id=${other.agentId}`, '?limit=200'])
@@ -98,8 +100,15 @@ it('chooses by type, actor, time and agent, with what was said to the agent', as
   expect(await chosen('type=AgentConfigured')).toEqual(['AgentConfigured', 'AgentConfigured', 'AgentConfigured']);
   expect(await chosen('type=PlanAssigned,AccountOpened&order=desc')).toEqual(['PlanAssigned', 'AccountOpened']);
   expect(await chosen(`actor=${key}`)).toHaveLength(3);
-  expect(await chosen('actor=system')).toEqual(['AccountOpened', 'PlanAssigned', 'ConversationStarted', 'MessageAccepted']);
+  expect(await chosen('actor=system')).toEqual([
+    'AccountOpened',
+    'PlanAssigned',
+    'AgentProvisioned',
+    'ConversationStarted',
+    'MessageAccepted',
+  ]);
   expect(await chosen(`agent_id=${agentId}`)).toEqual([
+    'AgentProvisioned',
     ...Array.from({ length: 3 }, () => 'AgentConfigured'),
     'ConversationStarted',
     'MessageAccepted',
@@ -127,7 +136,7 @@ it('comes page by page in either order, and whole as lines', async () => {
       found.push(...page.json.map((item: { position: string }) => item.position));
       path = /<\/api\/v1\/audit([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
     }
-    expect([...new Set(found)]).toHaveLength(7);
+    expect([...new Set(found)]).toHaveLength(8);
     expect(found).toEqual(order === 'asc' ? found.toSorted() : found.toSorted().toReversed());
     const whole = await audit(`?order=${order}`, key, ndjson);
     expect(whole.headers.get('content-type')).toContain('application/x-ndjson');
@@ -146,6 +155,6 @@ it('is exported whole, however much there is', async () => {
   const events = Array.from({ length: 450 }, () => ({ id: uuidv7(), type: 'AgentConfigured', schemaVersion: 1, data, metadata }));
   await store.append(`agent-${uuidv7()}`, 'no_stream', events);
   const exported = lines(await audit('', key, ndjson)).map(({ position }) => position);
-  expect([exported.length, new Set(exported).size]).toEqual([452, 452]);
+  expect([exported.length, new Set(exported).size]).toEqual([453, 453]);
   expect(exported).toEqual(exported.toSorted());
 });

@@ -65,6 +65,15 @@ export class LogTail implements OnApplicationShutdown {
     return this.#batches(reader);
   }
 
+  /**
+   * Resolves when the read model holds what the agent has printed so far: a stream may have shown it already. Waits for no other agent's
+   * output, and no longer than a read model is waited for.
+   */
+  async shown(agentId: string): Promise<void> {
+    const newest = this.events.readStream(`log-${agentId}`, { backwards: true, limit: 1 });
+    for await (const { position } of newest) await this.readModels.reachedIfPossible(logLinesProjection.name, position);
+  }
+
   async *#batches(reader: Reader): AsyncGenerator<LogEntry[]> {
     try {
       while (!reader.ended) {

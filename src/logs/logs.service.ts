@@ -34,7 +34,8 @@ export class LogsService {
     await reply.send(entries);
   }
 
-  #newest(agentId: string, { limit = 100, cursor }: LogQuery, filter: LogFilter): Promise<LogEntry[]> {
+  async #newest(agentId: string, { limit = 100, cursor }: LogQuery, filter: LogFilter): Promise<LogEntry[]> {
+    await this.tail.shown(agentId);
     return this.queries.execute(new ListLogEntries(agentId, filter, limit, decodeCursor(cursor, 2)));
   }
 

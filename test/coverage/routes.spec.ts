@@ -15,12 +15,39 @@ function said(access: Access | undefined): string {
   return access.kind === 'scope' ? `scope ${access.anyOf.join(' or ')}` : access.kind;
 }
 
+/**
+ * They answer from streams, which are read when they are asked and so show what every earlier answer showed, or from what changes without
+ * events. Every other read waits for the read models that it answers from: `ReadsModel`.
+ */
+const answeredWithoutReadModels = [
+  '/api/admin/events',
+  '/api/admin/projections',
+  '/api/agents/:agentId/conversations/:conversationId/messages',
+  '/api/agents/:agentId/wait',
+  '/api/v1/agents/:agentId/env',
+  '/api/v1/agents/:agentId/history',
+  '/api/v1/agents/:agentId/history/diff',
+  '/api/v1/agents/:agentId/history/explain',
+  '/api/v1/agents/:agentId/history/state',
+  '/api/v1/agents/:agentId/wait',
+];
+
+async function routesOfTheService() {
+  const options = { preview: true, abortOnError: false, logger: false } as const;
+  const app = await NestFactory.create(AppModule.forRoot(readConfig({})), new FastifyAdapter(), options);
+  return listRoutes(app.get(ModulesContainer));
+}
+
+it('every read says which read models it answers from, unless it answers from streams', async () => {
+  const reads = (await routesOfTheService()).filter(({ method, access }) => method === 'GET' && access?.kind !== 'public');
+  const silent = reads.filter(({ readModels }) => readModels.length === 0).map(({ path }) => path);
+  expect(silent).toEqual(answeredWithoutReadModels);
+});
+
 /** A new route, or another access rule, is seen in review: `UPDATE_ROUTES=1 npm test -- test/coverage/routes` writes the table. */
 describe('test/coverage/routes.txt', () => {
   it('says of every route what it asks of its caller', async () => {
-    const options = { preview: true, abortOnError: false, logger: false } as const;
-    const app = await NestFactory.create(AppModule.forRoot(readConfig({})), new FastifyAdapter(), options);
-    const routes = listRoutes(app.get(ModulesContainer));
+    const routes = await routesOfTheService();
     const lines = routes.map(({ method, path, access }) => `${method.padEnd(6)} ${path}  ${said(access)}`);
     const table = `${lines.join('\n')}\n`;
     if (process.env.UPDATE_ROUTES !== undefined) writeFileSync(golden, table);

@@ -81,9 +81,10 @@ export class AgentBed {
     return agentId;
   }
 
-  says(agentId: string, command: AgentCommand) {
+  async says(agentId: string, command: AgentCommand) {
     const aggregates = this.server.app.get(Aggregates, { strict: false });
-    return aggregates.execute(`agent-${agentId}`, agentDecider, command, systemContext('test', null));
+    const accountId = 'accountId' in command ? command.accountId : ((await this.load(agentId)).state?.accountId ?? null);
+    return aggregates.execute(`agent-${agentId}`, agentDecider, command, systemContext('test', accountId));
   }
 
   load(agentId: string) {

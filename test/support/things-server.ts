@@ -22,7 +22,8 @@ import { ReadsModel } from '../../src/platform/http/positions.ts';
 import { IntegerQuery } from '../../src/platform/http/validation.ts';
 import { PreferredWait } from '../../src/platform/http/waiting.ts';
 import { START } from '../../src/platform/event-store/event-store.ts';
-import { LastWrites, type LastWrite } from '../../src/platform/event-store/last-writes.ts';
+import { AccountPositions, type AccountPosition } from '../../src/platform/event-store/account-positions.ts';
+import { LogFollower } from '../../src/platform/event-store/log-follower.ts';
 import { ReadModels } from '../../src/platform/projections/projection.ts';
 import { Refusal } from '../../src/platform/refusal.ts';
 import { RuntimeUnavailable } from '../../src/platform/runtime/runtime.ts';
@@ -135,24 +136,21 @@ class KnownCredentials extends CredentialVerifier {
 }
 
 export const reached: string[] = [];
-/** There is no log here: what this process notes is all. */
-class NotedWrites {
-  private readonly byAccount = new Map<string, string>();
-
-  note(accountId: string, position: string): void {
-    this.byAccount.set(accountId, position);
-  }
-
-  of(accountId: string): Promise<LastWrite> {
-    const own = this.byAccount.get(accountId);
-    return Promise.resolve({ position: own ?? START, isOwn: own !== undefined });
-  }
-}
+/** There is no log here: the last events of an account are where a test says. */
+export const positions = new Map<string, AccountPosition>();
+const noLog = { hearHead: () => Promise.resolve(START) };
+const knownPositions = { of: (accountId: string) => positions.get(accountId) ?? { last: START, written: START } };
 
 class NotedReadModels extends ReadModels {
+  filterOf() {
+    return { eventClass: 'core' as const };
+  }
   async reached(projection: string, position: string) {
     reached.push(`${projection} ${position}`);
     if (position === '9'.repeat(20)) throw new Refusal('read_model_behind', 'The read model is behind.');
+  }
+  async reachedIfPossible(projection: string, position: string) {
+    await this.reached(projection, position).catch(() => undefined);
   }
   whole() {
     return Promise.resolve();
@@ -178,9 +176,10 @@ export function startThings(controller: NestType = ThingsController): Promise<Te
         providers: [
           { provide: CredentialVerifier, useClass: KnownCredentials },
           { provide: ReadModels, useClass: NotedReadModels },
-          { provide: LastWrites, useClass: NotedWrites },
+          { provide: LogFollower, useValue: noLog },
+          { provide: AccountPositions, useValue: knownPositions },
         ],
-        exports: [CredentialVerifier, ReadModels, LastWrites],
+        exports: [CredentialVerifier, ReadModels, LogFollower, AccountPositions],
       },
     ],
     controllers: [controller],

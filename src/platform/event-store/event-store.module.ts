@@ -7,13 +7,13 @@ import { EventCatalogue, type AnyEventDefinition } from './catalogue.ts';
 import { EventStore } from './event-store.ts';
 import { EventWaits } from './event-waits.ts';
 import { EventStoreDbEventStore } from './eventstoredb/eventstoredb-event-store.ts';
-import { LastWrites } from './last-writes.ts';
+import { AccountPositions } from './account-positions.ts';
 import { LogFollower } from './log-follower.ts';
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 
 export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;
 
-/** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, `LogFollower`, `EventWaits` and `LastWrites`. Needs `Config`, `Clock` and `Database` to be provided globally. */
+/** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, `LogFollower`, `EventWaits` and `AccountPositions`. Needs `Config`, `Clock` and `Database` to be provided globally. */
 @Module({})
 export class EventStoreModule {
   static forRoot({ definitions }: { definitions: readonly AnyEventDefinition[] }): DynamicModule {
@@ -27,9 +27,9 @@ export class EventStoreModule {
         AppendMetrics,
         LogFollower,
         EventWaits,
-        LastWrites,
+        AccountPositions,
       ],
-      exports: [EventCatalogue, EventStore, Aggregates, LogFollower, EventWaits, LastWrites],
+      exports: [EventCatalogue, EventStore, Aggregates, LogFollower, EventWaits, AccountPositions],
     };
   }
 }

@@ -1,4 +1,5 @@
 import { createParamDecorator, SetMetadata, type ExecutionContext } from '@nestjs/common';
+import type { Position } from '../event-store/event-store.ts';
 import type { Caller, CommandContext, Scope } from './caller.ts';
 
 /** What a route asks of its caller. A route that does not say stops the start: nothing is open by oversight. */
@@ -22,6 +23,8 @@ export const RequireAdmin = () => SetMetadata(ACCESS, { kind: 'admin' } satisfie
 /** What the guard and the request-id hook leave on the request. */
 export interface MooringRequest {
   caller?: Caller;
+  /** Resolves when all that was in the log when the request came has been heard here; see `LogFollower.hearHead`. Not on public routes. */
+  headHeard?: Promise<Position | null>;
   requestId: string;
   ip: string;
   /** Of this request's commands; made when a handler first asks for it. */

@@ -4,6 +4,7 @@ import type { FastifyRequest } from 'fastify';
 
 import { ACCESS, type Access, type MooringRequest } from './access.ts';
 import { type Caller, CredentialVerifier, type Scope } from './caller.ts';
+import { LogFollower } from '../event-store/log-follower.ts';
 import { Refusal } from '../refusal.ts';
 
 /** What a scope brings beside itself. */
@@ -15,12 +16,16 @@ export class AccessGuard implements CanActivate {
   constructor(
     private readonly reflector: Reflector,
     private readonly verifier: CredentialVerifier,
+    private readonly follower: LogFollower,
   ) {}
 
   async canActivate(context: ExecutionContext): Promise<boolean> {
     const access = accessOf(this.reflector, context.getHandler(), context.getClass());
     if (access?.kind === 'public') return true;
     const request = context.switchToHttp().getRequest<FastifyRequest & MooringRequest>();
+    request.headHeard = this.follower.hearHead();
+    // Whoever needs it awaits it.
+    request.headHeard.catch(() => undefined);
     const caller = await this.identify(request);
     if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
     check(access, caller);

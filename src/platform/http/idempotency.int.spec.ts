@@ -1,6 +1,7 @@
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { expectProblem, grants, reached, seen, startThings } from '../../../test/support/things-server.ts';
+import { expectProblem, grants, positions, reached, seen, startThings } from '../../../test/support/things-server.ts';
 import { Database } from '../database/database.ts';
+import { START } from '../event-store/event-store.ts';
 
 let server: TestServer;
 beforeAll(async () => {
@@ -98,7 +99,7 @@ describe('an idempotency key', () => {
 });
 
 describe('reads', () => {
-  it('wait for the write that the caller names, or for its own last one', async () => {
+  it('wait for the write that the caller names, for its own last one, and for what happened to its account since', async () => {
     reached.length = 0;
     const read = (position?: string, credential = 'mk_none') =>
       server.request('GET', '/t/model', { credential, headers: position ? { 'x-min-event-position': position } : {} });
@@ -107,10 +108,17 @@ describe('reads', () => {
     expect(reached).toEqual([]);
     const wrote = await server.request('POST', '/t/once', { json: { name: 'x' }, credential: 'mk_writer' });
     expect(wrote.headers.get('x-event-position')).toBe('00000000000000000042');
+    positions.set('writer', { last: '00000000000000000045', written: '00000000000000000042' });
     await read(undefined, 'mk_writer');
+    expect(reached.splice(0)).toEqual(['things 00000000000000000042', 'things 00000000000000000045']);
     await read('00000000000000000007', 'mk_writer');
+    expect(reached.splice(0)).toEqual(['things 00000000000000000042', 'things 00000000000000000045']);
     await read('00000000000000000050', 'mk_writer');
-    expect(reached).toEqual(['things 00000000000000000042', 'things 00000000000000000042', 'things 00000000000000000050']);
+    expect(reached).toEqual(['things 00000000000000000050']);
+    positions.set('writer', { last: '9'.repeat(20), written: START });
+    expect((await read(undefined, 'mk_writer')).status).toBe(200);
+    positions.set('writer', { last: '9'.repeat(20), written: '9'.repeat(20) });
+    expectProblem(await read(undefined, 'mk_writer'), 503, 'read_model_behind');
     expectProblem(await read('seven'), 400, 'invalid_request');
     expectProblem(await read('9'.repeat(20)), 503, 'read_model_behind');
   });

@@ -1,25 +1,30 @@
 import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor, SetMetadata } from '@nestjs/common';
-import { ModuleRef, Reflector } from '@nestjs/core';
+import { Reflector } from '@nestjs/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Observable, tap } from 'rxjs';
 
 import type { MooringRequest } from './access.ts';
+import type { Caller } from './caller.ts';
+import { AccountPositions } from '../event-store/account-positions.ts';
 import { START, type Position } from '../event-store/event-store.ts';
-import { LastWrites, type LastWrite } from '../event-store/last-writes.ts';
 import { ReadModels } from '../projections/projection.ts';
 import { Refusal } from '../refusal.ts';
 
-const READS_MODEL = 'mooring:reads-model';
+export const READS_MODEL = 'mooring:reads-model';
 
-/** The route answers from these projections: it waits until they hold what the caller wrote, or asks for. */
+/** The route answers from these projections: it waits until they hold every event of the caller's account, and what the caller asks for. */
 export const ReadsModel = (...projections: string[]) => SetMetadata(READS_MODEL, projections);
 
-/** Read your writes: tells a write's position, and holds a read back until the read model has come that far. */
+/**
+ * Tells a write's position, and holds a read back until its read models hold every event of the account that was in the log when the
+ * request came, on whatever replica it was stored. So no answer takes back what an earlier one showed.
+ */
 @Injectable()
 export class Positions implements NestInterceptor {
   constructor(
     private readonly reflector: Reflector,
-    private readonly modules: ModuleRef,
+    private readonly readModels: ReadModels,
+    private readonly positions: AccountPositions,
   ) {}
 
   async intercept(context: ExecutionContext, next: CallHandler): Promise<Observable<unknown>> {
@@ -28,28 +33,31 @@ export class Positions implements NestInterceptor {
     const projections = this.reflector.get<string[] | undefined>(READS_MODEL, context.getHandler()) ?? [];
     const asked = askedBy(request);
     if (projections.length > 0) {
-      const own = request.caller && (await this.modules.get(LastWrites, { strict: false }).of(request.caller.accountId));
-      await Promise.all(projections.map((projection) => this.reached(projection, asked, own ?? null)));
+      // Where the store does not answer, what was heard so far is all that is known.
+      await request.headHeard;
+      await Promise.all(projections.map((projection) => this.reached(projection, asked, request.caller)));
     }
-    const noteWrite = () => this.noteWrite(request, http.getResponse<FastifyReply>());
-    return next.handle().pipe(tap({ next: noteWrite, error: noteWrite }));
+    const tell = () => tellPosition(request, http.getResponse<FastifyReply>());
+    return next.handle().pipe(tap({ next: tell, error: tell }));
   }
 
-  private async reached(projection: string, asked: Position, own: LastWrite | null): Promise<void> {
-    const readModels = this.modules.get(ReadModels, { strict: false });
-    const known = own?.isOwn === true && own.position > asked ? own.position : asked;
-    if (known > START) return readModels.reached(projection, known);
-    // Perhaps it wrote so far; what can't be waited for is no reason to refuse it.
-    if (own !== null && own.position > START) await readModels.reached(projection, own.position).catch(() => undefined);
-    await readModels.whole(projection);
+  private async reached(projection: string, asked: Position, caller: Caller | undefined): Promise<void> {
+    const filter = this.readModels.filterOf(projection);
+    // An administrator sees every account.
+    const { last, written } = caller ? this.positions.of(caller.role === 'admin' ? null : caller.accountId, filter) : NOTHING;
+    const needed = written > asked ? written : asked;
+    if (needed > START) await this.readModels.reached(projection, needed);
+    // The caller did not write it: a read model that stopped, or is far behind, goes on serving.
+    if (last > needed) await this.readModels.reachedIfPossible(projection, last);
+    if (needed === START) await this.readModels.whole(projection);
   }
+}
 
-  private noteWrite(request: MooringRequest, reply: FastifyReply): void {
-    const position = request.commandContext?.writtenUpTo;
-    if (position === undefined) return;
-    if (!reply.raw.headersSent) void reply.header('x-event-position', position);
-    if (request.caller !== undefined) this.modules.get(LastWrites, { strict: false }).note(request.caller.accountId, position);
-  }
+const NOTHING = { last: START, written: START };
+
+function tellPosition(request: MooringRequest, reply: FastifyReply): void {
+  const position = request.commandContext?.writtenUpTo;
+  if (position !== undefined && !reply.raw.headersSent) void reply.header('x-event-position', position);
 }
 
 /** Throws `invalid_request` where the header holds no position. */

@@ -6,6 +6,7 @@ import type { Access } from './access.ts';
 import { accessOf } from './guard.ts';
 import { IDEMPOTENT } from './idempotency.ts';
 import { knownRoutes } from './known-routes.ts';
+import { READS_MODEL } from './positions.ts';
 
 /** Served by the OpenAPI part itself, for everybody. */
 export const DOCS_PATH = '/api/docs';
@@ -18,6 +19,8 @@ export interface RouteAccess {
   access: Access | undefined;
   /** Whether it takes an `Idempotency-Key`. */
   idempotent: boolean;
+  /** The read models that it answers from. */
+  readModels: string[];
 }
 
 /** Refuses the start where a route does not say what it asks of its caller, or where the guard does not see it. */
@@ -59,8 +62,15 @@ function routesOf(controller: Type): RouteAccess[] {
     if (method === undefined) return [];
     const access = accessOf(reflector, handler, controller);
     const idempotent = reflector.get<boolean | undefined>(IDEMPOTENT, handler as never) === true;
+    const readModels = reflector.get<string[] | undefined>(READS_MODEL, handler as never) ?? [];
     return pathsOf(controller).flatMap((prefix) =>
-      pathsOf(handler).map((path) => ({ method: RequestMethod[method] ?? 'ALL', path: join(prefix, path), access, idempotent })),
+      pathsOf(handler).map((path) => ({
+        method: RequestMethod[method] ?? 'ALL',
+        path: join(prefix, path),
+        access,
+        idempotent,
+        readModels,
+      })),
     );
   });
 }

@@ -39,8 +39,12 @@ export interface ProjectionTable {
 
 /** Tells how far read models have come. */
 export abstract class ReadModels {
+  /** The events that the projection takes in. */
+  abstract filterOf(projection: string): EventFilter;
   /** Resolves when the projection has taken in everything up to the position; throws Refusal `read_model_behind` after the time-out (ms, 5 000 unless told). */
   abstract reached(projection: string, position: string, timeoutMs?: number): Promise<void>;
+  /** As `reached`, but does not throw where the projection stopped, or is too far behind: for what may be answered without it. */
+  abstract reachedIfPossible(projection: string, position: string): Promise<void>;
   /** Throws Refusal `read_model_behind` while rows are missing that were there to be read: the table was lost, and is being filled. */
   abstract whole(projection: string): Promise<void>;
   /** The read models of which that is so, and those that stopped. */

@@ -283,6 +283,22 @@ describe('read models', () => {
       expect(await rowsOf('others')).toHaveLength(3);
     });
 
+    it('is not waited for on another replica by those who can do without it', async () => {
+      const broken = refusing(() => {
+        throw new Error('no such cargo');
+      });
+      const { projections } = await start(broken);
+      const { last } = await poison();
+      await eventually(async () => (await projections.status())[0]?.status === 'failed');
+      const { projections: elsewhere } = await start(broken);
+      const ended: string[] = [];
+      await Promise.all([
+        elsewhere.reachedIfPossible('boats', last.position).then(() => ended.push('went on')),
+        elsewhere.reached('boats', last.position, 3_000).catch(() => ended.push('refused')),
+      ]);
+      expect(ended).toEqual(['went on', 'refused']);
+    });
+
     it('names the one event whose row PostgreSQL refuses, though it came in a batch', async () => {
       const { position } = await poison();
       const broken = boats('boats', {

@@ -5,7 +5,15 @@ import type pg from 'pg';
 import { Config } from '../../config.ts';
 import { Database } from '../database/database.ts';
 import { Aggregates } from '../event-store/aggregates.ts';
-import { type EventClass, EventStore, idOf, START, type Position, type Subscription } from '../event-store/event-store.ts';
+import {
+  type EventClass,
+  type EventFilter,
+  EventStore,
+  idOf,
+  START,
+  type Position,
+  type Subscription,
+} from '../event-store/event-store.ts';
 import { Refusal } from '../refusal.ts';
 import { Leases } from './leases.ts';
 import { type Projection, ReadModels } from './projection.ts';
@@ -30,6 +38,8 @@ const BULK_CONNECTIONS = 2;
 
 interface Waiter {
   position: Position;
+  /** Goes on without the projection where that has stopped. */
+  isOptional: boolean;
   settle(refusal: Refusal | null): void;
 }
 
@@ -132,6 +142,10 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     return { head, events, seconds: since === null ? 0 : Math.max(0, Date.now() - Date.parse(since)) / 1_000 };
   }
 
+  override filterOf(projection: string): EventFilter {
+    return this.entryOf(projection).runner.projection.filter;
+  }
+
   override async whole(projection: string): Promise<void> {
     const { runner } = this.entryOf(projection);
     // Another replica may have filled it.
@@ -145,13 +159,12 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   }
 
   override async reached(projection: string, position: Position, timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
-    const entry = this.entryOf(projection);
-    if (position <= this.checkpoint(projection)) return;
-    if (this.stopped) throw behind(entry, 'the service is stopping');
-    if (entry.runner.state === 'failed') throw behind(entry, 'it stopped at an event that it can not take in');
-    if (this.waiting >= MAX_WAITERS) throw behind(entry, 'too many reads wait already');
-    const refusal = await this.waitFor(entry, position, timeoutMs);
+    const refusal = await this.waitFor(this.entryOf(projection), position, timeoutMs, false);
     if (refusal !== null) throw refusal;
+  }
+
+  override async reachedIfPossible(projection: string, position: Position): Promise<void> {
+    await this.waitFor(this.entryOf(projection), position, REACHED_TIMEOUT_MS, true);
   }
 
   /** As far as this process knows the projection to have come. */
@@ -167,6 +180,8 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
       if (entry === undefined) return [];
       if (stored.filled) entry.runner.filled = true;
       this.learn(entry, stored.position);
+      // On another replica, or here before the last start: only who can do without it need not wait until that is known.
+      if (stored.status === 'failed') for (const waiter of entry.waiters) if (waiter.isOptional) waiter.settle(stopped(entry));
       return [{ ...stored, position: entry.known }];
     });
   }
@@ -198,11 +213,16 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     return entry;
   }
 
-  private waitFor(entry: Entry, position: Position, timeoutMs: number): Promise<Refusal | null> {
+  private async waitFor(entry: Entry, position: Position, timeoutMs: number, isOptional: boolean): Promise<Refusal | null> {
+    if (position <= entry.known) return null;
+    if (this.stopped) return behind(entry, 'the service is stopping');
+    if (entry.runner.state === 'failed') return stopped(entry);
+    if (this.waiting >= MAX_WAITERS) return behind(entry, 'too many reads wait already');
     return new Promise((resolve) => {
       const timer = setTimeout(() => waiter.settle(behind(entry, `it was not there within ${timeoutMs} ms`)), timeoutMs);
       const waiter: Waiter = {
         position,
+        isOptional,
         settle: (refusal) => {
           clearTimeout(timer);
           if (entry.waiters.delete(waiter)) this.waiting -= 1;
@@ -216,8 +236,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   }
 
   private moved(entry: Entry): void {
-    if (entry.runner.state === 'failed')
-      for (const waiter of entry.waiters) waiter.settle(behind(entry, 'it stopped at an event that it can not take in'));
+    if (entry.runner.state === 'failed') for (const waiter of entry.waiters) waiter.settle(stopped(entry));
     else this.learn(entry, entry.runner.position);
     this.lookWhileNeeded();
   }
@@ -246,6 +265,10 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
         });
     }, LOOK_EVERY_MS);
   }
+}
+
+function stopped(entry: Entry): Refusal {
+  return behind(entry, 'it stopped at an event that it can not take in');
 }
 
 function behind({ runner }: Entry, why: string): Refusal {
