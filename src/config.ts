@@ -40,6 +40,8 @@ export class Config {
   agentPids: number;
   /** OCI runtime of agent containers (`runsc` for gVisor); null: the engine's default. */
   containerRuntime: string | null;
+  /** Of memory for streams' states, MiB. */
+  stateCacheMb: number;
   metricsLoopbackOnly: boolean;
   /** Addresses, or ranges of them, of proxies whose `X-Forwarded-For` is believed. */
   trustedProxies: string[];
@@ -128,6 +130,7 @@ function placeSettings(read: Reader) {
     eventStore: read.choice('EVENT_STORE', ['postgres', 'eventstoredb'], 'postgres'),
     eventStoreUrl: read.text('EVENTSTORE_URL'),
     eventStorePrefix: read.text('EVENTSTORE_PREFIX'),
+    stateCacheMb: read.integer('MOORING_STATE_CACHE_MB', 64, 1, 65_536),
     metricsLoopbackOnly: read.onOff('MOORING_METRICS_LOOPBACK_ONLY', false),
     logLevel: read.choice('MOORING_LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info'),
   };

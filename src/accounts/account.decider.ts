@@ -1,4 +1,4 @@
-import type { Decider } from '../platform/event-store/event-definition.ts';
+import type { Decider, Json } from '../platform/event-store/event-definition.ts';
 import { Refusal } from '../platform/refusal.ts';
 import type { AccountEvent } from './accounts.events.ts';
 import { SeatMap } from './seat-map.decider.ts';
@@ -32,7 +32,26 @@ export const accountDecider: Decider<Account | null, AccountCommand, AccountEven
   initialState: () => null,
   decide,
   evolve,
+  snapshot: { name: 'account', version: 1, toJson, fromJson },
 };
+
+type AccountJson = Omit<Account, 'seats' | 'byExternalId'> & {
+  seats: [agentId: string, externalId: string | null][];
+  byExternalId: [externalId: string, agentId: string][];
+};
+
+function toJson(account: Account | null): Json {
+  if (account === null) return null;
+  const seats = [...account.seats].map(([agentId, { externalId }]): [string, string | null] => [agentId, externalId]);
+  return { ...account, plan: account.plan && { ...account.plan }, seats, byExternalId: [...account.byExternalId] };
+}
+
+function fromJson(json: Json): Account | null {
+  if (json === null) return null;
+  const account = json as unknown as AccountJson;
+  const seats = account.seats.map(([agentId, externalId]): [string, { externalId: string | null }] => [agentId, { externalId }]);
+  return { ...account, seats: SeatMap.of(seats), byExternalId: SeatMap.of(account.byExternalId) };
+}
 
 /** The agent that the caller's own id stands for now; null where there is none. */
 export function agentFor(account: Account | null, externalId: string): string | null {

@@ -2,6 +2,8 @@ const BITS = 5;
 const WIDTH = 1 << BITS;
 const LEVELS = 6;
 
+/** A node that no map shares yet. */
+type Growing<V> = (Growing<V> | Map<string, V> | undefined)[];
 type Node<V> = readonly (Node<V> | undefined)[] | ReadonlyMap<string, V>;
 
 /**
@@ -16,6 +18,23 @@ export class SeatMap<V> {
 
   static empty<V>(): SeatMap<V> {
     return new SeatMap<V>(undefined, 0);
+  }
+
+  /** Of the entries, where each key stands once. */
+  static of<V>(entries: readonly (readonly [key: string, value: V])[]): SeatMap<V> {
+    const root: Growing<V> = [];
+    for (const [key, value] of entries) {
+      const hash = hashOf(key);
+      let node = root;
+      for (let level = 0; level < LEVELS - 1; level += 1) node = (node[slot(hash, level)] ??= []) as Growing<V>;
+      const leaf = (node[slot(hash, LEVELS - 1)] ??= new Map<string, V>()) as Map<string, V>;
+      leaf.set(key, value);
+    }
+    return new SeatMap<V>(entries.length === 0 ? undefined : root, entries.length);
+  }
+
+  *[Symbol.iterator](): IterableIterator<[key: string, value: V]> {
+    for (const leaf of leavesOf(this.root, 0)) yield* leaf;
   }
 
   get(key: string): V | undefined {
@@ -51,6 +70,12 @@ function changed<V>(
   const index = slot(hash, level);
   copy[index] = changed(copy[index], hash, level + 1, change);
   return copy;
+}
+
+function* leavesOf<V>(node: Node<V> | undefined, level: number): IterableIterator<ReadonlyMap<string, V>> {
+  if (node === undefined) return;
+  if (level === LEVELS) yield node as ReadonlyMap<string, V>;
+  else for (const below of node as readonly (Node<V> | undefined)[]) yield* leavesOf(below, level + 1);
 }
 
 function slot(hash: number, level: number): number {

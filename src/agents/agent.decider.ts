@@ -370,4 +370,5 @@ export const agentDecider: Decider<AgentState, AgentCommand, AgentEvent> = {
   initialState,
   decide,
   evolve,
+  snapshot: { name: 'agent', version: 1, subject: (_, id) => id },
 };

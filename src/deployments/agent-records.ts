@@ -81,6 +81,7 @@ export class AgentRecords {
   async close(agentId: string, { revision }: Seen): Promise<void> {
     await this.events.setRetention(`log-${agentId}`, { maxCount: 1 });
     await this.events.closeStream(`agent-${agentId}`, revision);
+    await this.aggregates.removeSnapshotsOf(agentId);
   }
 
   async openBuildLog(agentId: string, { accountId }: Agent, deploymentId: string): Promise<BuildLog> {

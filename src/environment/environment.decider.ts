@@ -1,6 +1,6 @@
 import type { AgentEvent } from '../agents/index.ts';
 import type { Sealed } from '../platform/crypto/sealed.ts';
-import type { Decider } from '../platform/event-store/event-definition.ts';
+import type { Decider, Json } from '../platform/event-store/event-definition.ts';
 import { Refusal } from '../platform/refusal.ts';
 import type { EnvironmentEvent } from './environment.events.ts';
 
@@ -72,6 +72,16 @@ export const environmentDecider: Decider<Environment, EnvironmentCommand, Enviro
   initialState: () => ({ accountId: null, variables: new Map() }),
   decide,
   evolve,
+  snapshot: {
+    name: 'environment',
+    version: 1,
+    subject: (_, id) => id,
+    toJson: ({ accountId, variables }) => ({ accountId, variables: [...variables] as unknown as Json }),
+    fromJson: (json) => {
+      const { accountId, variables } = json as unknown as { accountId: string | null; variables: [string, Variable][] };
+      return { accountId, variables: new Map(variables) };
+    },
+  },
 };
 
 /** The variables by name. */

@@ -124,6 +124,7 @@ export const conversationDecider: Decider<ConversationState, ConversationCommand
   initialState: () => null,
   decide,
   evolve,
+  snapshot: { name: 'conversation', version: 1, subject: (conversation) => conversation?.agentId ?? null },
 };
 
 /** Where a sealed text stands: it opens nowhere else. */

@@ -13,6 +13,7 @@ export const keyTable = 'data_keys';
 
 /** What is made anew, or has no meaning in another life of the database: sign-ins, first answers, counts, consumers and their places. */
 export const leftTables: readonly string[] = [
+  'aggregate_snapshots',
   'account_sessions',
   'agent_holds',
   'consumer_leases',
@@ -25,8 +26,9 @@ export const leftTables: readonly string[] = [
   'saga_deadlines',
 ];
 
-/** Of those: read models' places in the log, and who consumes it. */
+/** Of those: states and read models with their places in the log, and who consumes it. */
 export const consumerTables: readonly string[] = [
+  'aggregate_snapshots',
   'consumer_leases',
   'projection_checkpoints',
   'projection_rebuilds',

@@ -6,12 +6,12 @@ import { Database, openDatabase } from '../../src/platform/database/database.ts'
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import type { JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
-import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
+import { openAggregates } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 /** What a release wrote that knew version 1 of DeploymentFailed, in its own words. */
@@ -128,7 +128,7 @@ describe('A program that is older than the log', () => {
     const before = await agents.events(agentId);
     expect(before.at(-1)).toMatchObject({ type: 'DeploymentFailed', schemaVersion: 2 });
     const catalogue = new EventCatalogue(Object.values(agentEvents).map((definition) => ({ ...definition, version: 1 })));
-    const older = new Aggregates(store, catalogue, { now: () => new Date() });
+    const older = openAggregates(database, store, catalogue).aggregates;
     await expect(older.load(`agent-${agentId}`, agentDecider)).rejects.toThrow(
       /DeploymentFailed version 2.*knows version 1.*newer release/,
     );

@@ -11,7 +11,10 @@ import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import type { EventStore, NewEvent } from '../../src/platform/event-store/event-store.ts';
 import { EventStoreDbEventStore } from '../../src/platform/event-store/eventstoredb/eventstoredb-event-store.ts';
+import { LogFollower } from '../../src/platform/event-store/log-follower.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
+import { Snapshots } from '../../src/platform/event-store/states/snapshots.ts';
+import { StreamStates } from '../../src/platform/event-store/states/stream-states.ts';
 import { rebuildEvents } from '../../src/platform/projections/rebuild.events.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
 
@@ -33,12 +36,20 @@ export async function openLog(url: string): Promise<OpenedLog> {
   const database = await openDatabase({ url, allowUnsafe: true });
   const catalogue = new EventCatalogue([...harbour, ...Object.values(rebuildEvents)]);
   const store = openStore(database, url, catalogue);
-  const aggregates = new Aggregates(store, catalogue, new Clock());
+  const aggregates = openAggregates(database, store, catalogue).aggregates;
   const close = async () => {
     await store.close();
     await database.close();
   };
   return { database, store, aggregates, config: readConfig({ MOORING_DATA_DIR: tmpdir() }), close };
+}
+
+/** Commands on the store's streams, as one process has them. Its follower of the log rests until it is started. */
+export function openAggregates(database: Database, store: EventStore, catalogue: EventCatalogue) {
+  const follower = new LogFollower(store);
+  const snapshots = new Snapshots(database);
+  const states = new StreamStates(store, follower, snapshots, readConfig({ MOORING_DATA_DIR: tmpdir() }));
+  return { aggregates: new Aggregates(store, catalogue, new Clock(), states, snapshots), states, snapshots, follower };
 }
 
 /** The log that belongs to the database at that address: in it, or where the tests are told to keep it. */

@@ -1,13 +1,12 @@
 import { jest } from '@jest/globals';
-import { v7 as uuidv7 } from 'uuid';
+import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 import { collect } from '../../../test/support/event-store-contract.ts';
-import { openStore } from '../../../test/support/log.ts';
+import { openAggregates, openStore } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { Clock } from '../clock.ts';
 import { openDatabase, type Database } from '../database/database.ts';
 import { systemContext } from '../http/caller.ts';
 import { Refusal } from '../refusal.ts';
-import { Aggregates } from './aggregates.ts';
+import type { Aggregates } from './aggregates.ts';
 import { EventCatalogue } from './catalogue.ts';
 import { defineEvent, type Decider } from './event-definition.ts';
 import {
@@ -49,7 +48,7 @@ describe('Commands on a stream', () => {
     place = await freshDatabase();
     database = await openDatabase({ url: place.url, allowUnsafe: true });
     store = openStore(database, place.url, catalogue);
-    aggregates = new Aggregates(store, catalogue, new Clock());
+    aggregates = openAggregates(database, store, catalogue).aggregates;
   });
   afterAll(async () => {
     await store.close();
@@ -69,7 +68,7 @@ describe('Commands on a stream', () => {
       },
       readStream: { value: (...read: Parameters<EventStore['readStream']>) => store.readStream(...read) },
     });
-    return new Aggregates(troubled, catalogue, new Clock());
+    return openAggregates(database, troubled, catalogue).aggregates;
   }
 
   it('appends what was decided, with who and why, and answers the state before and after', async () => {
@@ -113,7 +112,7 @@ describe('Commands on a stream', () => {
 
   it('keeps a rule although two replicas decide at once', async () => {
     const stream = newStream();
-    const other = new Aggregates(store, catalogue, new Clock());
+    const other = openAggregates(database, store, catalogue).aggregates;
     const outcomes = await Promise.allSettled(
       Array.from({ length: 60 }, (_, i) => (i % 2 ? aggregates : other).execute(stream, counter, { by: 1, limit: 25 }, context)),
     );
@@ -188,7 +187,7 @@ describe('Commands on a stream', () => {
 
   it('records a fact with a derived id only once', async () => {
     const stream = newStream();
-    const id = uuidv7();
+    const id = uuidv5('counted', '7d6f0f5a-6f3e-4b7e-9d0a-2d2f7b0a9f11');
     const record = () => aggregates.execute(stream, counter, { by: 2 }, context, { eventId: () => id });
     expect(await record()).toMatchObject({ state: 2, revision: 0 });
     await aggregates.execute(stream, counter, { by: 1 }, context);

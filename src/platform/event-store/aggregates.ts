@@ -11,6 +11,7 @@ import {
   EventStoreUnavailable,
   OutcomeUnknown,
   START,
+  StreamClosed,
   WrongExpectedRevision,
   type AppendResult,
   type EventMetadata,
@@ -18,6 +19,10 @@ import {
   type Position,
   type StoredEvent,
 } from './event-store.ts';
+import { DerivedIds } from './states/derived-ids.ts';
+import { Snapshots } from './states/snapshots.ts';
+import type { StreamState } from './states/stream-state.ts';
+import { StreamStates } from './states/stream-states.ts';
 import { StreamQueues } from './stream-queues.ts';
 
 type AnyEvent = { type: string; data: unknown };
@@ -40,36 +45,49 @@ export interface Executed<S> extends Loaded<S> {
 export interface ExecuteOptions<E> {
   /** The revision that the caller saw (If-Match); another one refuses the command with `revision_mismatch`. */
   expectedRevision?: number;
-  /** Ids derived from what the events record, so that a repeated record is not a second fact. Looked for among the last 500 events. */
+  /** Ids (UUIDv5) derived from what the events record, so that a repeated record is not a second fact: the stream's last 500 of them are known. */
   eventId?: (event: E, index: number) => string;
 }
 
-const decisions = 20;
-const repeats = 8;
+/** How often a command is decided where other writers are faster each time, and the wait (ms) before a late further time; it grows. */
+const DECISIONS_MAX = 20;
+const DECISIONS_AT_ONCE = 5;
+const DECISION_WAIT_MS = 5;
+const REPEATS_MAX = 8;
 /** Milliseconds after which no further repeat begins: a store that hangs takes seconds for each. */
-const repeatFor = 10_000;
-/** Milliseconds; doubled up to the last. */
-const firstRepeat = 50;
-const lastRepeat = 2_000;
-const cachedStreams = 2_000;
-const lookBack = 500;
+const REPEAT_FOR_MS = 10_000;
+/** Waits (ms) between repeats: the first, which doubles, and the longest. */
+const FIRST_REPEAT_MS = 50;
+const LAST_REPEAT_MS = 2_000;
 
-/** Load → decide → append. States are kept and shared between calls: deciders never change one in place. */
+/** What is to be executed, with all that it needs. */
+interface Work<S, C, E extends AnyEvent> {
+  stream: string;
+  decider: Decider<S, C, E>;
+  command: C;
+  context: CommandContext;
+  options: ExecuteOptions<E>;
+}
+
+/**
+ * Load → decide → append. A command is decided on the state that is known here, since the append refuses a stale one; only what would be
+ * refused, or would change nothing, is decided again on the newest state. So a write costs the append and nothing else.
+ */
 @Injectable()
 export class Aggregates {
   readonly #queues = new StreamQueues();
-  /** Least recently used first. A state is never trusted to be the newest: each load asks for what followed it. */
-  readonly #cache = new Map<string, Map<unknown, Loaded<unknown>>>();
 
   constructor(
     private readonly store: EventStore,
     private readonly catalogue: EventCatalogue,
     private readonly clock: Clock,
+    private readonly states: StreamStates,
+    private readonly snapshots: Snapshots,
   ) {}
 
   /** The stream's state now. Throws Refusal `event_store_unavailable`. */
   async load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>): Promise<Loaded<S>> {
-    return available(() => this.#load(stream, decider));
+    return loaded(await available(() => this.states.newest<S>(stream, decider)));
   }
 
   /**
@@ -84,97 +102,95 @@ export class Aggregates {
     context: CommandContext,
     options: ExecuteOptions<E> = {},
   ): Promise<Executed<S>> {
-    return this.#queues.run(stream, () => available(() => this.#execute(stream, decider, command, context, options)));
+    return this.#queues.run(stream, () => available(() => this.#execute({ stream, decider, command, context, options })));
   }
 
-  async #execute<S, C, E extends AnyEvent>(
-    stream: string,
-    decider: Decider<S, C, E>,
-    command: C,
-    context: CommandContext,
-    { expectedRevision, eventId }: ExecuteOptions<E>,
-  ): Promise<Executed<S>> {
-    for (let attempt = 1; ; attempt += 1) {
-      const before = await this.#load(stream, decider);
-      if (expectedRevision !== undefined && expectedRevision !== before.revision)
-        throw new Refusal('revision_mismatch', `It was changed meanwhile: revision ${before.revision}, not ${expectedRevision}.`);
-      const decided = decider.decide(command, before.state, this.clock.now());
-      const metadata = metadataOf(context);
-      const events = decided.map((event, index) => this.#newEvent(event, eventId?.(event, index) ?? uuidv7(), metadata));
-      const fresh = eventId && events.length > 0 ? await this.#withoutRecorded(stream, events) : events;
-      if (fresh.length === 0) {
-        noteWritten(context, before.position);
-        return { ...before, before: before.state, events: [] };
-      }
+  /** Removes the snapshots that hold states of the subject. To be called when its data key is destroyed. */
+  async removeSnapshotsOf(subject: string): Promise<void> {
+    await this.snapshots.removeOf(subject);
+  }
+
+  async #execute<S, C, E extends AnyEvent>(work: Work<S, C, E>): Promise<Executed<S>> {
+    const { stream, decider } = work;
+    let before = this.states.known<S>(stream, decider);
+    let events = before === undefined ? [] : this.#decideOnStale(before, work);
+    let mayBeStale = events.length > 0;
+    if (before === undefined || events.length === 0) {
+      before = await this.states.newest<S>(stream, decider);
+      events = this.#decide(before, work);
+    }
+    for (let decisions = 1; events.length > 0; decisions += 1) {
       try {
-        const result = await this.#append(stream, before.revision, fresh);
-        const after = folded(decider, before, result.events);
-        this.#keep(stream, decider, after);
-        noteWritten(context, after.position);
-        return { ...after, before: before.state, events: result.events };
+        return await this.#write(before, work, events);
       } catch (error) {
-        if (!(error instanceof WrongExpectedRevision)) throw error;
-        // Behind what is kept here: the log was put back to an older state.
-        if (error.actual < before.revision) this.#cache.delete(stream);
-        if (attempt === decisions) throw new EventStoreUnavailable(error);
+        if (!(error instanceof WrongExpectedRevision || (mayBeStale && error instanceof StreamClosed))) throw error;
+        // The stream ends before what is known of it: the log was put back to an older state.
+        if (error instanceof WrongExpectedRevision && error.actual < before.revision) this.states.forget(stream);
+        if (decisions === DECISIONS_MAX) throw new EventStoreUnavailable(error);
       }
+      mayBeStale = false;
+      if (decisions > DECISIONS_AT_ONCE) await wait(Math.random() * DECISION_WAIT_MS * decisions);
+      before = await this.states.read<S>(stream, decider);
+      events = this.#decide(before, work);
+    }
+    noteWritten(work.context, before.position);
+    return { ...loaded(before), before: before.state, events: [] };
+  }
+
+  /** None where the command would be refused, or change nothing: that is for the newest state to say. */
+  #decideOnStale<S, C, E extends AnyEvent>(before: StreamState<S>, work: Work<S, C, E>): NewEvent[] {
+    try {
+      return this.#decide(before, work);
+    } catch {
+      return [];
     }
   }
 
-  async #load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>): Promise<Loaded<S>> {
-    const kept = this.#cache.get(stream)?.get(decider) as Loaded<S> | undefined;
-    let loaded = kept ?? { state: decider.initialState(), revision: -1, position: START };
-    for await (const event of this.store.readStream(stream, { from: loaded.revision + 1 })) loaded = folded(decider, loaded, [event]);
-    if (loaded.revision >= 0) this.#keep(stream, decider, loaded);
-    return loaded;
+  /** What is to be appended; without what is recorded already. */
+  #decide<S, C, E extends AnyEvent>(before: StreamState<S>, { decider, command, context, options }: Work<S, C, E>): NewEvent[] {
+    const { expectedRevision, eventId } = options;
+    if (expectedRevision !== undefined && expectedRevision !== before.revision)
+      throw new Refusal('revision_mismatch', `It was changed meanwhile: revision ${before.revision}, not ${expectedRevision}.`);
+    const metadata = metadataOf(context);
+    const decided = decider.decide(command, before.state, this.clock.now());
+    if (eventId === undefined) return decided.map((event) => this.#newEvent(event, uuidv7(), metadata));
+    const events = decided.map((event, index) => this.#newEvent(event, eventId(event, index).toLowerCase(), metadata));
+    if (!events.every(({ id }) => DerivedIds.isDerived(id))) throw new Error('the id of a record has to be a UUIDv5');
+    return events.filter(({ id }) => !before.derivedIds.has(id));
+  }
+
+  async #write<S, C, E extends AnyEvent>(before: StreamState<S>, work: Work<S, C, E>, newEvents: NewEvent[]): Promise<Executed<S>> {
+    const { stream, decider, context } = work;
+    const since = this.states.moment;
+    const { events } = await this.#append(stream, before.revision, newEvents);
+    const after = this.states.appended(stream, decider, before, events, since);
+    noteWritten(context, after.position);
+    return { ...loaded(after), before: before.state, events };
   }
 
   #newEvent(event: AnyEvent, id: string, metadata: EventMetadata): NewEvent {
     return { id, type: event.type, schemaVersion: this.catalogue.versionOf(event.type), data: event.data as JsonObject, metadata };
   }
 
-  async #withoutRecorded(stream: string, events: NewEvent[]): Promise<NewEvent[]> {
-    const recorded = new Set<string>();
-    for await (const { id } of this.store.readStream(stream, { backwards: true, limit: lookBack })) recorded.add(id);
-    return events.filter(({ id }) => !recorded.has(id.toLowerCase()));
-  }
-
   /** Repeats the same append with the same ids for as long as its outcome is unknown, within bounds. */
   async #append(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult> {
-    let delay = firstRepeat;
+    let delay = FIRST_REPEAT_MS;
     const began = performance.now();
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await this.store.append(stream, revision < 0 ? 'no_stream' : revision, events);
       } catch (error) {
         const unknown = error instanceof OutcomeUnknown || (attempt > 1 && error instanceof EventStoreUnavailable);
-        if (!unknown || attempt === repeats || performance.now() - began > repeatFor) throw error;
+        if (!unknown || attempt === REPEATS_MAX || performance.now() - began > REPEAT_FOR_MS) throw error;
         await wait(delay * (0.5 + Math.random() / 2));
-        delay = Math.min(delay * 2, lastRepeat);
+        delay = Math.min(delay * 2, LAST_REPEAT_MS);
       }
     }
   }
-
-  #keep(stream: string, decider: unknown, loaded: Loaded<unknown>): void {
-    const states = this.#cache.get(stream) ?? new Map<unknown, Loaded<unknown>>();
-    const kept = states.get(decider);
-    if (kept === undefined || kept.revision < loaded.revision) states.set(decider, loaded);
-    this.#cache.delete(stream);
-    this.#cache.set(stream, states);
-    const oldest = this.#cache.keys().next();
-    if (this.#cache.size > cachedStreams && !oldest.done) this.#cache.delete(oldest.value);
-  }
 }
 
-function folded<S, C, E extends AnyEvent>(decider: Decider<S, C, E>, from: Loaded<S>, events: StoredEvent[]): Loaded<S> {
-  return events.reduce<Loaded<S>>(
-    ({ state }, event) => ({
-      state: decider.evolve(state, { type: event.type, data: event.data } as unknown as E),
-      revision: event.revision,
-      position: event.position,
-    }),
-    from,
-  );
+function loaded<S>({ state, revision, position }: StreamState<S>): Loaded<S> {
+  return { state, revision, position };
 }
 
 /** What a repeat finds done already counts as written by it: its caller may read it too. */

@@ -28,6 +28,22 @@ export type EventsOf<Definitions> = {
   [K in keyof Definitions]: Definitions[K] extends EventDefinition<infer Type, infer Data> ? { type: Type; data: Data } : never;
 }[keyof Definitions];
 
+/**
+ * How states of long streams are kept as snapshots, so that they need not be folded from the first event. Snapshots are a cache. They hold
+ * what the events hold, and secrets only sealed.
+ */
+export interface SnapshotShape<State> {
+  /** One name for one decider, for ever. */
+  name: string;
+  /** Raised with each change of the state's form, or of what `evolve` makes of events: older snapshots are ignored then. */
+  version: number;
+  /** Whose data key seals what the state holds, from the state and the stream's id; its snapshots go together with it. */
+  subject?: (state: State, id: string) => string | null;
+  /** The state as JSON and back, where it is more than JSON as it is. */
+  toJson?: (state: State) => Json;
+  fromJson?: (json: Json) => State;
+}
+
 /** The rules of one aggregate, pure: no clock, no ids, no I/O. What a decision needs comes in as data. */
 export interface Decider<State, Command, Event extends { type: string; data: unknown }> {
   initialState: () => State;
@@ -35,4 +51,6 @@ export interface Decider<State, Command, Event extends { type: string; data: unk
   decide: (command: Command, state: State, now: Date) => Event[];
   /** Folds one event in. An event type that the aggregate does not know leaves the state as it is. */
   evolve: (state: State, event: Event) => State;
+  /** Absent where streams stay short. */
+  snapshot?: SnapshotShape<State>;
 }

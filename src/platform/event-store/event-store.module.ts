@@ -10,6 +10,8 @@ import { EventStoreDbEventStore } from './eventstoredb/eventstoredb-event-store.
 import { AccountPositions } from './account-positions.ts';
 import { LogFollower } from './log-follower.ts';
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
+import { Snapshots } from './states/snapshots.ts';
+import { StreamStates } from './states/stream-states.ts';
 
 export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;
 
@@ -25,6 +27,8 @@ export class EventStoreModule {
         { provide: EventStore, useFactory: openEventStore, inject: [Config, Database, EventCatalogue] },
         Aggregates,
         AppendMetrics,
+        StreamStates,
+        Snapshots,
         LogFollower,
         EventWaits,
         AccountPositions,
