@@ -1,0 +1,192 @@
+import { randomBytes } from 'node:crypto';
+
+import type { ProgramRun, StandInProgram } from './program.ts';
+
+export type Labels = Record<string, string>;
+
+/** The members of a request for a container that the stand-in looks at; it keeps and repeats all of them. */
+export interface CreateBody {
+  Image: string;
+  Env?: string[];
+  Hostname?: string;
+  Entrypoint?: string[];
+  Cmd?: string[];
+  User?: string;
+  Labels?: Labels;
+  HostConfig?: { NetworkMode?: string; Mounts?: { Source: string; Target: string; ReadOnly?: boolean }[] } & Record<string, unknown>;
+}
+
+export type Status = 'created' | 'running' | 'paused' | 'exited';
+
+interface LogEntry {
+  time: string;
+  stream: 'stdout' | 'stderr';
+  bytes: Buffer;
+}
+
+const NEVER = '0001-01-01T00:00:00Z';
+/** Pieces of output that a container keeps, the latest. */
+const LOG_MAX = 5_000;
+const DEFAULT_PORT = 8080;
+const SIGTERM_EXIT = 143;
+
+let stamped = 0;
+
+/** RFC 3339 with nanoseconds, later each time than the time before. */
+function stamp(): string {
+  stamped = (stamped + 1) % 1_000_000;
+  return new Date().toISOString().replace('Z', `${String(stamped).padStart(6, '0')}Z`);
+}
+
+/** A container without a process: its state as the engine tells it, and the program that stands in for what would run in it. */
+export class StandInContainer {
+  readonly id = randomBytes(32).toString('hex');
+  readonly created = new Date().toISOString();
+  status: Status = 'created';
+  exitCode = 0;
+  startedAt = NEVER;
+  finishedAt = NEVER;
+  readonly log: LogEntry[] = [];
+  /** Called after each piece of output, and when the container has ended. */
+  readonly followers = new Set<() => void>();
+  #memory = new Map<string, unknown>();
+  #thawed: (() => void)[] = [];
+
+  constructor(
+    readonly name: string,
+    readonly body: CreateBody,
+    readonly imageId: string,
+    readonly address: string,
+    readonly program: StandInProgram,
+    private readonly volume: Map<string, Buffer>,
+    private readonly onExit: (container: StandInContainer) => void,
+  ) {}
+
+  get labels(): Labels {
+    return this.body.Labels ?? {};
+  }
+
+  get port(): number {
+    return Number(this.#environment().PORT ?? DEFAULT_PORT);
+  }
+
+  get running(): boolean {
+    return this.status === 'running' || this.status === 'paused';
+  }
+
+  start(): void {
+    this.status = 'running';
+    this.startedAt = stamp();
+    this.#memory = new Map();
+    this.program.start?.(this.run());
+  }
+
+  /** What the program sees of a start; a later start of the container is another run. */
+  run(): ProgramRun {
+    const began = this.startedAt;
+    return {
+      environment: this.#environment(),
+      command: [...(this.body.Entrypoint ?? []), ...(this.body.Cmd ?? [])],
+      memory: this.#memory,
+      volume: this.volume,
+      print: (stream, bytes) => this.#print(stream, bytes),
+      exit: (code) => {
+        if (this.startedAt === began) this.exit(code);
+      },
+    };
+  }
+
+  exit(code: number): void {
+    if (!this.running) return;
+    this.thaw();
+    this.status = 'exited';
+    this.exitCode = code;
+    this.finishedAt = stamp();
+    this.#tellFollowers();
+    this.onExit(this);
+  }
+
+  /** SIGTERM: whether the program heeded it. */
+  terminate(): boolean {
+    const code = this.program.terminate === undefined ? SIGTERM_EXIT : this.program.terminate(this.run());
+    if (code !== null) this.exit(code);
+    return code !== null;
+  }
+
+  freeze(): void {
+    this.status = 'paused';
+  }
+
+  thaw(): void {
+    if (this.status === 'paused') this.status = 'running';
+    for (const resolve of this.#thawed.splice(0)) resolve();
+  }
+
+  /** A frozen program keeps its callers waiting. */
+  async thawed(): Promise<void> {
+    while (this.status === 'paused') await new Promise<void>((resolve) => this.#thawed.push(resolve));
+  }
+
+  /** What stands at the path on the agent's volume, which is the first one mounted. */
+  fileOnVolume(path: string): Buffer | undefined {
+    const target = this.body.HostConfig?.Mounts?.[0]?.Target;
+    return target === undefined || !path.startsWith(`${target}/`) ? undefined : this.volume.get(path.slice(target.length + 1));
+  }
+
+  inspect(): object {
+    const { Labels = {}, HostConfig = {}, ...config } = this.body;
+    const mounts = HostConfig.Mounts ?? [];
+    return {
+      Id: this.id,
+      Name: `/${this.name}`,
+      Created: this.created,
+      Image: this.imageId,
+      State: {
+        Status: this.status,
+        Running: this.running,
+        Paused: this.status === 'paused',
+        Restarting: false,
+        OOMKilled: false,
+        Dead: false,
+        ExitCode: this.exitCode,
+        StartedAt: this.startedAt,
+        FinishedAt: this.finishedAt,
+      },
+      Config: { ...config, Labels },
+      HostConfig,
+      Mounts: mounts.map(({ Source, Target, ReadOnly }) => ({ Type: 'volume', Name: Source, Destination: Target, RW: ReadOnly !== true })),
+      NetworkSettings: {
+        Ports: {},
+        Networks: { [HostConfig.NetworkMode ?? 'bridge']: { IPAddress: this.running ? this.address : '' } },
+      },
+    };
+  }
+
+  listed(): object {
+    return {
+      Id: this.id,
+      Names: [`/${this.name}`],
+      Image: this.body.Image,
+      ImageID: this.imageId,
+      Created: Math.floor(Date.parse(this.created) / 1_000),
+      State: this.status,
+      Status: this.status,
+      Labels: this.labels,
+    };
+  }
+
+  #environment(): Record<string, string> {
+    const pairs = (this.body.Env ?? []).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]);
+    return { HOSTNAME: this.body.Hostname ?? this.id.slice(0, 12), ...Object.fromEntries(pairs) };
+  }
+
+  #print(stream: LogEntry['stream'], bytes: Buffer): void {
+    this.log.push({ time: stamp(), stream, bytes });
+    if (this.log.length > LOG_MAX) this.log.shift();
+    this.#tellFollowers();
+  }
+
+  #tellFollowers(): void {
+    for (const follower of this.followers) follower();
+  }
+}

@@ -1,0 +1,193 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
+import { StandInContainer, type CreateBody, type Labels } from './container.ts';
+import { EngineProblem } from './engine-problem.ts';
+import type { EventFeed } from './event-feed.ts';
+import { Listeners } from './listeners.ts';
+import type { StandInProgram } from './program.ts';
+
+const AGENT_LABEL = 'mooring.agent';
+
+/** What is told of a container to seed: one that a service is taken to have made earlier. */
+export interface SeededContainer {
+  name: string;
+  body: CreateBody;
+  imageId: string;
+  status: 'running' | 'paused' | 'exited';
+  exitCode?: number;
+}
+
+/** The containers and volumes of a stand-in, and what the engine allows to be done to them. */
+export class StandInContainers {
+  readonly volumes = new Map<string, { labels: Labels; createdAt: string; files: Map<string, Buffer> }>();
+  readonly #listeners = new Listeners((address, request, response) => void this.#answerCall(address, request, response));
+  readonly #byId = new Map<string, StandInContainer>();
+  readonly #byName = new Map<string, StandInContainer>();
+  readonly #byAddress = new Map<string, StandInContainer>();
+  /** The service asks by this label most. */
+  readonly #byAgent = new Map<string, Set<StandInContainer>>();
+
+  constructor(
+    private readonly programOf: (image: string) => StandInProgram,
+    private readonly events: EventFeed,
+  ) {}
+
+  get count(): number {
+    return this.#byId.size;
+  }
+
+  /** Throws the engine's 404. */
+  get(nameOrId: string): StandInContainer {
+    const found = this.#byId.get(nameOrId) ?? this.#byName.get(nameOrId);
+    if (found === undefined) throw new EngineProblem(404, `No such container: ${nameOrId}`);
+    return found;
+  }
+
+  has(nameOrId: string): boolean {
+    return this.#byId.has(nameOrId) || this.#byName.has(nameOrId);
+  }
+
+  /** Those that bear all the labels, each `name` or `name=value`. */
+  bearing(labels: readonly string[], all: boolean): StandInContainer[] {
+    const agent = labels.find((label) => label.startsWith(`${AGENT_LABEL}=`))?.slice(AGENT_LABEL.length + 1);
+    const candidates = agent === undefined ? this.#byId.values() : (this.#byAgent.get(agent) ?? []);
+    return [...candidates].filter((container) => (all || container.running) && labels.every((label) => bears(container.labels, label)));
+  }
+
+  create(name: string, body: CreateBody, imageId: string): StandInContainer {
+    const standing = this.#byName.get(name);
+    if (standing !== undefined)
+      throw new EngineProblem(409, `Conflict. The container name "/${name}" is already in use by container "${standing.id}".`);
+    for (const { Source } of body.HostConfig?.Mounts ?? []) this.volume(Source);
+    const volume = body.HostConfig?.Mounts?.[0]?.Source;
+    const address = this.#freeAddress();
+    const files = volume === undefined ? new Map<string, Buffer>() : this.volume(volume).files;
+    const container = new StandInContainer(name, body, imageId, address, this.programOf(body.Image), files, (ended) => this.#ended(ended));
+    this.#byId.set(container.id, container);
+    this.#byName.set(name, container);
+    this.#byAddress.set(address, container);
+    const agent = container.labels[AGENT_LABEL];
+    if (agent !== undefined) this.#byAgent.set(agent, (this.#byAgent.get(agent) ?? new Set()).add(container));
+    return container;
+  }
+
+  /** Puts a container there in a state as if it had been there for long; tells no event. */
+  async seed({ name, body, imageId, status, exitCode = 0 }: SeededContainer): Promise<StandInContainer> {
+    const container = this.create(name, body, imageId);
+    container.start();
+    if (status === 'exited') {
+      container.status = 'exited';
+      container.exitCode = exitCode;
+      return container;
+    }
+    await this.#listen(container);
+    if (status === 'paused') container.freeze();
+    return container;
+  }
+
+  async start(container: StandInContainer): Promise<void> {
+    if (container.status === 'paused') throw new EngineProblem(409, 'cannot start a paused container, try unpause instead');
+    if (container.running) throw new EngineProblem(304, '');
+    const program = container.body.Entrypoint?.[0] ?? '';
+    if (program.startsWith('no-such-program'))
+      throw new EngineProblem(400, `OCI runtime create failed: exec: "${program}": executable file not found in $PATH`);
+    // Taken at once, so that of two starts at the same moment one is told that it runs.
+    container.start();
+    if (container.running) await this.#listen(container);
+    this.#tell(container, 'start');
+  }
+
+  async stop(container: StandInContainer, graceSeconds: number): Promise<void> {
+    if (!container.running) throw new EngineProblem(304, '');
+    container.thaw();
+    if (graceSeconds > 0 && !container.terminate()) await new Promise((resolve) => setTimeout(resolve, graceSeconds * 1_000));
+    container.exit(137);
+    this.#tell(container, 'stop');
+  }
+
+  pause(container: StandInContainer): void {
+    if (container.status === 'paused') throw new EngineProblem(409, `Container ${container.id} is already paused`);
+    if (!container.running) throw new EngineProblem(409, `Container ${container.id} is not running`);
+    container.freeze();
+    this.#tell(container, 'pause');
+  }
+
+  unpause(container: StandInContainer): void {
+    if (container.status !== 'paused') throw new EngineProblem(409, `Container ${container.id} is not paused`);
+    container.thaw();
+    this.#tell(container, 'unpause');
+  }
+
+  remove(container: StandInContainer, force: boolean): void {
+    if (container.running && !force) throw new EngineProblem(409, `You cannot remove a running container ${container.id}.`);
+    container.exit(137);
+    this.#byId.delete(container.id);
+    this.#byName.delete(container.name);
+    this.#byAddress.delete(container.address);
+    const agent = container.labels[AGENT_LABEL];
+    const siblings = agent === undefined ? undefined : this.#byAgent.get(agent);
+    siblings?.delete(container);
+    if (agent !== undefined && siblings?.size === 0) this.#byAgent.delete(agent);
+    this.#tell(container, 'destroy');
+  }
+
+  /** The volume of that name, made where there is none. */
+  volume(name: string, labels: Labels = {}) {
+    const volume = this.volumes.get(name) ?? { labels, createdAt: new Date().toISOString(), files: new Map<string, Buffer>() };
+    this.volumes.set(name, volume);
+    return volume;
+  }
+
+  removeVolume(name: string): void {
+    if (!this.volumes.has(name)) throw new EngineProblem(404, `get ${name}: no such volume`);
+    const users = [...this.#byId.values()].filter(({ body }) => body.HostConfig?.Mounts?.some(({ Source }) => Source === name));
+    if (users.length > 0) throw new EngineProblem(409, `remove ${name}: volume is in use - [${users.map(({ id }) => id).join(', ')}]`);
+    this.volumes.delete(name);
+    this.events.tell('volume', 'destroy', name, {});
+  }
+
+  close(): void {
+    this.#listeners.closeAll();
+  }
+
+  async #listen(container: StandInContainer): Promise<void> {
+    if (container.program.listens) await this.#listeners.open(container.address, container.port);
+  }
+
+  #freeAddress(): string {
+    for (;;) {
+      const address = this.#listeners.address();
+      if (!this.#byAddress.has(address)) return address;
+    }
+  }
+
+  #ended(container: StandInContainer): void {
+    this.#listeners.close(container.address);
+    this.#tell(container, 'die');
+  }
+
+  #tell(container: StandInContainer, action: string): void {
+    this.events.tell('container', action, container.id, { ...container.labels, name: container.name, image: container.body.Image });
+  }
+
+  async #answerCall(address: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const container = this.#byAddress.get(address);
+    if (container === undefined) return void response.destroy();
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    await container.thawed();
+    if (!container.running) return void response.destroy();
+    const asked = { method: request.method ?? '', path: request.url ?? '', body: Buffer.concat(chunks) };
+    try {
+      const { status, body } = await container.program.answer(container.run(), asked);
+      response.writeHead(status).end(body);
+    } catch (error) {
+      response.writeHead(500).end(String(error));
+    }
+  }
+}
+
+function bears(labels: Labels, wanted: string): boolean {
+  const at = wanted.indexOf('=');
+  return at < 0 ? wanted in labels : labels[wanted.slice(0, at)] === wanted.slice(at + 1);
+}

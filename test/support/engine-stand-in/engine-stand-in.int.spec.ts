@@ -1,0 +1,99 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import Dockerode from 'dockerode';
+
+import { DockerRuntime } from '../../../src/platform/runtime/docker/docker-runtime.ts';
+import { eventually, TestBed, type RuntimeUnderTest } from '../../../src/platform/runtime/runtime.bed.contract.ts';
+import { creation, lifecycle, sleep } from '../../../src/platform/runtime/runtime.life.contract.ts';
+import { events, logs } from '../../../src/platform/runtime/runtime.work.contract.ts';
+import { RuntimeUnavailable } from '../../../src/platform/runtime/runtime.ts';
+import { EngineStandIn } from './engine-stand-in.ts';
+import { standInProbe } from './probe.ts';
+import { messagesProgram } from './program.ts';
+
+let engine: EngineStandIn;
+const folders: string[] = [];
+
+beforeAll(async () => {
+  engine = await EngineStandIn.start({
+    otherwise: standInProbe,
+    programs: { 'stand-in/agent:1': messagesProgram({ reply: (text) => `heard ${text}` }) },
+    trickling: ['stand-in/trickle:1'],
+  });
+});
+
+afterAll(async () => {
+  await engine.close();
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+function runtimeOn(instance: string): DockerRuntime {
+  return new DockerRuntime({ instance, docker: new Dockerode({ socketPath: engine.socket }), helperImage: null, ociRuntime: null });
+}
+
+async function make(): Promise<RuntimeUnderTest> {
+  const instance = randomBytes(6).toString('hex');
+  const opened = [runtimeOn(instance)];
+  return {
+    runtime: opened[0] as DockerRuntime,
+    program(files, start) {
+      const directory = mkdtempSync(join(tmpdir(), 'mooring-program-'));
+      folders.push(directory);
+      for (const [name, content] of Object.entries(files)) writeFileSync(join(directory, name), content);
+      return { kind: 'program', directory, language: 'node', start };
+    },
+    async reopen() {
+      const again = runtimeOn(instance);
+      opened.push(again);
+      return again;
+    },
+    async close() {
+      for (const runtime of opened) await runtime.close();
+    },
+  };
+}
+
+/** The runtime's contract without exec, archives, and what needs real processes. */
+describe('the stand-in of an engine', () => {
+  const bed = new TestBed(make);
+  beforeAll(() => bed.open());
+  afterAll(() => bed.close());
+  describe('images and containers', () => creation(bed));
+  describe('a container’s life', () => lifecycle(bed));
+  describe('sleep', () => sleep(bed));
+  describe('logs', () => logs(bed));
+  describe('events', () => events(bed));
+
+  it('keeps its containers while it is away', async () => {
+    const view = await bed.running();
+    const before = await bed.look(view);
+    await engine.goAway();
+    await expect(bed.runtime.inspect(view.agentId)).rejects.toThrow(RuntimeUnavailable);
+    await engine.comeBack();
+    // A connection that the engine closed may be tried once more.
+    await eventually(async () => expect(await bed.look(view)).toEqual(before));
+    await bed.answers(view);
+  });
+
+  it('pulls for ever where it is told to, until the caller goes away', async () => {
+    const lines: string[] = [];
+    const source = { kind: 'reference' as const, reference: 'stand-in/trickle:1' };
+    const pulling = bed.runtime.ensureImage(source, (line) => lines.push(line), AbortSignal.timeout(500));
+    await expect(pulling).rejects.toThrow();
+    expect(lines).toContain('Pulling from stand-in/trickle:1');
+  });
+
+  it('answers for the program of a chosen image', async () => {
+    const { image } = await bed.runtime.ensureImage(
+      { kind: 'reference', reference: 'stand-in/agent:1' },
+      () => undefined,
+      AbortSignal.timeout(5_000),
+    );
+    const view = await bed.running({}, { image });
+    const answer = await bed.ask(view, 'POST', '/messages', JSON.stringify({ id: '1', text: 'hello' }));
+    expect(JSON.parse(answer.text)).toEqual({ response: 'heard hello' });
+  });
+});

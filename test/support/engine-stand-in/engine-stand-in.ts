@@ -1,0 +1,335 @@
+import { randomBytes } from 'node:crypto';
+import { rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { tarOf } from '../../../src/platform/runtime/docker/build-context.ts';
+import type { CreateBody, Labels } from './container.ts';
+import { StandInContainers } from './containers.ts';
+import { EngineProblem } from './engine-problem.ts';
+import { EventFeed, type EngineEventFilter } from './event-feed.ts';
+import { inspectedImage, StandInImages, type StandInImage } from './images.ts';
+import { sendLog } from './logs.ts';
+import { messagesProgram, type StandInProgram } from './program.ts';
+import { RealEngine } from './real-engine.ts';
+
+export interface StandInOptions {
+  /** The programs of images, by reference. */
+  programs?: Record<string, StandInProgram>;
+  /** References of images whose pulls never end: a line of progress comes now and then. */
+  trickling?: readonly string[];
+  /** References of images whose containers the machine's own engine runs. */
+  real?: readonly string[];
+  /** The program of every image that `programs` does not name; where absent, one that answers each message at once. */
+  otherwise?: StandInProgram;
+}
+
+interface Call {
+  request: IncomingMessage;
+  response: ServerResponse;
+  query: URLSearchParams;
+  /** What the route's groups matched. */
+  name: string;
+  verb: string;
+}
+
+type Route = [method: string, path: RegExp, handle: (call: Call) => unknown];
+
+const TRICKLE_MS = 1_000;
+const HELPER = /^mooring-helper[-:]/;
+
+/**
+ * Speaks the Docker Engine's HTTP API (1.41) as far as Mooring uses it, over a socket file, and keeps thousands of containers in memory:
+ * each has an address of its own on which a program in this process answers. Chosen images can be left to the machine's own engine.
+ * It refuses what the engine refuses, and can be told to misbehave. It has no exec.
+ */
+export class EngineStandIn {
+  readonly socket = join(tmpdir(), `mooring-stand-in-${randomBytes(6).toString('hex')}.sock`);
+  readonly images = new StandInImages();
+  readonly containers: StandInContainers;
+  readonly #events = new EventFeed();
+  readonly #networks = new Map<string, object>();
+  readonly #real: RealEngine | null;
+  #server: Server | null = null;
+
+  private constructor(private readonly options: StandInOptions) {
+    this.containers = new StandInContainers((image) => this.#programOf(image), this.#events);
+    this.#real = options.real === undefined ? null : new RealEngine();
+    for (const name of Object.keys(options.programs ?? {})) this.images.pulled(name);
+  }
+
+  static async start(options: StandInOptions = {}): Promise<EngineStandIn> {
+    const engine = new EngineStandIn(options);
+    await engine.comeBack();
+    return engine;
+  }
+
+  /** What a service needs in its environment to use this engine. */
+  get environment(): Record<string, string> {
+    return { DOCKER_HOST: `unix://${this.socket}` };
+  }
+
+  /** Ends every connection and accepts none; the containers live on. */
+  async goAway(): Promise<void> {
+    const server = this.#server;
+    this.#server = null;
+    if (server === null) return;
+    const closed = new Promise((resolve) => server.close(resolve));
+    server.closeAllConnections();
+    await closed;
+  }
+
+  async comeBack(): Promise<void> {
+    if (this.#server !== null) return;
+    rmSync(this.socket, { force: true });
+    const server = createServer((request, response) => void this.#handle(request, response));
+    this.#server = server;
+    await new Promise<void>((resolve) => server.listen(this.socket, resolve));
+  }
+
+  async close(): Promise<void> {
+    await this.goAway();
+    this.containers.close();
+    rmSync(this.socket, { force: true });
+  }
+
+  async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? '/', 'http://engine');
+    const path = decodeURIComponent(url.pathname.replace(/^\/v\d+\.\d+(?=\/)/, ''));
+    try {
+      for (const [method, pattern, handle] of this.#routes) {
+        const match = request.method === method ? pattern.exec(path) : null;
+        if (match === null) continue;
+        const { name = '', verb = '' } = match.groups ?? {};
+        await handle({ request, response, query: url.searchParams, name, verb });
+        return;
+      }
+      throw new EngineProblem(501, `the stand-in has no ${request.method} ${path}`);
+    } catch (error) {
+      const status = error instanceof EngineProblem ? error.status : 500;
+      if (response.headersSent) response.destroy();
+      else if (status === 304) response.writeHead(304).end();
+      else send(response, { message: (error as Error).message }, status);
+    }
+  }
+
+  readonly #routes: Route[] = [
+    ['GET', /^\/_ping$/, ({ response }) => response.end('OK')],
+    ['GET', /^\/version$/, ({ response }) => send(response, { ApiVersion: '1.41', Version: 'stand-in', Os: 'linux', Arch: architecture() })],
+    ['GET', /^\/info$/, ({ response }) => send(response, { Containers: this.containers.count, OperatingSystem: 'stand-in' })],
+    ['GET', /^\/events$/, (call) => this.#follow(call)],
+    ['POST', /^\/containers\/create$/, (call) => this.#create(call)],
+    ['GET', /^\/containers\/json$/, (call) => this.#list(call)],
+    ['GET', /^\/containers\/(?<name>[^/]+)\/json$/, (call) => this.#onContainer(call, (c) => send(call.response, c.inspect()))],
+    ['GET', /^\/containers\/(?<name>[^/]+)\/logs$/, (call) => this.#onContainer(call, (c) => sendLog(c, call.query, call.response))],
+    ['GET', /^\/containers\/(?<name>[^/]+)\/archive$/, (call) => this.#archive(call)],
+    ['POST', /^\/containers\/(?<name>[^/]+)\/(?<verb>start|stop|kill|pause|unpause)$/, (call) => this.#act(call)],
+    ['DELETE', /^\/containers\/(?<name>[^/]+)$/, (call) => this.#remove(call)],
+    ['POST', /^\/images\/create$/, (call) => this.#bring(call)],
+    ['POST', /^\/build$/, (call) => this.#build(call)],
+    ['GET', /^\/images\/(?<name>.+)\/json$/, (call) => this.#onImage(call, (image) => send(call.response, inspectedImage(image)))],
+    ['POST', /^\/images\/(?<name>.+)\/tag$/, (call) => this.#onImage(call, (image) => this.#tag(call, image))],
+    ['POST', /^\/volumes\/create$/, (call) => this.#makeVolume(call)],
+    ['GET', /^\/volumes$/, (call) => this.#listVolumes(call)],
+    ['GET', /^\/volumes\/(?<name>[^/]+)$/, (call) => this.#onVolume(call, () => send(call.response, this.#volume(call.name)))],
+    ['DELETE', /^\/volumes\/(?<name>[^/]+)$/, (call) => this.#onVolume(call, () => this.#removeVolume(call))],
+    ['POST', /^\/networks\/create$/, (call) => this.#makeNetwork(call)],
+    ['GET', /^\/networks$/, (call) => this.#listNetworks(call)],
+    ['DELETE', /^\/networks\/(?<name>[^/]+)$/, (call) => this.#removeNetwork(call)],
+  ];
+
+  #follow({ request, response, query }: Call): void {
+    this.#events.listen(response, JSON.parse(query.get('filters') ?? '{}') as EngineEventFilter);
+    this.#real?.follow(request.url ?? '', response);
+  }
+
+  async #create({ request, response, query }: Call): Promise<void> {
+    const text = await bodyOf(request);
+    const body = JSON.parse(text.toString('utf8')) as CreateBody;
+    if (this.#real !== null && this.images.find(body.Image) === undefined) {
+      // The volume was made before anybody knew which engine the container goes to.
+      for (const { Source } of body.HostConfig?.Mounts ?? []) await this.#moveVolume(Source);
+      return this.#real.pass(request, response, text);
+    }
+    const image = this.#image(body.Image);
+    const name = query.get('name') ?? `unnamed_${randomBytes(6).toString('hex')}`;
+    const container = this.containers.create(name, { ...body, Labels: { ...image.labels, ...body.Labels } }, image.id);
+    send(response, { Id: container.id, Warnings: [] }, 201);
+  }
+
+  async #list({ request, response, query }: Call): Promise<void> {
+    const { label = [] } = JSON.parse(query.get('filters') ?? '{}') as { label?: string[] };
+    const own = this.containers.bearing(label, ['1', 'true'].includes(query.get('all') ?? ''));
+    const others = this.#real === null ? [] : ((await this.#real.ask('GET', request.url ?? '')).body as object[]);
+    send(response, [...own.map((container) => container.listed()), ...others]);
+  }
+
+  /** What nobody here knows is asked of the machine's own engine. */
+  #onContainer({ name, request, response }: Call, work: (container: ReturnType<StandInContainers['get']>) => unknown): unknown {
+    if (this.#real !== null && !this.containers.has(name)) return this.#real.pass(request, response);
+    return work(this.containers.get(name));
+  }
+
+  async #act(call: Call): Promise<void> {
+    await this.#onContainer(call, async (container) => {
+      const { verb, query, response } = call;
+      if (verb === 'start') await this.containers.start(container);
+      else if (verb === 'stop') await this.containers.stop(container, Number(query.get('t') ?? 10));
+      else if (verb === 'kill') await this.containers.stop(container, 0);
+      else if (verb === 'pause') this.containers.pause(container);
+      else this.containers.unpause(container);
+      response.writeHead(204).end();
+    });
+  }
+
+  #remove(call: Call): unknown {
+    return this.#onContainer(call, (container) => {
+      this.containers.remove(container, ['1', 'true'].includes(call.query.get('force') ?? ''));
+      call.response.writeHead(204).end();
+    });
+  }
+
+  /** A file of the image or of the agent's volume: programs here make no others. */
+  #archive(call: Call): unknown {
+    return this.#onContainer(call, (container) => {
+      const path = (call.query.get('path') ?? '').replace(/^\//, '');
+      const content = container.fileOnVolume(`/${path}`) ?? this.images.find(container.imageId)?.files.get(path);
+      if (content === undefined) throw new EngineProblem(404, `Could not find the file /${path} in container ${container.id}`);
+      call.response.writeHead(200, { 'content-type': 'application/x-tar' });
+      tarOf([{ name: path.split('/').at(-1) ?? path, type: 'file', mode: 0o755, content }]).pipe(call.response);
+    });
+  }
+
+  async #bring({ request, response, query }: Call): Promise<void> {
+    const name = query.get('fromImage');
+    const repo = query.get('repo');
+    if ((name !== null && this.#isReal(name)) || (repo !== null && this.#isReal(repo))) return this.#real?.pass(request, response);
+    if (name !== null) return this.#pull(name, response);
+    const image = await this.images.fromTar(request, `${repo}:${query.get('tag') ?? 'latest'}`, query.getAll('changes'));
+    send(response, { status: image.id });
+  }
+
+  #pull(name: string, response: ServerResponse): void {
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.write(`${JSON.stringify({ status: `Pulling from ${name}` })}\n`);
+    if (this.options.trickling?.includes(name) !== true) {
+      this.images.pulled(name);
+      return void response.end(`${JSON.stringify({ status: `Status: Downloaded newer image for ${name}` })}\n`);
+    }
+    let current = 0;
+    const timer = setInterval(() => {
+      current += 1;
+      response.write(`${JSON.stringify({ id: 'layer', status: 'Downloading', progressDetail: { current, total: 1_000_000 } })}\n`);
+    }, TRICKLE_MS);
+    response.on('close', () => clearInterval(timer));
+  }
+
+  async #build({ request, response, query }: Call): Promise<void> {
+    const image = await this.images.fromTar(request, query.get('t'), []);
+    response.end(`${JSON.stringify({ stream: 'Built by the stand-in\n' })}\n${JSON.stringify({ aux: { ID: image.id } })}\n`);
+  }
+
+  #onImage({ name, request, response }: Call, work: (image: StandInImage) => unknown): unknown {
+    if (this.#real !== null && this.images.find(name) === undefined) return this.#real.pass(request, response);
+    return work(this.#image(name));
+  }
+
+  #image(name: string): StandInImage {
+    const image = this.images.find(name);
+    if (image === undefined) throw new EngineProblem(404, `No such image: ${name}`);
+    return image;
+  }
+
+  #tag({ query, response }: Call, image: StandInImage): void {
+    this.images.tag(image, `${query.get('repo')}:${query.get('tag') ?? 'latest'}`);
+    response.writeHead(201).end();
+  }
+
+  async #makeVolume({ request, response }: Call): Promise<void> {
+    const text = await bodyOf(request);
+    const { Name, Labels = {} } = JSON.parse(text.toString('utf8')) as { Name: string; Labels?: Labels };
+    if (this.#real !== null && HELPER.test(Name)) return this.#real.pass(request, response, text);
+    this.containers.volume(Name, Labels);
+    send(response, this.#volume(Name), 201);
+  }
+
+  #onVolume({ name, request, response }: Call, work: () => unknown): unknown {
+    if (this.#real !== null && !this.containers.volumes.has(name)) return this.#real.pass(request, response);
+    return work();
+  }
+
+  #volume(name: string): object {
+    const volume = this.containers.volumes.get(name);
+    if (volume === undefined) throw new EngineProblem(404, `get ${name}: no such volume`);
+    return { Name: name, Driver: 'local', Labels: volume.labels, CreatedAt: volume.createdAt, Mountpoint: '', Scope: 'local' };
+  }
+
+  async #moveVolume(name: string): Promise<void> {
+    const volume = this.containers.volumes.get(name);
+    if (volume === undefined) return;
+    await this.#real?.ask('POST', '/volumes/create', { Name: name, Labels: volume.labels });
+    this.containers.volumes.delete(name);
+  }
+
+  async #listVolumes({ request, response, query }: Call): Promise<void> {
+    const { label = [] } = JSON.parse(query.get('filters') ?? '{}') as { label?: string[] };
+    const others = this.#real === null ? [] : (((await this.#real.ask('GET', request.url ?? '')).body as { Volumes?: object[] }).Volumes ?? []);
+    const bears = (labels: Labels) =>
+      label.every((wanted) => {
+        const [key = '', value] = wanted.split('=');
+        return value === undefined ? key in labels : labels[key] === value;
+      });
+    const own = [...this.containers.volumes].filter(([, { labels }]) => bears(labels)).map(([name]) => this.#volume(name));
+    send(response, { Volumes: [...own, ...others], Warnings: null });
+  }
+
+  #removeVolume({ name, response }: Call): void {
+    this.containers.removeVolume(name);
+    response.writeHead(204).end();
+  }
+
+  async #makeNetwork({ request, response }: Call): Promise<void> {
+    if (this.#real !== null) return this.#real.pass(request, response);
+    const body = JSON.parse((await bodyOf(request)).toString('utf8')) as { Name: string };
+    const Id = randomBytes(32).toString('hex');
+    this.#networks.set(Id, { Id, Created: new Date().toISOString(), ...body });
+    send(response, { Id, Warning: '' }, 201);
+  }
+
+  #listNetworks({ request, response }: Call): void {
+    if (this.#real !== null) return this.#real.pass(request, response);
+    send(response, [...this.#networks.values()]);
+  }
+
+  #removeNetwork({ name, request, response }: Call): void {
+    if (this.#real !== null) return this.#real.pass(request, response);
+    if (!this.#networks.delete(name)) throw new EngineProblem(404, `network ${name} not found`);
+    response.writeHead(204).end();
+  }
+
+  #programOf(image: string): StandInProgram {
+    const names = [...(this.images.find(image)?.names ?? [])];
+    const named = names.map((name) => this.options.programs?.[name]).find((program) => program !== undefined);
+    return named ?? this.options.otherwise ?? messagesProgram();
+  }
+
+  /** The helper program goes to the machine's own engine as soon as one is used: real containers mount it. */
+  #isReal(image: string): boolean {
+    return this.#real !== null && (HELPER.test(image) || image === 'mooring-helper' || this.options.real?.includes(image) === true);
+  }
+}
+
+function architecture(): string {
+  return process.arch === 'x64' ? 'amd64' : process.arch;
+}
+
+function send(response: ServerResponse, body: unknown, status = 200): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+async function bodyOf(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+
+import { extract } from 'tar-stream';
+
+import type { Labels } from './container.ts';
+
+/** An image that the stand-in has. */
+export interface StandInImage {
+  id: string;
+  names: Set<string>;
+  labels: Labels;
+  entrypoint: string[];
+  /** Of an imported image, by path without a leading slash; built and pulled images keep none. */
+  files: Map<string, Buffer>;
+}
+
+/** Content of one imported image that is kept, bytes. */
+const FILES_BYTES_MAX = 16 * 1024 * 1024;
+
+export class StandInImages {
+  readonly #byId = new Map<string, StandInImage>();
+  readonly #byName = new Map<string, StandInImage>();
+
+  find(nameOrId: string): StandInImage | undefined {
+    return this.#byName.get(nameOrId) ?? this.#byName.get(`${nameOrId}:latest`) ?? this.#byId.get(nameOrId);
+  }
+
+  all(): Iterable<StandInImage> {
+    return this.#byId.values();
+  }
+
+  /** As a pull would bring it: the id follows from the name. */
+  pulled(name: string): StandInImage {
+    return this.#keep(name, name, {}, new Map());
+  }
+
+  /** Reads the tar of an import or a build; its content gives the id. */
+  async fromTar(tar: Readable, name: string | null, changes: string[]): Promise<StandInImage> {
+    const hash = createHash('sha256');
+    const files = new Map<string, Buffer>();
+    let size = 0;
+    for await (const entry of tar.pipe(extract())) {
+      const chunks: Buffer[] = [];
+      for await (const chunk of entry) chunks.push(chunk as Buffer);
+      const content = Buffer.concat(chunks);
+      hash.update(`${entry.header.name}\0${content.length}\0`).update(content);
+      size += content.length;
+      if (size <= FILES_BYTES_MAX) files.set(entry.header.name.replace(/\/$/, ''), content);
+    }
+    const dockerfile = [...changes, ...(files.get('Dockerfile')?.toString('utf8').split('\n') ?? [])];
+    const labels = Object.fromEntries(dockerfile.flatMap((line) => (/^LABEL (\S+?)=(\S*)/.exec(line) ? [labelOf(line)] : [])));
+    const image = this.#keep(hash.update(changes.join('\n')).digest('hex'), name, labels, files);
+    const entrypoint = dockerfile.find((line) => line.startsWith('ENTRYPOINT '));
+    if (entrypoint !== undefined) image.entrypoint = JSON.parse(entrypoint.slice('ENTRYPOINT '.length)) as string[];
+    return image;
+  }
+
+  tag(image: StandInImage, name: string): void {
+    image.names.add(name);
+    this.#byName.set(name, image);
+  }
+
+  remove(image: StandInImage): void {
+    this.#byId.delete(image.id);
+    for (const name of image.names) this.#byName.delete(name);
+  }
+
+  #keep(content: string, name: string | null, labels: Labels, files: Map<string, Buffer>): StandInImage {
+    const id = `sha256:${createHash('sha256').update(content).digest('hex')}`;
+    const image = this.#byId.get(id) ?? { id, names: new Set(), labels, entrypoint: ['program'], files };
+    this.#byId.set(id, image);
+    if (name !== null) this.tag(image, name);
+    return image;
+  }
+}
+
+export function inspectedImage(image: StandInImage): object {
+  const { id, names, labels, entrypoint } = image;
+  return { Id: id, RepoTags: [...names], RepoDigests: [], Config: { Entrypoint: entrypoint, Cmd: null, Env: [], User: '', Labels: labels } };
+}
+
+function labelOf(line: string): [string, string] {
+  const [, name = '', value = ''] = /^LABEL (\S+?)=(\S*)/.exec(line) ?? [];
+  return [name, value];
+}

@@ -1,0 +1,46 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createListener, type Server } from 'node:net';
+
+/** Calls that a listener gets are answered by whoever owns its address. */
+export type AnswerCall = (address: string, request: IncomingMessage, response: ServerResponse) => void;
+
+/**
+ * Listeners on addresses of 127.0.0.0/8, one for each container that runs, all served by one HTTP server: a thousand of them cost little.
+ * Every address of that network is the machine itself on Linux, and reaches nobody else.
+ */
+export class Listeners {
+  readonly #http;
+  readonly #open = new Map<string, Server>();
+  /** Differs between stand-ins, so that several can be there at once. */
+  readonly #second = 16 + (process.pid % 220);
+  #given = Math.floor(Math.random() * 30_000);
+
+  constructor(answer: AnswerCall) {
+    this.#http = createServer((request, response) => answer(request.socket.localAddress ?? '', request, response));
+    this.#http.keepAliveTimeout = 0;
+  }
+
+  /** An address that no other container of this stand-in has. */
+  address(): string {
+    this.#given = (this.#given + 1) % 65_000;
+    return `127.${this.#second}.${this.#given >> 8}.${(this.#given & 255) || 255}`;
+  }
+
+  /** Resolves when connections are accepted there. */
+  async open(address: string, port: number): Promise<void> {
+    if (this.#open.has(address)) return;
+    const listener = createListener((socket) => void this.#http.emit('connection', socket));
+    this.#open.set(address, listener);
+    await new Promise<void>((resolve, reject) => listener.once('error', reject).listen(port, address, 1_024, resolve));
+  }
+
+  close(address: string): void {
+    this.#open.get(address)?.close();
+    this.#open.delete(address);
+  }
+
+  closeAll(): void {
+    for (const address of this.#open.keys()) this.close(address);
+    this.#http.closeAllConnections();
+  }
+}

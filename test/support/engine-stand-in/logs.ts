@@ -1,0 +1,47 @@
+import type { ServerResponse } from 'node:http';
+
+import type { StandInContainer } from './container.ts';
+
+const HEADER_BYTES = 8;
+
+/** Answers with the container's output as an engine frames it, stamped; and goes on until the container ends where it is to be followed. */
+export function sendLog(container: StandInContainer, query: URLSearchParams, response: ServerResponse): void {
+  const since = Number(query.get('since') ?? 0);
+  const follow = ['1', 'true'].includes(query.get('follow') ?? '');
+  response.writeHead(200, { 'content-type': 'application/vnd.docker.raw-stream' }).flushHeaders();
+  let sent = '';
+  const send = () => {
+    for (const { time, stream, bytes } of container.log) {
+      if (time <= sent || Date.parse(`${time.slice(0, 23)}Z`) / 1_000 < since) continue;
+      sent = time;
+      for (const line of linesOf(bytes)) response.write(frame(stream, Buffer.concat([Buffer.from(`${time} `), line])));
+    }
+    if (follow && container.running) return;
+    container.followers.delete(send);
+    response.end();
+  };
+  if (follow) {
+    container.followers.add(send);
+    response.on('close', () => container.followers.delete(send));
+  }
+  send();
+}
+
+/** With their ends; what stands after the last one is a line, too. */
+function linesOf(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  for (let from = 0; from < bytes.length;) {
+    const end = bytes.indexOf(0x0a, from);
+    const to = end < 0 ? bytes.length : end + 1;
+    lines.push(bytes.subarray(from, to));
+    from = to;
+  }
+  return lines;
+}
+
+function frame(stream: 'stdout' | 'stderr', payload: Buffer): Buffer {
+  const header = Buffer.alloc(HEADER_BYTES);
+  header[0] = stream === 'stderr' ? 2 : 1;
+  header.writeUInt32BE(payload.length, 4);
+  return Buffer.concat([header, payload]);
+}
