@@ -61,11 +61,21 @@ describe('the stand-in of an engine', () => {
   const bed = new TestBed(make);
   beforeAll(() => bed.open());
   afterAll(() => bed.close());
-  describe('images and containers', () => creation(bed));
-  describe('a container’s life', () => lifecycle(bed));
-  describe('sleep', () => sleep(bed));
-  describe('logs', () => logs(bed));
-  describe('events', () => events(bed));
+  describe('images and containers', () => {
+    creation(bed);
+  });
+  describe('a container’s life', () => {
+    lifecycle(bed);
+  });
+  describe('sleep', () => {
+    sleep(bed);
+  });
+  describe('logs', () => {
+    logs(bed);
+  });
+  describe('events', () => {
+    events(bed);
+  });
 
   it('keeps its containers while it is away', async () => {
     const view = await bed.running();
@@ -82,7 +92,7 @@ describe('the stand-in of an engine', () => {
     const lines: string[] = [];
     const source = { kind: 'reference' as const, reference: 'stand-in/trickle:1' };
     const pulling = bed.runtime.ensureImage(source, (line) => lines.push(line), AbortSignal.timeout(500));
-    await expect(pulling).rejects.toThrow();
+    await expect(pulling).rejects.toThrow('timeout');
     expect(lines).toContain('Pulling from stand-in/trickle:1');
   });
 

@@ -116,7 +116,11 @@ export class EngineStandIn {
 
   readonly #routes: Route[] = [
     ['GET', /^\/_ping$/, ({ response }) => response.end('OK')],
-    ['GET', /^\/version$/, ({ response }) => send(response, { ApiVersion: '1.41', Version: 'stand-in', Os: 'linux', Arch: architecture() })],
+    [
+      'GET',
+      /^\/version$/,
+      ({ response }) => send(response, { ApiVersion: '1.41', Version: 'stand-in', Os: 'linux', Arch: architecture() }),
+    ],
     ['GET', /^\/info$/, ({ response }) => send(response, { Containers: this.containers.count, OperatingSystem: 'stand-in' })],
     ['GET', /^\/events$/, (call) => this.#follow(call)],
     ['POST', /^\/containers\/create$/, (call) => this.#create(call)],
@@ -274,7 +278,8 @@ export class EngineStandIn {
 
   async #listVolumes({ request, response, query }: Call): Promise<void> {
     const { label = [] } = JSON.parse(query.get('filters') ?? '{}') as { label?: string[] };
-    const others = this.#real === null ? [] : (((await this.#real.ask('GET', request.url ?? '')).body as { Volumes?: object[] }).Volumes ?? []);
+    const others =
+      this.#real === null ? [] : (((await this.#real.ask('GET', request.url ?? '')).body as { Volumes?: object[] }).Volumes ?? []);
     const bears = (labels: Labels) =>
       label.every((wanted) => {
         const [key = '', value] = wanted.split('=');

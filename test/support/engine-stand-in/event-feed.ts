@@ -19,10 +19,16 @@ export class EventFeed {
 
   tell(type: 'container' | 'volume', action: string, id: string, attributes: Labels): void {
     const time = Date.now();
-    const event = { Type: type, Action: action, status: action, id, Actor: { ID: id, Attributes: attributes }, time: Math.floor(time / 1_000) };
+    const event = {
+      Type: type,
+      Action: action,
+      status: action,
+      id,
+      Actor: { ID: id, Attributes: attributes },
+      time: Math.floor(time / 1_000),
+    };
     const line = `${JSON.stringify(event)}\n`;
-    for (const [response, filter] of this.#listeners)
-      if (allows(filter.type, type) && allows(filter.event, action)) response.write(line);
+    for (const [response, filter] of this.#listeners) if (allows(filter.type, type) && allows(filter.event, action)) response.write(line);
   }
 }
 

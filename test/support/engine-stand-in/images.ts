@@ -77,7 +77,12 @@ export class StandInImages {
 
 export function inspectedImage(image: StandInImage): object {
   const { id, names, labels, entrypoint } = image;
-  return { Id: id, RepoTags: [...names], RepoDigests: [], Config: { Entrypoint: entrypoint, Cmd: null, Env: [], User: '', Labels: labels } };
+  return {
+    Id: id,
+    RepoTags: [...names],
+    RepoDigests: [],
+    Config: { Entrypoint: entrypoint, Cmd: null, Env: [], User: '', Labels: labels },
+  };
 }
 
 function labelOf(line: string): [string, string] {

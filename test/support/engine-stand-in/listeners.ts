@@ -23,7 +23,7 @@ export class Listeners {
   /** An address that no other container of this stand-in has. */
   address(): string {
     this.#given = (this.#given + 1) % 65_000;
-    return `127.${this.#second}.${this.#given >> 8}.${(this.#given & 255) || 255}`;
+    return `127.${this.#second}.${this.#given >> 8}.${this.#given & 255 || 255}`;
   }
 
   /** Resolves when connections are accepted there. */

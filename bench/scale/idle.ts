@@ -1,0 +1,155 @@
+import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
+import { span } from '../../test/support/until.ts';
+import type { Caller } from '../support/caller.ts';
+import { cpuMs, machineLoad, memoryMb, rounded, summary } from '../support/figures.ts';
+import { makeRealImage, REAL_IMAGE, removeReal } from '../support/real-agents.ts';
+import { makeAgent, ScaleBed, timedChat, timedWake, together, type Timed } from '../support/scale-bed.ts';
+import { seedAgents, type Mix } from '../support/seeded-agents.ts';
+
+const IMAGE = 'bench/agent:1';
+/** Containers of the machine's own engine; the rest of the active agents are on the stand-in. */
+const REAL = Number(process.env.BENCH_REAL ?? 500);
+const ACTIVE = 500;
+/** Of those asleep so many are frozen as fall asleep within 15 minutes where 500 are awake for 5; the others sleep deeply. */
+const mix: Mix = { frozen: 1_500, asleep: 5_500, stopped: 1_000, failed: 750, crashed: 750 };
+const PROBES = 5;
+const ROUNDS = 40;
+const MEASURE_MS = 150_000;
+const IDLE_MS = Number(process.env.BENCH_IDLE_SECONDS ?? 75) * 1_000;
+/** What is left to do after a start is given so long at most, ms. */
+const SETTLE_MS = 90_000;
+const SETTLE_LOOK_MS = 5_000;
+/** Of a core: a service that uses less has come to rest. */
+const QUIET_PERCENT = 5;
+
+/** A service, the agents that it is asked about, and what they answered. */
+interface Side {
+  bed: ScaleBed;
+  owner: Caller;
+  awake: string[];
+  frozen: string[];
+  chats: Timed[];
+  wakes: Timed[];
+}
+
+/** 10 000 agents that nobody uses, against ten: what the service uses, and how fast it answers for those that somebody does use. */
+export async function idle(): Promise<object> {
+  const sides: Side[] = [];
+  const real = REAL > 0 && (await makeRealImage()) ? REAL : 0;
+  const instances: string[] = [];
+  const start = async () => {
+    const side = await startSide(real > 0);
+    sides.push(side);
+    instances.push(await side.bed.instance());
+    return side;
+  };
+  try {
+    const [few, many] = [await start(), await start()];
+    await fill(many, real);
+    const resting = await rest(many);
+    const alone = await rest(few, 0);
+    const end = performance.now() + MEASURE_MS;
+    for (let n = 0; n < ROUNDS && performance.now() < end; n++) for (const side of sides) await oneRound(side, n);
+    const rows = (['chats', 'wakes'] as const).map((kind) => {
+      const [ten, all] = [few[kind], many[kind]].map((timed) => summary(timed.map(({ ms }) => ms)));
+      const failed = many[kind].filter(({ status }) => status !== 200).length;
+      return {
+        kind,
+        rounds: all?.n,
+        ten_p50: ten?.p50,
+        ten_p95: ten?.p95,
+        all_p50: all?.p50,
+        all_p95: all?.p95,
+        ratio: rounded((all?.p95 ?? NaN) / (ten?.p95 ?? NaN)),
+        failed,
+      };
+    });
+    console.table(rows);
+    console.table([
+      { agents: 10, ...alone },
+      { agents: 10_000, ...resting },
+    ]);
+    return {
+      aim: 'under 2 % of a core, at most 350 MB, p95 at most 1.3 times that with ten',
+      mix: { ...mix, active: ACTIVE, real },
+      ten: alone,
+      all: resting,
+      rows,
+      load: machineLoad(),
+    };
+  } finally {
+    await Promise.all(sides.map(({ bed }) => bed.dispose()));
+    if (real > 0) for (const instance of instances) await removeReal(instance);
+  }
+}
+
+/** Ten agents: five that are awake, as real containers where there are such, and five to be put to sleep and woken. */
+async function startSide(withReal: boolean): Promise<Side> {
+  const engine = { programs: { [IMAGE]: messagesProgram() }, ...(withReal ? { real: [REAL_IMAGE] } : {}) };
+  const bed = await ScaleBed.start({ engine, environment: { MOORING_DEEP_SLEEP_AFTER: '86400' } });
+  const owner = bed.owner();
+  const five = (image: string) =>
+    together(
+      Array.from({ length: PROBES }, () => image),
+      PROBES,
+      (each) => makeAgent(owner, each),
+    );
+  const side = { bed, owner, awake: await five(withReal ? REAL_IMAGE : IMAGE), frozen: await five(IMAGE), chats: [], wakes: [] };
+  for (const agentId of side.frozen) await owner.done('POST', `/api/agents/${agentId}/sleep`, undefined, { prefer: 'wait=60' });
+  return side;
+}
+
+async function fill({ bed, owner }: Side, real: number): Promise<void> {
+  const images = Array.from({ length: ACTIVE - PROBES }, (_, n) => (n < real - PROBES ? REAL_IMAGE : IMAGE));
+  await together(images, 6, (image) => makeAgent(owner, image));
+  const { body: accounts } = await bed.admin('GET', '/api/admin/accounts');
+  const place = {
+    databaseUrl: bed.database.url,
+    engine: bed.engine,
+    instance: await bed.instance(),
+    accountId: accounts[0].account_id,
+    image: IMAGE,
+  };
+  await bed.service.stop();
+  await seedAgents(place, mix);
+  await bed.service.start();
+  await bed.ready();
+}
+
+/** Waits until the service has come to rest, and measures what it uses then. */
+async function rest({ bed }: Side, settleMs = SETTLE_MS): Promise<object> {
+  const { pid } = bed.service;
+  const began = performance.now();
+  let percent = Infinity;
+  while (percent > QUIET_PERCENT && performance.now() - began < settleMs) percent = await cpuPercent(pid, SETTLE_LOOK_MS);
+  const settled = rounded((performance.now() - began) / 1_000, 0);
+  const transactions = await transactionsOf(bed);
+  const cpu = await cpuPercent(pid, IDLE_MS);
+  const spent = (await transactionsOf(bed)) - transactions;
+  const { rss, peak } = memoryMb(pid);
+  return {
+    settled_after_s: settled,
+    cpu_percent: cpu,
+    transactions_a_second: rounded(spent / (IDLE_MS / 1_000)),
+    rss_mb: rss,
+    most_mb: peak,
+  };
+}
+
+async function cpuPercent(pid: number, ms: number): Promise<number> {
+  const [before, began] = [cpuMs(pid), performance.now()];
+  await span(ms);
+  return rounded(((cpuMs(pid) - before) / (performance.now() - began)) * 100);
+}
+
+async function transactionsOf(bed: ScaleBed): Promise<number> {
+  const [row] = await bed.query<{ n: string }>(
+    'select xact_commit + xact_rollback as n from pg_stat_database where datname = current_database()',
+  );
+  return Number(row?.n);
+}
+
+async function oneRound({ owner, awake, frozen, chats, wakes }: Side, n: number): Promise<void> {
+  chats.push(await timedChat(owner, awake[n % awake.length] ?? ''));
+  wakes.push(await timedWake(owner, frozen[n % frozen.length] ?? ''));
+}

@@ -1,0 +1,178 @@
+import { randomInt, randomUUID } from 'node:crypto';
+
+import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
+import { span } from '../../test/support/until.ts';
+import type { Caller } from '../support/caller.ts';
+import { machineLoad, percentile, rounded, summary } from '../support/figures.ts';
+import { makeAgent, orderAgent, ScaleBed, together } from '../support/scale-bed.ts';
+
+const IMAGE = 'bench/agent:1';
+const AGENTS = 100;
+const ROUNDS = Number(process.env.BENCH_KILLS ?? 10);
+const CALLERS = 20;
+const WORK_MIN_MS = 300;
+const WORK_MAX_MS = 4_000;
+const SETTLED = ['active', 'sleeping', 'stopped', 'created'];
+const PATIENCE_MS = 60_000;
+const LOOK_EVERY_MS = 50;
+
+/** Kills at random moments under every kind of change: how long after its readiness the service has every agent settled. */
+export async function recovery(): Promise<object> {
+  const bed = await ScaleBed.start({
+    engine: { programs: { [IMAGE]: messagesProgram({ replyMs: 200 }) } },
+    environment: { MOORING_DEEP_SLEEP_AFTER: '5' },
+  });
+  try {
+    const changes = new Changes(bed.owner());
+    changes.agents = await together(
+      Array.from({ length: AGENTS }, () => IMAGE),
+      8,
+      (image) => makeAgent(bed.owner(), image),
+    );
+    const perAgent: number[] = [];
+    const slowest: number[] = [];
+    const lost: string[] = [];
+    for (let round = 1; round <= ROUNDS; round++) {
+      await changes.during(async () => {
+        await span(randomInt(WORK_MIN_MS, WORK_MAX_MS));
+        await bed.service.kill();
+      });
+      await bed.service.start();
+      await bed.ready();
+      const { times, statuses } = await settling(bed.owner());
+      perAgent.push(...times);
+      slowest.push(Math.max(...times));
+      lost.push(...(await changes.lost(round, statuses)), ...orphans(bed, statuses));
+      if (lost.length > 0 || (slowest.at(-1) ?? 0) > 10_000) console.warn(`round ${round}`, slowest.at(-1), lost);
+    }
+    const over = perAgent.filter((ms) => ms > 10_000).length;
+    const figures = {
+      kills: ROUNDS,
+      agents: AGENTS,
+      changes_acknowledged: changes.acknowledged,
+      settled_ms: { ...summary(perAgent), p99: percentile(perAgent, 0.99) },
+      slowest_of_a_round_ms: summary(slowest),
+      over_10_s: over,
+      over_10_s_percent: rounded((over / perAgent.length) * 100),
+      lost,
+    };
+    console.table([{ ...figures.settled_ms, kills: ROUNDS, over_10_s: over, lost: lost.length }]);
+    return { aim: 'each agent within 10 000 ms, nothing lost', ...figures, load: machineLoad() };
+  } finally {
+    await bed.dispose();
+  }
+}
+
+/** For each agent how long (ms from now) it was still seen in transit; those that never were count as 0. */
+async function settling(owner: Caller): Promise<{ times: number[]; statuses: Map<string, string> }> {
+  const began = performance.now();
+  const unsettledAt = new Map<string, number>();
+  for (;;) {
+    const statuses = await allStatuses(owner);
+    const now = performance.now() - began;
+    let waiting = 0;
+    for (const [agentId, status] of statuses) {
+      if (!unsettledAt.has(agentId)) unsettledAt.set(agentId, 0);
+      if (SETTLED.includes(status)) continue;
+      unsettledAt.set(agentId, now);
+      waiting += 1;
+    }
+    if (waiting === 0 || now > PATIENCE_MS) return { times: [...unsettledAt.values()], statuses };
+    await span(LOOK_EVERY_MS);
+  }
+}
+
+async function allStatuses(owner: Caller): Promise<Map<string, string>> {
+  const statuses = new Map<string, string>();
+  let path = '/api/v1/agents?limit=200';
+  for (;;) {
+    const { body, headers } = await owner.done('GET', path);
+    for (const { agent_id, status } of body) statuses.set(agent_id, status);
+    const next = /<([^>]+)>;\s*rel="next"/.exec(String(headers.link ?? ''))?.[1];
+    if (next === undefined) return statuses;
+    const url = new URL(next, 'http://service');
+    path = `${url.pathname}${url.search}`;
+  }
+}
+
+/** Containers of agents that there are not, and second containers. */
+function orphans(bed: ScaleBed, statuses: Map<string, string>): string[] {
+  const seen = new Set<string>();
+  return bed.engine.containers.bearing(['mooring.agent'], true).flatMap(({ name, labels }) => {
+    const agentId = labels['mooring.agent'] ?? '';
+    if (!statuses.has(agentId)) return [`${name} is nobody's`];
+    if (seen.has(agentId)) return [`${name} is a second container`];
+    seen.add(agentId);
+    return [];
+  });
+}
+
+/** Callers that do everything that can be done to agents, and remember what was acknowledged. */
+class Changes {
+  agents: string[] = [];
+  acknowledged = 0;
+  #deleted = new Set<string>();
+  #descriptions = new Map<string, { acknowledged: string; asked: Set<string> }>();
+  #working = false;
+
+  constructor(private readonly owner: Caller) {}
+
+  async during(work: () => Promise<void>): Promise<void> {
+    this.#working = true;
+    const callers = Array.from({ length: CALLERS }, async () => {
+      while (this.#working) await this.#anything().catch(() => undefined);
+    });
+    await work();
+    this.#working = false;
+    await Promise.all(callers);
+  }
+
+  async #anything(): Promise<void> {
+    const agentId = this.agents[randomInt(this.agents.length)] ?? '';
+    const dice = randomInt(100);
+    if (dice < 35) await this.#done('POST', `/api/agents/${agentId}/chat`, { message: 'hello' });
+    else if (dice < 50) await this.#describe(agentId);
+    else if (dice < 60) await this.#done('POST', `/api/v1/agents/${agentId}/deploy`);
+    else if (dice < 65) await this.#replace(agentId);
+    else await this.#done('POST', `/api/agents/${agentId}/${['sleep', 'sleep', 'start', 'stop', 'restart'][randomInt(5)]}`);
+  }
+
+  async #done(method: string, path: string, body?: unknown): Promise<boolean> {
+    const { status } = await this.owner.call(method, path, body);
+    const acknowledged = status >= 200 && status < 300;
+    if (acknowledged) this.acknowledged += 1;
+    else await span(5);
+    return acknowledged;
+  }
+
+  async #describe(agentId: string): Promise<void> {
+    const description = randomUUID();
+    const known = this.#descriptions.get(agentId) ?? { acknowledged: '', asked: new Set() };
+    this.#descriptions.set(agentId, known);
+    known.asked.add(description);
+    if (!(await this.#done('PATCH', `/api/v1/agents/${agentId}`, { description }))) return;
+    known.acknowledged = description;
+    // Whatever was asked before this one may have been written before it as well.
+    if (known.asked.size > 50) known.asked = new Set([description]);
+  }
+
+  async #replace(agentId: string): Promise<void> {
+    this.agents = this.agents.filter((other) => other !== agentId);
+    if (await this.#done('DELETE', `/api/v1/agents/${agentId}`)) this.#deleted.add(agentId);
+    this.agents.push(await orderAgent(this.owner, IMAGE));
+    this.acknowledged += 1;
+  }
+
+  /** What was acknowledged and is not there. */
+  async lost(round: number, statuses: Map<string, string>): Promise<string[]> {
+    const lost = this.agents.filter((agentId) => !statuses.has(agentId)).map((agentId) => `round ${round}: agent ${agentId} is gone`);
+    for (const agentId of this.#deleted) if (statuses.has(agentId)) lost.push(`round ${round}: agent ${agentId} was deleted and is there`);
+    for (const [agentId, status] of statuses) if (!SETTLED.includes(status)) lost.push(`round ${round}: agent ${agentId} is ${status}`);
+    for (const [agentId, { acknowledged, asked }] of this.#descriptions) {
+      if (acknowledged === '' || !this.agents.includes(agentId)) continue;
+      const { body } = await this.owner.done('GET', `/api/v1/agents/${agentId}`);
+      if (!asked.has(body.description)) lost.push(`round ${round}: agent ${agentId} lost its description`);
+    }
+    return lost;
+  }
+}

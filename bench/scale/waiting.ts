@@ -1,0 +1,130 @@
+import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
+import { span } from '../../test/support/until.ts';
+import type { Caller } from '../support/caller.ts';
+import { machineLoad, rounded, summary, type Summary } from '../support/figures.ts';
+import { makeAgent, orderAgent, ScaleBed, timedChat, timedWake, together, type Timed } from '../support/scale-bed.ts';
+
+const AGENT = 'bench/agent:1';
+const SLOW = 'bench/slow:1';
+const NEVER_READY = 'bench/never-ready:1';
+const TRICKLE = 'bench/trickle:1';
+
+const REPLY_MS = 15_000;
+const CONVERSATIONS = Number(process.env.BENCH_CONVERSATIONS ?? 1_000);
+const SLOW_AGENTS = 40;
+const NEVER_READY_DEPLOYMENTS = 100;
+const TRICKLING_PULLS = 20;
+const ROUNDS = 40;
+/** The rounds end then, however few there were. */
+const MEASURE_MS = 150_000;
+
+const kinds = ['chat', 'frozen_wake', 'other_account_chat', 'other_account_frozen_wake'] as const;
+type Times = Record<(typeof kinds)[number], Timed[]>;
+
+/** An account that makes others wait, if they can be made to; and one that has nothing to do with it. */
+class Side {
+  readonly times: Times = { chat: [], frozen_wake: [], other_account_chat: [], other_account_frozen_wake: [] };
+  #owner: Caller;
+  #other: Caller;
+  #agents: Record<'awake' | 'frozen' | 'otherAwake' | 'otherFrozen', string>;
+
+  private constructor(readonly bed: ScaleBed) {}
+
+  static async start(): Promise<Side> {
+    const programs = {
+      [AGENT]: messagesProgram(),
+      [SLOW]: messagesProgram({ replyMs: REPLY_MS }),
+      [NEVER_READY]: messagesProgram({ listens: false }),
+    };
+    const environment = { MOORING_START_TIMEOUT: '900', MOORING_DEEP_SLEEP_AFTER: '86400' };
+    const side = new Side(await ScaleBed.start({ engine: { programs, trickling: [TRICKLE] }, environment }));
+    side.#owner = side.bed.owner();
+    side.#other = side.bed.caller((await side.bed.account()).key);
+    side.#agents = {
+      awake: await makeAgent(side.#owner, AGENT),
+      frozen: await makeAgent(side.#owner, AGENT),
+      otherAwake: await makeAgent(side.#other, AGENT),
+      otherFrozen: await makeAgent(side.#other, AGENT),
+    };
+    return side;
+  }
+
+  async round(): Promise<void> {
+    const { awake, frozen, otherAwake, otherFrozen } = this.#agents;
+    this.times.chat.push(await timedChat(this.#owner, awake));
+    this.times.frozen_wake.push(await timedWake(this.#owner, frozen));
+    this.times.other_account_chat.push(await timedChat(this.#other, otherAwake));
+    this.times.other_account_frozen_wake.push(await timedWake(this.#other, otherFrozen));
+  }
+
+  /** Has the first account do what takes long; answers how much of it waits, and how to end it. */
+  async load(): Promise<{ figures: () => object; stop: () => Promise<void> }> {
+    const slow = await together(
+      Array.from({ length: SLOW_AGENTS }, (_, n) => n),
+      8,
+      () => makeAgent(this.#owner, SLOW),
+    );
+    await together(
+      Array.from({ length: NEVER_READY_DEPLOYMENTS }, () => NEVER_READY),
+      8,
+      (image) => orderAgent(this.#owner, image),
+    );
+    await together(
+      Array.from({ length: TRICKLING_PULLS }, () => TRICKLE),
+      8,
+      (image) => orderAgent(this.#owner, image),
+    );
+    const stop = new AbortController();
+    let unanswered = 0;
+    const answers: Record<string, number> = {};
+    const talk = async (n: number) => {
+      let conversation_id: string | undefined;
+      await span((n * REPLY_MS) / CONVERSATIONS);
+      while (!stop.signal.aborted) {
+        unanswered += 1;
+        const path = `/api/agents/${slow[n % slow.length]}/chat`;
+        const { status, body } = await this.#owner.call('POST', path, { message: 'take your time', conversation_id });
+        unanswered -= 1;
+        answers[status] = (answers[status] ?? 0) + 1;
+        conversation_id = body?.conversation_id ?? conversation_id;
+        if (status !== 200) await span(1_000);
+      }
+    };
+    const talks = Array.from({ length: CONVERSATIONS }, (_, n) => talk(n));
+    await span(REPLY_MS);
+    return {
+      figures: () => ({ conversations_waiting: unanswered, answers_to_them: answers }),
+      stop: async () => {
+        stop.abort();
+        // Nobody waits for what was still to come: the service ends under it.
+        this.#owner.close();
+        await this.bed.service.kill();
+        await Promise.all(talks);
+      },
+    };
+  }
+}
+
+/** Chats and wakes beside a thousand conversations, a hundred deployments and twenty pulls that wait, against a service without them. */
+export async function waiting(): Promise<object> {
+  const sides: Side[] = [];
+  try {
+    sides.push(await Side.start(), await Side.start());
+    const [quiet, busy] = sides as [Side, Side];
+    const load = await busy.load();
+    const end = performance.now() + MEASURE_MS;
+    for (let round = 0; round < ROUNDS && performance.now() < end; round++) for (const side of sides) await side.round();
+    const under = load.figures();
+    await load.stop();
+    const rows = kinds.map((kind) => {
+      const [without, beside] = [quiet, busy].map(({ times }) => summary(times[kind].map(({ ms }) => ms))) as [Summary, Summary];
+      const failed = busy.times[kind].filter(({ status }) => status !== 200).length;
+      const ratio = rounded(beside.p95 / without.p95);
+      return { kind, rounds: beside.n, p50: without.p50, p95: without.p95, beside_p50: beside.p50, beside_p95: beside.p95, ratio, failed };
+    });
+    console.table(rows);
+    return { aim: 'p95 at most 1.3 times that without', rows, ...under, load: machineLoad() };
+  } finally {
+    await Promise.all(sides.map(({ bed }) => bed.dispose()));
+  }
+}

@@ -1,0 +1,76 @@
+import { Agent, request } from 'node:http';
+
+import type { AnyBody } from '../../test/support/started-service.ts';
+
+export interface Answered {
+  /** 0: no answer came. */
+  status: number;
+  body: AnyBody;
+  headers: Record<string, string | string[] | undefined>;
+  ms: number;
+}
+
+const PATIENCE_MS = 150_000;
+/** How often a call that was refused for its rate is repeated. */
+const RATE_TRIES = 200;
+
+/** Calls one service as one account over connections that are kept. */
+export class Caller {
+  readonly #connections = new Agent({ keepAlive: true });
+
+  constructor(
+    /** The address changes where the service is started again. */
+    private readonly url: () => string,
+    private readonly token: string,
+  ) {}
+
+  /** Never throws: a connection that breaks is told as status 0. */
+  call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answered> {
+    const began = performance.now();
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const all = {
+      authorization: `Bearer ${this.token}`,
+      ...(text === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) }),
+      ...headers,
+    };
+    return new Promise((resolve) => {
+      const none = () => resolve({ status: 0, body: null, headers: {}, ms: performance.now() - began });
+      const call = request(`${this.url()}${path}`, { method, headers: all, agent: this.#connections, timeout: PATIENCE_MS }, (answer) => {
+        const chunks: Buffer[] = [];
+        answer.on('data', (chunk: Buffer) => chunks.push(chunk));
+        answer.on('error', none);
+        answer.on('end', () => {
+          const ms = performance.now() - began;
+          resolve({ status: answer.statusCode ?? 0, body: parsed(Buffer.concat(chunks)), headers: answer.headers, ms });
+        });
+      });
+      call.on('timeout', () => call.destroy());
+      call.on('error', none);
+      call.end(text);
+    });
+  }
+
+  /** As `call`, repeated while the service says that it came too fast. Throws on any other status than 2xx. */
+  async done(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answered> {
+    for (let tries = 0; ; tries++) {
+      const answer = await this.call(method, path, body, headers);
+      if (answer.status >= 200 && answer.status < 300) return answer;
+      if (answer.status !== 429 || tries >= RATE_TRIES)
+        throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+      await new Promise((resolve) => setTimeout(resolve, Math.min(5, Number(answer.headers['retry-after'] ?? 1)) * 1_000));
+    }
+  }
+
+  close(): void {
+    this.#connections.destroy();
+  }
+}
+
+function parsed(bytes: Buffer): AnyBody {
+  if (bytes.length === 0) return null;
+  try {
+    return JSON.parse(bytes.toString('utf8'));
+  } catch {
+    return bytes.toString('utf8');
+  }
+}

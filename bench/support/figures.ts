@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs';
+
+/** Kernel ticks a second in /proc, which Linux keeps at 100 for user space. */
+const TICKS = 100;
+
+export interface Summary {
+  n: number;
+  p50: number;
+  p95: number;
+  max: number;
+}
+
+/** Of values in milliseconds. */
+export function summary(values: readonly number[]): Summary {
+  return { n: values.length, p50: percentile(values, 0.5), p95: percentile(values, 0.95), max: percentile(values, 1) };
+}
+
+export function percentile(values: readonly number[], part: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return rounded(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? NaN);
+}
+
+export function rounded(value: number, digits = 2): number {
+  return Number(value.toFixed(digits));
+}
+
+/** Milliseconds of processor time that a process has used so far. */
+export function cpuMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS;
+}
+
+/** Memory of a process in MB: what it has now, and the most that it had since it was started. */
+export function memoryMb(pid: number): { rss: number; peak: number } {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const mb = (name: string) => Math.round(Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1_024);
+  return { rss: mb('VmRSS'), peak: mb('VmHWM') };
+}
+
+/** The machine's load average of the last minute, which tells how much a figure is worth. */
+export function machineLoad(): number {
+  return Number(readFileSync('/proc/loadavg', 'utf8').split(' ')[0]);
+}

@@ -1,0 +1,188 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import pg from 'pg';
+
+import { EngineStandIn, type StandInOptions } from '../../test/support/engine-stand-in/engine-stand-in.ts';
+import { masterKey, OutsidePostgres } from '../../test/support/replicas.ts';
+import { StartedService, type ServiceOptions } from '../../test/support/started-service.ts';
+import { until } from '../../test/support/until.ts';
+import { Caller } from './caller.ts';
+
+export interface BedOptions {
+  engine?: StandInOptions;
+  environment?: Record<string, string>;
+  nodeOptions?: string[];
+  /** How many services share the database. */
+  replicas?: number;
+}
+
+const SEATS = 100_000;
+const PASSWORD = 'benchmark-password';
+const READY_MS = 600_000;
+
+/** A database, a stand-in of an engine, and one service or several on them, made for one measurement and gone after it. */
+export class ScaleBed {
+  readonly #callers: Caller[] = [];
+  #accounts = 0;
+
+  private constructor(
+    readonly database: OutsidePostgres,
+    readonly engine: EngineStandIn,
+    readonly dataDir: string,
+    readonly services: StartedService[],
+  ) {}
+
+  static async start(options: BedOptions = {}): Promise<ScaleBed> {
+    const database = await OutsidePostgres.start();
+    const engine = await EngineStandIn.start(options.engine);
+    const dataDir = await mkdtemp(join(tmpdir(), 'mooring-scale-'));
+    const bed = new ScaleBed(database, engine, dataDir, []);
+    try {
+      for (let n = 0; n < (options.replicas ?? 1); n++) bed.services.push(await StartedService.start(bed.#serviceOptions(options, n)));
+      const { body } = await bed.admin('GET', '/api/admin/accounts');
+      await bed.#assignSeats(body[0].account_id);
+    } catch (error) {
+      await bed.dispose();
+      throw error;
+    }
+    return bed;
+  }
+
+  #serviceOptions({ environment, nodeOptions }: BedOptions, n: number): ServiceOptions {
+    return {
+      runtime: 'docker',
+      dataDir: this.dataDir,
+      nodeOptions,
+      environment: {
+        ...this.engine.environment,
+        DATABASE_URL: this.database.url,
+        MOORING_MASTER_KEY: masterKey,
+        MOORING_LOG_LEVEL: 'warn',
+        BENCH_REPLICA: String(n),
+        ...environment,
+      },
+    };
+  }
+
+  get service(): StartedService {
+    return this.replica(0);
+  }
+
+  replica(n: number): StartedService {
+    const service = this.services[n];
+    if (service === undefined) throw new Error(`there is no replica ${n}`);
+    return service;
+  }
+
+  /** The first account, at a replica. */
+  owner(n = 0): Caller {
+    return this.caller(this.replica(n).firstRun.api_key, n);
+  }
+
+  caller(key: string, n = 0): Caller {
+    const caller = new Caller(() => this.replica(n).firstRun.url, key);
+    this.#callers.push(caller);
+    return caller;
+  }
+
+  /** A new account with seats, and its key. */
+  async account(): Promise<{ id: string; key: string }> {
+    const email = `bench-${(this.#accounts += 1)}@example.com`;
+    const { body } = await this.admin('POST', '/api/admin/accounts', { email, password: PASSWORD, name: email });
+    await this.#assignSeats(body.account_id);
+    const session = await this.#signIn(email, PASSWORD);
+    const key = await this.service.call('POST', '/api/v1/keys', { name: 'bench' }, { authorization: `Bearer ${session}` });
+    return { id: body.account_id, key: key.body.raw_key };
+  }
+
+  async admin(method: string, path: string, body?: unknown) {
+    const { email, password } = this.service.firstRun;
+    const authorization = `Bearer ${await this.#signIn(email, password)}`;
+    const answer = await this.service.call(method, path, body, { authorization });
+    if (answer.status >= 300) throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+    return answer;
+  }
+
+  async #assignSeats(accountId: string): Promise<void> {
+    await this.admin('PUT', `/api/admin/accounts/${accountId}/plan`, { plan: 'bench', seats: SEATS, payment_method: true });
+  }
+
+  async #signIn(email: string, password: string): Promise<string> {
+    return (await this.service.call('POST', '/api/auth/login', { email, password })).body.session_token;
+  }
+
+  async instance(): Promise<string> {
+    return (await readFile(join(this.dataDir, 'instance-id'), 'utf8')).trim();
+  }
+
+  /** Resolves when the service says of itself that it is ready. */
+  async ready(n = 0): Promise<void> {
+    const answers = async () => (await fetch(`${this.replica(n).firstRun.url}/ready`).catch(() => null))?.status === 200;
+    await until('the service is ready', async () => ((await answers()) ? true : undefined), READY_MS, 20);
+  }
+
+  async query<Row extends pg.QueryResultRow>(text: string): Promise<Row[]> {
+    const client = new pg.Client({ connectionString: this.database.url });
+    await client.connect();
+    try {
+      return (await client.query<Row>(text)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  async dispose(): Promise<void> {
+    for (const caller of this.#callers) caller.close();
+    // Its agents' containers go with the engine, so nothing is left to delete one by one.
+    await Promise.all(this.services.map((service) => (service.resume(), service.stop())));
+    await this.engine.close();
+    await rm(this.dataDir, { recursive: true, force: true });
+    await this.database.stop();
+  }
+}
+
+/** Makes an agent of the image, and answers once it is active; its id. */
+export async function makeAgent(caller: Caller, image: string, others: object = {}): Promise<string> {
+  const { body } = await caller.done('POST', '/api/v1/provision', agentBody(image, others), { prefer: 'wait=120' });
+  if (body.status !== 'active') throw new Error(`the agent is ${body.status}: ${JSON.stringify(body)}`);
+  return body.agent_id;
+}
+
+/** As `makeAgent`, without waiting for it. */
+export async function orderAgent(caller: Caller, image: string): Promise<string> {
+  return (await caller.done('POST', '/api/v1/provision', agentBody(image, {}))).body.agent_id;
+}
+
+function agentBody(image: string, others: object): object {
+  return { name: 'bench', image: 'docker', image_name: image, serverless: true, idle_ttl_seconds: 0, ...others };
+}
+
+export interface Timed {
+  ms: number;
+  status: number;
+}
+
+/** One chat, whatever it comes to. */
+export async function timedChat(caller: Caller, agentId: string, message = 'hello'): Promise<Timed> {
+  const { ms, status } = await caller.call('POST', `/api/agents/${agentId}/chat`, { message });
+  return { ms, status };
+}
+
+/** Has the agent sleep first, and then measures the chat that wakes it. */
+export async function timedWake(caller: Caller, agentId: string): Promise<Timed> {
+  await caller.call('POST', `/api/agents/${agentId}/sleep`, undefined, { prefer: 'wait=120' });
+  return timedChat(caller, agentId);
+}
+
+/** `work` on every item, at most `width` at a time. */
+export async function together<T, R>(items: readonly T[], width: number, work: (item: T) => Promise<R>): Promise<R[]> {
+  const answers: R[] = [];
+  let next = 0;
+  const lane = async () => {
+    for (let at = next++; at < items.length; at = next++) answers[at] = await work(items[at] as T);
+  };
+  await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane));
+  return answers;
+}

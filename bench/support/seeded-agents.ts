@@ -1,0 +1,121 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import { agentEvents, type AgentSettings } from '../../src/agents/index.ts';
+import { openDatabase } from '../../src/platform/database/database.ts';
+import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import type { NewEvent } from '../../src/platform/event-store/event-store.ts';
+import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
+import { containerLabels, containerName, networkName, volumeName } from '../../src/platform/runtime/docker/names.ts';
+import type { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
+import { together } from './scale-bed.ts';
+
+export type SeededStatus = 'frozen' | 'asleep' | 'stopped' | 'failed' | 'crashed';
+
+/** How many agents of each kind: `asleep` is the deep sleep; `failed` has no container, `crashed` one that has ended. */
+export type Mix = Record<SeededStatus, number>;
+
+export interface Place {
+  databaseUrl: string;
+  engine: EngineStandIn;
+  instance: string;
+  accountId: string;
+  /** A reference that the engine has. */
+  image: string;
+}
+
+const APPENDS_AT_ONCE = 64;
+const CRASHES = 5;
+const containerStates = { frozen: 'paused', asleep: 'exited', stopped: 'exited', crashed: 'exited', failed: null } as const;
+
+/** Appends the life of so many agents to the log, and puts their containers and volumes into the engine. The service must be down. */
+export async function seedAgents(place: Place, mix: Mix): Promise<void> {
+  const database = await openDatabase({ url: place.databaseUrl });
+  const store = new PostgresEventStore(database, new EventCatalogue(Object.values(agentEvents)));
+  try {
+    const kinds = Object.entries(mix).flatMap(([kind, count]) => Array.from({ length: count }, () => kind as SeededStatus));
+    await together(kinds, APPENDS_AT_ONCE, async (kind) => {
+      const [agentId, deploymentId] = [uuidv7(), uuidv7()];
+      await store.append(`agent-${agentId}`, 'no_stream', life(kind, deploymentId, place));
+      await seedContainer(kind, agentId, deploymentId, place);
+    });
+  } finally {
+    await store.close();
+    await database.close();
+  }
+}
+
+async function seedContainer(kind: SeededStatus, agentId: string, deploymentId: string, place: Place): Promise<void> {
+  const { engine, instance, image } = place;
+  engine.containers.volume(volumeName(agentId), { 'mooring.instance': instance, 'mooring.agent': agentId });
+  const status = containerStates[kind];
+  if (status === null) return;
+  const identity = { agentId, generation: 1, deploymentId };
+  const body = {
+    Image: image,
+    Env: ['PORT=8080'],
+    Labels: containerLabels(instance, identity),
+    HostConfig: { NetworkMode: networkName(instance), Mounts: [{ Source: volumeName(agentId), Target: '/data' }] },
+  };
+  await engine.containers.seed({ name: containerName(identity), body, imageId: engine.images.find(image)?.id ?? '', status });
+}
+
+function life(kind: SeededStatus, deployment_id: string, { accountId, image, engine }: Place): NewEvent[] {
+  const now = new Date().toISOString();
+  const deadline_at = now;
+  const source = { image_name: image, repo_url: null, branch: null, template_id: null };
+  const settings: AgentSettings = {
+    name: 'seeded',
+    description: null,
+    image: 'docker',
+    ...source,
+    branch: 'main',
+    serverless: true,
+    idle_ttl_seconds: 300,
+  };
+  const sleeps = (depth: 'frozen' | 'stopped') => [
+    event('AgentSleepRequested', { depth, reason: depth === 'frozen' ? 'idle' : 'deep', deadline_at }),
+    event('AgentSlept', { depth, slept_at: now }),
+  ];
+  const resolved = { deployment_id, image: engine.images.find(image)?.id ?? '', image_name: image, command: ['program'], commit_sha: null };
+  const begun = [
+    event('AgentProvisioned', { ...settings, account_id: accountId, external_id: null }),
+    event('DeploymentRequested', { deployment_id, generation: 1, source: 'docker', ...source, deadline_at }),
+    event('DeploymentStarted', { deployment_id }),
+  ];
+  if (kind === 'failed')
+    return [...begun, event('DeploymentFailed', { deployment_id, step: 'image', kind: 'deployment', reason: 'There is no such image.' })];
+  const active = [
+    ...begun,
+    event('ImageResolved', resolved),
+    event('ContainerCreated', { deployment_id, generation: 1 }),
+    event('DeploymentSucceeded', { deployment_id, started_at: now }),
+  ];
+  switch (kind) {
+    case 'frozen':
+      return [...active, ...sleeps('frozen')];
+    case 'asleep':
+      return [...active, ...sleeps('frozen'), ...sleeps('stopped')];
+    case 'stopped':
+      return [...active, event('AgentStopRequested', { deadline_at }), event('AgentStopped', {})];
+    case 'crashed': {
+      const end = { generation: 1, exit_code: 1, oom: false, cause: 'exited', crashes: CRASHES, restart: null };
+      return [...active, event('ContainerExited', end)];
+    }
+  }
+
+  function event(type: keyof typeof agentEvents, data: object): NewEvent {
+    return {
+      id: uuidv7(),
+      type,
+      schemaVersion: agentEvents[type].version,
+      data: data as NewEvent['data'],
+      metadata: {
+        actor: { kind: 'system', id: 'bench', name: 'bench' },
+        account_id: accountId,
+        request_id: null,
+        causation_id: null,
+        ip: null,
+      },
+    };
+  }
+}
