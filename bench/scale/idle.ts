@@ -9,9 +9,11 @@ import { seedAgents, type Mix } from '../support/seeded-agents.ts';
 const IMAGE = 'bench/agent:1';
 /** Containers of the machine's own engine; the rest of the active agents are on the stand-in. */
 const REAL = Number(process.env.BENCH_REAL ?? 500);
-const ACTIVE = 500;
+/** Of the 10 000 so many parts are there: 0.01 tries the benchmark itself. */
+const PART = Number(process.env.BENCH_PART ?? 1);
+const ACTIVE = 500 * PART;
 /** Of those asleep so many are frozen as fall asleep within 15 minutes where 500 are awake for 5; the others sleep deeply. */
-const mix: Mix = { frozen: 1_500, asleep: 5_500, stopped: 1_000, failed: 750, crashed: 750 };
+const mix: Mix = { frozen: 1_500 * PART, asleep: 5_500 * PART, stopped: 1_000 * PART, failed: 750 * PART, crashed: 750 * PART };
 const PROBES = 5;
 const ROUNDS = 40;
 const MEASURE_MS = 150_000;

@@ -38,6 +38,16 @@ function stamp(): string {
   return new Date().toISOString().replace('Z', `${String(stamped).padStart(6, '0')}Z`);
 }
 
+/** What a container is put together from. */
+export interface ContainerParts {
+  imageId: string;
+  /** Where its program listens. */
+  address: string;
+  program: StandInProgram;
+  /** The files of its volume, by path below the place where it is mounted. */
+  files: Map<string, Buffer>;
+}
+
 /** A container without a process: its state as the engine tells it, and the program that stands in for what would run in it. */
 export class StandInContainer {
   readonly id = randomBytes(32).toString('hex');
@@ -55,10 +65,7 @@ export class StandInContainer {
   constructor(
     readonly name: string,
     readonly body: CreateBody,
-    readonly imageId: string,
-    readonly address: string,
-    readonly program: StandInProgram,
-    private readonly volume: Map<string, Buffer>,
+    readonly parts: ContainerParts,
     private readonly onExit: (container: StandInContainer) => void,
   ) {}
 
@@ -78,7 +85,7 @@ export class StandInContainer {
     this.status = 'running';
     this.startedAt = stamp();
     this.#memory = new Map();
-    this.program.start?.(this.run());
+    this.parts.program.start?.(this.run());
   }
 
   /** What the program sees of a start; a later start of the container is another run. */
@@ -88,7 +95,7 @@ export class StandInContainer {
       environment: this.#environment(),
       command: [...(this.body.Entrypoint ?? []), ...(this.body.Cmd ?? [])],
       memory: this.#memory,
-      volume: this.volume,
+      volume: this.parts.files,
       print: (stream, bytes) => this.#print(stream, bytes),
       exit: (code) => {
         if (this.startedAt === began) this.exit(code);
@@ -108,7 +115,7 @@ export class StandInContainer {
 
   /** SIGTERM: whether the program heeded it. */
   terminate(): boolean {
-    const code = this.program.terminate === undefined ? SIGTERM_EXIT : this.program.terminate(this.run());
+    const code = this.parts.program.terminate === undefined ? SIGTERM_EXIT : this.parts.program.terminate(this.run());
     if (code !== null) this.exit(code);
     return code !== null;
   }
@@ -130,7 +137,7 @@ export class StandInContainer {
   /** What stands at the path on the agent's volume, which is the first one mounted. */
   fileOnVolume(path: string): Buffer | undefined {
     const target = this.body.HostConfig?.Mounts?.[0]?.Target;
-    return target === undefined || !path.startsWith(`${target}/`) ? undefined : this.volume.get(path.slice(target.length + 1));
+    return target === undefined || !path.startsWith(`${target}/`) ? undefined : this.parts.files.get(path.slice(target.length + 1));
   }
 
   inspect(): object {
@@ -140,7 +147,7 @@ export class StandInContainer {
       Id: this.id,
       Name: `/${this.name}`,
       Created: this.created,
-      Image: this.imageId,
+      Image: this.parts.imageId,
       State: {
         Status: this.status,
         Running: this.running,
@@ -157,7 +164,7 @@ export class StandInContainer {
       Mounts: mounts.map(({ Source, Target, ReadOnly }) => ({ Type: 'volume', Name: Source, Destination: Target, RW: ReadOnly !== true })),
       NetworkSettings: {
         Ports: {},
-        Networks: { [HostConfig.NetworkMode ?? 'bridge']: { IPAddress: this.running ? this.address : '' } },
+        Networks: { [HostConfig.NetworkMode ?? 'bridge']: { IPAddress: this.running ? this.parts.address : '' } },
       },
     };
   }
@@ -167,7 +174,7 @@ export class StandInContainer {
       Id: this.id,
       Names: [`/${this.name}`],
       Image: this.body.Image,
-      ImageID: this.imageId,
+      ImageID: this.parts.imageId,
       Created: Math.floor(Date.parse(this.created) / 1_000),
       State: this.status,
       Status: this.status,

@@ -62,7 +62,8 @@ export class StandInContainers {
     const volume = body.HostConfig?.Mounts?.[0]?.Source;
     const address = this.#freeAddress();
     const files = volume === undefined ? new Map<string, Buffer>() : this.volume(volume).files;
-    const container = new StandInContainer(name, body, imageId, address, this.programOf(body.Image), files, (ended) => this.#ended(ended));
+    const parts = { imageId, address, program: this.programOf(body.Image), files };
+    const container = new StandInContainer(name, body, parts, (ended) => this.#ended(ended));
     this.#byId.set(container.id, container);
     this.#byName.set(name, container);
     this.#byAddress.set(address, container);
@@ -123,7 +124,7 @@ export class StandInContainers {
     container.exit(137);
     this.#byId.delete(container.id);
     this.#byName.delete(container.name);
-    this.#byAddress.delete(container.address);
+    this.#byAddress.delete(container.parts.address);
     const agent = container.labels[AGENT_LABEL];
     const siblings = agent === undefined ? undefined : this.#byAgent.get(agent);
     siblings?.delete(container);
@@ -151,7 +152,7 @@ export class StandInContainers {
   }
 
   async #listen(container: StandInContainer): Promise<void> {
-    if (container.program.listens) await this.#listeners.open(container.address, container.port);
+    if (container.parts.program.listens) await this.#listeners.open(container.parts.address, container.port);
   }
 
   #freeAddress(): string {
@@ -162,7 +163,7 @@ export class StandInContainers {
   }
 
   #ended(container: StandInContainer): void {
-    this.#listeners.close(container.address);
+    this.#listeners.close(container.parts.address);
     this.#tell(container, 'die');
   }
 
@@ -179,7 +180,7 @@ export class StandInContainers {
     if (!container.running) return void response.destroy();
     const asked = { method: request.method ?? '', path: request.url ?? '', body: Buffer.concat(chunks) };
     try {
-      const { status, body } = await container.program.answer(container.run(), asked);
+      const { status, body } = await container.parts.program.answer(container.run(), asked);
       response.writeHead(status).end(body);
     } catch (error) {
       response.writeHead(500).end(String(error));

@@ -198,7 +198,7 @@ export class EngineStandIn {
   #archive(call: Call): unknown {
     return this.#onContainer(call, (container) => {
       const path = (call.query.get('path') ?? '').replace(/^\//, '');
-      const content = container.fileOnVolume(`/${path}`) ?? this.images.find(container.imageId)?.files.get(path);
+      const content = container.fileOnVolume(`/${path}`) ?? this.images.find(container.parts.imageId)?.files.get(path);
       if (content === undefined) throw new EngineProblem(404, `Could not find the file /${path} in container ${container.id}`);
       call.response.writeHead(200, { 'content-type': 'application/x-tar' });
       tarOf([{ name: path.split('/').at(-1) ?? path, type: 'file', mode: 0o755, content }]).pipe(call.response);
