@@ -6,10 +6,12 @@ import { ProjectionsController } from './projections.controller.ts';
 import { CancelRebuildHandler, ListProjectionsHandler, RebuildProjectionHandler, VerifyProjectionHandler } from './projections.handlers.ts';
 import { RuntimeController } from './runtime.controller.ts';
 import { RuntimeDrift } from './runtime-drift.service.ts';
+import { WorkController } from './work.controller.ts';
+import { WorkService } from './work.service.ts';
 
-/** What operators see of the inside: read models, the log, the engine. */
+/** What operators see of the inside: read models, the log, the engine, the sagas' work. */
 @Module({
-  controllers: [ProjectionsController, EventsController, RuntimeController],
+  controllers: [ProjectionsController, EventsController, RuntimeController, WorkController],
   providers: [
     BrowseEventsHandler,
     CancelRebuildHandler,
@@ -17,6 +19,7 @@ import { RuntimeDrift } from './runtime-drift.service.ts';
     RebuildProjectionHandler,
     RuntimeDrift,
     VerifyProjectionHandler,
+    WorkService,
   ],
 })
 export class AdminModule {}

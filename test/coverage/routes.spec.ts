@@ -22,6 +22,7 @@ function said(access: Access | undefined): string {
 const answeredWithoutReadModels = [
   '/api/admin/events',
   '/api/admin/projections',
+  '/api/admin/work',
   '/api/agents/:agentId/conversations/:conversationId/messages',
   '/api/agents/:agentId/wait',
   '/api/v1/agents/:agentId/env',

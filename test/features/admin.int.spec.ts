@@ -205,3 +205,24 @@ it('holds the engine against the log: containers as wanted, those of nobody by n
   expect((await ask('GET', 'runtime')).json.orphans).toEqual({ containers: [], volumes: [`mooring-${stranger}`] });
   await faulty.inner.removeVolume(stranger);
 }, 60_000);
+
+it('shows what the sagas have to do and whose it is, in /metrics without names', async () => {
+  let goOn = () => {};
+  faulty.imageWork = () => new Promise((resolve) => (goOn = resolve));
+  const agentId = await bed.created('acme', { image: 'auto', image_name: null, template_id: 'hello' } as const);
+  await server.request('POST', `/api/v1/agents/${agentId}/deploy`, { credential: 'mk_acme' });
+  const deployments = await until('the deployment is under way', async () => {
+    const { json } = await ask('GET', 'work');
+    const work = json.find((each: { saga: string }) => each.saga === 'deployments');
+    return work.top_accounts.length > 0 ? work : undefined;
+  });
+  expect(deployments.top_accounts).toEqual([{ account_id: 'acme', keys: 1 }]);
+  expect(deployments.working + deployments.aside + deployments.queued.signals).toBe(1);
+  const told = await until('the metrics tell it', async () => {
+    const { text } = await server.request('GET', '/metrics');
+    return /^mooring_saga_account_keys\{rank="1"\} [1-9]/m.test(text) ? text : undefined;
+  });
+  expect(told).not.toContain('acme');
+  faulty.imageWork = () => Promise.resolve();
+  goOn();
+}, 60_000);

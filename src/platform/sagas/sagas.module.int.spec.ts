@@ -94,6 +94,7 @@ describe('the modules of the platform, in an application', () => {
     const metrics = await application.get(Metrics).text();
     expect(metrics).toContain('mooring_projection_failed{name="boats"} 0');
     expect(metrics).toContain('mooring_append_duration_seconds_count{class="core"} 1');
+    expect(metrics).toContain('mooring_saga_queued_signals{saga="harbour"} 0');
     expect(metrics).toMatch(/mooring_database_connections_max\{pool="appends"\} 2/);
     await application.close();
   });

@@ -1,0 +1,23 @@
+import { Injectable } from '@nestjs/common';
+
+import { DurableSagas } from '../platform/sagas/durable-sagas.ts';
+import type { SagaWork } from './work.dto.ts';
+
+/** Looks at what the sagas of this process have to do. */
+@Injectable()
+export class WorkService {
+  constructor(private readonly sagas: DurableSagas) {}
+
+  look(): SagaWork[] {
+    return Object.entries(this.sagas.stats()).map(([saga, { queued, working, aside, retrying, dropped, oldestWaitMs, topAccounts }]) => ({
+      saga,
+      queued: { signals: queued.signal, reminders: queued.reminder },
+      working,
+      aside,
+      retrying,
+      dropped,
+      oldest_wait_ms: Math.round(oldestWaitMs),
+      top_accounts: topAccounts.map(({ account, keys }) => ({ account_id: account, keys })),
+    }));
+  }
+}
