@@ -223,6 +223,24 @@ function reading(given: Given): void {
     }
   });
 
+  it('reads a stream in bulk from anywhere, the same events', async () => {
+    const { store, newStream } = given();
+    const [stream, other] = [newStream(), newStream()];
+    await store.append(stream, 'no_stream', [
+      newEvent({ text: 'ä€😀\\\n\t', list: [1, null] }),
+      ...newEvents(498),
+      newEvent({ name: 'x' }, 'Renamed'),
+    ]);
+    await store.append(other, 'no_stream', newEvents(3));
+    await store.append(stream, 499, newEvents(400));
+    const found = async (from: number, name = stream) =>
+      JSON.parse(JSON.stringify((await collect(store.readStreamInBulk(name, from))).flat())) as StoredEvent[];
+    expect(await found(0)).toEqual(await collect(store.readStream(stream)));
+    expect(await found(497)).toEqual(await collect(store.readStream(stream, { from: 497 })));
+    expect(await found(900)).toEqual([]);
+    expect(await found(0, 'agent-nobody')).toEqual([]);
+  });
+
   it('says how much of the log follows a position, and where a time is in it', async () => {
     const { store, newStream } = given();
     const before = await store.head('core');

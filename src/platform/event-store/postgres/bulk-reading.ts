@@ -1,8 +1,15 @@
 import pg from 'pg';
 import { copyOut, type Slab } from '../../database/copy.ts';
-import type { EventCatalogue } from '../catalogue.ts';
+import { UnknownEvent, type EventCatalogue } from '../catalogue.ts';
 import type { JsonObject } from '../event-definition.ts';
-import type { EventFilter, EventMetadata, EventsUpTo, Position, StoredEvent } from '../event-store.ts';
+import {
+  EventStoreUnavailable,
+  type EventFilter,
+  type EventMetadata,
+  type EventsUpTo,
+  type Position,
+  type StoredEvent,
+} from '../event-store.ts';
 import { numberOf, positionOf, tables } from './reading.ts';
 
 /** Positions that one statement reads through: each takes a snapshot of its own, and a long one would keep the server from cleaning up. */
@@ -26,7 +33,7 @@ export class BulkReader {
     const last = BigInt(numberOf(end));
     for (let from = BigInt(numberOf(after)); from < last;) {
       const to = from + maxRange < last ? from + maxRange : last;
-      for await (const events of this.#range(from, to, filter)) {
+      for await (const events of this.#events(rangeOf(from, to, filter))) {
         const position = events.at(-1)?.position;
         if (position !== undefined) yield { events, upTo: position };
       }
@@ -35,13 +42,23 @@ export class BulkReader {
     }
   }
 
-  async *#range(from: bigint, to: bigint, filter: EventFilter): AsyncGenerator<StoredEvent[]> {
+  /** The stream's events from that revision on. Throws `EventStoreUnavailable`. */
+  async *stream(table: string, stream: string, from: number): AsyncGenerator<StoredEvent[]> {
+    const rows = `select ${columns} from ${table} where stream = ${pg.escapeLiteral(stream)} and version >= ${from} order by version`;
+    try {
+      yield* this.#events(rows);
+    } catch (error) {
+      throw error instanceof UnknownEvent ? error : new EventStoreUnavailable(error);
+    }
+  }
+
+  async *#events(select: string): AsyncGenerator<StoredEvent[]> {
     const client = await this.pool.connect();
     let whole = false;
     try {
       let isFirst = true;
-      for await (const slab of copyOut(client, statement(from, to, filter))) {
-        yield this.#events(slab, isFirst ? headerBytes : 0);
+      for await (const slab of copyOut(client, `copy (${select}) to stdout (format binary)`)) {
+        yield this.#decoded(slab, isFirst ? headerBytes : 0);
         isFirst = false;
       }
       whole = true;
@@ -51,7 +68,7 @@ export class BulkReader {
     }
   }
 
-  #events({ bytes, rows }: Slab, skip: number): StoredEvent[] {
+  #decoded({ bytes, rows }: Slab, skip: number): StoredEvent[] {
     const events: StoredEvent[] = [];
     for (let index = 0; index + 1 < rows.length; index += 1) {
       const start = (rows[index] as number) + (index === 0 ? skip : 0);
@@ -65,14 +82,14 @@ export class BulkReader {
   }
 }
 
-function statement(from: bigint, to: bigint, { eventClass, categories, types }: EventFilter): string {
+function rangeOf(from: bigint, to: bigint, { eventClass, categories, types }: EventFilter): string {
   const list = (values: readonly string[]) => `array[${values.map((value) => pg.escapeLiteral(value)).join(', ')}]::text[]`;
   const conditions = [
     `position > ${from} and position <= ${to}`,
     ...(categories === undefined ? [] : [`split_part(stream, '-', 1) = any (${list(categories)})`]),
     ...(types === undefined ? [] : [`type = any (${list(types)})`]),
   ];
-  return `copy (select ${columns} from ${tables[eventClass]} where ${conditions.join(' and ')} order by position) to stdout (format binary)`;
+  return `select ${columns} from ${tables[eventClass]} where ${conditions.join(' and ')} order by position`;
 }
 
 /** The second that was written last, so that most times are put together from it and three digits. */

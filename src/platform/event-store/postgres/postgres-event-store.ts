@@ -40,7 +40,7 @@ const timeouts = { lock_timeout: 5_000, statement_timeout: 10_000, query_timeout
 
 /** A bulk read may last; it is not one of the callers whose connections are few. */
 const bulkTimeouts = { statement_timeout: 0 };
-const bulkReaders = 2;
+const bulkReaders = 3;
 
 const trimEvery = 60_000;
 const trimAtOnce = 5_000;
@@ -115,6 +115,10 @@ export class PostgresEventStore extends EventStore {
 
   override readBulk(after: Position, end: Position, filter: EventFilter): AsyncIterable<EventsUpTo> {
     return this.#bulk.read(after, end, filter);
+  }
+
+  override readStreamInBulk(stream: string, from: number): AsyncIterable<StoredEvent[]> {
+    return this.#bulk.stream(tables[classOf(stream)], stream, from);
   }
 
   override lag(after: Position, eventClass: EventClass): Promise<Lag> {

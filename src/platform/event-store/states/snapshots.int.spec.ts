@@ -121,6 +121,7 @@ describe('Snapshots of long streams', () => {
     await first.aggregates.load(stream, tally);
     await first.snapshots.settle();
     let events = 0;
+    const inBulk = jest.spyOn(store, 'readStreamInBulk');
     const read = store.readStream.bind(store);
     jest.spyOn(store, 'readStream').mockImplementation(async function* (...asked) {
       for await (const event of read(...asked)) {
@@ -130,6 +131,7 @@ describe('Snapshots of long streams', () => {
     });
     expect(await opened().aggregates.load(stream, tally)).toMatchObject({ revision: 2_999 });
     expect(events).toBeLessThanOrEqual(201);
+    expect(inBulk).not.toHaveBeenCalled();
   });
 
   it('keep the ids of records, so that a repeat after a restart is no second fact', async () => {

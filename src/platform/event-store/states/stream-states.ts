@@ -167,7 +167,10 @@ export class StreamStates {
     if (begun.revision + 1 < FIRST_EVENTS) return begun;
     const snapshot = decider.snapshot === undefined ? null : await this.snapshots.find<S>(stream, decider.snapshot);
     const continued = snapshot !== null && snapshot.revision > begun.revision ? await this.#continued(stream, decider, snapshot) : null;
-    return continued ?? folded(decider, begun, this.store.readStream(stream, { from: begun.revision + 1 }));
+    if (continued !== null) return continued;
+    let state = begun;
+    for await (const events of this.store.readStreamInBulk(stream, begun.revision + 1)) state = advanced(decider, state, events);
+    return state;
   }
 
   /** The state with what follows in its stream; null where its last event does not stand there, since the log was put back. */
