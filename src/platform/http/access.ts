@@ -1,6 +1,7 @@
 import { createParamDecorator, SetMetadata, type ExecutionContext } from '@nestjs/common';
 import type { Position } from '../event-store/event-store.ts';
 import type { Caller, CommandContext, Scope } from './caller.ts';
+import type { IdempotentTry } from './idempotent-try.ts';
 
 /** What a route asks of its caller. A route that does not say stops the start: nothing is open by oversight. */
 export type Access =
@@ -29,8 +30,8 @@ export interface MooringRequest {
   ip: string;
   /** Of this request's commands; made when a handler first asks for it. */
   commandContext?: CommandContext;
-  /** The same for every try of one idempotent request. */
-  idempotencyId?: string;
+  /** The try that this is of an idempotent request. */
+  idempotentTry?: IdempotentTry;
 }
 
 /** The caller, as a parameter of a handler. */

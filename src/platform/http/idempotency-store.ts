@@ -11,7 +11,7 @@ const LEASE_SECONDS = 10;
 const RENEW_EVERY_MS = 2_500;
 const KEPT_HOURS = 24;
 const SWEEP_EVERY_MS = 3_600_000;
-/** The subject under whose data key requests and answers are sealed. */
+/** The subject under whose data key requests are sealed, and answers that are no agent's. */
 const SUBJECT = 'idempotency';
 
 /** A try that this process runs. */
@@ -21,6 +21,10 @@ export interface Claim {
   owner: string;
   accountId: string;
   keyHash: Buffer;
+  /** Whether no try was begun before. */
+  isFirst: boolean;
+  /** Whose data key the answer is sealed under. */
+  subject: string;
 }
 
 export interface StoredAnswer {
@@ -34,6 +38,8 @@ export type ClaimOutcome =
   | { kind: 'claimed'; claim: Claim }
   | { kind: 'answered'; answer: StoredAnswer }
   | { kind: 'running' }
+  /** It was answered, but the answer was sealed under a key that is destroyed. */
+  | { kind: 'shredded' }
   | { kind: 'reused' };
 
 interface Row {
@@ -41,6 +47,7 @@ interface Row {
   state: string;
   request: Sealed | null;
   answer: Sealed | null;
+  is_first: boolean;
 }
 
 /** First answers of idempotent requests, for 24 h, for all replicas. */
@@ -66,8 +73,11 @@ export class IdempotencyStore implements OnModuleInit, OnModuleDestroy {
     clearInterval(this.sweep);
   }
 
-  /** Takes the key for one try of the request, or says why it can't be had. `fingerprint` tells one request from another. */
-  async claim(accountId: string, key: string, fingerprint: string): Promise<ClaimOutcome> {
+  /**
+   * Takes the key for one try of the request, or says why it can't be had. `fingerprint` tells one request from another; `answerSubject`
+   * is whose data key the answer is sealed under, null for one of our own, and follows from the request.
+   */
+  async claim(accountId: string, key: string, fingerprint: string, answerSubject: string | null = null): Promise<ClaimOutcome> {
     const keyHash = createHash('sha256').update(key).digest();
     const owner = uuidv4();
     const request = await this.keyring.seal(SUBJECT, placeOf(accountId, keyHash, 'request'), fingerprint);
@@ -77,7 +87,7 @@ export class IdempotencyStore implements OnModuleInit, OnModuleDestroy {
     const first = row.request && (await this.keyring.open(SUBJECT, placeOf(accountId, keyHash, 'request'), row.request));
     const same = first === null || first === fingerprint;
     if (taken) {
-      const claim = { id: row.id, owner, accountId, keyHash };
+      const claim = { id: row.id, owner, accountId, keyHash, isFirst: row.is_first, subject: answerSubject ?? SUBJECT };
       if (!same) {
         await this.release(claim, true);
         return { kind: 'reused' };
@@ -87,14 +97,14 @@ export class IdempotencyStore implements OnModuleInit, OnModuleDestroy {
     }
     if (!same) return { kind: 'reused' };
     if (row.state !== 'done' || row.answer === null) return { kind: 'running' };
-    const answer = await this.keyring.open(SUBJECT, placeOf(accountId, keyHash, 'answer'), row.answer);
-    return answer === null ? { kind: 'running' } : { kind: 'answered', answer: JSON.parse(answer) as StoredAnswer };
+    const answer = await this.keyring.open(answerSubject ?? SUBJECT, placeOf(accountId, keyHash, 'answer'), row.answer);
+    return answer === null ? { kind: 'shredded' } : { kind: 'answered', answer: JSON.parse(answer) as StoredAnswer };
   }
 
   /** Keeps the answer for the tries that follow. */
   async finish(claim: Claim, answer: StoredAnswer): Promise<void> {
     this.running.delete(claim.owner);
-    const sealed = await this.keyring.seal(SUBJECT, placeOf(claim.accountId, claim.keyHash, 'answer'), JSON.stringify(answer));
+    const sealed = await this.keyring.seal(claim.subject, placeOf(claim.accountId, claim.keyHash, 'answer'), JSON.stringify(answer));
     await this.database.query(
       `update idempotency_keys set state = 'done', answer = $4 where account_id = $1 and key_hash = $2 and owner = $3 and state = 'running'`,
       [claim.accountId, claim.keyHash, claim.owner, sealed],
@@ -113,7 +123,7 @@ export class IdempotencyStore implements OnModuleInit, OnModuleDestroy {
 
   private async read(accountId: string, keyHash: Buffer): Promise<Row | undefined> {
     const rows = await this.database.query<Row>(
-      'select id, state, request, answer from idempotency_keys where account_id = $1 and key_hash = $2',
+      'select id, state, request, answer, false as is_first from idempotency_keys where account_id = $1 and key_hash = $2',
       [accountId, keyHash],
     );
     return rows[0];
@@ -158,4 +168,4 @@ const CLAIM = `
   where k.created_at < now() - interval '${KEPT_HOURS} hours'
      or k.state = 'released'
      or (k.state = 'running' and k.claimed_at < now() - interval '${LEASE_SECONDS} seconds')
-  returning k.id, k.state, k.request, k.answer`;
+  returning k.id, k.state, k.request, k.answer, k.xmax = 0 as is_first`;

@@ -18,18 +18,30 @@ import type { MooringRequest } from './access.ts';
 import { type Claim, type StoredAnswer, IdempotencyStore } from './idempotency-store.ts';
 import { problems, toRefusal } from './problems.ts';
 import { Refusal } from '../refusal.ts';
+import type { IdempotentTry } from './idempotent-try.ts';
 
 export const IDEMPOTENT = 'mooring:idempotent';
 
+export interface IdempotentOptions {
+  /** The route's parameter that names an agent: the answer is kept sealed under that agent's data key, so that deleting the agent shreds it. */
+  sealedFor?: string;
+}
+
 /** A POST of JSON that makes something: with an `Idempotency-Key` it makes it once, and answers every repeat as it did the first time. */
-export const Idempotent = () => SetMetadata(IDEMPOTENT, true);
+export const Idempotent = (options: IdempotentOptions = {}) => SetMetadata(IDEMPOTENT, options);
+
+/** The try that a handler is part of; null where the request bears no `Idempotency-Key`. */
+export const IdempotencyTry = createParamDecorator(
+  (_: unknown, context: ExecutionContext): IdempotentTry | null =>
+    context.switchToHttp().getRequest<MooringRequest>().idempotentTry ?? null,
+);
 
 /**
  * A UUID that stays the same for every try under the caller's `Idempotency-Key`, else null. What a handler makes takes its id from it,
  * so that a try which died after its append and before its answer is not made twice.
  */
 export const IdempotencyKey = createParamDecorator(
-  (_: unknown, context: ExecutionContext): string | null => context.switchToHttp().getRequest<MooringRequest>().idempotencyId ?? null,
+  (_: unknown, context: ExecutionContext): string | null => context.switchToHttp().getRequest<MooringRequest>().idempotentTry?.id ?? null,
 );
 
 type Request = FastifyRequest & MooringRequest;
@@ -50,13 +62,16 @@ export class Idempotency implements NestInterceptor {
     const http = context.switchToHttp();
     const request = http.getRequest<Request>();
     const key = request.headers['idempotency-key'];
-    const marked = this.reflector.get<boolean | undefined>(IDEMPOTENT, context.getHandler()) === true;
-    if (!marked || key === undefined || request.caller === undefined) return next.handle();
+    const options = this.reflector.get<IdempotentOptions | undefined>(IDEMPOTENT, context.getHandler());
+    if (options === undefined || key === undefined || request.caller === undefined) return next.handle();
     if (typeof key !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(key))
       throw new Refusal('invalid_request', 'The Idempotency-Key must be 1 to 255 printable ASCII characters without spaces.', {
         errors: [{ field: 'Idempotency-Key', message: 'must be 1 to 255 printable ASCII characters without spaces' }],
       });
-    const outcome = await this.store.claim(request.caller.accountId, key, fingerprintOf(request));
+    const subject = subjectOf(options, request);
+    const outcome = await this.store.claim(request.caller.accountId, key, fingerprintOf(request), subject);
+    // The handler says what there is to say about an agent that is no more.
+    if (outcome.kind === 'shredded') return next.handle();
     if (outcome.kind === 'claimed') return from(this.run(outcome.claim, request, http.getResponse<FastifyReply>(), next));
     if (outcome.kind === 'answered') return from(Promise.resolve(replay(outcome.answer, http.getResponse<FastifyReply>())));
     if (outcome.kind === 'reused') throw new Refusal('idempotency_key_reused', 'This Idempotency-Key was used for another request.');
@@ -66,7 +81,7 @@ export class Idempotency implements NestInterceptor {
   }
 
   private async run(claim: Claim, request: Request, reply: FastifyReply, next: CallHandler): Promise<unknown> {
-    request.idempotencyId = claim.id;
+    request.idempotentTry = { id: claim.id, isFirst: claim.isFirst };
     try {
       const body: unknown = await lastValueFrom(next.handle(), { defaultValue: undefined });
       if (isStream(body) || reply.sent) await this.store.release(claim, true);
@@ -88,6 +103,12 @@ export class Idempotency implements NestInterceptor {
       this.logger.warn({ msg: 'the answer of an idempotent request could not be kept', err: error });
     }
   }
+}
+
+/** Whose data key the answer is sealed under; null: the service's own. */
+function subjectOf({ sealedFor }: IdempotentOptions, request: Request): string | null {
+  if (sealedFor === undefined) return null;
+  return String((request.params as Record<string, unknown>)[sealedFor]).toLowerCase();
 }
 
 function fingerprintOf(request: Request): string {

@@ -61,7 +61,7 @@ function routesOf(controller: Type): RouteAccess[] {
     const method = Reflect.getMetadata('method', handler) as RequestMethod | undefined;
     if (method === undefined) return [];
     const access = accessOf(reflector, handler, controller);
-    const idempotent = reflector.get<boolean | undefined>(IDEMPOTENT, handler as never) === true;
+    const idempotent = reflector.get<object | undefined>(IDEMPOTENT, handler as never) !== undefined;
     const readModels = reflector.get<string[] | undefined>(READS_MODEL, handler as never) ?? [];
     return pathsOf(controller).flatMap((prefix) =>
       pathsOf(handler).map((path) => ({
