@@ -35,6 +35,12 @@ export class Config {
   deployTimeoutSeconds: number;
   startTimeoutSeconds: number;
   replyTimeoutSeconds: number;
+  /** Messages that one process delivers at once: of all accounts, of one account, and of one agent. */
+  deliveriesMax: number;
+  deliveriesPerAccount: number;
+  deliveriesPerAgent: number;
+  /** Chats of one account. */
+  chatsPerMinute: number;
   agentMemoryMb: number;
   agentCpus: number;
   agentPids: number;
@@ -161,6 +167,10 @@ function agentSettings(read: Reader) {
     deployTimeoutSeconds: read.integer('MOORING_DEPLOY_TIMEOUT', 900, 1, 86_400),
     startTimeoutSeconds: read.integer('MOORING_START_TIMEOUT', 60, 1, 3_600),
     replyTimeoutSeconds: read.integer('MOORING_REPLY_TIMEOUT', 120, 1, 3_600),
+    deliveriesMax: read.integer('MOORING_DELIVERIES', 4_000, 1, 100_000),
+    deliveriesPerAccount: read.integer('MOORING_DELIVERIES_PER_ACCOUNT', 2_000, 1, 100_000),
+    deliveriesPerAgent: read.integer('MOORING_DELIVERIES_PER_AGENT', 32, 1, 100_000),
+    chatsPerMinute: read.integer('MOORING_CHATS_PER_MINUTE', 6_000, 1, 10_000_000),
   };
 }
 

@@ -1,5 +1,6 @@
 import { jest } from '@jest/globals';
 
+import { until } from '../../test/support/until.ts';
 import { openDatabase, type Database } from '../platform/database/database.ts';
 import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { Activity, HOLD_TTL_SECONDS } from './activity.service.ts';
@@ -28,7 +29,7 @@ describe('an agent with work in flight', () => {
     const hold = await activity.hold('a1');
     expect(await activity.held('a1')).toBe(true);
     const begun = await activity.lastActiveAt('a1');
-    await hold.release();
+    hold.release();
     expect(await activity.held('a1')).toBe(false);
     expect((await activity.lastActiveAt('a1'))?.getTime()).toBeGreaterThanOrEqual(begun?.getTime() ?? Infinity);
     await activity.beforeApplicationShutdown();
@@ -37,10 +38,10 @@ describe('an agent with work in flight', () => {
   it('is seen by every replica, and held until the last of them is done', async () => {
     const [one, two, looking] = [new Activity(database), new Activity(database), new Activity(database)];
     const holds = await Promise.all([one.hold('a2'), two.hold('a2')]);
-    await holds[0].release();
+    holds[0].release();
     expect(await looking.held('a2')).toBe(true);
-    await holds[1].release();
-    expect(await looking.held('a2')).toBe(false);
+    holds[1].release();
+    await until('nobody holds it', async () => ((await looking.held('a2')) ? undefined : true));
     await Promise.all([one, two].map((activity) => activity.beforeApplicationShutdown()));
   });
 
@@ -48,10 +49,10 @@ describe('an agent with work in flight', () => {
     const activity = new Activity(database);
     const holds = await Promise.all(Array.from({ length: 100 }, () => activity.hold('a3')));
     expect(await rows('a3')).toHaveLength(1);
-    await Promise.all(holds.slice(1).map((hold) => hold.release()));
+    for (const hold of holds.slice(1)) hold.release();
     expect(await activity.held('a3')).toBe(true);
-    await holds[0]?.release();
-    await holds[0]?.release();
+    holds[0]?.release();
+    holds[0]?.release();
     expect(await activity.held('a3')).toBe(false);
     await activity.beforeApplicationShutdown();
   });
@@ -64,12 +65,13 @@ describe('an agent with work in flight', () => {
         for (let round = 0; round < 5; round += 1) {
           const hold = await activity.hold('a4');
           if (index % 3 === 0 && !(await activity.held('a4'))) missing += 1;
-          await hold.release();
+          hold.release();
         }
         return missing;
       }),
     );
     expect(unheld.reduce((sum, missing) => sum + missing, 0)).toBe(0);
+    expect(await activity.held('a4')).toBe(false);
     expect(await rows('a4')).toEqual([]);
     await activity.beforeApplicationShutdown();
   });
@@ -106,8 +108,55 @@ describe('an agent with work in flight', () => {
 
   it('leaves nothing behind when it is forgotten', async () => {
     const activity = new Activity(database);
-    await (await activity.hold('a7')).release();
+    (await activity.hold('a7')).release();
     await activity.forget('a7');
     expect(await activity.lastActiveAt('a7')).toBeNull();
+    await activity.beforeApplicationShutdown();
+    expect(await activity.lastActiveAt('a7')).toBeNull();
+  });
+
+  it('that is used again and again costs one row and one statement', async () => {
+    const activity = new Activity(database);
+    const first = await activity.hold('a9');
+    first.release();
+    const query = jest.spyOn(database, 'query');
+    for (let again = 0; again < 20; again += 1) {
+      const hold = await activity.hold('a9');
+      expect(hold.row).toBe(first.row);
+      hold.release();
+    }
+    expect(query).not.toHaveBeenCalled();
+    query.mockRestore();
+    expect(await rows('a9')).toHaveLength(1);
+    await activity.beforeApplicationShutdown();
+  });
+
+  it('is free a moment after its last use, without anybody asking', async () => {
+    const activity = new Activity(database);
+    const released = await Promise.all(['b1', 'b2'].map((agentId) => activity.hold(agentId)));
+    for (const hold of released) hold.release();
+    await until('the rows are gone', async () => ((await rows('b1')).length + (await rows('b2')).length === 0 ? true : undefined));
+    await activity.beforeApplicationShutdown();
+  });
+
+  it('was used until the last work ended, however long its row stood', async () => {
+    const activity = new Activity(database);
+    const hold = await activity.hold('b3');
+    await database.query(`update agent_activity set last_active_at = now() - interval '1 hour' where agent_id = 'b3'`);
+    hold.release();
+    const age = Date.now() - ((await activity.lastActiveAt('b3'))?.getTime() ?? 0);
+    expect(age).toBeLessThan(60_000);
+    await activity.beforeApplicationShutdown();
+  });
+
+  it('gets a new row from a caller who comes while the old one is taken away', async () => {
+    const activity = new Activity(database);
+    const before = await activity.hold('b4');
+    before.release();
+    const [, after] = await Promise.all([activity.held('b4'), activity.hold('b4')]);
+    expect(after.row).not.toBe(before.row);
+    expect(await activity.held('b4')).toBe(true);
+    after.release();
+    await activity.beforeApplicationShutdown();
   });
 });

@@ -9,6 +9,8 @@ export const HOLD_TTL_SECONDS = 30;
 const RENEW_EVERY_MS = 10_000;
 /** A hold that was not renewed for so long, because the process was suspended, may have run out unseen. */
 const DOUBTFUL_MS = 20_000;
+/** How long a row stays after its last holder has gone: an agent that is used again by then costs no statement. */
+const LINGER_MS = 1_000;
 
 const HOLD = `
   with used as (
@@ -17,28 +19,42 @@ const HOLD = `
   insert into agent_holds (agent_id, owner, expires_at) values ($1, $2, clock_timestamp() + make_interval(secs => $3))
   on conflict (agent_id, owner) do update set expires_at = excluded.expires_at`;
 
-const RELEASE = `
-  with released as (delete from agent_holds where agent_id = $1 and owner = $2)
-  insert into agent_activity as a (agent_id, last_active_at) values ($1, clock_timestamp())
-  on conflict (agent_id) do update set last_active_at = greatest(a.last_active_at, excluded.last_active_at)`;
+/** $2: ids of agents; $3: how many seconds ago each was used. The row of an agent that was forgotten meanwhile is not made anew. */
+const STAMP = `
+  update agent_activity a set last_active_at = greatest(a.last_active_at, clock_timestamp() - make_interval(secs => used.ago))
+    from unnest($2::text[], $3::float8[]) as used (agent_id, ago) where a.agent_id = used.agent_id`;
+
+const RELEASE = `with released as (delete from agent_holds where owner = $1 and agent_id = any($2::text[])) ${STAMP}`;
 
 /** Never makes a row: a release may run at the same time. */
 const RENEW = `
-  update agent_holds set expires_at = clock_timestamp() + make_interval(secs => $3) where owner = $2 and agent_id = any($1::text[])`;
+  with renewed as (
+    update agent_holds set expires_at = clock_timestamp() + make_interval(secs => $4) where owner = $1 and agent_id = any($2::text[]))
+  ${STAMP}`;
+
+/** A row of this process that has stood without a gap: the same object for as long as that is certain. */
+export interface HeldRow {
+  readonly agentId: string;
+}
 
 /** A durable promise that work for the agent is in flight: as long as it stands nobody puts the agent to sleep. */
 export interface Hold {
-  /** Ends it and stamps the agent as used now. Idempotent; never throws: what can't be taken back expires. */
-  release(): Promise<void>;
+  readonly row: HeldRow;
+  /** Ends it and notes that the agent was used until now. Idempotent. The row goes a second later, with others. */
+  release(): void;
 }
 
 /** What this process holds of one agent: one row, however many callers share it. */
 interface Held {
+  readonly agentId: string;
   holders: number;
+  /** Null while no row stands, or it may have run out. */
+  row: HeldRow | null;
   /** The last statement about the row; they run one after the other. */
   written: Promise<void>;
-  /** When the row was last made or renewed, ms of this process's clock. */
+  /** When the row was last made or renewed, and when the last holder went; ms of this process's clock. */
   renewedAt: number;
+  usedAt: number;
 }
 
 /** Keeps when agents were used, and that they are in use, for every replica to see. */
@@ -48,33 +64,42 @@ export class Activity implements BeforeApplicationShutdown {
   private readonly owner = randomUUID();
   private readonly byAgent = new Map<string, Held>();
   private renewal: NodeJS.Timeout | null = null;
+  private releasing: NodeJS.Timeout | null = null;
+  private isStopping = false;
 
   constructor(private readonly database: Database) {}
 
-  /** Committed when it resolves: whoever asks `held` from then on is told so. */
+  /** Committed when it resolves: whoever looks from then on is told so. Writes nothing where the row of an earlier hold still stands. */
   async hold(agentId: string): Promise<Hold> {
-    const held = this.byAgent.get(agentId) ?? { holders: 0, written: Promise.resolve(), renewedAt: 0 };
+    const held = this.byAgent.get(agentId) ?? newHeld(agentId);
     this.byAgent.set(agentId, held);
     held.holders += 1;
-    const now = Date.now();
-    if (held.holders === 1 || now - held.renewedAt > DOUBTFUL_MS) {
-      held.renewedAt = now;
-      held.written = this.after(held, () => this.database.query(HOLD, [agentId, this.owner, HOLD_TTL_SECONDS]));
-    }
-    let released: Promise<void> | null = null;
-    const hold: Hold = { release: () => (released ??= this.release(agentId, held)) };
+    if (held.row === null || Date.now() - held.renewedAt > DOUBTFUL_MS) this.write(held);
+    const row = held.row as HeldRow;
+    let isReleased = false;
+    const release = () => {
+      if (!isReleased) this.release(held);
+      isReleased = true;
+    };
     try {
       await held.written;
     } catch (error) {
-      await hold.release();
+      if (held.row === row) held.row = null;
+      release();
       throw error;
     }
     this.renewal ??= setInterval(() => void this.renew(), RENEW_EVERY_MS).unref();
-    return hold;
+    return { row, release };
+  }
+
+  /** The row of this process that keeps the agent awake; null where there is none. */
+  rowOf(agentId: string): HeldRow | null {
+    return this.byAgent.get(agentId)?.row ?? null;
   }
 
   /** Whether any process, on any replica, has work in flight for the agent. */
   async held(agentId: string): Promise<boolean> {
+    await this.releaseIdle(agentId);
     const [row] = await this.database.query<{ held: boolean }>(
       'select exists (select from agent_holds where agent_id = $1 and expires_at > clock_timestamp()) as held',
       [agentId],
@@ -84,6 +109,7 @@ export class Activity implements BeforeApplicationShutdown {
 
   /** Null where it was never used. */
   async lastActiveAt(agentId: string): Promise<Date | null> {
+    await this.releaseIdle(agentId);
     const [row] = await this.database.query<{ last_active_at: Date }>('select last_active_at from agent_activity where agent_id = $1', [
       agentId,
     ]);
@@ -100,34 +126,76 @@ export class Activity implements BeforeApplicationShutdown {
 
   /** Gives back what this process still holds, so that nothing waits for it to expire. */
   async beforeApplicationShutdown(): Promise<void> {
+    this.isStopping = true;
     if (this.renewal !== null) clearInterval(this.renewal);
+    if (this.releasing !== null) clearTimeout(this.releasing);
+    await this.releaseAll((held) => held.holders === 0);
     await Promise.allSettled([...this.byAgent.values()].map((held) => held.written));
     await this.database.query('delete from agent_holds where owner = $1', [this.owner]).catch((error: Error) => this.warn(error));
   }
 
-  private async release(agentId: string, held: Held): Promise<void> {
+  private write(held: Held): void {
+    held.row = { agentId: held.agentId };
+    held.renewedAt = Date.now();
+    const before = held.written;
+    held.written = (async () => {
+      await before.catch(() => undefined);
+      await this.database.query(HOLD, [held.agentId, this.owner, HOLD_TTL_SECONDS]);
+    })();
+  }
+
+  private release(held: Held): void {
     held.holders -= 1;
-    if (held.holders > 0) return;
-    // A caller that comes meanwhile queues its own row behind this one's end.
-    held.written = this.after(held, () => this.database.query(RELEASE, [agentId, this.owner]));
-    await held.written.catch((error: Error) => this.warn(error));
-    if (held.holders === 0 && this.byAgent.get(agentId) === held) this.byAgent.delete(agentId);
+    held.usedAt = Date.now();
+    if (held.holders === 0) this.releaseLater(LINGER_MS);
+  }
+
+  /** One timer serves all agents, and one statement all those that have been idle for long enough when it fires. */
+  private releaseLater(ms: number): void {
+    if (this.isStopping) return;
+    this.releasing ??= setTimeout(() => {
+      this.releasing = null;
+      const idleSince = Date.now() - LINGER_MS / 2;
+      void this.releaseAll(({ holders, usedAt }) => holders === 0 && usedAt <= idleSince).then(() => {
+        if ([...this.byAgent.values()].some(({ holders }) => holders === 0)) this.releaseLater(LINGER_MS / 2);
+      });
+    }, ms).unref();
+  }
+
+  /** Whoever is about to put the agent to sleep need not wait for the row of a caller who has gone. */
+  private async releaseIdle(agentId: string): Promise<void> {
+    const held = this.byAgent.get(agentId);
+    if (held?.holders === 0) await this.releaseAll((other) => other === held);
+  }
+
+  /** Removes the rows and stamps the agents. Never throws: what can't be removed expires. A caller who comes meanwhile writes a row after it. */
+  private async releaseAll(chosen: (held: Held) => boolean): Promise<void> {
+    const idle = [...this.byAgent.values()].filter(chosen);
+    if (idle.length === 0) return;
+    const before = idle.map(({ written }) => written);
+    const removed = (async () => {
+      await Promise.allSettled(before);
+      const ago = idle.map(({ usedAt }) => Math.max(0, Date.now() - usedAt) / 1_000);
+      await this.database.query(RELEASE, [this.owner, idle.map(({ agentId }) => agentId), ago]).catch((error: Error) => this.warn(error));
+    })();
+    for (const held of idle) Object.assign(held, { row: null, written: removed });
+    await removed;
+    for (const held of idle)
+      if (held.holders === 0 && held.written === removed && this.byAgent.get(held.agentId) === held) this.byAgent.delete(held.agentId);
     if (this.byAgent.size > 0 || this.renewal === null) return;
     clearInterval(this.renewal);
     this.renewal = null;
   }
 
-  private async after(held: Held, write: () => Promise<unknown>): Promise<void> {
-    await held.written.catch(() => undefined);
-    await write();
-  }
-
   private async renew(): Promise<void> {
-    const inUse = [...this.byAgent].filter(([, { holders }]) => holders > 0);
+    const inUse = [...this.byAgent.values()].filter(({ holders }) => holders > 0);
     const now = Date.now();
+    // It may have run out before it is renewed: whoever comes next may not rely on it.
+    for (const held of inUse) if (now - held.renewedAt > DOUBTFUL_MS) held.row = null;
+    const ids = inUse.map(({ agentId }) => agentId);
     try {
-      await this.database.query(RENEW, [inUse.map(([agentId]) => agentId), this.owner, HOLD_TTL_SECONDS]);
-      for (const [, held] of inUse) held.renewedAt = now;
+      await this.database.query(RENEW, [this.owner, ids, ids.map(() => 0), HOLD_TTL_SECONDS]);
+      for (const held of inUse) held.renewedAt = now;
       await this.database.query(`delete from agent_holds where expires_at < clock_timestamp() - interval '1 hour'`);
     } catch (error) {
       this.warn(error as Error);
@@ -137,4 +205,8 @@ export class Activity implements BeforeApplicationShutdown {
   private warn(error: Error): void {
     this.logger.warn(`holds on agents could not be written: ${error.message}`);
   }
+}
+
+function newHeld(agentId: string): Held {
+  return { agentId, holders: 0, row: null, written: Promise.resolve(), renewedAt: 0, usedAt: 0 };
 }

@@ -27,7 +27,10 @@ beforeAll(async () => {
 afterAll(() => server?.close());
 
 const awake = <T>(agentId: string, work: (agent: Agent, woken: boolean) => Promise<T>, accountId = 'acme') =>
-  gate.awake(agentId, accountId, 'chat', systemContext('test', accountId), work);
+  gate.awake(
+    { agentId, accountId, trigger: 'chat', context: systemContext('test', accountId), signal: new AbortController().signal },
+    work,
+  );
 const isWaking = (agentId: string) =>
   until('the wake is asked for', async () => ((await agents.load(agentId)).state?.status === 'waking' ? true : undefined));
 const code = (attempt: Promise<unknown>) =>
@@ -93,6 +96,41 @@ it('holds the agent before it reads the state that the work relies on', async ()
   });
   await awake(agentId, async () => heldWhenRead.push(await activity.held(agentId)));
   expect(heldWhenRead).toEqual([true, true]);
+});
+
+it('reads the state of an agent that is used again and again once, and anew when something happened to it', async () => {
+  const agentId = await agents.active('acme');
+  await awake(agentId, async () => 'first');
+  const aggregates = server.app.get(Aggregates, { strict: false });
+  const [load, execute] = [jest.spyOn(aggregates, 'load'), jest.spyOn(aggregates, 'execute')];
+  await awake(agentId, async () => 'second');
+  expect(load.mock.calls.length + execute.mock.calls.length).toBe(0);
+  const deadlineAt = new Date(Date.now() + 60_000).toISOString();
+  await agents.says(agentId, { type: 'StopAgent', accountId: 'acme', deadlineAt });
+  await until('the stop is heard of', async () =>
+    (await code(awake(agentId, async () => 'third'))) === 'agent_unavailable' ? true : undefined,
+  );
+  load.mockRestore();
+  execute.mockRestore();
+});
+
+it('does not let a stranger use what is remembered for another', async () => {
+  const agentId = await agents.active('acme');
+  await awake(agentId, async () => 'mine');
+  expect(await code(awake(agentId, async () => 'stolen', 'other'))).toBe('agent_not_found');
+});
+
+it('lets go of a wait that its caller ends, and of nobody else’s', async () => {
+  const agentId = await agents.asleep('acme');
+  const impatient = new AbortController();
+  const need = { agentId, accountId: 'acme', trigger: 'chat', context: systemContext('test', 'acme') };
+  const ended = gate.awake({ ...need, signal: impatient.signal }, async () => 'worked').catch((error: Error) => error.message);
+  const patient = awake(agentId, async (agent) => agent.status);
+  await isWaking(agentId);
+  impatient.abort(new Error('enough'));
+  expect(await ended).toBe('enough');
+  await agents.ready(agentId);
+  expect((await patient).result).toBe('active');
 });
 
 it.each(['created', 'stopped', 'deploying'] as const)('refuses an agent that is %s', async (status) => {

@@ -122,7 +122,7 @@ describe('an agent', () => {
     await ask('POST', path(agentId, 'sleep'), undefined, 0);
     expect(await ask('POST', path(agentId, 'sleep'), undefined, 2)).toMatchObject({ status: 202, json: { status: 'stopping' } });
     expect(await states(agentId)).toEqual(['running']);
-    await hold.release();
+    hold.release();
     await becomes(agentId, 'sleeping');
   });
 

@@ -92,7 +92,15 @@ it("never gives another account's, nor what belongs to none; an administrator's 
 it('chooses by type, actor, time and agent, with what was said to the agent', async () => {
   const { account, key, agentId } = await busyAccount(3);
   const text = { v: 1 as const, key: 1, iv: 'aXY=', ct: 'Y3Q=' };
-  const accept = { type: 'AcceptMessage' as const, agentId, accountId: account, messageId: uuidv7(), channel: 'chat' as const, text };
+  const accept = {
+    type: 'AcceptMessage' as const,
+    agentId,
+    accountId: account,
+    messageId: uuidv7(),
+    channel: 'chat' as const,
+    text,
+    replyBy: null,
+  };
   const aggregates = server.app.get(Aggregates, { strict: false });
   await aggregates.execute(`conversation-${uuidv7()}`, conversationDecider, { ...accept, begins: true }, systemContext('test', account));
   const all = (await audit('', key)).json as { type: string; at: string; actor: { id: string } }[];

@@ -72,7 +72,8 @@ async function as(key: string, agentId: string, command: AgentCommand): Promise<
 async function message(agentId: string, key: string): Promise<string> {
   const messageId = uuidv7();
   const text = { v: 1 as const, key: 1, iv: 'aXY=', ct: 'Y3Q=' };
-  const command = { type: 'AcceptMessage' as const, agentId, accountId: 'acme', messageId, channel: 'chat' as const, text, begins: true };
+  const said = { messageId, channel: 'chat' as const, text, replyBy: null, begins: true };
+  const command = { type: 'AcceptMessage' as const, agentId, accountId: 'acme', ...said };
   await server.app.get(Aggregates, { strict: false }).execute(`conversation-${uuidv7()}`, conversationDecider, command, byKey(key));
   return messageId;
 }

@@ -1,17 +1,22 @@
 import fc from 'fast-check';
 import type { Sealed } from '../platform/crypto/sealed.ts';
 import { given } from '../../test/support/decider-spec.ts';
-import { conversationDecider, PENDING_MAX, RETRY_DELAYS_MS, type ConversationCommand } from './conversation.decider.ts';
+import { conversationDecider, PENDING_BYTES_MAX, PENDING_MAX, RETRY_DELAYS_MS, type ConversationCommand } from './conversation.decider.ts';
 import type { ConversationEvent } from './conversation.events.ts';
 
 const sealed = (name: string): Sealed => ({ v: 1, key: 1, iv: 'iv', ct: name });
-const accept = (messageId: string, begins = false): ConversationCommand => ({
+const accept = (
+  messageId: string,
+  begins = false,
+  replyBy: string | null = null,
+): Extract<ConversationCommand, { type: 'AcceptMessage' }> => ({
   type: 'AcceptMessage',
   agentId: 'agent',
   accountId: 'account',
   messageId,
   channel: 'chat',
   text: sealed(messageId),
+  replyBy,
   begins,
 });
 const started: ConversationEvent = { type: 'ConversationStarted', data: { agent_id: 'agent', account_id: 'account', channel: 'chat' } };
@@ -35,10 +40,10 @@ describe('a conversation', () => {
 
   it('is unknown to another agent, and to another account', () => {
     given(conversationDecider, started)
-      .when({ ...accept('m1'), agentId: 'other' } as ConversationCommand)
+      .when({ ...accept('m1'), agentId: 'other' })
       .refuses('conversation_not_found');
     given(conversationDecider, started)
-      .when({ ...accept('m1'), accountId: 'other' } as ConversationCommand)
+      .when({ ...accept('m1'), accountId: 'other' })
       .refuses('conversation_not_found');
   });
 
@@ -53,6 +58,39 @@ describe('a conversation', () => {
       .refuses('rate_limited');
   });
 
+  it('refuses messages that are too long together, and takes them again when some were delivered', () => {
+    const long = (name: string): Sealed => ({ ...sealed(name), ct: 'x'.repeat(PENDING_BYTES_MAX / 2) });
+    const waits = (message_id: string): ConversationEvent => ({
+      type: 'MessageAccepted',
+      data: { message_id, channel: 'chat', text: long(message_id) },
+    });
+    const delivered: ConversationEvent = { type: 'MessageDelivered', data: { message_id: 'm1', reply: sealed('r1') } };
+    given(conversationDecider, started, waits('m1'), waits('m2')).when(accept('m3')).refuses('rate_limited');
+    given(conversationDecider, started, waits('m1'), waits('m2'), delivered).when(accept('m3')).then(accepted('m3'));
+  });
+
+  it('records until when the sender waits', () => {
+    const replyBy = '2026-01-01T00:00:10.000Z';
+    const data = { message_id: 'm1', channel: 'chat' as const, text: sealed('m1'), reply_by: replyBy };
+    given(conversationDecider, started)
+      .when(accept('m1', false, replyBy))
+      .then({ type: 'MessageAccepted', data });
+  });
+
+  it('keeps no text in its state, and knows at which revision each waiting message stands', () => {
+    const failure = failed(1, '2026-01-01T00:00:00.000Z');
+    const events = [
+      started,
+      accepted('m1'),
+      failure,
+      accepted('secret'),
+      { type: 'MessageDelivered', data: { message_id: 'm1', reply: sealed('r') } },
+    ];
+    const state = (events as ConversationEvent[]).reduce(conversationDecider.evolve, conversationDecider.initialState());
+    expect(state).toMatchObject({ revision: 4, pending: [{ id: 'secret', revision: 3 }] });
+    expect(JSON.stringify(state)).not.toContain('"ct"');
+  });
+
   it('records a reply once', () => {
     const reply: ConversationCommand = { type: 'RecordReply', messageId: 'm1', reply: sealed('r1') };
     const delivered: ConversationEvent = { type: 'MessageDelivered', data: { message_id: 'm1', reply: sealed('r1') } };
@@ -62,7 +100,7 @@ describe('a conversation', () => {
 
   it('tries again after growing waits, then gives the message up', () => {
     const now = new Date('2026-01-01T00:00:00.000Z');
-    const attempt: ConversationCommand = { type: 'RecordFailedAttempt', messageId: 'm1', reason: 'silence' };
+    const attempt: ConversationCommand = { type: 'RecordFailedAttempt', messageId: 'm1', code: 'agent_unavailable', reason: 'silence' };
     const events: ConversationEvent[] = [started, accepted('m1')];
     for (const [index, delayMs] of RETRY_DELAYS_MS.entries()) {
       const next = failed(index + 1, new Date(now.getTime() + delayMs).toISOString());

@@ -1,41 +1,41 @@
 import type { Decider } from '../platform/event-store/event-definition.ts';
 import type { Sealed } from '../platform/crypto/sealed.ts';
 import { Refusal } from '../platform/refusal.ts';
-import type { Channel, ConversationEvent, DeadLetterCode } from './conversation.events.ts';
+import type { AcceptedData, Channel, ConversationEvent, DeadLetterCode } from './conversation.events.ts';
 
-/** Messages that may wait in one conversation. */
+/** Messages that may wait in one conversation, and the bytes that they may have together as they are stored. */
 export const PENDING_MAX = 100;
+export const PENDING_BYTES_MAX = 8 * 1024 * 1024;
 /** Longest text, bytes of UTF-8: sealed and in base64 it still fits an event. */
 export const TEXT_BYTES_MAX = 700_000;
-/** Exchanges kept for agents whose protocol wants the thread told anew with each message. */
-export const HISTORY_MAX = 50;
 /** Waits (ms) before the attempts that follow a failed one; after the last the message is given up. */
 export const RETRY_DELAYS_MS: readonly number[] = [250, 1_000, 5_000];
 
+/** A message that waits for its delivery. Its text stays in the stream, at its revision: it is read when it is handed over. */
 export interface PendingMessage {
   id: string;
   channel: Channel;
-  text: Sealed;
+  /** Of the event that accepted it. */
+  revision: number;
+  /** As stored. */
+  bytes: number;
+  /** Until when (ISO 8601) its sender waits for the reply: from then on it is not handed over. Null: nobody waits. */
+  replyBy: string | null;
   /** Failed attempts so far. */
   attempts: number;
-  /** The earliest next attempt; null: now. */
+  /** The earliest next attempt (ISO 8601); null: now. */
   retryAt: string | null;
 }
 
-export interface Exchange {
-  messageId: string;
-  text: Sealed;
-  reply: Sealed;
-}
-
+/** Ids, revisions and sizes, but no text: what a conversation takes in memory does not depend on what was said. */
 export interface Conversation {
   agentId: string;
   accountId: string;
   channel: Channel;
+  /** Of the last event that was folded in. */
+  revision: number;
   /** In the order in which they are delivered: the next one waits for the one before. */
   pending: PendingMessage[];
-  /** The latest, oldest first. */
-  exchanges: Exchange[];
 }
 
 export type ConversationState = Conversation | null;
@@ -48,12 +48,14 @@ export type ConversationCommand =
       messageId: string;
       channel: Channel;
       text: Sealed;
+      /** Until when (ISO 8601) the sender waits for the reply; null: nobody waits. */
+      replyBy: string | null;
       /** Whether this message may begin the conversation. */
       begins: boolean;
     }
   | { type: 'RecordReply'; messageId: string; reply: Sealed }
-  /** No answer came, and another attempt may get one. */
-  | { type: 'RecordFailedAttempt'; messageId: string; reason: string }
+  /** No answer came, and another attempt may get one; `code` is what the sender is told where this was the last. */
+  | { type: 'RecordFailedAttempt'; messageId: string; code: DeadLetterCode; reason: string }
   | { type: 'RecordDeadLetter'; messageId: string; code: DeadLetterCode; reason: string };
 
 function decide(command: ConversationCommand, conversation: ConversationState, now: Date): ConversationEvent[] {
@@ -68,8 +70,8 @@ function decide(command: ConversationCommand, conversation: ConversationState, n
       return [{ type: 'MessageDeadLettered', data: { message_id, code: command.code, reason: command.reason } }];
     case 'RecordFailedAttempt': {
       const delayMs = RETRY_DELAYS_MS[message.attempts];
-      const { reason } = command;
-      if (delayMs === undefined) return [{ type: 'MessageDeadLettered', data: { message_id, code: 'agent_unavailable', reason } }];
+      const { code, reason } = command;
+      if (delayMs === undefined) return [{ type: 'MessageDeadLettered', data: { message_id, code, reason } }];
       const retry_at = new Date(now.getTime() + delayMs).toISOString();
       return [{ type: 'DeliveryFailed', data: { message_id, attempt: message.attempts + 1, reason, retry_at } }];
     }
@@ -77,54 +79,63 @@ function decide(command: ConversationCommand, conversation: ConversationState, n
 }
 
 function accept(command: Extract<ConversationCommand, { type: 'AcceptMessage' }>, conversation: ConversationState): ConversationEvent[] {
-  const { agentId, accountId, messageId, channel, text } = command;
+  const { agentId, accountId, messageId, channel, text, replyBy } = command;
   const stranger = conversation !== null && (conversation.agentId !== agentId || conversation.accountId !== accountId);
   if (stranger || (conversation === null && !command.begins))
     throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
-  if (conversation !== null && conversation.pending.some(({ id }) => id === messageId)) return [];
-  if (conversation !== null && conversation.pending.length >= PENDING_MAX)
-    throw new Refusal('rate_limited', `${PENDING_MAX} messages of this conversation wait for the agent already.`, { retryAfterSeconds: 5 });
-  const accepted: ConversationEvent = { type: 'MessageAccepted', data: { message_id: messageId, channel, text } };
+  if (conversation?.pending.some(({ id }) => id === messageId)) return [];
+  refuseBeyondBounds(conversation?.pending ?? [], storedBytes(text));
+  const data = { message_id: messageId, channel, text, ...(replyBy === null ? {} : { reply_by: replyBy }) };
+  const accepted: ConversationEvent = { type: 'MessageAccepted', data };
   if (conversation !== null) return [accepted];
   return [{ type: 'ConversationStarted', data: { agent_id: agentId, account_id: accountId, channel } }, accepted];
 }
 
-function evolve(conversation: ConversationState, event: ConversationEvent): ConversationState {
+function refuseBeyondBounds(pending: PendingMessage[], bytes: number): void {
+  const facts = { retryAfterSeconds: 5 };
+  if (pending.length >= PENDING_MAX)
+    throw new Refusal('rate_limited', `${PENDING_MAX} messages of this conversation wait for the agent already.`, facts);
+  if (pending.reduce((sum, message) => sum + message.bytes, bytes) > PENDING_BYTES_MAX)
+    throw new Refusal('rate_limited', 'The messages of this conversation that wait for the agent are too long together.', facts);
+}
+
+/** What a sealed text takes where it is stored: its base64 is all that grows. */
+function storedBytes(text: Sealed): number {
+  return text.ct.length;
+}
+
+function evolve(before: ConversationState, event: ConversationEvent): ConversationState {
   if (event.type === 'ConversationStarted') {
     const { agent_id: agentId, account_id: accountId, channel } = event.data;
-    return { agentId, accountId, channel, pending: [], exchanges: [] };
+    return { agentId, accountId, channel, revision: 0, pending: [] };
   }
-  if (conversation === null) return conversation;
-  const { message_id: id } = event.data;
-  const others = conversation.pending.filter((message) => message.id !== id);
+  if (before === null) return before;
+  const conversation = { ...before, revision: before.revision + 1 };
   switch (event.type) {
-    case 'MessageAccepted': {
-      const { channel, text } = event.data;
-      return { ...conversation, pending: [...conversation.pending, { id, channel, text, attempts: 0, retryAt: null }] };
-    }
+    case 'MessageAccepted':
+      return { ...conversation, pending: [...conversation.pending, pendingOf(event.data, conversation.revision)] };
     case 'DeliveryFailed': {
-      const { attempt: attempts, retry_at: retryAt } = event.data;
+      const { message_id: id, attempt: attempts, retry_at: retryAt } = event.data;
       const pending = conversation.pending.map((message) => (message.id === id ? { ...message, attempts, retryAt } : message));
       return { ...conversation, pending };
     }
-    case 'MessageDelivered': {
-      const message = conversation.pending.find((pending) => pending.id === id);
-      if (message === undefined) return conversation;
-      const exchange = { messageId: id, text: message.text, reply: event.data.reply };
-      return { ...conversation, pending: others, exchanges: [...conversation.exchanges, exchange].slice(-HISTORY_MAX) };
-    }
+    case 'MessageDelivered':
     case 'MessageDeadLettered':
-      return { ...conversation, pending: others };
+      return { ...conversation, pending: conversation.pending.filter(({ id }) => id !== event.data.message_id) };
     default:
       return conversation;
   }
+}
+
+function pendingOf({ message_id: id, channel, text, reply_by }: AcceptedData, revision: number): PendingMessage {
+  return { id, channel, revision, bytes: storedBytes(text), replyBy: reply_by ?? null, attempts: 0, retryAt: null };
 }
 
 export const conversationDecider: Decider<ConversationState, ConversationCommand, ConversationEvent> = {
   initialState: () => null,
   decide,
   evolve,
-  snapshot: { name: 'conversation', version: 1, subject: (conversation) => conversation?.agentId ?? null },
+  snapshot: { name: 'conversation', version: 2, subject: (conversation) => conversation?.agentId ?? null },
 };
 
 /** Where a sealed text stands: it opens nowhere else. */

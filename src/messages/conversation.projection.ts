@@ -55,16 +55,24 @@ export const conversationsProjection: Projection<ConversationColumns> = {
   },
 };
 
-/** Conversations with messages that wait for delivery, whatever agent they belong to. */
-export class ListWaitingConversations extends Query<string[]> {}
+/** Conversations that one look for waiting messages finds at most; the next look finds the others. */
+const WAITING_MAX = 10_000;
+
+/** Conversations with messages that wait for delivery, whatever agent they belong to, with their accounts. */
+export class ListWaitingConversations extends Query<{ key: string; account: string }[]> {}
 
 @QueryHandler(ListWaitingConversations)
 export class ListWaitingConversationsHandler implements IQueryHandler<ListWaitingConversations> {
   constructor(private readonly database: Database) {}
 
-  async execute(): Promise<string[]> {
-    const rows = await this.database.query<{ conversation_id: string }>('select conversation_id from conversations where pending > 0');
-    return rows.map((row) => row.conversation_id);
+  /** Those of all accounts in turn, so that no account's backlog keeps another's from being found. */
+  execute(): Promise<{ key: string; account: string }[]> {
+    return this.database.query(
+      `select key, account from (
+         select conversation_id as key, account_id as account, row_number() over (partition by account_id order by updated_at) as turn
+           from conversations where pending > 0) waiting
+        order by turn limit ${WAITING_MAX}`,
+    );
   }
 }
 

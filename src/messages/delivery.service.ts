@@ -1,20 +1,36 @@
+import { setTimeout as pause } from 'node:timers/promises';
+
 import { Injectable } from '@nestjs/common';
+
 import { WakeGate, type Agent } from '../agents/index.ts';
-import { AgentAnsweredError, AgentUnreachable, protocolFor, ReplyTimeout } from '../platform/agent-protocol/agent-protocol.ts';
-import { Keyring } from '../platform/crypto/sealed.ts';
+import { Config } from '../config.ts';
+import {
+  AgentAnsweredError,
+  AgentUnreachable,
+  protocolFor,
+  ReplyTimeout,
+  type ProtocolSpec,
+} from '../platform/agent-protocol/agent-protocol.ts';
+import { ByteBudget } from '../platform/async/byte-budget.ts';
+import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { systemContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
-import { ContainerGone, ContainerRuntime, RuntimeRefused } from '../platform/runtime/runtime.ts';
+import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../platform/runtime/runtime.ts';
 import { Templates } from '../templates/index.ts';
-import { Config } from '../config.ts';
-import { TEXT_BYTES_MAX, textContext, type Conversation, type PendingMessage } from './conversation.decider.ts';
+import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from './conversation.decider.ts';
 import type { DeadLetterCode } from './conversation.events.ts';
+import { MessageRoom } from './message-room.ts';
+import { HISTORY_BYTES_MAX, Threads } from './threads.ts';
+
+/** What the texts of messages and replies on their way may take in memory, bytes of text; what is made of them takes a few times as much. */
+const TEXT_BYTES_IN_FLIGHT = 32 * 1024 * 1024;
+const TEXT_BYTES_PER_ACCOUNT = TEXT_BYTES_IN_FLIGHT / 4;
 
 /** What one attempt to deliver came to. */
 export type DeliveryOutcome =
   | { kind: 'replied'; response: string }
-  /** No answer, and another attempt may get one. */
-  | { kind: 'unreachable'; reason: string }
+  /** No answer, and another attempt may get one. `code` is what the sender is told where none does. */
+  | { kind: 'unreachable'; code: DeadLetterCode; reason: string }
   | { kind: 'given_up'; code: DeadLetterCode; reason: string };
 
 /** One try to deliver one message. */
@@ -22,88 +38,150 @@ export interface Attempt {
   conversationId: string;
   conversation: Conversation;
   message: PendingMessage;
+  room: MessageRoom;
   signal: AbortSignal;
   /** Throws where another process may deliver the message by now. */
   mayAct: () => void;
 }
 
-/** Hands a message to a live agent, waking it first, and brings its reply. Stores nothing. */
+/** Hands messages to live agents, waking them first, and brings their replies. Stores nothing. */
 @Injectable()
 export class MessageDelivery {
+  private readonly budget = new ByteBudget({ limit: TEXT_BYTES_IN_FLIGHT, perAccount: TEXT_BYTES_PER_ACCOUNT });
+  private readonly places: FairLimiter;
+
   constructor(
     private readonly gate: WakeGate,
     private readonly runtime: ContainerRuntime,
-    private readonly keyring: Keyring,
+    private readonly threads: Threads,
     private readonly templates: Templates,
     private readonly config: Config,
-  ) {}
-
-  /** One attempt, within `MOORING_REPLY_TIMEOUT`. Throws only where nothing is known of the outcome (no engine, no store). */
-  async deliver(attempt: Attempt): Promise<DeliveryOutcome> {
-    const { conversation, message, mayAct } = attempt;
-    const { agentId, accountId } = conversation;
-    const text = await this.keyring.open(agentId, textContext(message.id, 'text'), message.text);
-    if (text === null) return { kind: 'given_up', code: 'agent_unavailable', reason: 'The agent was deleted.' };
-    const context = systemContext('messages', accountId, message.id);
-    mayAct();
-    try {
-      const { result } = await this.gate.awake(agentId, accountId, message.channel, context, (agent) => this.#hand(attempt, text, agent));
-      return result;
-    } catch (error) {
-      if (error instanceof Refusal && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))
-        return { kind: 'given_up', code: 'agent_unavailable', reason: error.message };
-      throw error;
-    }
+  ) {
+    const { deliveriesMax: limit, deliveriesPerAccount: perAccount, deliveriesPerAgent: perAgent } = config;
+    this.places = new FairLimiter({ limit, perAccount, perAgent });
   }
 
-  async #hand(attempt: Attempt, text: string, agent: Agent): Promise<DeliveryOutcome> {
-    const { conversationId, conversation, message, signal } = attempt;
-    const template = agent.release?.templateId ? this.templates.get(agent.release.templateId) : undefined;
-    const protocol = template?.protocol ?? { name: 'mooring' as const };
-    const history = protocol.name === 'openai' ? await this.#history(conversation) : [];
+  /** The room in memory for one attempt. */
+  room({ accountId }: Conversation): MessageRoom {
+    return new MessageRoom(this.budget, accountId);
+  }
+
+  /** How many deliveries are under way and wait for a place, by account; and the bytes of text that they hold. */
+  stats() {
+    return { ...this.places.stats(), bytes: this.budget.inUse };
+  }
+
+  /**
+   * One attempt: waits until the message may be tried (again), for a place, and for the agent to be awake; then hands the message over and
+   * waits for the reply, within `MOORING_REPLY_TIMEOUT`. Nothing is handed over once the sender waits no more. Throws only where
+   * nothing is known of the outcome.
+   */
+  async deliver(attempt: Attempt): Promise<DeliveryOutcome> {
+    const { conversation, message } = attempt;
+    using patience = new Patience(message.replyBy, attempt.signal);
     try {
-      const address = await this.#address(conversation.agentId, agent.generation, template?.port ?? 8080);
-      attempt.mayAct();
-      const { response } = await protocolFor(protocol.name).deliver({
-        ...address,
-        message: { id: message.id, channel: message.channel, conversationId, text },
-        history,
-        protocol,
-        timeoutMs: this.config.replyTimeoutSeconds * 1000,
-        signal,
-      });
-      if (Buffer.byteLength(response) > TEXT_BYTES_MAX)
-        return { kind: 'given_up', code: 'agent_failed', reason: `The reply was longer than ${TEXT_BYTES_MAX} bytes.` };
-      return { kind: 'replied', response };
+      await untilTime(message.retryAt, patience.signal);
+      const share = { account: conversation.accountId, agent: conversation.agentId };
+      return await this.places.run(share, patience.signal, () => this.#awake({ ...attempt, signal: patience.signal }));
     } catch (error) {
+      attempt.signal.throwIfAborted();
+      if (patience.isOver) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
       return outcomeOf(error);
     }
   }
 
-  async #address(agentId: string, generation: number, port: number): Promise<{ host: string; port: number }> {
-    try {
-      return await this.runtime.address({ agentId, generation }, port);
-    } catch (error) {
-      if (error instanceof RuntimeRefused) throw new AgentUnreachable('its container is not running');
-      throw error;
-    }
+  async #awake(attempt: Attempt): Promise<DeliveryOutcome> {
+    const { conversation, message, signal } = attempt;
+    const { agentId, accountId } = conversation;
+    attempt.mayAct();
+    const context = systemContext('messages', accountId, message.id);
+    const work = (agent: Agent) => this.#hand(attempt, agent);
+    const { result } = await this.gate.awake({ agentId, accountId, trigger: message.channel, context, signal }, work);
+    return result;
   }
 
-  async #history(conversation: Conversation): Promise<{ role: 'user' | 'assistant'; text: string }[]> {
-    const turns = await Promise.all(
-      conversation.exchanges.map(async ({ messageId, text, reply }) => [
-        { role: 'user' as const, text: await this.keyring.open(conversation.agentId, textContext(messageId, 'text'), text) },
-        { role: 'assistant' as const, text: await this.keyring.open(conversation.agentId, textContext(messageId, 'reply'), reply) },
-      ]),
-    );
-    return turns.flat().flatMap(({ role, text }) => (text === null ? [] : [{ role, text }]));
+  async #hand(attempt: Attempt, agent: Agent): Promise<DeliveryOutcome> {
+    const { conversation, message, room, signal } = attempt;
+    const template = agent.release?.templateId ? this.templates.get(agent.release.templateId) : undefined;
+    const protocol = template?.protocol ?? { name: 'mooring' as const };
+    const address = await this.runtime.address({ agentId: conversation.agentId, generation: agent.generation }, template?.port ?? 8080);
+    await room.forRequest(message.bytes + (protocol.name === 'openai' ? HISTORY_BYTES_MAX : 0), signal);
+    const reply = await this.#say(attempt, address, protocol);
+    if (reply === null) return { kind: 'given_up', code: 'agent_unavailable', reason: 'The agent was deleted.' };
+    if (Buffer.byteLength(reply.response) > TEXT_BYTES_MAX)
+      return { kind: 'given_up', code: 'agent_failed', reason: `The reply was longer than ${TEXT_BYTES_MAX} bytes.` };
+    return { kind: 'replied', response: reply.response };
+  }
+
+  /** Not `async`, so that nothing keeps the text while the reply is waited for. Null where the text can't be opened any more. */
+  #say(
+    { conversationId, conversation: { agentId }, message, room, signal, mayAct }: Attempt,
+    address: { host: string; port: number },
+    protocol: ProtocolSpec,
+  ): Promise<{ response: string } | null> {
+    const { id, channel } = message;
+    const timeoutMs = this.config.replyTimeoutSeconds * 1000;
+    const history = protocol.name === 'openai' ? this.threads.history(conversationId, agentId) : Promise.resolve([]);
+    return Promise.all([this.threads.textOf(conversationId, agentId, message), history]).then(([text, turns]) => {
+      if (text === null) return null;
+      signal.throwIfAborted();
+      mayAct();
+      const told = { id, channel, conversationId, text };
+      return protocolFor(protocol.name).deliver({ ...address, message: told, history: turns, protocol, timeoutMs, signal, room });
+    });
   }
 }
 
+const NOT_IN_TIME = 'The agent did not reply in time.';
+
+/** Aborts with the attempt, or when the sender of the message waits no more. Dispose of it. */
+class Patience implements Disposable {
+  private readonly ending = new AbortController();
+  private readonly timer: NodeJS.Timeout | undefined;
+  readonly #onAbort = () => this.ending.abort(this.outer.reason);
+  isOver = false;
+
+  constructor(
+    replyBy: string | null,
+    private readonly outer: AbortSignal,
+  ) {
+    outer.addEventListener('abort', this.#onAbort);
+    if (outer.aborted) this.#onAbort();
+    if (replyBy === null) return;
+    const leftMs = Date.parse(replyBy) - Date.now();
+    if (leftMs <= 0) this.#end();
+    else this.timer = setTimeout(() => this.#end(), leftMs);
+  }
+
+  get signal(): AbortSignal {
+    return this.ending.signal;
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.timer);
+    this.outer.removeEventListener('abort', this.#onAbort);
+  }
+
+  #end(): void {
+    this.isOver = true;
+    this.ending.abort(new Error(NOT_IN_TIME));
+  }
+}
+
+async function untilTime(at: string | null, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const leftMs = at === null ? 0 : Date.parse(at) - Date.now();
+  if (leftMs > 0) await pause(leftMs, undefined, { signal });
+}
+
 function outcomeOf(error: unknown): DeliveryOutcome {
-  if (error instanceof AgentUnreachable || error instanceof ContainerGone)
-    return { kind: 'unreachable', reason: 'The agent did not answer.' };
-  if (error instanceof ReplyTimeout) return { kind: 'given_up', code: 'reply_timeout', reason: 'The agent did not reply in time.' };
+  if (error instanceof AgentUnreachable || error instanceof ContainerGone || error instanceof RuntimeRefused)
+    return { kind: 'unreachable', code: 'agent_unavailable', reason: 'The agent did not answer.' };
+  if (error instanceof RuntimeUnavailable)
+    return { kind: 'unreachable', code: 'runtime_unavailable', reason: 'The container engine does not answer.' };
+  if (error instanceof ReplyTimeout) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
   if (error instanceof AgentAnsweredError) return { kind: 'given_up', code: 'agent_failed', reason: error.message };
+  if (error instanceof Refusal && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))
+    return { kind: 'given_up', code: 'agent_unavailable', reason: error.message };
   throw error;
 }

@@ -4,12 +4,15 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AgentId, ListQuery } from '../agents/index.ts';
 import { Context, CurrentCaller, RequireScope } from '../platform/http/access.ts';
 import type { Caller, CommandContext } from '../platform/http/caller.ts';
-import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
+import { Idempotent, IdempotencyTry } from '../platform/http/idempotency.ts';
+import type { IdempotentTry } from '../platform/http/idempotent-try.ts';
+import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
 import { ReadsModel } from '../platform/http/positions.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ListConversations } from './conversation.projection.ts';
 import { ChatRequest, type ChatResponse, type ConversationView } from './message.dto.ts';
-import { ListMessages, SendChatMessage, type ThreadMessage } from './messages.handlers.ts';
+import { ListMessages, SendChatMessage } from './messages.handlers.ts';
+import type { ThreadMessage } from './threads.ts';
 
 @Controller('api/agents/:agentId')
 export class MessagesController {
@@ -22,15 +25,23 @@ export class MessagesController {
   @Post('chat')
   @HttpCode(200)
   @RequireScope('deploy')
+  @Idempotent({ sealedFor: 'agentId' })
   async chat(
     @AgentId() agentId: string,
     @Body() body: ChatRequest,
     @CurrentCaller() caller: Caller,
     @Context() context: CommandContext,
+    @IdempotencyTry() attempt: IdempotentTry | null,
+    @Req() request: FastifyRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<ChatResponse> {
-    const conversation = body.conversation_id?.toLowerCase() ?? null;
-    const answer = await this.commands.execute(new SendChatMessage(context, caller.accountId, agentId, body.message, conversation));
+    const { accountId } = caller;
+    const conversationId = body.conversation_id?.toLowerCase() ?? null;
+    const command = new SendChatMessage({ context, accountId, agentId, text: body.message, conversationId, attempt });
+    // Thousands of callers may wait for replies: what they sent is stored, and nobody keeps it in memory meanwhile.
+    body.message = '';
+    request.body = undefined;
+    const answer = await this.commands.execute(command);
     if (answer.woken) void reply.header('x-agent-woken', 'true');
     return { response: answer.response, conversation_id: answer.conversationId, message_id: answer.messageId };
   }
@@ -58,14 +69,33 @@ export class MessagesController {
     }));
   }
 
+  /**
+   * A conversation's latest messages, oldest first; the `Link` header leads to the page of those before them. A page ends early where its
+   * texts reach 1 MiB.
+   */
   @Get('conversations/:conversationId/messages')
   @RequireScope('provision', 'deploy', 'manage')
-  messages(
+  async messages(
     @AgentId() agentId: string,
     @Param('conversationId') conversationId: string,
+    @Query() query: ListQuery,
     @CurrentCaller() caller: Caller,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<ThreadMessage[]> {
     if (!/^[0-9a-f-]{36}$/.test(conversationId)) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
-    return this.queries.execute(new ListMessages(caller.accountId, agentId, conversationId));
+    const before = revisionOf(query.cursor);
+    const page = await this.queries.execute(new ListMessages(caller.accountId, agentId, conversationId, query.limit ?? 50, before));
+    if (page.olderBefore !== null) linkNextPage(request, reply, encodeCursor([page.olderBefore]));
+    return page.messages;
   }
+}
+
+/** Where the page ends that a cursor asks for; null where there is none. */
+function revisionOf(cursor: string | undefined): number | null {
+  const place = decodeCursor(cursor, 1);
+  if (place === null) return null;
+  const [revision] = place;
+  if (!Number.isSafeInteger(revision) || (revision as number) < 1) throw notACursor();
+  return revision as number;
 }

@@ -1,15 +1,16 @@
 import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, type IQueryHandler } from '@nestjs/cqrs';
-import { v7 as uuidv7 } from 'uuid';
-import { agentDecider, owned, transitionDeadlines } from '../agents/index.ts';
-import { Config } from '../config.ts';
+import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
+
+import { agentDecider, owned } from '../agents/index.ts';
+import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { EventWaits } from '../platform/event-store/event-waits.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
-import { conversationDecider, TEXT_BYTES_MAX, textContext } from './conversation.decider.ts';
-import type { ConversationEvent } from './conversation.events.ts';
+import { ChatIntake, conversationOf, type Chat, type ChatIds } from './chat-intake.service.ts';
+import { conversationDecider, textContext } from './conversation.decider.ts';
+import { isOutcomeOf, type Outcome } from './conversation.events.ts';
+import { streamOf, Threads, type ThreadPage } from './threads.ts';
 
 export interface Reply {
   response: string;
@@ -21,138 +22,108 @@ export interface Reply {
 
 /** Sends the agent a message and waits for its reply. */
 export class SendChatMessage extends Command<Reply> {
-  constructor(
-    readonly context: CommandContext,
-    readonly accountId: string,
-    readonly agentId: string,
-    readonly text: string,
-    /** Null begins a conversation. */
-    readonly conversationId: string | null,
-  ) {
+  constructor(readonly chat: Chat) {
     super();
   }
 }
 
-/** What waiting for the reply may take beyond the agent's own time: a wake, and messages that were there before. */
-const QUEUE_ALLOWANCE_MS = 5_000;
+/** How long after the sender's time is over the record of that may come. */
+const RECORD_GRACE_MS = 1_000;
 
 @CommandHandler(SendChatMessage)
 export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> {
   constructor(
+    private readonly intake: ChatIntake,
     private readonly aggregates: Aggregates,
+    private readonly threads: Threads,
     private readonly keyring: Keyring,
     private readonly waits: EventWaits,
-    private readonly config: Config,
   ) {}
 
-  async execute(command: SendChatMessage): Promise<Reply> {
-    const { context, accountId, agentId } = command;
-    const conversationId = command.conversationId ?? uuidv7();
-    const messageId = uuidv7();
-    if (Buffer.byteLength(command.text) > TEXT_BYTES_MAX) throw textTooLong();
-    if (command.conversationId !== null) await refuseUnknown(this.aggregates, accountId, agentId, conversationId);
-    // Waking first, and without waiting for it: an agent that can't take a message refuses here, before anything is written.
-    const wake = { type: 'WakeAgent' as const, accountId, trigger: 'chat', deadlineAt: transitionDeadlines(this.config).wake(new Date()) };
-    const { before } = await this.aggregates.execute(`agent-${agentId}`, agentDecider, wake, context);
-    const stream = `conversation-${conversationId}`;
-    using outcomes = this.waits.watch(stream);
-    const text = await this.keyring.seal(agentId, textContext(messageId, 'text'), command.text);
-    const accept = { type: 'AcceptMessage' as const, agentId, accountId, messageId, channel: 'chat' as const, text };
-    await this.aggregates.execute(stream, conversationDecider, { ...accept, begins: command.conversationId === null }, context);
-    const outcome = await outcomes.next(
-      (stored) => (settles(stored as unknown as ConversationEvent, messageId) ? stored : undefined),
-      this.config.replyTimeoutSeconds * 1000 + QUEUE_ALLOWANCE_MS,
-    );
-    const response = await this.#responseOf(agentId, messageId, outcome);
-    return { response, conversationId, messageId, woken: before?.status !== 'active' };
+  async execute({ chat }: SendChatMessage): Promise<Reply> {
+    const ids = idsOf(chat);
+    using watch = this.waits.watch(streamOf(ids.conversationId));
+    const replyBy = this.intake.replyBy();
+    let outcome = await this.#ofEarlierTry(chat, ids);
+    let wasActive = true;
+    if (outcome === null) ({ wasActive } = await this.intake.take(chat, ids, replyBy));
+    if (outcome === null || outcome === 'pending')
+      outcome = await watch.next(
+        (stored) => (isOutcomeOf(stored, ids.messageId) ? stored : undefined),
+        Date.parse(replyBy) - Date.now() + RECORD_GRACE_MS,
+      );
+    const response = await this.#responseOf(chat.agentId, ids.messageId, outcome);
+    return { response, ...ids, woken: !wasActive };
   }
 
-  async #responseOf(agentId: string, messageId: string, outcome: StoredEvent | null): Promise<string> {
-    const event = outcome as unknown as ConversationEvent | null;
-    if (event?.type === 'MessageDelivered') {
-      const response = await this.keyring.open(agentId, textContext(messageId, 'reply'), event.data.reply);
+  /** What became of the message where an earlier try under the same Idempotency-Key had it accepted; null where none had. */
+  async #ofEarlierTry({ attempt, agentId, accountId }: Chat, ids: ChatIds): Promise<Outcome | 'pending' | null> {
+    if (attempt === null || attempt.isFirst) return null;
+    owned((await this.aggregates.load(`agent-${agentId}`, agentDecider)).state, accountId);
+    return this.threads.outcomeOf(ids.conversationId, ids.messageId);
+  }
+
+  async #responseOf(agentId: string, messageId: string, outcome: Outcome | null): Promise<string> {
+    if (outcome?.type === 'MessageDelivered') {
+      const response = await this.keyring.open(agentId, textContext(messageId, 'reply'), outcome.data.reply);
       if (response === null) throw new Refusal('agent_not_found', 'There is no such agent.');
       return response;
     }
     const members = { message_id: messageId };
-    if (event?.type === 'MessageDeadLettered') throw new Refusal(event.data.code, event.data.reason, { members });
+    if (outcome !== null) throw new Refusal(outcome.data.code, outcome.data.reason, { members });
     throw new Refusal('reply_timeout', 'The agent did not reply in time; the message stays in its history.', { members });
   }
 }
 
-function textTooLong(): Refusal {
-  const message = `must be at most ${TEXT_BYTES_MAX} bytes of UTF-8`;
-  return new Refusal('invalid_request', 'The message is too long.', { errors: [{ field: 'message', message }] });
+/** Every try under one Idempotency-Key is about the same message. */
+function idsOf({ attempt, conversationId }: Chat): ChatIds {
+  const make = (what: string) => (attempt === null ? uuidv7() : uuidv5(what, attempt.id));
+  return { conversationId: conversationId ?? make('conversation'), messageId: make('message') };
 }
 
-/** Throws `agent_not_found` or `conversation_not_found` where the account's agent has no such conversation. */
-async function refuseUnknown(aggregates: Aggregates, accountId: string, agentId: string, conversationId: string): Promise<void> {
-  owned((await aggregates.load(`agent-${agentId}`, agentDecider)).state, accountId);
-  const { state: conversation } = await aggregates.load(`conversation-${conversationId}`, conversationDecider);
-  if (conversation === null || conversation.agentId !== agentId)
-    throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
-}
-
-function settles(event: ConversationEvent, messageId: string): boolean {
-  return (event.type === 'MessageDelivered' || event.type === 'MessageDeadLettered') && event.data.message_id === messageId;
-}
-
-export interface ThreadMessage {
-  id: string;
-  role: 'user' | 'agent';
-  text: string;
-  status: 'pending' | 'delivered' | 'dead_letter';
-  at: string;
-}
-
-/** One conversation's messages in order, opened. */
-export class ListMessages extends Query<ThreadMessage[]> {
+/** One page of a conversation. Throws `agent_not_found`, `conversation_not_found`. */
+export class ListMessages extends Query<ThreadPage> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
     readonly conversationId: string,
+    readonly limit: number,
+    /** The revision that the page ends before; null for the latest page. */
+    readonly before: number | null,
   ) {
     super();
   }
 }
 
-/** Events of one conversation that an answer is made from, the latest. */
-const THREAD_EVENTS_MAX = 2_000;
+/** Pages that are made at once: each may hold several times its bytes for a moment. */
+const PAGES_AT_ONCE = 8;
+const PAGES_PER_ACCOUNT = 4;
+/** How long a reader waits for its turn. */
+const PAGE_WAIT_MS = 30_000;
 
 @QueryHandler(ListMessages)
 export class ListMessagesHandler implements IQueryHandler<ListMessages> {
+  private readonly places = new FairLimiter({ limit: PAGES_AT_ONCE, perAccount: PAGES_PER_ACCOUNT });
+
   constructor(
     private readonly aggregates: Aggregates,
-    private readonly events: EventStore,
-    private readonly keyring: Keyring,
+    private readonly threads: Threads,
   ) {}
 
-  async execute({ accountId, agentId, conversationId }: ListMessages): Promise<ThreadMessage[]> {
-    await refuseUnknown(this.aggregates, accountId, agentId, conversationId);
-    const latest: StoredEvent[] = [];
-    for await (const stored of this.events.readStream(`conversation-${conversationId}`, { backwards: true, limit: THREAD_EVENTS_MAX }))
-      latest.unshift(stored);
-    return this.#thread(agentId, latest);
+  async execute({ accountId, agentId, conversationId, limit, before }: ListMessages): Promise<ThreadPage> {
+    const [{ state: agent }, { state }] = await Promise.all([
+      this.aggregates.load(`agent-${agentId}`, agentDecider),
+      this.aggregates.load(streamOf(conversationId), conversationDecider),
+    ]);
+    owned(agent, accountId);
+    const conversation = conversationOf(state, agentId);
+    const share = { account: accountId, agent: agentId };
+    const page = () => this.threads.page(conversationId, conversation, before, limit);
+    return this.places.run(share, AbortSignal.timeout(PAGE_WAIT_MS), page).catch(tooMany);
   }
+}
 
-  async #thread(agentId: string, stored: StoredEvent[]): Promise<ThreadMessage[]> {
-    const thread: ThreadMessage[] = [];
-    for (const { at, ...rest } of stored) {
-      const event = rest as unknown as ConversationEvent;
-      if (event.type === 'ConversationStarted' || event.type === 'DeliveryFailed') continue;
-      const id = event.data.message_id;
-      const asked = thread.find((message) => message.id === id && message.role === 'user');
-      if (event.type === 'MessageAccepted') {
-        const text = (await this.keyring.open(agentId, textContext(id, 'text'), event.data.text)) ?? '';
-        thread.push({ id, role: 'user', text, status: 'pending', at });
-      } else if (event.type === 'MessageDeadLettered') {
-        if (asked !== undefined) asked.status = 'dead_letter';
-      } else {
-        if (asked !== undefined) asked.status = 'delivered';
-        const text = (await this.keyring.open(agentId, textContext(id, 'reply'), event.data.reply)) ?? '';
-        thread.push({ id, role: 'agent', text, status: 'delivered', at });
-      }
-    }
-    return thread;
-  }
+function tooMany(error: unknown): never {
+  if (!(error instanceof DOMException && error.name === 'TimeoutError')) throw error;
+  throw new Refusal('rate_limited', 'Too many pages of threads are read at once.', { retryAfterSeconds: 1 });
 }

@@ -2,18 +2,24 @@ import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/index.ts';
 import { TemplatesModule } from '../templates/index.ts';
 import { Projections } from '../platform/projections/projections.ts';
+import { ChatIntake } from './chat-intake.service.ts';
+import { ChatRate } from './chat-rate.ts';
 import { conversationsProjection, ListConversationsHandler, ListWaitingConversationsHandler } from './conversation.projection.ts';
 import { MessageDelivery } from './delivery.service.ts';
 import { MessagesController } from './messages.controller.ts';
 import { ListMessagesHandler, SendChatMessageHandler } from './messages.handlers.ts';
 import { MessagesSaga } from './messages.saga.ts';
+import { Threads } from './threads.ts';
 
 @Module({
   imports: [AgentsModule, TemplatesModule],
   controllers: [MessagesController],
   providers: [
+    ChatIntake,
+    ChatRate,
     MessageDelivery,
     MessagesSaga,
+    Threads,
     SendChatMessageHandler,
     ListMessagesHandler,
     ListConversationsHandler,

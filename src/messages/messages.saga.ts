@@ -1,25 +1,37 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
+
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/http/caller.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
-import { conversationDecider, PENDING_MAX, textContext, type ConversationCommand, type PendingMessage } from './conversation.decider.ts';
-import { MessageDelivery, type DeliveryOutcome } from './delivery.service.ts';
+import {
+  conversationDecider,
+  PENDING_MAX,
+  textContext,
+  type Conversation,
+  type ConversationCommand,
+  type PendingMessage,
+} from './conversation.decider.ts';
 import { ListWaitingConversations } from './conversation.projection.ts';
+import { MessageDelivery, type DeliveryOutcome } from './delivery.service.ts';
+import { streamOf } from './threads.ts';
 
 /** Derived ids make a record that is repeated after a crash the same record. */
 const RECORD_NAMESPACE = '5f0f6f0e-7c0e-4a53-9d0b-0e8f1d6c2a11';
 
-/** Delivers what was accepted: in order within a conversation, side by side between conversations. */
+/**
+ * Delivers what was accepted: in order within a conversation, side by side between conversations. What has to come in order is one
+ * conversation. Whatever waits (for its time, a place, the agent, the reply) waits aside, in thousands; the slots are for loads and records.
+ */
 @Injectable()
 export class MessagesSaga implements Saga, OnModuleInit {
   readonly name = 'messages';
   readonly filter = { eventClass: 'core' as const, categories: ['conversation'], types: ['MessageAccepted'] };
-  readonly concurrency = 64;
+  readonly concurrency = 32;
 
   constructor(
     private readonly sagas: Sagas,
@@ -37,31 +49,35 @@ export class MessagesSaga implements Saga, OnModuleInit {
     return idOf(event.stream);
   }
 
-  async resync(): Promise<SagaKey[]> {
-    const waiting = await this.queries.execute(new ListWaitingConversations());
-    return waiting.map((key) => ({ key, account: null }));
+  resync(): Promise<SagaKey[]> {
+    return this.queries.execute(new ListWaitingConversations());
   }
 
-  async run({ key: conversationId, signal, mayAct, belongsTo }: SagaPass): Promise<Date | null> {
-    const stream = `conversation-${conversationId}`;
+  async run(pass: SagaPass): Promise<Date | null> {
     // Every turn takes at least one attempt's worth off the queue; what arrives meanwhile wakes the saga anew.
-    for (let turn = 0; turn < PENDING_MAX && !signal.aborted; turn++) {
-      const { state: conversation } = await this.aggregates.load(stream, conversationDecider);
+    for (let turn = 0; turn < PENDING_MAX && !pass.signal.aborted; turn++) {
+      const { state: conversation } = await this.aggregates.load(streamOf(pass.key), conversationDecider);
       const message = conversation?.pending[0];
       if (conversation === null || message === undefined) return null;
-      belongsTo(conversation.accountId);
-      if (message.retryAt !== null && Date.parse(message.retryAt) > Date.now()) return new Date(message.retryAt);
-      const outcome = await this.delivery.deliver({ conversationId, conversation, message, signal, mayAct });
-      // A reply counts, however late it is heard. That there was none is for whoever delivers now to say.
-      if (outcome.kind !== 'replied') mayAct();
-      sagaStep(this.name, conversationId, 'delivered');
-      const command = await this.#record(conversation.agentId, message, outcome);
-      await this.aggregates.execute(stream, conversationDecider, command, systemContext('messages', conversation.accountId, message.id), {
-        eventId: (event) => uuidv5(`${conversationId}:${message.id}:${event.type}:${message.attempts}`, RECORD_NAMESPACE),
-      });
-      sagaStep(this.name, conversationId, 'recorded');
+      pass.belongsTo(conversation.accountId);
+      await this.#deliver(pass, conversation, message);
     }
     return new Date();
+  }
+
+  async #deliver(pass: SagaPass, conversation: Conversation, message: PendingMessage): Promise<void> {
+    const { key: conversationId, signal, mayAct } = pass;
+    using room = this.delivery.room(conversation);
+    const outcome = await pass.aside(() => this.delivery.deliver({ conversationId, conversation, message, room, signal, mayAct }));
+    // A reply counts, however late it is heard. That there was none is for whoever delivers now to say.
+    if (outcome.kind !== 'replied') mayAct();
+    sagaStep(this.name, conversationId, 'delivered');
+    const command = await this.#record(conversation.agentId, message, outcome);
+    const context = systemContext('messages', conversation.accountId, message.id);
+    await this.aggregates.execute(streamOf(conversationId), conversationDecider, command, context, {
+      eventId: (event) => uuidv5(`${conversationId}:${message.id}:${event.type}:${message.attempts}`, RECORD_NAMESPACE),
+    });
+    sagaStep(this.name, conversationId, 'recorded');
   }
 
   async #record(agentId: string, message: PendingMessage, outcome: DeliveryOutcome): Promise<ConversationCommand> {
@@ -72,7 +88,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
         return { type: 'RecordReply', messageId, reply };
       }
       case 'unreachable':
-        return { type: 'RecordFailedAttempt', messageId, reason: outcome.reason };
+        return { type: 'RecordFailedAttempt', messageId, code: outcome.code, reason: outcome.reason };
       case 'given_up':
         return { type: 'RecordDeadLetter', messageId, code: outcome.code, reason: outcome.reason };
     }

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AgentAnsweredError, protocolFor, type AgentMessage } from '../platform/agent-protocol/agent-protocol.ts';
 import { Templates, templatesFolder } from './templates.catalogue.ts';
+import { unboundedRoom } from '../../test/support/exchange-room.ts';
 import { until } from '../../test/support/until.ts';
 
 const templates = Templates.read(templatesFolder);
@@ -61,6 +62,7 @@ function say(agent: Agent, message: Partial<AgentMessage>): Promise<string> {
       port: agent.port,
       message: { id: crypto.randomUUID(), channel: 'chat', conversationId: 'c1', text: '', ...message },
       history: [],
+      room: unboundedRoom,
       protocol: { name: 'mooring' },
       timeoutMs: 10_000,
       signal: new AbortController().signal,

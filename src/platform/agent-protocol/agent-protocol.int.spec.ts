@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { unboundedRoom } from '../../../test/support/exchange-room.ts';
 import { AgentAnsweredError, AgentUnreachable, allowedHeaders, protocolFor, ready, ReplyTimeout, type Delivery } from './agent-protocol.ts';
 
 const servers: Server[] = [];
@@ -58,6 +59,7 @@ const delivery = (port: number, other: Partial<Delivery> = {}): Delivery => ({
   port,
   message: { id: 'm1', channel: 'chat', conversationId: 'c1', text: 'hello' },
   history: [],
+  room: unboundedRoom,
   protocol: { name: 'mooring' },
   timeoutMs: 10_000,
   signal: new AbortController().signal,

@@ -40,6 +40,14 @@ export interface ProtocolSpec {
   model?: string;
 }
 
+/** The bytes that one exchange may hold in memory. */
+export interface ExchangeRoom {
+  /** The request has left the process, or will not be sent. */
+  sent(): void;
+  /** Resolves when there is room for a reply of so many bytes. Rejects where the exchange has to end first. */
+  forReply(bytes: number): Promise<void>;
+}
+
 export interface Delivery {
   host: string;
   port: number;
@@ -50,10 +58,12 @@ export interface Delivery {
   /** For the whole exchange, until the last byte of the reply. */
   timeoutMs: number;
   signal: AbortSignal;
+  room: ExchangeRoom;
 }
 
 /**
- * How a message reaches an agent. One attempt; retries are the caller's. Throws `AgentUnreachable`, `AgentAnsweredError`,
+ * How a message reaches an agent. One attempt; retries are the caller's. An adapter keeps no reference to the message and the history
+ * while it waits for the reply: thousands of exchanges wait at once. Rejects with `AgentUnreachable`, `AgentAnsweredError`,
  * `ReplyTimeout`, or the signal's reason.
  */
 export abstract class AgentProtocol {

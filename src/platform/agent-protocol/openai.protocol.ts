@@ -1,20 +1,19 @@
-import { AgentAnsweredError, AgentProtocol, type AgentMessage, type Delivery } from './delivery.ts';
-import { postJson, wellFormed } from './post-json.ts';
+import { AgentAnsweredError, AgentProtocol, type AgentMessage, type Delivery, type Turn } from './delivery.ts';
+import { jsonBody, postJson, wellFormed } from './post-json.ts';
 
 const PATH = '/v1/chat/completions';
 
 /** Chat completions. Such agents keep no thread, so the whole conversation is sent each time. */
 export class OpenAiProtocol extends AgentProtocol {
-  async deliver({ message, history, protocol, ...delivery }: Delivery): Promise<{ response: string }> {
-    const turns = [...history, { role: 'user' as const, text: contentOf(message) }];
-    const body = {
-      model: protocol.model ?? 'default',
-      messages: turns.map(({ role, text }) => ({ role, content: text })),
-      user: message.conversationId,
-      stream: false,
-    };
-    return { response: wellFormed(replyIn(await postJson({ ...delivery, path: protocol.path ?? PATH, body }))) };
+  deliver({ message, history, protocol, ...delivery }: Delivery): Promise<{ response: string }> {
+    const body = jsonBody(bodyOf(message, history, protocol.model));
+    return postJson({ ...delivery, path: protocol.path ?? PATH, body }).then((answer) => ({ response: wellFormed(replyIn(answer)) }));
   }
+}
+
+function bodyOf(message: AgentMessage, history: readonly Turn[], model = 'default'): object {
+  const turns = [...history, { role: 'user' as const, text: contentOf(message) }];
+  return { model, messages: turns.map(({ role, text }) => ({ role, content: text })), user: message.conversationId, stream: false };
 }
 
 /** All of a message as text: the protocol has no place for payload and attachments. */

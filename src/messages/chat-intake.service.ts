@@ -1,0 +1,112 @@
+import { Injectable } from '@nestjs/common';
+import { v5 as uuidv5 } from 'uuid';
+
+import { agentDecider, owned, transitionDeadlines } from '../agents/index.ts';
+import { Config } from '../config.ts';
+import { Keyring } from '../platform/crypto/sealed.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import type { CommandContext } from '../platform/http/caller.ts';
+import type { IdempotentTry } from '../platform/http/idempotent-try.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { ContainerRuntime } from '../platform/runtime/runtime.ts';
+import { ChatRate } from './chat-rate.ts';
+import { conversationDecider, TEXT_BYTES_MAX, textContext, type Conversation } from './conversation.decider.ts';
+import { streamOf } from './threads.ts';
+
+/** What a sender waits beyond the agent's own time: for a wake, and for messages that were there before. */
+const QUEUE_ALLOWANCE_MS = 5_000;
+
+/** A message on its way into the log. */
+export interface Chat {
+  readonly context: CommandContext;
+  readonly accountId: string;
+  readonly agentId: string;
+  /** Empty once it is stored. */
+  text: string;
+  /** Null begins a conversation. */
+  readonly conversationId: string | null;
+  /** The try under the caller's `Idempotency-Key`; null where there is none. */
+  readonly attempt: IdempotentTry | null;
+}
+
+export interface ChatIds {
+  conversationId: string;
+  messageId: string;
+}
+
+/** Takes a chat into the log, or refuses it before anything is written. */
+@Injectable()
+export class ChatIntake {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly keyring: Keyring,
+    private readonly rate: ChatRate,
+    private readonly runtime: ContainerRuntime,
+    private readonly config: Config,
+  ) {}
+
+  /** When (ISO 8601) whoever sends a message now waits no more. */
+  replyBy(): string {
+    return new Date(Date.now() + this.config.replyTimeoutSeconds * 1000 + QUEUE_ALLOWANCE_MS).toISOString();
+  }
+
+  /**
+   * On disk when it resolves, to whether the agent was active. Takes the text out of the chat: it is not needed in memory while the
+   * reply is waited for. Throws `invalid_request`, `rate_limited`, `agent_not_found`, `conversation_not_found`, `runtime_unavailable`,
+   * `agent_unavailable`.
+   */
+  async take(chat: Chat, ids: ChatIds, replyBy: string): Promise<{ wasActive: boolean }> {
+    if (Buffer.byteLength(chat.text) > TEXT_BYTES_MAX) throw textTooLong();
+    const takeBack = this.rate.take(chat.accountId, ids.messageId);
+    try {
+      const wasActive = await this.#ready(chat);
+      await this.#append(chat, ids, replyBy);
+      return { wasActive };
+    } catch (error) {
+      takeBack();
+      throw error;
+    }
+  }
+
+  /** Sees to it that the agent can take the message: begins to wake it where it sleeps, and waits for nothing. */
+  async #ready({ accountId, agentId, conversationId, context }: Chat): Promise<boolean> {
+    const stream = `agent-${agentId}`;
+    const [agent, conversation] = await Promise.all([
+      this.aggregates.load(stream, agentDecider),
+      conversationId === null ? null : this.aggregates.load(streamOf(conversationId), conversationDecider),
+    ]);
+    const { status } = owned(agent.state, accountId);
+    if (conversation !== null) conversationOf(conversation.state, agentId);
+    if (!(await this.runtime.available())) throw engineAway();
+    if (status === 'active') return true;
+    const wake = { type: 'WakeAgent' as const, accountId, trigger: 'chat', deadlineAt: transitionDeadlines(this.config).wake(new Date()) };
+    const { before } = await this.aggregates.execute(stream, agentDecider, wake, context);
+    return before?.status === 'active';
+  }
+
+  async #append(chat: Chat, { conversationId, messageId }: ChatIds, replyBy: string): Promise<void> {
+    const { agentId, accountId, context } = chat;
+    const text = await this.keyring.seal(agentId, textContext(messageId, 'text'), chat.text);
+    chat.text = '';
+    const begins = chat.conversationId === null;
+    const accept = { type: 'AcceptMessage' as const, agentId, accountId, messageId, channel: 'chat' as const, text, replyBy, begins };
+    // Two tries under one Idempotency-Key append the same event, so that the message is accepted once.
+    const eventId = (event: { type: string }) => uuidv5(event.type, messageId);
+    await this.aggregates.execute(streamOf(conversationId), conversationDecider, accept, context, chat.attempt === null ? {} : { eventId });
+  }
+}
+
+/** The conversation where it is the agent's. Throws `conversation_not_found`. */
+export function conversationOf(state: Conversation | null, agentId: string): Conversation {
+  if (state === null || state.agentId !== agentId) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
+  return state;
+}
+
+function engineAway(): Refusal {
+  return new Refusal('runtime_unavailable', 'The container engine does not answer; the message was not taken.');
+}
+
+function textTooLong(): Refusal {
+  const message = `must be at most ${TEXT_BYTES_MAX} bytes of UTF-8`;
+  return new Refusal('invalid_request', 'The message is too long.', { errors: [{ field: 'message', message }] });
+}

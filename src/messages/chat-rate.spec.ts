@@ -1,0 +1,65 @@
+import { jest } from '@jest/globals';
+
+import type { Config } from '../config.ts';
+import type { StoredEvent } from '../platform/event-store/event-store.ts';
+import type { LogFollower, LogListener } from '../platform/event-store/log-follower.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { ChatRate } from './chat-rate.ts';
+
+/** Two replicas that hear of every message that either of them took. */
+function replicas(chatsPerMinute: number) {
+  const listeners: LogListener[] = [];
+  const follower = { listen: (listener: LogListener) => (listeners.push(listener), () => {}) } as unknown as LogFollower;
+  const config = { chatsPerMinute } as Config;
+  const [one, two] = [new ChatRate(config, follower), new ChatRate(config, follower)];
+  for (const rate of [one, two]) rate.onModuleInit();
+  const heard = (account_id: string, message_id: string, channel = 'chat') => {
+    const event = { type: 'MessageAccepted', data: { message_id, channel }, metadata: { account_id } } as unknown as StoredEvent;
+    for (const listener of listeners) listener.onEvents([event], '1');
+  };
+  return { one, two, heard };
+}
+
+const refused = (attempt: () => unknown) => {
+  try {
+    attempt();
+    return null;
+  } catch (error) {
+    return error instanceof Refusal ? [error.code, error.facts.retryAfterSeconds] : error;
+  }
+};
+
+describe('the chats of an account in a minute', () => {
+  afterEach(() => jest.restoreAllMocks());
+
+  it('are refused beyond the limit, with the time to wait, and taken again in the next minute', () => {
+    const now = jest.spyOn(performance, 'now').mockReturnValue(1_000_000);
+    const { one } = replicas(2);
+    one.take('a', 'm1');
+    one.take('a', 'm2');
+    now.mockReturnValue(1_015_000);
+    expect(refused(() => one.take('a', 'm3'))).toEqual(['rate_limited', 45]);
+    expect(refused(() => one.take('b', 'm4'))).toBeNull();
+    now.mockReturnValue(1_060_000);
+    expect(refused(() => one.take('a', 'm5'))).toBeNull();
+  });
+
+  it('count at every replica, and once', () => {
+    const { one, two, heard } = replicas(2);
+    one.take('a', 'm1');
+    heard('a', 'm1');
+    expect(refused(() => two.take('a', 'm2'))).toBeNull();
+    heard('a', 'm2');
+    expect(refused(() => one.take('a', 'm3'))).toMatchObject(['rate_limited', expect.any(Number)]);
+    expect(refused(() => two.take('a', 'm4'))).toMatchObject(['rate_limited', expect.any(Number)]);
+  });
+
+  it('leave out those that were refused for another reason, and what is no chat', () => {
+    const { one, heard } = replicas(1);
+    const takeBack = one.take('a', 'm1');
+    takeBack();
+    takeBack();
+    heard('a', 'm2', 'webhook');
+    expect(refused(() => one.take('a', 'm3'))).toBeNull();
+  });
+});

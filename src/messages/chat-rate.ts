@@ -1,0 +1,69 @@
+import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+
+import { Config } from '../config.ts';
+import type { StoredEvent } from '../platform/event-store/event-store.ts';
+import { LogFollower } from '../platform/event-store/log-follower.ts';
+import { Refusal } from '../platform/refusal.ts';
+import type { ConversationEvent } from './conversation.events.ts';
+
+const WINDOW_MS = 60_000;
+
+/**
+ * How many chats an account may send a minute. Every replica counts those that it takes itself, and hears from the log of those that the
+ * others took: the limit is one for all of them, to within what is on its way, and costs no statement.
+ */
+@Injectable()
+export class ChatRate implements OnModuleInit, OnModuleDestroy {
+  private endsAt = 0;
+  /** By account, in the present window. */
+  private readonly taken = new Map<string, number>();
+  /** Messages that were counted here and have not been heard of yet. */
+  private readonly own = new Set<string>();
+  private stopListening = () => {};
+
+  constructor(
+    private readonly config: Config,
+    private readonly follower: LogFollower,
+  ) {}
+
+  onModuleInit(): void {
+    this.stopListening = this.follower.listen({ onEvents: (events) => this.hear(events), onGap: () => this.own.clear() });
+  }
+
+  onModuleDestroy(): void {
+    this.stopListening();
+  }
+
+  /** Counts a chat; answers how to take it back where it was refused after all. Throws `rate_limited`. */
+  take(accountId: string, messageId: string): () => void {
+    const count = this.countOf(accountId);
+    if (count >= this.config.chatsPerMinute)
+      throw new Refusal('rate_limited', `An account may send ${this.config.chatsPerMinute} messages a minute.`, {
+        retryAfterSeconds: Math.max(1, Math.ceil((this.endsAt - performance.now()) / 1_000)),
+      });
+    this.taken.set(accountId, count + 1);
+    this.own.add(messageId);
+    return () => {
+      if (this.own.delete(messageId)) this.taken.set(accountId, Math.max(0, this.countOf(accountId) - 1));
+    };
+  }
+
+  private hear(events: readonly StoredEvent[]): void {
+    for (const stored of events) {
+      if (stored.type !== 'MessageAccepted') continue;
+      const event = stored as unknown as Extract<ConversationEvent, { type: 'MessageAccepted' }>;
+      const { account_id: accountId } = stored.metadata;
+      if (event.data.channel !== 'chat' || accountId === null || this.own.delete(event.data.message_id)) continue;
+      this.taken.set(accountId, this.countOf(accountId) + 1);
+    }
+  }
+
+  private countOf(accountId: string): number {
+    const now = performance.now();
+    if (now >= this.endsAt) {
+      this.taken.clear();
+      this.endsAt = now + WINDOW_MS;
+    }
+    return this.taken.get(accountId) ?? 0;
+  }
+}

@@ -1,0 +1,35 @@
+import type { ExchangeRoom } from '../platform/agent-protocol/agent-protocol.ts';
+import type { ByteBudget } from '../platform/async/byte-budget.ts';
+
+/** The room in memory for one message on its way to the agent, and for the reply until it is recorded. Dispose of it then. */
+export class MessageRoom implements ExchangeRoom, Disposable {
+  private readonly over = new AbortController();
+  private giveRequest: (() => void) | null = null;
+  private giveReply: (() => void) | null = null;
+
+  constructor(
+    private readonly budget: ByteBudget,
+    private readonly account: string,
+  ) {}
+
+  /** Resolves when the message may be read. Rejects with the signal's reason where that aborts before. */
+  async forRequest(bytes: number, signal: AbortSignal): Promise<void> {
+    this.giveRequest = await this.budget.take(this.account, bytes, signal);
+  }
+
+  sent(): void {
+    this.giveRequest?.();
+    this.giveRequest = null;
+  }
+
+  async forReply(bytes: number): Promise<void> {
+    this.giveReply = await this.budget.take(this.account, bytes, this.over.signal);
+    if (this.over.signal.aborted) this.giveReply();
+  }
+
+  [Symbol.dispose](): void {
+    this.over.abort(new Error('the exchange is over'));
+    this.sent();
+    this.giveReply?.();
+  }
+}

@@ -1,0 +1,168 @@
+import { Injectable } from '@nestjs/common';
+
+import type { Turn } from '../platform/agent-protocol/agent-protocol.ts';
+import { Keyring, type Sealed } from '../platform/crypto/sealed.ts';
+import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { PENDING_MAX, RETRY_DELAYS_MS, textContext, type Conversation, type PendingMessage } from './conversation.decider.ts';
+import { isOutcomeOf, type ConversationEvent, type Outcome } from './conversation.events.ts';
+
+/** Bytes of text (UTF-8) on one page of a thread; a page holds one message at least. */
+export const PAGE_BYTES_MAX = 1_048_576;
+/** Exchanges, and bytes of their texts, that an agent is told whose protocol wants the thread with each message. */
+export const HISTORY_EXCHANGES_MAX = 50;
+export const HISTORY_BYTES_MAX = 1_048_576;
+/** Events that are looked through for a history. */
+const HISTORY_EVENTS_MAX = 500;
+/** Events that can follow a message before it has its end: its own attempts and those of all that wait with it, and as many new messages. */
+const EVENTS_TO_OUTCOME_MAX = PENDING_MAX * (RETRY_DELAYS_MS.length + 3);
+/** Events of one read where one or two are expected to do. */
+const FEW_EVENTS = 4;
+
+export interface ThreadMessage {
+  id: string;
+  role: 'user' | 'agent';
+  text: string;
+  status: 'pending' | 'delivered' | 'dead_letter';
+  at: string;
+}
+
+export interface ThreadPage {
+  /** Oldest first. */
+  messages: ThreadMessage[];
+  /** The revision that the next, older page ends before; null where this one holds the first message. */
+  olderBefore: number | null;
+}
+
+type Stored = Pick<StoredEvent, 'revision' | 'at'> & ConversationEvent;
+
+/** Reads what was said in conversations from their streams. What a read costs does not depend on the length of the thread. */
+@Injectable()
+export class Threads {
+  constructor(
+    private readonly store: EventStore,
+    private readonly keyring: Keyring,
+  ) {}
+
+  /** The `limit` messages before the revision, the latest where it is null; fewer where they have more than `PAGE_BYTES_MAX` bytes together. */
+  async page(conversationId: string, { agentId, pending }: Conversation, before: number | null, limit: number): Promise<ThreadPage> {
+    const outcomes = new Map<string, ThreadMessage['status']>();
+    const messages: ThreadMessage[] = [];
+    let bytes = 0;
+    let olderBefore: number | null = null;
+    for await (const event of this.#backwards(conversationId, before, limit + FEW_EVENTS)) {
+      if (event.type === 'ConversationStarted' || event.type === 'DeliveryFailed') continue;
+      const { message_id: id } = event.data;
+      if (event.type === 'MessageDeadLettered') {
+        outcomes.set(id, 'dead_letter');
+        continue;
+      }
+      const said = event.type === 'MessageAccepted' ? ('text' as const) : ('reply' as const);
+      const text = await this.#open(agentId, id, said, event.type === 'MessageAccepted' ? event.data.text : event.data.reply);
+      bytes += Buffer.byteLength(text ?? '');
+      if (messages.length === limit || (messages.length > 0 && bytes > PAGE_BYTES_MAX)) {
+        olderBefore = event.revision + 1;
+        break;
+      }
+      if (said === 'reply') outcomes.set(id, 'delivered');
+      messages.unshift({
+        id,
+        role: said === 'reply' ? 'agent' : 'user',
+        text: text ?? '',
+        status: outcomes.get(id) ?? 'pending',
+        at: event.at,
+      });
+    }
+    const waiting = new Set(pending.map(({ id }) => id));
+    if (before !== null) await this.#settle(conversationId, before, messages, waiting);
+    return { messages, olderBefore };
+  }
+
+  /** The text of a message that waits, or null where the agent was deleted. */
+  async textOf(conversationId: string, agentId: string, message: PendingMessage): Promise<string | null> {
+    for await (const stored of this.store.readStream(streamOf(conversationId), { from: message.revision, limit: 1 })) {
+      const event = stored as unknown as Stored;
+      if (event.type === 'MessageAccepted' && event.data.message_id === message.id)
+        return this.keyring.open(agentId, textContext(message.id, 'text'), event.data.text);
+    }
+    throw new Error(`the message ${message.id} is not at revision ${message.revision} of conversation ${conversationId}`);
+  }
+
+  /** The latest exchanges that ended with a reply, oldest first; at most `HISTORY_EXCHANGES_MAX`, and `HISTORY_BYTES_MAX` bytes. */
+  async history(conversationId: string, agentId: string): Promise<Turn[]> {
+    const replies = new Map<string, string | null>();
+    const turns: Turn[] = [];
+    let seen = 0;
+    let bytes = 0;
+    for await (const event of this.#backwards(conversationId, null, HISTORY_EXCHANGES_MAX)) {
+      if ((seen += 1) > HISTORY_EVENTS_MAX || turns.length >= 2 * HISTORY_EXCHANGES_MAX) break;
+      if (event.type === 'MessageDelivered') {
+        const { message_id: id, reply } = event.data;
+        const text = await this.#open(agentId, id, 'reply', reply);
+        bytes += Buffer.byteLength(text ?? '');
+        replies.set(id, text);
+      } else if (event.type === 'MessageAccepted' && replies.has(event.data.message_id)) {
+        const { message_id: id } = event.data;
+        const text = await this.#open(agentId, id, 'text', event.data.text);
+        bytes += Buffer.byteLength(text ?? '');
+        const reply = replies.get(id) ?? null;
+        if (bytes <= HISTORY_BYTES_MAX && text !== null && reply !== null)
+          turns.unshift({ role: 'user', text }, { role: 'assistant', text: reply });
+      }
+      if (bytes > HISTORY_BYTES_MAX) break;
+    }
+    return turns;
+  }
+
+  /** What became of a message that may have been accepted lately; `pending` where it waits, null where the last events do not know it. */
+  async outcomeOf(conversationId: string, messageId: string): Promise<Outcome | 'pending' | null> {
+    let seen = 0;
+    for await (const event of this.#backwards(conversationId, null, FEW_EVENTS)) {
+      if ((seen += 1) > EVENTS_TO_OUTCOME_MAX) return null;
+      if (event.type === 'ConversationStarted' || event.data.message_id !== messageId) continue;
+      return isOutcomeOf(event, messageId) ? event : 'pending';
+    }
+    return null;
+  }
+
+  /** The outcome of the page's last messages may stand on the page after it. */
+  async #settle(conversationId: string, from: number, messages: ThreadMessage[], waiting: Set<string>): Promise<void> {
+    const open = new Map(
+      messages.filter(({ id, status }) => status === 'pending' && !waiting.has(id)).map((message) => [message.id, message]),
+    );
+    let next = from;
+    for (let size = FEW_EVENTS; open.size > 0 && next < from + EVENTS_TO_OUTCOME_MAX; size *= 2) {
+      const first = next;
+      for await (const stored of this.store.readStream(streamOf(conversationId), { from: next, limit: size })) {
+        const event = stored as unknown as Stored;
+        next = event.revision + 1;
+        if (event.type !== 'MessageDelivered' && event.type !== 'MessageDeadLettered') continue;
+        const message = open.get(event.data.message_id);
+        if (message !== undefined) message.status = event.type === 'MessageDelivered' ? 'delivered' : 'dead_letter';
+        open.delete(event.data.message_id);
+        if (open.size === 0) break;
+      }
+      if (next === first) return;
+    }
+  }
+
+  /** The events before the revision, the latest first, read so many at a time. */
+  async *#backwards(conversationId: string, before: number | null, size: number): AsyncGenerator<Stored> {
+    for (let from = before === null ? undefined : before - 1; from === undefined || from >= 0;) {
+      let last: number | null = null;
+      for await (const stored of this.store.readStream(streamOf(conversationId), { from, limit: size, backwards: true })) {
+        last = stored.revision;
+        yield stored as unknown as Stored;
+      }
+      if (last === null) return;
+      from = last - 1;
+    }
+  }
+
+  #open(agentId: string, messageId: string, part: 'text' | 'reply', sealed: Sealed): Promise<string | null> {
+    return this.keyring.open(agentId, textContext(messageId, part), sealed);
+  }
+}
+
+export function streamOf(conversationId: string): string {
+  return `conversation-${conversationId}`;
+}

@@ -1,0 +1,86 @@
+import fc from 'fast-check';
+
+import { ByteBudget } from './byte-budget.ts';
+
+const never = new AbortController().signal;
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+describe('a budget of bytes', () => {
+  it('gives room at once while there is some, and later as soon as some is given back', async () => {
+    const budget = new ByteBudget({ limit: 10, perAccount: 10 });
+    const give = await budget.take('a', 8, never);
+    let isTaken = false;
+    const second = budget.take('a', 4, never).then((back) => ((isTaken = true), back));
+    await settled();
+    expect(isTaken).toBe(false);
+    give();
+    give();
+    (await second)();
+    expect(budget.inUse).toBe(0);
+  });
+
+  it('leaves room for others, whatever one account wants', async () => {
+    const budget = new ByteBudget({ limit: 10, perAccount: 5 });
+    await Promise.all([budget.take('greedy', 5, never), Promise.race([budget.take('greedy', 5, never), settled()])]);
+    const give = await budget.take('modest', 5, never);
+    give();
+    expect(budget.inUse).toBe(5);
+  });
+
+  it('lets more than an account may have be its turn when it has nothing else', async () => {
+    const budget = new ByteBudget({ limit: 10, perAccount: 5 });
+    const give = await budget.take('a', 1_000, never);
+    expect(budget.inUse).toBe(5);
+    give();
+  });
+
+  it('does not let small ones overtake a large one for ever', async () => {
+    const budget = new ByteBudget({ limit: 10, perAccount: 10 });
+    const first = await budget.take('a', 6, never);
+    const order: string[] = [];
+    const large = budget.take('b', 10, never).then((give) => (order.push('large'), give()));
+    const small = budget.take('c', 1, never).then((give) => (order.push('small'), give()));
+    await settled();
+    expect(order).toEqual([]);
+    first();
+    await Promise.all([large, small]);
+    expect(order).toEqual(['large', 'small']);
+  });
+
+  it('lets go of who waits no more', async () => {
+    const budget = new ByteBudget({ limit: 1, perAccount: 1 });
+    const give = await budget.take('a', 1, never);
+    const impatient = new AbortController();
+    const waiting = budget.take('a', 1, impatient.signal);
+    impatient.abort(new Error('enough'));
+    await expect(waiting).rejects.toThrow('enough');
+    await expect(budget.take('a', 1, impatient.signal)).rejects.toThrow('enough');
+    give();
+    expect(budget.inUse).toBe(0);
+  });
+
+  it('never exceeds its limits, serves everybody, and each account in order', async () => {
+    const wish = fc.record({ account: fc.constantFrom('a', 'b', 'c'), bytes: fc.integer({ min: 0, max: 12 }) });
+    await fc.assert(
+      fc.asyncProperty(fc.array(wish, { maxLength: 40 }), async (wishes) => {
+        const budget = new ByteBudget({ limit: 10, perAccount: 6 });
+        const served: Record<string, number[]> = { a: [], b: [], c: [] };
+        let most = 0;
+        await Promise.all(
+          wishes.map(async ({ account, bytes }, index) => {
+            const give = await budget.take(account, bytes, never);
+            served[account]?.push(index);
+            most = Math.max(most, budget.inUse);
+            await settled();
+            give();
+          }),
+        );
+        expect(most).toBeLessThanOrEqual(10);
+        expect(budget.inUse).toBe(0);
+        for (const [account, order] of Object.entries(served))
+          expect(order).toEqual(wishes.flatMap((wanted, index) => (wanted.account === account ? [index] : [])));
+      }),
+      { numRuns: 50 },
+    );
+  });
+});

@@ -1,0 +1,118 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import { Keyring } from '../../src/platform/crypto/sealed.ts';
+import { EventStore, type NewEvent, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { AgentBed } from './agent-bed.ts';
+import { FaultyRuntime, FaultyRuntimeModule } from './faulty-runtime.ts';
+import { startFeatureServer } from './feature-server.ts';
+import { runningFeatures } from './features.ts';
+import type { TestServer } from './http-server.ts';
+
+export interface Said {
+  id: string;
+  role: string;
+  text: string;
+  status: string;
+}
+
+/** One agent of the account acme, whose program does what its messages say. */
+export class Talk {
+  readonly bed: AgentBed;
+  agentId = '';
+
+  constructor(
+    readonly server: TestServer,
+    readonly runtime: FaultyRuntime,
+  ) {
+    this.bed = new AgentBed(server);
+  }
+
+  ask(method: string, path: string, json?: unknown, credential = 'mk_acme') {
+    return this.server.request(method, path, { credential, json, headers: { prefer: 'wait=25' } });
+  }
+
+  async deployed(): Promise<string> {
+    const agentId = await this.bed.created('acme', { image: 'auto', image_name: null, template_id: 'hello' });
+    expect(await this.ask('POST', `/api/v1/agents/${agentId}/deploy`)).toMatchObject({ status: 200, json: { status: 'active' } });
+    return agentId;
+  }
+
+  chat(message: string, conversation_id?: string, agentId = this.agentId) {
+    return this.ask('POST', `/api/agents/${agentId}/chat`, { message, conversation_id });
+  }
+
+  /** The same with an Idempotency-Key. */
+  chatOnce(key: string, message: string, conversation_id?: string, agentId = this.agentId) {
+    const json = { message, conversation_id };
+    return this.server.request('POST', `/api/agents/${agentId}/chat`, { credential: 'mk_acme', json, headers: { 'idempotency-key': key } });
+  }
+
+  /** Writes exchanges into a new conversation, as if they had been; its id. */
+  async past(exchanges: [question: string, answer: string][]): Promise<string> {
+    const conversation = uuidv7();
+    const store = this.server.app.get(EventStore, { strict: false });
+    const keyring = this.server.app.get(Keyring, { strict: false });
+    const actor = { kind: 'system' as const, id: 'test', name: 'test' };
+    const metadata: NewEvent['metadata'] = { actor, account_id: 'acme', request_id: null, causation_id: null, ip: null };
+    const event = (type: string, data: NewEvent['data']): NewEvent => ({ id: uuidv7(), type, schemaVersion: 1, data, metadata });
+    const sealed = async (context: string, text: string) => ({ ...(await keyring.seal(this.agentId, context, text)) });
+    const events = [event('ConversationStarted', { agent_id: this.agentId, account_id: 'acme', channel: 'chat' })];
+    for (const [question, answer] of exchanges) {
+      const message_id = uuidv7();
+      const text = await sealed(`message ${message_id} text`, question);
+      const reply = await sealed(`message ${message_id} reply`, answer);
+      events.push(event('MessageAccepted', { message_id, channel: 'chat', text }), event('MessageDelivered', { message_id, reply }));
+    }
+    const size = Math.max(1, Math.min(400, Math.floor(700_000 / Math.max(...events.map(({ data }) => JSON.stringify(data).length)))));
+    for (let from = 0; from < events.length; from += size)
+      await store.append(`conversation-${conversation}`, from === 0 ? 'no_stream' : from - 1, events.slice(from, from + size));
+    return conversation;
+  }
+
+  /** The pages of a thread as they are answered, the latest first. */
+  async pages(conversationId: string, query = ''): Promise<Said[][]> {
+    const pages: Said[][] = [];
+    let path: string | undefined = `/api/agents/${this.agentId}/conversations/${conversationId}/messages${query}`;
+    while (path !== undefined) {
+      const page = await this.ask('GET', path);
+      expect(page.status).toBe(200);
+      pages.push(page.json);
+      path = /<([^>]+)>; rel="next"/.exec(page.headers.get('link') ?? '')?.[1];
+    }
+    return pages;
+  }
+
+  async thread(conversationId: string): Promise<Said[]> {
+    return (await this.pages(conversationId, '?limit=200')).toReversed().flat();
+  }
+
+  /** What the agent's program was told, in order: id and text. */
+  async heard(): Promise<[string, string][]> {
+    const [container] = (await this.runtime.inner.inspect(this.agentId)).containers;
+    const { host, port } = await this.runtime.inner.address({ agentId: this.agentId, generation: container?.generation ?? 0 }, 8080);
+    const text = await (await fetch(`http://${host}:${port}/file/heard`)).text();
+    return text
+      .trim()
+      .split('\n')
+      .map((line) => [line.slice(0, 36), line.slice(37)]);
+  }
+
+  async events(conversationId: string): Promise<StoredEvent[]> {
+    const events: StoredEvent[] = [];
+    const store = this.server.app.get(EventStore, { strict: false });
+    for await (const event of store.readStream(`conversation-${conversationId}`)) events.push(event);
+    return events;
+  }
+}
+
+/** A server with the accounts acme and other, and a deployed agent of acme's that does what its messages say. */
+export async function startTalk(environment: Record<string, string>): Promise<Talk> {
+  let runtime: FaultyRuntime | undefined;
+  const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (runtime = opened)));
+  const server = await startFeatureServer({ ...features, environment });
+  const talk = new Talk(server, runtime as FaultyRuntime);
+  await talk.bed.account('acme', 20);
+  await talk.bed.account('other', 20);
+  talk.agentId = await talk.deployed();
+  return talk;
+}
