@@ -2,7 +2,7 @@ import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
 import { span } from '../../test/support/until.ts';
 import type { Caller } from '../support/caller.ts';
 import { cpuMs, machineLoad, memoryMb, rounded, summary } from '../support/figures.ts';
-import { makeRealImage, REAL_IMAGE, removeReal } from '../support/real-agents.ts';
+import { makeRealImage, REAL_IMAGE, removeRealImage } from '../support/real-agents.ts';
 import { makeAgent, ScaleBed, timedChat, timedWake, together, type Timed } from '../support/scale-bed.ts';
 import { seedAgents, type Mix } from '../support/seeded-agents.ts';
 
@@ -38,11 +38,10 @@ interface Side {
 export async function idle(): Promise<object> {
   const sides: Side[] = [];
   const real = REAL > 0 && (await makeRealImage()) ? REAL : 0;
-  const instances: string[] = [];
   const start = async () => {
     const side = await startSide(real > 0);
     sides.push(side);
-    instances.push(await side.bed.instance());
+    await makeProbes(side, real > 0);
     return side;
   };
   try {
@@ -69,7 +68,7 @@ export async function idle(): Promise<object> {
     console.table(rows);
     console.table([
       { agents: 10, ...alone },
-      { agents: 10_000, ...resting },
+      { agents: 10_000 * PART, ...resting },
     ]);
     return {
       aim: 'under 2 % of a core, at most 350 MB, p95 at most 1.3 times that with ten',
@@ -81,24 +80,27 @@ export async function idle(): Promise<object> {
     };
   } finally {
     await Promise.all(sides.map(({ bed }) => bed.dispose()));
-    if (real > 0) for (const instance of instances) await removeReal(instance);
+    if (real > 0) await removeRealImage();
   }
 }
 
-/** Ten agents: five that are awake, as real containers where there are such, and five to be put to sleep and woken. */
 async function startSide(withReal: boolean): Promise<Side> {
   const engine = { programs: { [IMAGE]: messagesProgram() }, ...(withReal ? { real: [REAL_IMAGE] } : {}) };
   const bed = await ScaleBed.start({ engine, environment: { MOORING_DEEP_SLEEP_AFTER: '86400' } });
-  const owner = bed.owner();
+  return { bed, owner: bed.owner(), awake: [], frozen: [], chats: [], wakes: [] };
+}
+
+/** Ten agents: five that are awake, as real containers where there are such, and five to be put to sleep and woken. */
+async function makeProbes(side: Side, withReal: boolean): Promise<void> {
   const five = (image: string) =>
     together(
       Array.from({ length: PROBES }, () => image),
       PROBES,
-      (each) => makeAgent(owner, each),
+      (each) => makeAgent(side.owner, each),
     );
-  const side = { bed, owner, awake: await five(withReal ? REAL_IMAGE : IMAGE), frozen: await five(IMAGE), chats: [], wakes: [] };
-  for (const agentId of side.frozen) await owner.done('POST', `/api/agents/${agentId}/sleep`, undefined, { prefer: 'wait=60' });
-  return side;
+  side.awake = await five(withReal ? REAL_IMAGE : IMAGE);
+  side.frozen = await five(IMAGE);
+  for (const agentId of side.frozen) await side.owner.done('POST', `/api/agents/${agentId}/sleep`, undefined, { prefer: 'wait=60' });
 }
 
 async function fill({ bed, owner }: Side, real: number): Promise<void> {

@@ -75,21 +75,21 @@ export async function makeRealImage(): Promise<boolean> {
   }
 }
 
-/** Removes what the machine's own engine has of an instance, containers side by side, and the image. */
+/** Removes what the machine's own engine has of an instance, containers side by side. */
 export async function removeReal(instance: string): Promise<void> {
   const docker = new Dockerode();
   const filters = JSON.stringify({ label: [`mooring.instance=${instance}`] });
   const found = await docker.listContainers({ all: true, filters });
-  const volumes: string[] = [];
   const lane = async () => {
-    for (let next = found.pop(); next !== undefined; next = found.pop()) {
-      volumes.push(...next.Mounts.map(({ Name }) => Name ?? ''));
+    for (let next = found.pop(); next !== undefined; next = found.pop())
       await docker.getContainer(next.Id).remove({ force: true, v: true });
-    }
   };
   await Promise.all(Array.from({ length: 8 }, lane));
   await removeInstance(docker, instance);
-  await docker
+}
+
+export async function removeRealImage(): Promise<void> {
+  await new Dockerode()
     .getImage(REAL_IMAGE)
     .remove({ force: true })
     .catch(() => undefined);

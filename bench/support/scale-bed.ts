@@ -9,6 +9,7 @@ import { masterKey, OutsidePostgres } from '../../test/support/replicas.ts';
 import { StartedService, type ServiceOptions } from '../../test/support/started-service.ts';
 import { until } from '../../test/support/until.ts';
 import { Caller } from './caller.ts';
+import { removeReal } from './real-agents.ts';
 
 export interface BedOptions {
   engine?: StandInOptions;
@@ -24,6 +25,7 @@ const READY_MS = 600_000;
 
 /** A database, a stand-in of an engine, and one service or several on them, made for one measurement and gone after it. */
 export class ScaleBed {
+  static readonly #open = new Set<ScaleBed>();
   readonly #callers: Caller[] = [];
   #accounts = 0;
 
@@ -32,13 +34,20 @@ export class ScaleBed {
     readonly engine: EngineStandIn,
     readonly dataDir: string,
     readonly services: StartedService[],
+    private readonly hasReal: boolean,
   ) {}
+
+  /** For a benchmark that is interrupted: leaves no process and no container behind. */
+  static async disposeAll(): Promise<void> {
+    await Promise.all([...ScaleBed.#open].map((bed) => bed.dispose()));
+  }
 
   static async start(options: BedOptions = {}): Promise<ScaleBed> {
     const database = await OutsidePostgres.start();
     const engine = await EngineStandIn.start(options.engine);
     const dataDir = await mkdtemp(join(tmpdir(), 'mooring-scale-'));
-    const bed = new ScaleBed(database, engine, dataDir, []);
+    const bed = new ScaleBed(database, engine, dataDir, [], options.engine?.real !== undefined);
+    ScaleBed.#open.add(bed);
     try {
       for (let n = 0; n < (options.replicas ?? 1); n++) bed.services.push(await StartedService.start(bed.#serviceOptions(options, n)));
       const { body } = await bed.admin('GET', '/api/admin/accounts');
@@ -134,10 +143,12 @@ export class ScaleBed {
   }
 
   async dispose(): Promise<void> {
+    ScaleBed.#open.delete(this);
     for (const caller of this.#callers) caller.close();
     // Its agents' containers go with the engine, so nothing is left to delete one by one.
     await Promise.all(this.services.map((service) => (service.resume(), service.stop())));
     await this.engine.close();
+    if (this.hasReal) await removeReal(await this.instance());
     await rm(this.dataDir, { recursive: true, force: true });
     await this.database.stop();
   }
