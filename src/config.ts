@@ -44,6 +44,12 @@ export class Config {
   agentMemoryMb: number;
   agentCpus: number;
   agentPids: number;
+  /** Passes over agents' containers, each making a quick call to the engine, that go on at once. */
+  engineCalls: number;
+  /** Containers that are made or started at once. */
+  containerStarts: number;
+  imageBuilds: number;
+  imagePulls: number;
   /** OCI runtime of agent containers (`runsc` for gVisor); null: the engine's default. */
   containerRuntime: string | null;
   /** Of memory for streams' states, MiB. */
@@ -163,6 +169,10 @@ function agentSettings(read: Reader) {
     agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
     agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
     agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
+    engineCalls: read.integer('MOORING_ENGINE_CALLS', 32, 1, 1_024),
+    containerStarts: read.integer('MOORING_CONTAINER_STARTS', 16, 1, 1_024),
+    imageBuilds: read.integer('MOORING_IMAGE_BUILDS', 4, 1, 256),
+    imagePulls: read.integer('MOORING_IMAGE_PULLS', 16, 1, 1_024),
     deepSleepAfterSeconds: read.integer('MOORING_DEEP_SLEEP_AFTER', 900, 0, 31_536_000),
     deployTimeoutSeconds: read.integer('MOORING_DEPLOY_TIMEOUT', 900, 1, 86_400),
     startTimeoutSeconds: read.integer('MOORING_START_TIMEOUT', 60, 1, 3_600),

@@ -4,11 +4,11 @@ import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/comm
 
 import { Database } from '../platform/database/database.ts';
 
-/** How long the hold of a process that died keeps its agent awake. */
-export const HOLD_TTL_SECONDS = 30;
-const RENEW_EVERY_MS = 10_000;
+/** How long the hold of a process that died keeps its agent awake: everything has settled within 10 s of a restart. */
+export const HOLD_TTL_SECONDS = 10;
+const RENEW_EVERY_MS = 2_500;
 /** A hold that was not renewed for so long, because the process was suspended, may have run out unseen. */
-const DOUBTFUL_MS = 20_000;
+const DOUBTFUL_MS = 6_000;
 /** How long a row stays after its last holder has gone: an agent that is used again by then costs no statement. */
 const LINGER_MS = 1_000;
 

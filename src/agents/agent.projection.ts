@@ -162,6 +162,42 @@ export class ListAgentsHandler implements IQueryHandler<ListAgents> {
   }
 }
 
+/** An agent as it is held against the engine. */
+export interface AgentInUse {
+  agentId: string;
+  agent: Agent;
+  lastActiveAt: Date | null;
+  /** Whether work is in flight for it. */
+  held: boolean;
+}
+
+/** A page of the agents of every account, in the order of their ids. */
+export class EveryAgent extends Query<AgentInUse[]> {
+  constructor(
+    /** The last agent of the page before. */
+    readonly after: string | null,
+    readonly limit: number,
+  ) {
+    super();
+  }
+}
+
+@QueryHandler(EveryAgent)
+export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
+  constructor(private readonly database: Database) {}
+
+  async execute({ after, limit }: EveryAgent): Promise<AgentInUse[]> {
+    const rows = await this.database.query<{ agent_id: string; state: Agent; last_active_at: Date | null; held: boolean }>(
+      `select a.agent_id, a.state, v.last_active_at,
+              exists (select from agent_holds h where h.agent_id = a.agent_id and h.expires_at > clock_timestamp()) as held
+         from agents a left join agent_activity v on v.agent_id = a.agent_id
+        where a.agent_id > $1 order by a.agent_id limit $2`,
+      [after ?? '', limit],
+    );
+    return rows.map(({ agent_id: agentId, state: agent, last_active_at: lastActiveAt, held }) => ({ agentId, agent, lastActiveAt, held }));
+  }
+}
+
 /**
  * The agents, of every account, for which there may be something to do or to see on the engine: not those that rest
  * (`created`, `stopped`, in deep sleep), of which there may be very many.

@@ -13,7 +13,14 @@ import {
   StartAgentHandler,
   StopAgentHandler,
 } from './agent.handlers.ts';
-import { agentsProjection, GetAgentHandler, GetWrittenAgentHandler, ListAgentsHandler, LiveAgentIdsHandler } from './agent.projection.ts';
+import {
+  agentsProjection,
+  EveryAgentHandler,
+  GetAgentHandler,
+  GetWrittenAgentHandler,
+  ListAgentsHandler,
+  LiveAgentIdsHandler,
+} from './agent.projection.ts';
 import { AgentsController } from './agents.controller.ts';
 import { AgentsV1Controller } from './agents-v1.controller.ts';
 import { WakeGate } from './wake-gate.service.ts';
@@ -31,6 +38,7 @@ import { WakeGate } from './wake-gate.service.ts';
     SleepAgentHandler,
     ConfigureAgentHandler,
     DeleteAgentHandler,
+    EveryAgentHandler,
     GetAgentHandler,
     GetWrittenAgentHandler,
     ListAgentsHandler,

@@ -26,7 +26,7 @@ export {
 export { AgentAnswers } from './agent-answers.ts';
 export { AgentId } from './agent-id.ts';
 export { agentView, AgentView, ListQuery, restAgentView, RestAgentView } from './agent.dto.ts';
-export { agentsProjection, GetAgent, LiveAgentIds } from './agent.projection.ts';
+export { agentsProjection, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse } from './agent.projection.ts';
 export { transitionDeadlines } from './deadlines.ts';
 export { WakeGate } from './wake-gate.service.ts';
 export { AgentsModule } from './agents.module.ts';

@@ -28,6 +28,11 @@ export class ContainerSteps {
     private readonly config: Config,
   ) {}
 
+  /** Passes that go on at once, each making one or two quick calls to the engine at a time. */
+  get quickCallsMax(): number {
+    return this.config.engineCalls;
+  }
+
   template(templateId: string | null | undefined): Template | undefined {
     return templateId ? this.templates.get(templateId) : undefined;
   }
@@ -59,6 +64,12 @@ export class ContainerSteps {
 
   volume(agentId: string, how: 'make_volume' | 'remove_volume'): Promise<void> {
     return how === 'make_volume' ? this.runtime.ensureVolume(agentId) : this.runtime.removeVolume(agentId);
+  }
+
+  /** What the engine has to do for the image of the deployment. */
+  imageWork({ deployment }: Agent): 'build' | 'pull' {
+    const source = deployment === null ? null : imageSourceOf(deployment, this.template(deployment.templateId));
+    return source?.kind === 'reference' ? 'pull' : 'build';
   }
 
   /** The image, pinned; or the failure to record. Throws where the signal aborted it, or no engine answers. */

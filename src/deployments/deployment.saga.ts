@@ -1,21 +1,21 @@
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
-import { QueryBus } from '@nestjs/cqrs';
 
-import { agentEvents, deploymentStep, isInTransit, LiveAgentIds, type Agent, type AgentRecord } from '../agents/index.ts';
+import { agentEvents, deploymentStep, isInTransit, type Agent, type AgentRecord } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { AgentRecords, type Seen } from './agent-records.ts';
 import { ContainerSteps } from './container-steps.service.ts';
+import { Differences } from './differences.service.ts';
 import { EngineView, type Pass } from './engine-view.service.ts';
 import { lookAgainAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
 
 /** Steps of one pass; what needs more goes on in the next one. */
 const STEPS_MAX = 60;
-/** How often the engine is asked for all that it has, ms: what no agent of the log wants is found so. */
-const SWEEP_EVERY_MS = 600_000;
 const EVENTS_AGAIN_MS = 1_000;
+/** A turn that came at once needs no second look at the agent, ms. */
+const TURN_CAME_AT_ONCE_MS = 50;
 /** How soon work that keeps an agent from its sleep is looked at again, ms. */
 const HELD_AGAIN_MS = 1_000;
 
@@ -27,11 +27,9 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   readonly name = 'deployments';
   /** Not what others write on an agent's stream: it changes nothing about its container. */
   readonly filter = { eventClass: 'core' as const, categories: ['agent'], types: Object.keys(agentEvents) };
-  /** Most of a pass is waiting, for an image or for readiness: those that wait must not keep another agent from waking. */
-  readonly concurrency = 64;
+  readonly concurrency: number;
   private readonly logger = new Logger('Deployments');
   private readonly stopping = new AbortController();
-  private sweptAt = -Infinity;
   private following: Promise<void> = Promise.resolve();
 
   constructor(
@@ -39,8 +37,10 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     private readonly records: AgentRecords,
     private readonly steps: ContainerSteps,
     private readonly engine: EngineView,
-    private readonly queries: QueryBus,
-  ) {}
+    private readonly differences: Differences,
+  ) {
+    this.concurrency = steps.quickCallsMax;
+  }
 
   onModuleInit(): void {
     this.sagas.register(this);
@@ -60,15 +60,11 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   async resync(): Promise<SagaKey[]> {
-    const live = await this.queries.execute(new LiveAgentIds());
-    if (performance.now() - this.sweptAt < SWEEP_EVERY_MS) return live.map(ofUnknownAccount);
-    const found = await this.engine.found();
-    if (found !== null) this.sweptAt = performance.now();
-    return [...new Set([...live, ...(found ?? [])])].map(ofUnknownAccount);
+    return this.differences.find();
   }
 
-  async run({ key: agentId, signal, mayAct, belongsTo }: SagaPass): Promise<Date | null> {
-    const pass: Pass = { agentId, signal, mayAct, started: null, refused: false };
+  async run({ key: agentId, signal, mayAct, aside, belongsTo }: SagaPass): Promise<Date | null> {
+    const pass: Pass = { agentId, signal, mayAct, aside, started: null, refused: false };
     const first = await this.records.load(agentId);
     if (first === null) return this.#unknown(pass);
     belongsTo(first.agent.accountId);
@@ -131,22 +127,25 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       case 'resolve_image':
         return this.#resolveImage(pass, seen);
       case 'create':
-        await this.steps.create(pass, agent, step.release);
-        return true;
+        return this.#inTurn(pass, agent, () => this.steps.create(pass, agent, step.release));
       case 'start':
-        pass.started = step.container.handle;
-        await this.steps.touch(agent, step.do, step.container);
-        return true;
+        return this.#inTurn(pass, agent, () => {
+          pass.started = step.container.handle;
+          return this.steps.touch(agent, 'start', step.container);
+        });
       case 'await_ready':
         return this.#awaitReady(pass, seen, step);
       case 'fail_exited':
         return this.#record(pass, seen, endedEarly(agent, step.container), step.container);
       case 'remove':
-        await this.steps.remove(pass, agent, step.container, step.gently);
+        await pass.aside(() => this.steps.remove(pass, agent, step.container, step.gently));
+        return true;
+      case 'stop':
+        await pass.aside(() => this.steps.touch(agent, 'stop', step.container));
         return true;
       case 'make_volume':
       case 'remove_volume':
-        await this.steps.volume(agentId, step.do);
+        await pass.aside(() => this.steps.volume(agentId, step.do));
         return true;
       default:
         await this.steps.touch(agent, step.do, step.container);
@@ -154,12 +153,30 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     }
   }
 
+  /** Makes or starts a container as soon as the engine may start one more; false where the agent became another one while it waited. */
+  #inTurn(pass: Pass, agent: Agent, work: () => Promise<void>): Promise<boolean> {
+    const asked = performance.now();
+    return pass.aside(() =>
+      this.engine.inTurn(pass, agent.accountId, 'start', pass.signal, async () => {
+        const waited = performance.now() - asked > TURN_CAME_AT_ONCE_MS;
+        if (waited && (await this.#staleness(pass, agent)())) return false;
+        pass.mayAct();
+        await work();
+        return true;
+      }),
+    );
+  }
+
   async #resolveImage(pass: Pass, seen: Seen): Promise<boolean> {
     const { agent } = seen;
     const log = await this.records.openBuildLog(pass.agentId, agent, agent.deployment?.id ?? '');
     try {
-      const record = await this.engine.attentively(pass, false, this.#staleness(pass, agent), (signal) =>
-        this.steps.resolveImage(agent, log, AbortSignal.any([signal, deadlineSignal(agent)])),
+      const record = await pass.aside(() =>
+        this.engine.attentively(pass, false, this.#staleness(pass, agent), (stale) => {
+          const signal = AbortSignal.any([stale, deadlineSignal(agent)]);
+          const work = this.steps.imageWork(agent);
+          return this.engine.inTurn(pass, agent.accountId, work, signal, () => this.steps.resolveImage(agent, log, signal));
+        }),
       );
       // Long work: what else happened on the stream meanwhile is no reason to do it again.
       const now = await this.records.load(pass.agentId);
@@ -180,22 +197,24 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   async #awaitReady(pass: Pass, seen: Seen, step: Extract<Step, { do: 'await_ready' }>): Promise<boolean> {
     const { agent } = seen;
     let cutShort = false;
-    const isReady = await this.engine.attentively(pass, true, this.#staleness(pass, agent), async (signal) => {
-      const answer = await this.steps.awaitReady(agent, step.container, step.withinMs, signal);
-      cutShort = signal.aborted;
-      return answer;
-    });
+    const isReady = await pass.aside(() =>
+      this.engine.attentively(pass, true, this.#staleness(pass, agent), async (signal) => {
+        const answer = await this.steps.awaitReady(agent, step.container, step.withinMs, signal);
+        cutShort = signal.aborted;
+        return answer;
+      }),
+    );
     const record = isReady ? ({ type: 'RecordReady', generation: step.container.generation } as const) : cutShort ? null : step.otherwise;
     return record !== null && this.#record(pass, seen, record, step.container);
   }
 
   /** The outcome of a deployment is recorded after its log has the reason, and the last words of the container where there was one. */
-  async #record({ agentId, mayAct }: Pass, seen: Seen, record: AgentRecord, container: ContainerView | null): Promise<boolean> {
+  async #record({ agentId, mayAct, aside }: Pass, seen: Seen, record: AgentRecord, container: ContainerView | null): Promise<boolean> {
     // Whoever was suspended found every time-out over, whatever became of what it waited for.
     if (record.type === 'RecordDeploymentFailure' || record.type === 'RecordFailure') mayAct();
     if (record.type === 'RecordDeploymentFailure') {
       const log = await this.records.openBuildLog(agentId, seen.agent, record.deploymentId);
-      if (container !== null) await this.steps.lastWords(container, log);
+      if (container !== null) await aside(() => this.steps.lastWords(container, log));
       log.line(`Failed at ${deploymentStep(seen.agent)}: ${record.reason}`);
       await log.flush();
     }
@@ -245,6 +264,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     const { containers, volume } = await this.engine.look(pass, null);
     if (containers.length > 0 || volume)
       this.logger.warn(`the engine has containers or a volume of agent ${agentId}, which the log does not know; they are left alone`);
+    this.differences.leaveAlone(agentId);
     return null;
   }
 
@@ -255,7 +275,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       try {
         for await (const event of this.engine.events(signal)) {
           if (event.kind === 'changed') this.#stir(event.agentId);
-          else for (const agentId of await this.queries.execute(new LiveAgentIds())) this.#stir(agentId);
+          else for (const { key, account } of await this.differences.find()) this.#stir(key, account);
         }
       } catch (error) {
         if (!signal.aborted) this.logger.warn(`engine events: ${String(error)}`);
@@ -264,9 +284,9 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     }
   }
 
-  #stir(agentId: string): void {
+  #stir(agentId: string, account: string | null = null): void {
     this.engine.stir(agentId);
-    this.sagas.wake(this.name, agentId);
+    this.sagas.wake(this.name, agentId, account ?? undefined);
   }
 }
 
@@ -279,10 +299,6 @@ function endedEarly(agent: Agent, { exitCode, oomKilled }: ContainerView): Agent
 function deadlineSignal(agent: Agent): AbortSignal {
   const leftMs = agent.deadlineAt === null ? 0 : Date.parse(agent.deadlineAt) - Date.now();
   return leftMs <= 0 ? AbortSignal.abort() : AbortSignal.timeout(leftMs);
-}
-
-function ofUnknownAccount(key: string): SagaKey {
-  return { key, account: null };
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

@@ -12,6 +12,8 @@ import { DeployAgentHandler } from './deployment.handlers.ts';
 import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } from './deployment.projection.ts';
 import { DeploymentSaga } from './deployment.saga.ts';
 import { DeploymentsController } from './deployments.controller.ts';
+import { Differences } from './differences.service.ts';
+import { EngineLimits } from './engine-limits.ts';
 import { EngineView } from './engine-view.service.ts';
 
 @Module({
@@ -22,6 +24,8 @@ import { EngineView } from './engine-view.service.ts';
     ContainerSteps,
     DeploymentAnswers,
     DeploymentSaga,
+    Differences,
+    EngineLimits,
     EngineView,
     DeployAgentHandler,
     FindDeploymentHandler,

@@ -2,7 +2,9 @@ import { Injectable } from '@nestjs/common';
 
 import { Activity } from '../agents/index.ts';
 import { EventWaits, type EventWatch } from '../platform/event-store/event-waits.ts';
-import { ContainerRuntime, RuntimeUnavailable, type ContainerHandle, type RuntimeEvent } from '../platform/runtime/runtime.ts';
+import type { SagaPass } from '../platform/sagas/saga.ts';
+import { ContainerRuntime, type ContainerHandle, type RuntimeEvent } from '../platform/runtime/runtime.ts';
+import { EngineLimits, type EngineWork } from './engine-limits.ts';
 import type { Actual } from './next-step.decider.ts';
 
 /** A wait inside a pass ends at the latest then, and looks again. */
@@ -15,6 +17,8 @@ export interface Pass {
   signal: AbortSignal;
   /** Throws where another process may be at the agent by now. */
   mayAct: () => void;
+  /** Does work that mostly waits without keeping others from their passes. */
+  aside: SagaPass['aside'];
   started: ContainerHandle | null;
   /** The engine refused a step once: perhaps what it saw was not what stood there any more. */
   refused: boolean;
@@ -30,6 +34,7 @@ export class EngineView {
     private readonly runtime: ContainerRuntime,
     private readonly activity: Activity,
     private readonly waits: EventWaits,
+    private readonly limits: EngineLimits,
   ) {}
 
   async canFreeze(): Promise<boolean> {
@@ -48,17 +53,6 @@ export class EngineView {
     return { containers, volume, started, lastActiveAt, held: await this.activity.held(agentId) };
   }
 
-  /** Ids of agents that the engine has something of; null where it does not answer. */
-  async found(): Promise<string[] | null> {
-    try {
-      const { containers, volumes } = await this.runtime.list();
-      return [...new Set([...containers.map(({ agentId }) => agentId), ...volumes])];
-    } catch (error) {
-      if (error instanceof RuntimeUnavailable) return null;
-      throw error;
-    }
-  }
-
   events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
     return this.runtime.events(signal);
   }
@@ -66,6 +60,15 @@ export class EngineView {
   /** Forgets when an agent that is no more was used. */
   forget(agentId: string): Promise<void> {
     return this.activity.forget(agentId);
+  }
+
+  /** Does the work as soon as the engine may do more of its kind. Rejects with the signal's reason where that aborts before. */
+  inTurn<T>({ agentId, mayAct }: Pass, account: string, kind: EngineWork, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    return this.limits.run(kind, { account, agent: agentId }, signal, () => {
+      // It may have waited for long.
+      mayAct();
+      return work();
+    });
   }
 
   /** Does long work whose signal aborts as soon as an event makes it stale, or (where `engineToo`) its container changes. */

@@ -2,7 +2,14 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, Logger } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 import { EventStore, StreamClosed, WrongExpectedRevision, type NewEvent } from '../platform/event-store/event-store.ts';
-import { ContainerGone, ContainerRuntime, RuntimeUnavailable, type ContainerView, type LogLine } from '../platform/runtime/runtime.ts';
+import {
+  ContainerGone,
+  ContainerRuntime,
+  RuntimeUnavailable,
+  type ContainerName,
+  type ContainerView,
+  type LogLine,
+} from '../platform/runtime/runtime.ts';
 import type { CaptureCursor, CapturedLine } from './log.events.ts';
 import { readLogLine } from './log-line.ts';
 import { Batcher } from './batcher.ts';
@@ -49,6 +56,12 @@ export class LogCapture {
    */
   async follow(container: ContainerView, signal: AbortSignal): Promise<void> {
     await this.#follower(container, AbortSignal.any([signal, this.stopping.signal]));
+  }
+
+  /** Whether this process captures the container's output. */
+  isFollowing({ agentId, generation }: ContainerName): boolean {
+    const follower = this.followers.get(agentId);
+    return follower?.generation === generation && !follower.until.aborted;
   }
 
   /** Resolves when all that an ended container has written is in the log, or after 5 s: call it before the container is removed. */

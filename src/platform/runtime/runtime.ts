@@ -20,6 +20,12 @@ export interface ListedContainer extends ContainerIdentity {
   state: ContainerState;
 }
 
+export interface RuntimeList {
+  containers: readonly ListedContainer[];
+  /** The agents whose volumes stand. */
+  volumes: readonly string[];
+}
+
 export interface ContainerView extends ListedContainer {
   /** Of the last run; null where it has not ended, or the engine does not know. */
   exitCode: number | null;
@@ -182,7 +188,23 @@ export abstract class ContainerRuntime {
    */
   abstract inspect(agentId: string, generation?: number): Promise<{ containers: ContainerView[]; volume: boolean }>;
   /** All containers of this instance, and the agents whose volumes stand, in one bulk look. */
-  abstract list(): Promise<{ containers: ListedContainer[]; volumes: string[] }>;
+  abstract list(): Promise<RuntimeList>;
+
+  private latest: { begunAt: number; list: Promise<RuntimeList> } | null = null;
+
+  /** `list`, begun at most so long ago (ms): those who look at everything at about the same time share one look. */
+  listed(maxAgeMs: number): Promise<RuntimeList> {
+    if (this.latest === null || performance.now() - this.latest.begunAt > maxAgeMs) {
+      const latest = { begunAt: performance.now(), list: this.list() };
+      this.latest = latest;
+      // What failed is shared by those who wait for it, and by nobody who asks later.
+      latest.list.catch(() => {
+        if (this.latest === latest) this.latest = null;
+      });
+    }
+    return this.latest.list;
+  }
+
   /** Runs it inside the running container; kills its whole process group when the time is over. */
   abstract exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult>;
   /** Unpacks a plain tar into a container that has not been started. */

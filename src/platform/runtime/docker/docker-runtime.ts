@@ -9,12 +9,12 @@ import type {
   ExecRequest,
   ExecResult,
   ImageSource,
-  ListedContainer,
   LogCursor,
   LogLine,
   ResolvedImage,
   RuntimeCapabilities,
   RuntimeEvent,
+  RuntimeList,
 } from '../runtime.ts';
 import { eachContainer, eachVolume } from './bulk-list.ts';
 import { listedView, view } from './container-view.ts';
@@ -269,7 +269,7 @@ export class DockerRuntime extends ContainerRuntime {
     return listed.map(({ Id }) => Id);
   }
 
-  override async list(): Promise<{ containers: ListedContainer[]; volumes: string[] }> {
+  override async list(): Promise<RuntimeList> {
     const label = [`${labels.instance}=${this.instance}`, labels.agent];
     const [containers, volumes] = await Promise.all([
       eachContainer(this.docker, label, (listed) => {

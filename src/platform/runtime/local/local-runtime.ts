@@ -15,12 +15,12 @@ import {
   type ExecRequest,
   type ExecResult,
   type ImageSource,
-  type ListedContainer,
   type LogCursor,
   type LogLine,
   type ResolvedImage,
   type RuntimeCapabilities,
   type RuntimeEvent,
+  type RuntimeList,
 } from '../runtime.ts';
 import { packed, unpack } from './archive.ts';
 import { exists, removeFolder, writeJson } from './atomic-file.ts';
@@ -196,7 +196,7 @@ export class LocalRuntime extends ContainerRuntime {
     return { containers: await this.views(handles), volume: await exists(this.volume(agentId)) };
   }
 
-  async list(): Promise<{ containers: ListedContainer[]; volumes: string[] }> {
+  async list(): Promise<RuntimeList> {
     const volumes = (await readdir(join(this.home, 'volumes'))).filter((name) => !name.startsWith('.'));
     return { containers: await this.views(await this.handles(() => true)), volumes };
   }
