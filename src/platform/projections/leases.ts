@@ -13,15 +13,15 @@ const LOOK_EVERY_MS = 1_000;
 /** Renewal every 3 s plus this is less than the TTL, so a session that hangs is given up before others may take over. */
 const STATEMENT_TIMEOUT_MS = 5_000;
 
-/** Free: never held, run out, or its owner's session is gone, so that a restart after a kill need not wait for the time. */
-const FREE = `(l.expires_at < clock_timestamp() or not exists (select from pg_stat_activity a where a.application_name = l.owner))`;
+/** Of a row `l` of `consumer_leases`: it has run out, or its owner's session is gone, so that a restart after a kill need not wait for the time. */
+export const LEASE_IS_FREE = `(l.expires_at < clock_timestamp() or not exists (select from pg_stat_activity a where a.application_name = l.owner))`;
 
 const TAKE = `
   with free as (
-    select w.name from unnest($2::text[]) w(name) left join consumer_leases l on l.name = w.name where l.name is null or ${FREE})
+    select w.name from unnest($2::text[]) w(name) left join consumer_leases l on l.name = w.name where l.name is null or ${LEASE_IS_FREE})
   insert into consumer_leases as l (name, owner, epoch, expires_at)
     select name, $1, 1, clock_timestamp() + $3 * interval '1 millisecond' from free order by name
-  on conflict (name) do update set owner = excluded.owner, epoch = l.epoch + 1, expires_at = excluded.expires_at where ${FREE}
+  on conflict (name) do update set owner = excluded.owner, epoch = l.epoch + 1, expires_at = excluded.expires_at where ${LEASE_IS_FREE}
   returning name, epoch::text`;
 
 const RENEW = `
@@ -29,13 +29,15 @@ const RENEW = `
     from unnest($2::text[], $3::bigint[]) h(name, epoch) where l.name = h.name and l.epoch = h.epoch and l.owner = $1
   returning l.name`;
 
-/** Told when a lease is given back, so that whoever waits for one looks at once. */
-const GIVEN_BACK = 'mooring_leases';
+/** The channel that tells when leases are given back, so that whoever waits for one looks at once. */
+export const LEASES_GIVEN_BACK = 'mooring_leases';
 
 const GIVE_BACK = `
   with given as (
-    update consumer_leases set expires_at = '-infinity' where name = $1 and owner = $2 and epoch = $3 returning name)
-  select pg_notify('${GIVEN_BACK}', name) from given`;
+    update consumer_leases l set expires_at = '-infinity'
+      from unnest($2::text[], $3::bigint[]) h(name, epoch) where l.name = h.name and l.epoch = h.epoch and l.owner = $1
+    returning l.name)
+  select pg_notify('${LEASES_GIVEN_BACK}', '') from given limit 1`;
 
 /** Now by both clocks: the one may stand still while the machine is suspended, the other may be put back. */
 interface Instant {
@@ -54,7 +56,7 @@ export class Lease {
     /** Grows with every change of holder; a bigint as text. */
     readonly epoch: string,
     private renewedAt: Instant,
-    private readonly giveBack: (lease: Lease) => Promise<void>,
+    private readonly giveBack: (leases: Lease[]) => Promise<void>,
   ) {}
 
   /** Aborts when the lease was lost or given back. */
@@ -70,7 +72,7 @@ export class Lease {
 
   /** Ends it, so that another process takes over without waiting for the time. */
   async release(): Promise<void> {
-    if (!this.signal.aborted) await this.giveBack(this);
+    if (!this.signal.aborted) await this.giveBack([this]);
   }
 
   renewed(at: Instant): void {
@@ -91,8 +93,8 @@ interface Session {
 }
 
 /**
- * The leases of this process, one per consumer (projection or saga), all bound to one database session: they are renewed by
- * one statement every 3 s, and are lost together when that session ends. The session ends with the last lease.
+ * The leases of this process, for its projections, the shards of its sagas and the process itself, all bound to one database session:
+ * they are renewed by one statement every 3 s, and are lost together when that session ends. The session ends with the last lease.
  */
 @Injectable()
 export class Leases {
@@ -125,9 +127,29 @@ export class Leases {
         signal.removeEventListener('abort', giveUp);
         resolve(lease);
       });
-      this.listening ??= this.database.listen(GIVEN_BACK, () => this.wanted.size > 0 && this.beatIn(0));
+      this.listening ??= this.database.listen(LEASES_GIVEN_BACK, () => this.wanted.size > 0 && this.beatIn(0));
       this.beatIn(0);
     });
+  }
+
+  /**
+   * Takes those of the leases that are free now. Only for a process that holds another lease already: none is taken where it holds none.
+   * Throws where the database does not answer.
+   */
+  async takeFree(names: readonly string[]): Promise<Lease[]> {
+    const { session } = this;
+    if (session === null || names.length === 0) return [];
+    const leases = await this.claim(session, names);
+    // With the session, all that it took is lost.
+    if (this.session !== session) return [];
+    for (const lease of leases) this.held.set(lease.name, lease);
+    return leases;
+  }
+
+  /** Gives the leases back by one statement. */
+  async release(leases: readonly Lease[]): Promise<void> {
+    const held = leases.filter(({ signal }) => !signal.aborted);
+    if (this.session !== null && held.length > 0) await this.giveBack(held, this.session);
   }
 
   private isIdle(): boolean {
@@ -196,14 +218,12 @@ export class Leases {
   }
 
   private async take(session: Session): Promise<void> {
-    const at = instant();
-    const rows = await ask<{ name: string; epoch: string }>(session, TAKE, [session.owner, [...this.wanted.keys()], TTL_MS]);
-    for (const { name, epoch } of rows) {
-      const lease = new Lease(name, epoch, at, (given) => this.giveBack(given, session));
+    for (const lease of await this.claim(session, [...this.wanted.keys()])) {
+      const { name } = lease;
       const grant = this.wanted.get(name);
       // Nobody wants it any more, or the session ended meanwhile.
       if (grant === undefined || this.session !== session) {
-        await this.giveBack(lease, session);
+        await this.giveBack([lease], session);
         continue;
       }
       this.held.set(name, lease);
@@ -211,10 +231,16 @@ export class Leases {
     }
   }
 
-  private async giveBack(lease: Lease, session: Session): Promise<void> {
-    this.lose(lease);
+  private async claim(session: Session, names: readonly string[]): Promise<Lease[]> {
+    const at = instant();
+    const rows = await ask<{ name: string; epoch: string }>(session, TAKE, [session.owner, names, TTL_MS]);
+    return rows.map(({ name, epoch }) => new Lease(name, epoch, at, (given) => this.giveBack(given, session)));
+  }
+
+  private async giveBack(leases: Lease[], session: Session): Promise<void> {
+    for (const lease of leases) this.lose(lease);
     try {
-      await ask(session, GIVE_BACK, [lease.name, session.owner, lease.epoch]);
+      await ask(session, GIVE_BACK, [session.owner, leases.map(({ name }) => name), leases.map(({ epoch }) => epoch)]);
     } catch {
       // The session is gone, and the lease with it.
     }

@@ -3,6 +3,7 @@ import TinyQueue from 'tinyqueue';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
 import type { Lease } from '../projections/leases.ts';
+import { SHARD_OF_KEY, shardOf } from './shards.ts';
 
 /** Deadlines less than this apart are told together. */
 const GRAIN_MS = 10;
@@ -12,6 +13,8 @@ const LONGEST_TIMER_MS = 60_000;
 const TELL_AGAIN_MS = 1_000;
 /** Reminders that count no more are kept until there are so many of them beyond those that count. */
 const SUPERSEDED_MAX = 1_000;
+
+const LOAD = `select key, due_at from saga_deadlines where saga = $1 and ${SHARD_OF_KEY} = any($2::int[])`;
 
 const STORE = `
   insert into saga_deadlines as d (saga, key, due_at) select $1, $2, $3 from consumer_leases where name = $4 and epoch = $5
@@ -26,9 +29,9 @@ interface Reminder {
 }
 
 /**
- * When the keys of one saga want to be woken, as rows that outlive a crash. Only the holder of the saga's lease writes them, so
- * what it has in memory is what is stored: nothing is polled, and nothing is written where nothing changes. A due row stays
- * until the run that it caused has replaced it.
+ * When the keys of one saga want to be woken, as rows that outlive a crash. Only the holder of a key's shard writes its row, so what it has
+ * in memory is what is stored: nothing is polled, and nothing is written where nothing changes. A due row stays until the run that it
+ * caused has replaced it.
  */
 export class Deadlines {
   private readonly dueAt = new Map<string, number>();
@@ -40,44 +43,38 @@ export class Deadlines {
   private timerAt = Infinity;
   private stopped = false;
 
-  private constructor(
+  /** `onDue` answers whether the key was taken; one that was not is told again. */
+  constructor(
     private readonly saga: string,
     private readonly database: Database,
     private readonly clock: Clock,
-    private readonly lease: Lease,
     private readonly onDue: (key: string) => boolean,
   ) {}
 
-  /** Reads what is stored. `onDue` answers whether the key was taken; one that was not is told again. */
-  static async load(
-    saga: string,
-    tools: { database: Database; clock: Clock; lease: Lease },
-    onDue: (key: string) => boolean,
-  ): Promise<Deadlines> {
-    const deadlines = new Deadlines(saga, tools.database, tools.clock, tools.lease, onDue);
-    const rows = await tools.database.query<{ key: string; due_at: Date }>('select key, due_at from saga_deadlines where saga = $1', [
-      saga,
-    ]);
+  /** Reads the deadlines of the keys in the shards of these leases; `tell` tells them. Repeating it changes nothing. */
+  async load(leases: ReadonlyMap<number, Lease>): Promise<void> {
+    const rows = await this.database.query<{ key: string; due_at: Date }>(LOAD, [this.saga, [...leases.keys()]]);
     for (const { key, due_at } of rows) {
-      deadlines.dueAt.set(key, due_at.getTime());
-      deadlines.remind(key, due_at.getTime());
+      // A shard that was lost meanwhile is told elsewhere.
+      if (this.dueAt.has(key) || leases.get(shardOf(key))?.signal.aborted !== false) continue;
+      this.dueAt.set(key, due_at.getTime());
+      this.remind(key, due_at.getTime());
     }
-    return deadlines;
   }
 
-  /** Tells what is overdue, and from now on what falls due. */
-  start(): void {
-    this.tell();
+  /** Tells nothing more of these keys. What is stored stays. */
+  drop(concerns: (key: string) => boolean): void {
+    for (const key of this.dueAt.keys()) if (concerns(key)) this.forget(key);
   }
 
-  /** Stores when the key wants to be woken, or (null) that it does not. Throws where the lease was lost. */
-  async set(key: string, dueAt: Date | null): Promise<void> {
+  /** Stores when the key wants to be woken, or (null) that it does not. Throws where the lease of its shard was lost. */
+  async set(key: string, dueAt: Date | null, lease: Lease): Promise<void> {
     const due = dueAt?.getTime();
-    if (due !== this.dueAt.get(key)) await this.write(key, dueAt);
-    if (due === undefined) {
-      this.dueAt.delete(key);
-      this.reminders.delete(key);
-    } else {
+    if (due !== this.dueAt.get(key)) await this.write(key, dueAt, lease);
+    // It was lost meanwhile: another process tells the key.
+    if (lease.signal.aborted) return;
+    if (due === undefined) this.forget(key);
+    else {
       this.dueAt.set(key, due);
       this.remind(key, due);
       this.tellBy(due);
@@ -89,8 +86,12 @@ export class Deadlines {
     if (this.timer !== null) clearTimeout(this.timer);
   }
 
-  private async write(key: string, dueAt: Date | null): Promise<void> {
-    const { name, epoch, signal } = this.lease;
+  private forget(key: string): void {
+    this.dueAt.delete(key);
+    this.reminders.delete(key);
+  }
+
+  private async write(key: string, dueAt: Date | null, { name, epoch, signal }: Lease): Promise<void> {
     const { rowCount } =
       dueAt === null
         ? await this.database.pool.query(CLEAR, [this.saga, key, name, epoch])
@@ -106,7 +107,8 @@ export class Deadlines {
     if (this.line.length > 2 * this.reminders.size + SUPERSEDED_MAX) this.line = earliestFirst([...this.reminders.values()]);
   }
 
-  private tell(): void {
+  /** Tells what is overdue, and from now on what falls due. */
+  tell(): void {
     if (this.stopped) return;
     const now = this.clock.now().getTime();
     this.timerAt = Infinity;

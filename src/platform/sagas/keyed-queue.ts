@@ -54,17 +54,6 @@ export interface KeyedQueueStats {
   topAccounts: { account: string | null; keys: number }[];
 }
 
-/** The figures of a queue that has nothing to do. */
-export const NO_KEYS: KeyedQueueStats = {
-  queued: { signal: 0, reminder: 0 },
-  working: 0,
-  aside: 0,
-  retrying: 0,
-  dropped: 0,
-  oldestWaitMs: 0,
-  topAccounts: [],
-};
-
 interface KeyState {
   key: string;
   phase: 'queued' | 'running' | 'retrying';
@@ -136,6 +125,11 @@ export class KeyedQueue {
         .slice(0, TOP_ACCOUNTS)
         .map(([account, keys]) => ({ account: account === UNKNOWN ? null : account, keys })),
     };
+  }
+
+  /** The keys that have a run now. */
+  *running(): Iterable<string> {
+    for (const { key } of this.runs.keys()) yield key;
   }
 
   /** Starts nothing more, aborts what runs and waits for it, at most `graceMs`. Answers the keys whose runs took no notice. */

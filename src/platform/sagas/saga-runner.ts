@@ -4,171 +4,180 @@ import { Logger } from '@nestjs/common';
 
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
-import type { EventStore, Position, StoredEvent } from '../event-store/event-store.ts';
+import { categoryOf, type StoredEvent } from '../event-store/event-store.ts';
 import { toRefusal } from '../http/problems.ts';
-import type { Lease, Leases } from '../projections/leases.ts';
-import type { Projections } from '../projections/projections.ts';
+import type { Lease } from '../projections/leases.ts';
 import { Deadlines } from './deadlines.ts';
-import { KeyedQueue, type KeyedQueueStats, NO_KEYS, type Run } from './keyed-queue.ts';
+import { KeyedQueue, type KeyedQueueStats, type Run } from './keyed-queue.ts';
 import type { Saga } from './saga.ts';
+import { shardOf } from './shards.ts';
+import type { UnseenEvents } from './unseen-events.ts';
 
 const RESYNC_EVERY_MS = 30_000;
-/** How long the first resync waits for read models to have come as far as the log; one that failed does not hold it up. */
-const CAUGHT_UP_TIMEOUT_MS = 10_000;
-const RETRY_MS = 1_000;
+/** When something that failed is tried again. */
+const AGAIN_MS = 1_000;
 
 /** What a saga runner stands on. */
 export interface SagaTools {
-  store: EventStore;
   database: Database;
-  leases: Leases;
-  projections: Projections;
   clock: Clock;
-}
-
-/** What lives as long as one lease. */
-interface Term {
-  queue: KeyedQueue;
-  deadlines: Deadlines;
-  lease: Lease;
-  until: AbortSignal;
+  unseen: UnseenEvents;
 }
 
 /**
- * Runs one saga for as long as this process holds its lease. The saga has no checkpoint and needs none: a key's pass looks at
- * the whole state, so all that matters is that no key is forgotten. What was appended before the head H, read at the start,
- * is found by `resync`, which is asked once the read models have reached H, and by the overdue deadlines; what comes after H
- * is told by the subscription, which begins at H.
+ * Runs one saga for the keys in the shards that this process holds. The saga has no checkpoint and needs none: a key's pass looks at the
+ * whole state, so all that matters is that no key is forgotten. When shards are taken over, the keys that need work are those that
+ * `resync` finds in the read models, those of the events that the read models may not show yet, and those whose deadlines are overdue.
+ * What is appended from then on is told by the log.
  */
 export class SagaRunner {
   private readonly logger = new Logger('Sagas');
   private readonly stopping = new AbortController();
-  private running: Promise<void> | null = null;
-  private queue: KeyedQueue | null = null;
+  private readonly queue: KeyedQueue;
+  private readonly deadlines: Deadlines;
+  /** The leases of the shards whose keys are worked on. */
+  private readonly leases = new Map<number, Lease>();
+  private readonly categories: ReadonlySet<string> | null;
+  private readonly types: ReadonlySet<string> | null;
 
   constructor(
     readonly saga: Saga,
     private readonly tools: SagaTools,
-  ) {}
-
-  start(): void {
-    this.running = this.run();
-  }
-
-  /** Aborts what runs, waits for it, and gives the lease back. */
-  async stop(): Promise<void> {
-    this.stopping.abort();
-    await this.running;
-  }
-
-  /** On a replica without the lease nothing happens: the holder hears of the event from the log itself. */
-  wake(key: string, account: string | null): void {
-    this.queue?.wake(key, account);
-  }
-
-  stats(): KeyedQueueStats {
-    return this.queue?.stats() ?? NO_KEYS;
-  }
-
-  private async run(): Promise<void> {
-    const { signal } = this.stopping;
-    while (!signal.aborted) {
-      const lease = await this.tools.leases.acquire(`saga:${this.saga.name}`, signal).catch(() => null);
-      if (lease === null) return;
-      const until = AbortSignal.any([signal, lease.signal]);
-      try {
-        await this.serve(lease, until);
-      } catch (error) {
-        this.logger.warn(`The saga ${this.saga.name} begins again in ${RETRY_MS} ms: ${(error as Error).message}`);
-        await wait(RETRY_MS, undefined, { signal: until }).catch(() => undefined);
-      }
-      await lease.release();
-    }
-  }
-
-  private async serve(lease: Lease, until: AbortSignal): Promise<void> {
-    const { store } = this.tools;
-    const head = await store.head(this.saga.filter.eventClass);
-    const queue: KeyedQueue = this.newQueue(() => term);
-    const deadlines = await Deadlines.load(this.saga.name, { ...this.tools, lease }, (key) => queue.wake(key));
-    const term: Term = { queue, deadlines, lease, until };
-    this.queue = queue;
-    deadlines.start();
-    const subscription = store.subscribe(head, this.saga.filter, (events) => this.signal(events, queue));
-    const over = whenAborted(until);
-    try {
-      // The subscription ends by itself only at an event that can't be read; the next term begins behind it.
-      await Promise.race([this.resyncRegularly(head, term), subscription.ended, over]);
-    } finally {
-      this.queue = null;
-      deadlines.stop();
-      const [unheeding] = await Promise.all([queue.stop(), subscription.stop()]);
-      // What they still record is fenced by the revision they read, what they want later by the lease's epoch.
-      if (unheeding.length > 0) this.logger.error(`The saga ${this.saga.name} was stopped, its runs of ${unheeding.join(', ')} go on`);
-    }
-  }
-
-  /** Nothing wakes the queue before the term is there. */
-  private newQueue(term: () => Term): KeyedQueue {
-    const { name, concurrency } = this.saga;
-    return new KeyedQueue({
+  ) {
+    const { name, concurrency, filter } = saga;
+    this.categories = filter.categories === undefined ? null : new Set(filter.categories);
+    this.types = filter.types === undefined ? null : new Set(filter.types);
+    this.deadlines = new Deadlines(name, tools.database, tools.clock, (key) => this.wake(key, null));
+    this.queue = new KeyedQueue({
       concurrency,
-      run: (run) => this.pass(run, term()),
+      run: (run) => this.pass(run),
       isOutage: (error) => toRefusal(error).code === 'event_store_unavailable',
       onFailure: (key, error, retryInMs) =>
         this.logger.warn(`The saga ${name} failed for ${key} and tries again in ${Math.round(retryInMs)} ms: ${(error as Error).message}`),
     });
   }
 
-  private async pass({ key, signal, aside, belongsTo }: Run, { deadlines, lease, until }: Term): Promise<void> {
+  start(): void {
+    void this.resyncRegularly();
+  }
+
+  /** Nothing happens for a key in another process's shard: that hears of the event from the log itself. False where it was dropped. */
+  wake(key: string, account: string | null): boolean {
+    return !this.leases.has(shardOf(key)) || this.queue.wake(key, account);
+  }
+
+  hear(events: readonly StoredEvent[]): void {
+    for (const event of events) {
+      if (this.types?.has(event.type) === false || this.categories?.has(categoryOf(event.stream)) === false) continue;
+      const key = this.keyOf(event);
+      if (key !== null) this.wake(key, event.metadata.account_id);
+    }
+  }
+
+  stats(): KeyedQueueStats {
+    return this.queue.stats();
+  }
+
+  /** The shards of the keys that have a pass now. */
+  busyShards(): Set<number> {
+    return new Set([...this.queue.running()].map(shardOf));
+  }
+
+  /** Works on the keys in these shards too, from now on until they are given up or their leases are lost. */
+  async takeUp(taken: ReadonlyMap<number, Lease>): Promise<void> {
+    const left = () => new Map([...taken].filter(([, { signal }]) => !signal.aborted && !this.stopping.signal.aborted));
+    let pauseMs = AGAIN_MS;
+    for (let shards = left(); shards.size > 0; shards = left()) {
+      try {
+        await this.deadlines.load(shards);
+        for (const [shard, lease] of left()) this.leases.set(shard, lease);
+        this.deadlines.tell();
+        if (await this.remindOf(shards)) return;
+      } catch (error) {
+        this.logger.warn(`The saga ${this.saga.name} could not take up its shards yet: ${(error as Error).message}`);
+      }
+      await this.pause(pauseMs);
+      pauseMs = Math.min(pauseMs * 2, RESYNC_EVERY_MS);
+    }
+  }
+
+  /** Aborts the passes over keys in these shards, waits for them, and does nothing more for the shards. */
+  async drop(shards: ReadonlySet<number>): Promise<void> {
+    for (const shard of shards) this.leases.delete(shard);
+    const concerns = (key: string) => shards.has(shardOf(key));
+    this.deadlines.drop(concerns);
+    this.warnOf(await this.queue.drop(concerns));
+    // Also those of the passes that came to their end meanwhile.
+    this.deadlines.drop((key) => concerns(key) && !this.leases.has(shardOf(key)));
+  }
+
+  /** Aborts what runs, and waits for it. */
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    this.deadlines.stop();
+    this.warnOf(await this.queue.stop());
+  }
+
+  /** What such runs still record is fenced by the revision that they read, what they want later by the lease's epoch. */
+  private warnOf(unheeding: string[]): void {
+    if (unheeding.length > 0) this.logger.error(`The saga ${this.saga.name} stepped aside, its runs of ${unheeding.join(', ')} go on`);
+  }
+
+  private async pass({ key, signal, aside, belongsTo }: Run): Promise<void> {
+    const lease = this.leases.get(shardOf(key));
+    if (lease === undefined) return;
     const mayAct = () => {
       signal.throwIfAborted();
       // A process that was suspended finds out here, before any timer tells it.
       if (!lease.valid) throw new Error('the lease ran out');
     };
     mayAct();
-    const dueAt = await this.saga.run({ key, signal, handover: until, mayAct, aside, belongsTo });
-    await deadlines.set(key, dueAt);
+    const dueAt = await this.saga.run({ key, signal, handover: lease.signal, mayAct, aside, belongsTo });
+    await this.deadlines.set(key, dueAt, lease);
   }
 
-  private async signal(events: StoredEvent[], queue: KeyedQueue): Promise<void> {
-    for (const event of events)
-      try {
-        const key = this.saga.keyOf(event);
-        if (key !== null) queue.wake(key, event.metadata.account_id);
-      } catch (error) {
-        // The key is found by resync; the others must not wait for it.
-        this.logger.error(`The saga ${this.saga.name} can't tell the key of ${event.type} at ${event.position}`, (error as Error).stack);
-      }
+  /** False where there is more that the read models do not show than can be read now. */
+  private async remindOf(shards: ReadonlyMap<number, Lease>): Promise<boolean> {
+    const { filter } = this.saga;
+    const reached = await this.tools.unseen.reached(filter);
+    await this.resync(shards);
+    if (reached === null) return true;
+    const unseen = await this.tools.unseen.after(reached, filter);
+    for await (const events of unseen ?? []) this.hear(events);
+    return unseen !== null;
   }
 
-  private async resyncRegularly(head: Position, { queue, until }: Term): Promise<void> {
-    await this.readModelsAt(head, until);
-    while (!until.aborted) {
-      try {
-        for (const { key, account } of await this.saga.resync()) queue.remind(key, account);
-      } catch (error) {
-        this.logger.warn(`The saga ${this.saga.name} could not resync: ${(error as Error).message}`);
-      }
-      await wait(RESYNC_EVERY_MS, undefined, { signal: until }).catch(() => undefined);
+  private async resync(shards: ReadonlyMap<number, Lease>): Promise<void> {
+    for (const { key, account } of await this.saga.resync()) {
+      const shard = shardOf(key);
+      if (shards.has(shard) && this.leases.has(shard)) this.queue.remind(key, account);
     }
   }
 
-  /** What still lags after the time-out is found by a later resync. */
-  private async readModelsAt(head: Position, until: AbortSignal): Promise<void> {
-    const { projections } = this.tools;
-    const names = projections.names(this.saga.filter.eventClass);
-    const caughtUp = Promise.all(
-      names.map((name) => projections.reached(name, head, CAUGHT_UP_TIMEOUT_MS).catch((error: Error) => error.message)),
-    );
-    const late = (await Promise.race([caughtUp, whenAborted(until)]))?.filter((message) => message !== undefined) ?? [];
-    if (late.length > 0) this.logger.warn(`The saga ${this.saga.name} starts although read models lag: ${late.join(' ')}`);
+  private async resyncRegularly(): Promise<void> {
+    const { signal } = this.stopping;
+    for (let waitMs = RESYNC_EVERY_MS; !signal.aborted;) {
+      await this.pause(waitMs);
+      waitMs = RESYNC_EVERY_MS;
+      if (signal.aborted || this.leases.size === 0) continue;
+      await this.resync(this.leases).catch((error: Error) => {
+        waitMs = AGAIN_MS;
+        this.logger.warn(`The saga ${this.saga.name} could not resync: ${error.message}`);
+      });
+    }
   }
-}
 
-function whenAborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    else signal.addEventListener('abort', () => resolve(undefined), { once: true });
-  });
+  private keyOf(event: StoredEvent): string | null {
+    try {
+      return this.saga.keyOf(event);
+    } catch (error) {
+      // The key is found by resync; the others must not wait for it.
+      this.logger.error(`The saga ${this.saga.name} can't tell the key of ${event.type} at ${event.position}`, (error as Error).stack);
+      return null;
+    }
+  }
+
+  private async pause(ms: number): Promise<void> {
+    await wait(ms, undefined, { signal: this.stopping.signal }).catch(() => undefined);
+  }
 }

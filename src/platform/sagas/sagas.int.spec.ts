@@ -3,55 +3,25 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 
 import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { Clock } from '../clock.ts';
+import { SagaProcess } from '../../../test/support/saga-process.ts';
 import { idOf } from '../event-store/event-store.ts';
-import { Leases } from '../projections/leases.ts';
-import { Projections } from '../projections/projections.ts';
-import { DurableSagas } from './durable-sagas.ts';
 import { SAGA_STEP_CHANNEL, type Saga, type SagaStep } from './saga.ts';
 import { sagaStep } from './saga-step.ts';
-
-/** Says what time it is as the test wants it. */
-class TestClock extends Clock {
-  ahead = 0;
-  override now(): Date {
-    return new Date(Date.now() + this.ahead);
-  }
-}
-
-class Process {
-  readonly sagas: DurableSagas;
-  readonly projections: Projections;
-  readonly clock = new TestClock();
-
-  constructor(readonly log: OpenedLog) {
-    const leases = new Leases(log.database);
-    this.projections = new Projections(log.database, log.store, leases, log.aggregates, log.config);
-    this.sagas = new DurableSagas(log.store, log.database, leases, this.projections, this.clock);
-  }
-
-  async stop(): Promise<void> {
-    await this.sagas.beforeApplicationShutdown();
-    await this.projections.beforeApplicationShutdown();
-    await this.log.close();
-  }
-}
 
 describe('a saga', () => {
   let test: TestDatabase;
   let log: OpenedLog;
-  const processes: Process[] = [];
+  const processes: SagaProcess[] = [];
 
-  const start = async (saga: Saga, prepare: (process: Process) => void = () => undefined) => {
-    const started = new Process(await openLog(test.url));
+  const start = async (saga: Saga, prepare: (process: SagaProcess) => void = () => undefined) => {
+    const started = new SagaProcess(await openLog(test.url));
     processes.push(started);
     prepare(started);
     started.sagas.register(saga);
-    await started.projections.onApplicationBootstrap();
-    started.sagas.onApplicationBootstrap();
+    await started.start();
     return started;
   };
-  const stop = async (stopped: Process) => {
+  const stop = async (stopped: SagaProcess) => {
     processes.splice(processes.indexOf(stopped), 1);
     await stopped.stop();
   };

@@ -3,10 +3,12 @@ import { Global, Module } from '@nestjs/common';
 import { DurableSagas } from './durable-sagas.ts';
 import { Sagas } from './saga.ts';
 import { SagaMetrics } from './saga-metrics.ts';
+import { ShardLeases } from './shard-leases.ts';
+import { UnseenEvents } from './unseen-events.ts';
 
 @Global()
 @Module({
-  providers: [DurableSagas, SagaMetrics, { provide: Sagas, useExisting: DurableSagas }],
+  providers: [DurableSagas, ShardLeases, UnseenEvents, SagaMetrics, { provide: Sagas, useExisting: DurableSagas }],
   exports: [DurableSagas, Sagas],
 })
 export class SagasModule {}

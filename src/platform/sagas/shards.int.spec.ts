@@ -1,0 +1,180 @@
+import { once } from 'node:events';
+
+import { jest } from '@jest/globals';
+
+import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { SagaProcess } from '../../../test/support/saga-process.ts';
+import { idOf } from '../event-store/event-store.ts';
+import type { Saga, SagaPass } from './saga.ts';
+import { shardOf, SHARDS } from './shards.ts';
+
+const KEYS = Array.from({ length: 300 }, (_, n) => `boat${n}`);
+
+describe('the shards of several replicas', () => {
+  let test: TestDatabase;
+  let log: OpenedLog;
+  const replicas: SagaProcess[] = [];
+  /** Which replica has had each key last. */
+  const holder = new Map<string, number>();
+
+  const sagaOf = (replica: number, change: Partial<Saga> = {}): Saga => ({
+    name: 'harbour',
+    filter: { ...everything, categories: ['boat'] },
+    concurrency: 50,
+    keyOf: (event) => idOf(event.stream),
+    run: async ({ key }) => (holder.set(key, replica), null),
+    resync: async () => KEYS.map((key) => ({ key, account: null })),
+    ...change,
+  });
+
+  const start = async (change: Partial<Saga> = {}) => {
+    const replica = new SagaProcess(await openLog(test.url));
+    replica.sagas.register(sagaOf(replicas.push(replica) - 1, change));
+    await replica.start();
+    return replica;
+  };
+  const counts = () => replicas.map(({ sagas }) => sagas.shardCount);
+  const shared = (expected: number[]) =>
+    eventually(() => JSON.stringify(counts().toSorted()) === JSON.stringify(expected), `shares of ${expected.join(', ')}`);
+  /** Wakes every key at every replica; answers how many keys each of them worked on. */
+  const workedOn = async () => {
+    holder.clear();
+    await eventually(() => {
+      for (const { sagas } of replicas) for (const key of KEYS) sagas.wake('harbour', key);
+      return holder.size === KEYS.length;
+    }, 'all keys');
+    return replicas.map((_, replica) => [...holder.values()].filter((each) => each === replica).length);
+  };
+  /** Ends the session that the replica's leases are bound to, as its death does; it does not come back. */
+  const die = async ({ leases }: SagaProcess) => {
+    const { owner } = (leases as unknown as { session: { owner: string } }).session;
+    jest
+      .spyOn(leases, 'acquire')
+      .mockImplementation((_name, signal) => once(signal, 'abort').then(() => Promise.reject(new Error('dead'))));
+    await operate(test.url, 'select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1', [owner]);
+  };
+
+  beforeEach(async () => {
+    test = await freshDatabase();
+    log = await openLog(test.url);
+    holder.clear();
+  });
+  afterEach(async () => {
+    for (const replica of replicas.splice(0)) await replica.stop();
+    await log.close();
+    await test.drop();
+  });
+
+  it('all belong to one that runs alone', async () => {
+    await start();
+    await shared([SHARDS]);
+    await eventually(() => holder.size === KEYS.length);
+  });
+
+  it('are spread evenly over two, over three, and over those that are left', async () => {
+    await start();
+    await start();
+    await shared([32, 32]);
+    expect(Math.min(...(await workedOn()))).toBeGreaterThan(KEYS.length * 0.4);
+    await start();
+    await shared([20, 22, 22]);
+    expect(Math.min(...(await workedOn()))).toBeGreaterThan(KEYS.length * 0.25);
+    await replicas[1]?.stop();
+    replicas.splice(1, 1);
+    await shared([32, 32]);
+  });
+
+  it('are each taken by one of many that start at once, and every key is worked on', async () => {
+    await Promise.all([start(), start(), start(), start()]);
+    await shared([16, 16, 16, 16]);
+    const rows = await log.database.query<{ owner: string; count: string }>(
+      `select owner, count(*) from consumer_leases where name like 'shard:%' group by owner`,
+    );
+    expect(rows.map(({ count }) => Number(count))).toEqual([16, 16, 16, 16]);
+    await eventually(() => holder.size === KEYS.length, 'all keys');
+  });
+
+  it('are taken over within 3 s of the death of a replica’s session, and what was to be done in them is taken up', async () => {
+    const [one, two] = [await start(), await start()];
+    await shared([32, 32]);
+    await workedOn();
+    const orphans = [...holder].filter(([, replica]) => replica === 0).map(([key]) => key);
+    holder.clear();
+    const began = performance.now();
+    await die(one);
+    await eventually(() => orphans.every((key) => holder.get(key) === 1), 'work on the keys of the dead one');
+    expect(performance.now() - began).toBeLessThan(3_000);
+    expect([one.sagas.shardCount, two.sagas.shardCount]).toEqual([0, SHARDS]);
+  });
+
+  it('are taken over after their time where a replica is suspended, which does nothing more when it comes back', async () => {
+    let go: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (go = resolve));
+    const outcomes: string[] = [];
+    const late = new Date(Date.now() + 3_600_000);
+    const run = async ({ key, mayAct }: SagaPass) => {
+      if (key !== 'Ark') return null;
+      outcomes.push('begun');
+      await held;
+      try {
+        mayAct();
+        outcomes.push('acted');
+      } catch (error) {
+        outcomes.push((error as Error).message);
+      }
+      return late;
+    };
+    const one = await start({ run, resync: async () => [] });
+    await shared([SHARDS]);
+    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await eventually(() => outcomes.includes('begun'));
+    // Its time is over by the database's clock, and nobody tells it: as if it stood still.
+    jest.spyOn(one.leases as unknown as { beat(): Promise<void> }, 'beat').mockResolvedValue();
+    await log.database.query(`update consumer_leases set expires_at = now() - interval '1 second' where name not like 'projection:%'`);
+    const two = await start();
+    await eventually(() => two.sagas.shardCount === SHARDS, 'the takeover');
+    const now = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 10_000);
+    go();
+    await eventually(() => outcomes.length > 1);
+    now.mockRestore();
+    expect(outcomes).toEqual(['begun', 'the lease ran out']);
+    // Its late deadline names an epoch that is over.
+    await eventually(() => one.sagas.stats().harbour?.retrying === 1);
+    expect(await log.database.query(`select from saga_deadlines where key = 'Ark'`)).toEqual([]);
+  });
+
+  it('are given to a newcomer without an end to passes that go on', async () => {
+    let go: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (go = resolve));
+    const aborted: string[] = [];
+    const run = async ({ key, signal, aside }: SagaPass) => {
+      if (key !== 'Ark') return null;
+      signal.addEventListener('abort', () => aborted.push(key));
+      await aside(() => held);
+      return null;
+    };
+    const one = await start({ run });
+    await shared([SHARDS]);
+    await eventually(() => (one.sagas.wake('harbour', 'Ark'), one.sagas.stats().harbour?.aside === 1));
+    await start({ run });
+    await shared([32, 32]);
+    expect(one.sagas.stats().harbour?.aside).toBe(1);
+    expect(aborted).toEqual([]);
+    go();
+    await eventually(() => one.sagas.stats().harbour?.aside === 0);
+  });
+
+  it('stay the same for a key in every version', () => {
+    expect(['a', 'b', '0197b6f0-5a3e-7cc0-8000-000000000001', 'Ärger'].map(shardOf)).toEqual([10, 62, 16, 35]);
+  });
+
+  it('are computed by the database as by the program', async () => {
+    const { SHARD_OF_KEY } = await import('./shards.ts');
+    const rows = await log.database.query<{ key: string; shard: number }>(
+      `select key, ${SHARD_OF_KEY} as shard from unnest($1::text[]) k(key)`,
+      [[...KEYS, 'Ärger', '']],
+    );
+    for (const { key, shard } of rows) expect([key, shard]).toEqual([key, shardOf(key)]);
+  });
+});

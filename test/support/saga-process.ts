@@ -1,0 +1,46 @@
+import { Clock } from '../../src/platform/clock.ts';
+import { LogFollower } from '../../src/platform/event-store/log-follower.ts';
+import { Leases } from '../../src/platform/projections/leases.ts';
+import { Projections } from '../../src/platform/projections/projections.ts';
+import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
+import { ShardLeases } from '../../src/platform/sagas/shard-leases.ts';
+import { UnseenEvents } from '../../src/platform/sagas/unseen-events.ts';
+import type { OpenedLog } from './log.ts';
+
+/** Says what time it is as the test wants it. */
+class TestClock extends Clock {
+  ahead = 0;
+  override now(): Date {
+    return new Date(Date.now() + this.ahead);
+  }
+}
+
+/** The part of one service process that runs its sagas, with connections of its own. */
+export class SagaProcess {
+  readonly clock = new TestClock();
+  readonly leases: Leases;
+  readonly projections: Projections;
+  readonly sagas: DurableSagas;
+  private readonly follower: LogFollower;
+
+  constructor(readonly log: OpenedLog) {
+    this.leases = new Leases(log.database);
+    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config);
+    this.follower = new LogFollower(log.store);
+    const unseen = new UnseenEvents(log.store, this.projections);
+    this.sagas = new DurableSagas(log.database, this.clock, unseen, this.follower, new ShardLeases(log.database, this.leases));
+  }
+
+  async start(): Promise<void> {
+    await this.projections.onApplicationBootstrap();
+    await this.follower.onApplicationBootstrap();
+    this.sagas.onApplicationBootstrap();
+  }
+
+  async stop(): Promise<void> {
+    await this.sagas.beforeApplicationShutdown();
+    await this.follower.beforeApplicationShutdown();
+    await this.projections.beforeApplicationShutdown();
+    await this.log.close();
+  }
+}
