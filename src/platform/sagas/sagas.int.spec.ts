@@ -81,14 +81,8 @@ describe('a saga', () => {
     await eventually(() => seen.includes('Ark'));
   });
 
-  it('takes up at its start what resync names, once read models show all that happened before', async () => {
-    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
-    const seen: string[] = [];
-    const saga = harbour(async ({ key }) => (seen.push(key), null), {
-      resync: async () =>
-        (await log.database.query<{ name: string }>('select name from boats')).map(({ name }) => ({ key: name, account: null })),
-    });
-    await start(saga, ({ projections }) =>
+  describe('at its start', () => {
+    const boats = ({ projections }: SagaProcess) =>
       projections.register<{ name: string }>({
         name: 'boats',
         version: 1,
@@ -96,10 +90,50 @@ describe('a saga', () => {
         table: { name: 'boats', key: 'name', columns: { name: 'text' }, indexes: {} },
         keys: () => [],
         project: (event, rows) => rows.set(idOf(event.stream), { name: idOf(event.stream) }),
-      }),
-    );
-    await eventually(() => seen.includes('Ark'));
-    expect(seen).toEqual(['Ark']);
+      });
+    const resync = async () =>
+      (await log.database.query<{ name: string }>('select name from boats')).map(({ name }) => ({ key: name, account: null }));
+
+    it('takes up what resync names', async () => {
+      await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+      const seen: string[] = [];
+      await start(
+        harbour(async ({ key }) => (seen.push(key), null), { resync }),
+        boats,
+      );
+      await eventually(() => seen.includes('Ark'));
+    });
+
+    it('takes up what the read models do not show yet, without waiting for them', async () => {
+      await stop(
+        await start(
+          harbour(async () => null),
+          boats,
+        ),
+      );
+      await log.database.transaction(async (client) => {
+        // Rows can be read, and no projection can write any.
+        await client.query('lock table boats in exclusive mode');
+        await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+        const seen: string[] = [];
+        await start(
+          harbour(async ({ key }) => (seen.push(key), null), { resync }),
+          boats,
+        );
+        await eventually(() => seen.includes('Ark'));
+        expect(await resync()).toEqual([]);
+      });
+    });
+
+    it('asks again soon where resync fails', async () => {
+      let asked = 0;
+      await start(
+        harbour(async () => null, {
+          resync: () => ((asked += 1) === 1 ? Promise.reject(new Error('not yet')) : Promise.resolve([])),
+        }),
+      );
+      await eventually(() => asked > 1);
+    });
   });
 
   it('is woken from outside too, and does not run before that returns', async () => {

@@ -36,7 +36,7 @@ describe('the shards of several replicas', () => {
   };
   const counts = () => replicas.map(({ sagas }) => sagas.shardCount);
   const shared = (expected: number[]) =>
-    eventually(() => JSON.stringify(counts().toSorted()) === JSON.stringify(expected), `shares of ${expected.join(', ')}`);
+    eventually(() => JSON.stringify(counts().toSorted((a, b) => a - b)) === JSON.stringify(expected), `shares of ${expected.join(', ')}`);
   /** Wakes every key at every replica; answers how many keys each of them worked on. */
   const workedOn = async () => {
     holder.clear();
