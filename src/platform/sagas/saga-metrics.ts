@@ -27,6 +27,7 @@ export class SagaMetrics implements OnModuleInit {
       'How long the work that waits longest for a slot has waited.',
       ({ oldestWaitMs }) => oldestWaitMs / 1_000,
     );
+    this.metrics?.gauge('mooring_saga_shards', 'Of the 64 shards of the keys, how many this replica holds.', () => this.sagas.shardCount);
     this.metrics?.gauge(
       'mooring_saga_account_keys',
       'Keys of the account that has the most of all sagas together (rank 1), of the one after it, and so on.',
