@@ -14,8 +14,8 @@ class FeatureVerifier extends CredentialVerifier {
     super();
   }
 
-  override verifyApiKey(rawKey: string): Promise<Caller | null> {
-    return this.apiKeys.verify(rawKey);
+  override verifyApiKey(rawKey: string, isCurrent: boolean): Promise<Caller | null> {
+    return this.apiKeys.verify(rawKey, isCurrent);
   }
 
   override verifySession(token: string): Promise<Caller | null> {

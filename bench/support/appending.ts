@@ -21,7 +21,7 @@ export function inTurn(writers: number, append: (stream: string, revision: numbe
 }
 
 /** Appends per second of that many writers in so many milliseconds, each waiting for its answer before the next. */
-async function slice(append: Append, writers: number, sliceMs: number): Promise<number> {
+export async function appendsPerSecond(append: Append, writers: number, sliceMs: number): Promise<number> {
   const start = performance.now();
   let count = 0;
   await Promise.all(
@@ -72,9 +72,9 @@ export async function compared(
   const limits: number[] = [];
   const ports: number[] = [];
   const turns = [[limits, limit] as const, [ports, port] as const];
-  for (const [, append] of turns) await slice(append, writers, sliceMs);
+  for (const [, append] of turns) await appendsPerSecond(append, writers, sliceMs);
   for (let round = 0; round < rounds; round += 1)
-    for (const [rates, append] of round % 2 ? turns : turns.toReversed()) rates.push(await slice(append, writers, sliceMs));
+    for (const [rates, append] of round % 2 ? turns : turns.toReversed()) rates.push(await appendsPerSecond(append, writers, sliceMs));
   // Neighbouring slices see the same machine, whatever else it does: their ratio is steadier than that of the medians.
   const ratios = ports.map((rate, round) => rate / (limits[round] ?? NaN));
   return {

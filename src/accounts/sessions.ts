@@ -5,6 +5,7 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { base62 } from '../platform/crypto/base62.ts';
 import { Database } from '../platform/database/database.ts';
+import { AccountPositions } from '../platform/event-store/account-positions.ts';
 import { type Caller, scopes } from '../platform/http/caller.ts';
 import { ReadModels } from '../platform/projections/projection.ts';
 import { accountsProjection } from './accounts.projection.ts';
@@ -40,6 +41,7 @@ export class Sessions {
   constructor(
     private readonly database: Database,
     private readonly readModels: ReadModels,
+    private readonly positions: AccountPositions,
   ) {}
 
   async keep(accountId: string, { token, expiresAt }: NewSession): Promise<void> {
@@ -54,18 +56,23 @@ export class Sessions {
   /** Who holds the token; null where it is unknown or over. Its use is noted once a minute. */
   async verify(token: string): Promise<Caller | null> {
     const hash = hashOf(token);
-    const [row] = await this.database.query<{ account_id: string; name: string; role: 'admin' | 'member'; stale: boolean }>(
-      `select s.account_id, a.name, a.role, s.last_used_at < now() - interval '1 minute' as stale
-         from account_sessions s join accounts a using (account_id) where token_hash = $1 and ${LIVE}`,
-      [hash],
-    );
-    if (row === undefined) {
-      // While accounts are being read from the log again, nobody can say that this is none.
-      await this.readModels.whole(accountsProjection.name);
-      return null;
-    }
+    const row = (await this.find(hash)) ?? (await this.findOnceAccountsAreShown(hash));
+    if (row === undefined) return null;
     if (row.stale) await this.database.query('update account_sessions set last_used_at = now() where token_hash = $1', [hash]);
     return { kind: 'session', id: row.account_id, name: row.name, accountId: row.account_id, role: row.role, scopes: allScopes };
+  }
+
+  private async find(hash: Buffer): Promise<Found | undefined> {
+    const { rows } = await this.database.pool.query<Found>({ name: 'session', text: FIND, values: [hash] });
+    return rows[0];
+  }
+
+  /** The account may be so new that the read model does not show it yet; and while that is filled, nobody can say that this is none. */
+  private async findOnceAccountsAreShown(hash: Buffer): Promise<Found | undefined> {
+    const { last } = this.positions.of(null, accountsProjection.filter);
+    await this.readModels.reachedIfPossible(accountsProjection.name, last);
+    await this.readModels.whole(accountsProjection.name);
+    return this.find(hash);
   }
 
   async end(token: string): Promise<void> {
@@ -74,6 +81,17 @@ export class Sessions {
 }
 
 const LIVE = `expires_at > now() and last_used_at > now() - interval '${IDLE_DAYS} days'`;
+
+const FIND = `
+  select s.account_id, a.name, a.role, s.last_used_at < now() - interval '1 minute' as stale
+    from account_sessions s join accounts a using (account_id) where token_hash = $1 and ${LIVE}`;
+
+interface Found {
+  account_id: string;
+  name: string;
+  role: 'admin' | 'member';
+  stale: boolean;
+}
 
 function hashOf(token: string): Buffer {
   return createHash('sha256').update(token).digest();

@@ -70,6 +70,13 @@ export const agentsProjection: Projection<AgentColumns> = {
   },
 };
 
+/** The most frequent read of all: one prepared statement. */
+const FIND = `
+  select agent_id, account_id, external_id, status, sleep_depth, state, revision, created_at, updated_at, last_active_at
+    from agents left join agent_activity using (agent_id) where agent_id = $1 and account_id = $2`;
+
+type AgentColumnsRead = Omit<AgentRow, 'activity'> & { last_active_at: Date | null };
+
 /** The account's agent. Throws `agent_not_found`. */
 export class GetAgent extends Query<AgentRow> {
   constructor(
@@ -88,11 +95,12 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
   ) {}
 
   async execute({ accountId, agentId }: GetAgent): Promise<AgentRow> {
-    // Not `findOne`: with a relation it asks twice.
-    const [row] = await this.database.dataSource
-      .getRepository(AgentRow)
-      .find({ where: { agent_id: agentId, account_id: accountId }, relations: { activity: true } });
-    if (row !== undefined) return row;
+    const { rows } = await this.database.pool.query<AgentColumnsRead>({ name: 'agent', text: FIND, values: [agentId, accountId] });
+    const [row] = rows;
+    if (row !== undefined) {
+      const { last_active_at, ...columns } = row;
+      return { ...columns, activity: last_active_at && { agent_id: agentId, last_active_at } };
+    }
     await this.readModels.whole(agentsProjection.name);
     throw agentNotFound();
   }

@@ -1,50 +1,133 @@
 import { Injectable } from '@nestjs/common';
 
+import { Clock } from '../platform/clock.ts';
 import { Database } from '../platform/database/database.ts';
-import type { Caller, Scope } from '../platform/http/caller.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { categoryOf, idOf, START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { LogFollower } from '../platform/event-store/log-follower.ts';
+import type { Caller } from '../platform/http/caller.ts';
 import { ReadModels } from '../platform/projections/projection.ts';
-import { apiKeysProjection } from './api-keys.projection.ts';
+import { apiKeyDecider } from './api-key.decider.ts';
+import { apiKeysProjection, type ApiKeyColumns } from './api-keys.projection.ts';
 import { isWellFormed, sha256Of } from './raw-key.ts';
 
-interface Found {
-  key_id: string;
-  account_id: string;
-  name: string;
-  scopes: Scope[];
-  use_is_old: boolean;
+/** Keys that are remembered: at most 1 kB each, since names and scopes are bounded. */
+const REMEMBERED_MAX = 10_000;
+/** How often the use of a key is noted, ms. */
+const NOTED_EVERY_MS = 60_000;
+
+type IssuedRow = Pick<ApiKeyColumns, 'key_id' | 'account_id' | 'name' | 'scopes'>;
+
+/** A key that is not revoked. */
+interface KnownKey {
+  caller: Caller;
+  /** Ms since 1970; `Infinity` where it never ends by itself. */
+  expiresAt: number;
+  /** When its use was noted here, ms since 1970. */
+  notedAt: number;
 }
 
-/** Tells who holds a key. Nothing is kept between requests, so a revoked key is refused at once, by every replica. */
+/**
+ * Tells who holds a key. Keys that are in use are remembered, by their hashes, until an event says that they changed: every request has heard
+ * all events that were in the log when it came, so a revoked key is refused at once, by every replica.
+ */
 @Injectable()
 export class ApiKeyVerifier {
+  /** By the SHA-256 of the key; the one that was used longest ago first. */
+  private readonly known = new Map<string, KnownKey>();
+  /** Key id → SHA-256, of those in `known`. */
+  private readonly hashes = new Map<string, string>();
+  /** No event of a key that was heard follows this position. */
+  private lastChange: Position = START;
+
   constructor(
     private readonly database: Database,
     private readonly readModels: ReadModels,
-  ) {}
+    private readonly aggregates: Aggregates,
+    private readonly clock: Clock,
+    follower: LogFollower,
+  ) {
+    follower.listen({ onEvents: (events) => events.forEach((event) => this.hear(event)), onGap: (from) => this.forgetAll(from) });
+  }
 
-  /** Null where it is mistyped (no look-up is made), unknown, revoked or expired. Its use is noted once a minute. */
-  async verify(rawKey: string): Promise<Caller | null> {
+  /**
+   * Null where it is mistyped (no look-up is made), unknown, revoked or expired. Its use is noted once a minute. `isCurrent`: whether all that
+   * was in the log when the request came has been heard; where not, nothing is answered from memory.
+   */
+  async verify(rawKey: string, isCurrent: boolean): Promise<Caller | null> {
     if (!isWellFormed(rawKey)) return null;
-    const [found] = await this.database.query<Found & Record<string, unknown>>(
-      `select k.key_id, k.account_id, k.name, k.scopes, coalesce(u.last_used_at < now() - interval '1 minute', true) as use_is_old
-         from api_keys k left join api_key_uses u using (key_id)
-        where k.sha256 = $1 and k.revoked_at is null and (k.expires_at is null or k.expires_at > now())`,
-      [sha256Of(rawKey)],
-    );
-    if (found === undefined) {
-      // While keys are being read from the log again, nobody can say that this is none.
-      await this.readModels.whole(apiKeysProjection.name);
-      return null;
+    const hash = sha256Of(rawKey);
+    const key = (isCurrent ? this.remembered(hash) : undefined) ?? (await this.find(hash));
+    const now = this.clock.now().getTime();
+    if (key === null || key.expiresAt <= now) return null;
+    if (now - key.notedAt >= NOTED_EVERY_MS) {
+      key.notedAt = now;
+      await this.noteUse(key.caller.id);
     }
-    if (found.use_is_old) await this.noteUse(found.key_id);
-    return {
-      kind: 'api_key',
-      id: found.key_id,
-      name: found.name,
-      accountId: found.account_id,
-      role: 'member',
-      scopes: new Set(found.scopes),
+    return key.caller;
+  }
+
+  private remembered(hash: string): KnownKey | undefined {
+    const key = this.known.get(hash);
+    if (key === undefined) return undefined;
+    this.known.delete(hash);
+    this.known.set(hash, key);
+    return key;
+  }
+
+  /** Which key it is the read model says; whether it is revoked, its stream. */
+  private async find(hash: string): Promise<KnownKey | null> {
+    const { lastChange } = this;
+    const row = (await this.issued(hash)) ?? (await this.issuedLately(hash, lastChange));
+    if (row === undefined) return null;
+    const { state } = await this.aggregates.load(`apiKey-${row.key_id}`, apiKeyDecider);
+    if (state === null || state.revoked) return null;
+    const { key_id: id, name, account_id: accountId, scopes } = row;
+    const key: KnownKey = {
+      caller: { kind: 'api_key', id, name, accountId, role: 'member', scopes: new Set(scopes) },
+      expiresAt: state.expiresAt === null ? Infinity : Date.parse(state.expiresAt),
+      notedAt: 0,
     };
+    // What was read before an event that came meanwhile may be out of date already.
+    if (lastChange === this.lastChange) this.remember(hash, key);
+    return key;
+  }
+
+  private async issued(hash: string): Promise<IssuedRow | undefined> {
+    const [row] = await this.database.query<IssuedRow>('select key_id, account_id, name, scopes from api_keys where sha256 = $1', [hash]);
+    return row;
+  }
+
+  /** Throws `read_model_behind` while nobody can say that this is no key: the read model lacks events, or rows that are being made again. */
+  private async issuedLately(hash: string, lastChange: Position): Promise<IssuedRow | undefined> {
+    await this.readModels.reached(apiKeysProjection.name, lastChange);
+    await this.readModels.whole(apiKeysProjection.name);
+    return this.issued(hash);
+  }
+
+  private remember(hash: string, key: KnownKey): void {
+    this.known.set(hash, key);
+    this.hashes.set(key.caller.id, hash);
+    const [oldest] = this.known;
+    if (this.known.size > REMEMBERED_MAX && oldest !== undefined) this.forget(oldest[1].caller.id);
+  }
+
+  private hear({ stream, position }: StoredEvent): void {
+    if (categoryOf(stream) !== 'apiKey') return;
+    this.lastChange = position;
+    this.forget(idOf(stream));
+  }
+
+  private forget(keyId: string): void {
+    const hash = this.hashes.get(keyId);
+    this.hashes.delete(keyId);
+    if (hash !== undefined) this.known.delete(hash);
+  }
+
+  private forgetAll(from: Position): void {
+    this.known.clear();
+    this.hashes.clear();
+    this.lastChange = from;
   }
 
   private async noteUse(keyId: string): Promise<void> {

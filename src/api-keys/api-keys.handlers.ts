@@ -2,12 +2,9 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { Position } from '../platform/event-store/event-store.ts';
 import type { CommandContext, Scope } from '../platform/http/caller.ts';
-import { ReadModels } from '../platform/projections/projection.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { apiKeyDecider } from './api-key.decider.ts';
-import { apiKeysProjection } from './api-keys.projection.ts';
 import { newRawKey, prefixOf, sha256Of } from './raw-key.ts';
 
 /** Tries of one request that died after their append; each left a key that nobody knows. */
@@ -34,17 +31,13 @@ export class IssueApiKey extends Command<IssuedKey> {
 
 @CommandHandler(IssueApiKey)
 export class IssueApiKeyHandler implements ICommandHandler<IssueApiKey> {
-  constructor(
-    private readonly aggregates: Aggregates,
-    private readonly readModels: ReadModels,
-  ) {}
+  constructor(private readonly aggregates: Aggregates) {}
 
   async execute({ context, accountId, key, seed }: IssueApiKey): Promise<IssuedKey> {
     const keyId = seed === null ? uuidv7() : await this.nextId(context, accountId, seed);
     const rawKey = newRawKey();
     const command = { type: 'IssueApiKey' as const, accountId, keyId, ...key, prefix: prefixOf(rawKey), sha256: sha256Of(rawKey) };
-    const { position } = await this.aggregates.execute(`apiKey-${keyId}`, apiKeyDecider, command, context);
-    await shownByReadModel(this.readModels, position);
+    await this.aggregates.execute(`apiKey-${keyId}`, apiKeyDecider, command, context);
     return { keyId, rawKey };
   }
 
@@ -73,19 +66,10 @@ export class RevokeApiKey extends Command<void> {
 
 @CommandHandler(RevokeApiKey)
 export class RevokeApiKeyHandler implements ICommandHandler<RevokeApiKey> {
-  constructor(
-    private readonly aggregates: Aggregates,
-    private readonly readModels: ReadModels,
-  ) {}
+  constructor(private readonly aggregates: Aggregates) {}
 
   async execute({ context, accountId, keyId }: RevokeApiKey): Promise<void> {
     const command = { type: 'RevokeApiKey' as const, accountId };
-    const { position } = await this.aggregates.execute(`apiKey-${keyId}`, apiKeyDecider, command, context);
-    await shownByReadModel(this.readModels, position);
+    await this.aggregates.execute(`apiKey-${keyId}`, apiKeyDecider, command, context);
   }
-}
-
-/** Keys are verified by the read model. The change is in the log already, so a read model that is behind is no reason to refuse it. */
-async function shownByReadModel(readModels: ReadModels, position: Position): Promise<void> {
-  await readModels.reached(apiKeysProjection.name, position).catch(() => undefined);
 }

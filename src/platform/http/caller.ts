@@ -36,8 +36,11 @@ export function systemContext(name: string, accountId: string | null, causationI
   };
 }
 
-/** The guard asks it; `api-keys` and `accounts` fulfil it. Null: not valid, for whatever reason. */
+/**
+ * The guard asks it; `api-keys` and `accounts` fulfil it. Null: not valid, for whatever reason. `isCurrent`: whether all that was in the log
+ * when the request came has been heard here.
+ */
 export abstract class CredentialVerifier {
-  abstract verifyApiKey(rawKey: string): Promise<Caller | null>;
+  abstract verifyApiKey(rawKey: string, isCurrent: boolean): Promise<Caller | null>;
   abstract verifySession(token: string): Promise<Caller | null>;
 }

@@ -24,19 +24,19 @@ export class AccessGuard implements CanActivate {
     if (access?.kind === 'public') return true;
     const request = context.switchToHttp().getRequest<FastifyRequest & MooringRequest>();
     request.headHeard = this.follower.hearHead();
-    // Whoever needs it awaits it.
-    request.headHeard.catch(() => undefined);
-    const caller = await this.identify(request);
+    // Where the log can't be heard, reads are refused later on; a key is looked up.
+    const head = await request.headHeard.catch(() => null);
+    const caller = await this.identify(request, head !== null);
     if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
     check(access, caller);
     request.caller = caller;
     return true;
   }
 
-  private async identify(request: FastifyRequest): Promise<Caller> {
+  private async identify(request: FastifyRequest, isCurrent: boolean): Promise<Caller> {
     const credential = credentialOf(request);
     const caller = credential.startsWith('mk_')
-      ? await this.verifier.verifyApiKey(credential)
+      ? await this.verifier.verifyApiKey(credential, isCurrent)
       : await this.verifier.verifySession(credential);
     if (caller === null) throw unauthenticated('The credential is not valid: unknown, revoked or expired.');
     return caller;

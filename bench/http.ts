@@ -1,0 +1,181 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+
+import pg from 'pg';
+
+import { openDatabase } from '../src/platform/database/database.ts';
+import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
+import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
+import { defineEvent, type JsonObject } from '../src/platform/event-store/event-definition.ts';
+import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
+import { StartedService } from '../test/support/started-service.ts';
+import { until } from '../test/support/until.ts';
+import { appendsPerSecond, portAppends } from './support/appending.ts';
+import { rateOf, type Rate, type Target } from './support/rate.ts';
+
+const READERS = 16;
+const WRITERS = 32;
+const AGENTS = 32;
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8);
+const SLICE_MS = 2_000;
+const CHATS = 100;
+const IDLE_MS = 10_000;
+
+/** GET and PATCH of agents with a key against what the framework and the store can do alone, and what one request costs the service. */
+export async function run(): Promise<object> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
+  await chmod(dataDir, 0o711);
+  const server = await startEmbeddedPostgres({ dataDir });
+  try {
+    return await withServers(server.url);
+  } finally {
+    await server.stop();
+    await rm(await realpath(join(dataDir, 'postgres')), { recursive: true, force: true });
+    await rm(dataDir, { recursive: true, force: true });
+  }
+}
+
+async function withServers(databaseUrl: string): Promise<object> {
+  const service = await StartedService.start({ runtime: 'local', environment: { DATABASE_URL: databaseUrl, MOORING_LOG_LEVEL: 'info' } });
+  const bare = await BareServer.start(databaseUrl);
+  try {
+    const agentIds = await makeAgents(service);
+    const target = { url: service.firstRun.url, pid: service.pid, headers: { authorization: `Bearer ${service.firstRun.api_key}` } };
+    const figures = {
+      get: await gets(target, bare.target, agentIds),
+      patch: await patches(target, agentIds, databaseUrl),
+      chat: await chats(service, target, databaseUrl),
+    };
+    console.table(figures);
+    return figures;
+  } finally {
+    bare.stop();
+    await service.dispose();
+  }
+}
+
+/** The bare handler in a process of its own. */
+class BareServer {
+  private constructor(
+    private readonly child: ChildProcess,
+    readonly target: Target,
+  ) {}
+
+  static async start(databaseUrl: string): Promise<BareServer> {
+    const program = join(import.meta.dirname, 'support', 'bare-server.ts');
+    const child = spawn(process.execPath, ['--import', './scripts/typescript.mjs', program], {
+      env: { ...process.env, DATABASE_URL: databaseUrl },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [line] = (await once(child.stdout, 'data')) as [Buffer];
+    const url = /http:\/\/\S+/.exec(line.toString())?.[0] ?? '';
+    return new BareServer(child, { url, pid: child.pid ?? -1, headers: {} });
+  }
+
+  stop(): void {
+    this.child.kill('SIGKILL');
+  }
+}
+
+/** Agents that run nowhere: an agent's row is what is read and changed. */
+async function makeAgents(service: StartedService): Promise<string[]> {
+  const made = Array.from({ length: AGENTS }, async (_, index) => {
+    const { body } = await service.call<{ agent_id: string }>('POST', '/api/v1/provision', {
+      name: `agent ${index}`,
+      image: 'docker',
+      image_name: 'nginx:1',
+      auto_deploy: false,
+    });
+    return body.agent_id;
+  });
+  return Promise.all(made);
+}
+
+async function gets(service: Target, bare: Target, agentIds: string[]): Promise<object> {
+  const mine = () => rateOf(service, READERS, SLICE_MS, (caller) => ['GET', `/api/v1/agents/${agentIds[caller % AGENTS]}`]);
+  const limit = () => rateOf(bare, READERS, SLICE_MS, (caller) => ['GET', `/agents/${agentIds[caller % AGENTS]}`]);
+  return inTurn(mine, limit);
+}
+
+async function patches(service: Target, agentIds: string[], url: string): Promise<object> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query('create database appends');
+  await client.end();
+  const database = await openDatabase({ url: url.replace(/\/[^/]*$/, '/appends') });
+  const store = new PostgresEventStore(database, new EventCatalogue([defineEvent<JsonObject>()('DeploymentRequested', () => 'Asked')]));
+  const append = portAppends(store, WRITERS);
+  let count = 0;
+  const mine = () =>
+    rateOf(service, WRITERS, SLICE_MS, (caller) => [
+      'PATCH',
+      `/api/v1/agents/${agentIds[caller]}`,
+      { description: `change ${(count += 1)}` },
+    ]);
+  const limit = async () => ({ perSecond: await appendsPerSecond(append, WRITERS, SLICE_MS), cpuMs: NaN });
+  const figures = await inTurn(mine, limit);
+  await store.close();
+  await database.close();
+  return figures;
+}
+
+/** Neighbouring slices see the same machine, whatever else it does: the ratio is the median of theirs. */
+async function inTurn(mine: () => Promise<Rate>, limit: () => Promise<Rate>): Promise<object> {
+  await mine();
+  await limit();
+  const pairs: { mine: Rate; limit: Rate }[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const first = round % 2 === 0 ? await mine() : null;
+    const other = await limit();
+    pairs.push({ mine: first ?? (await mine()), limit: other });
+  }
+  return {
+    per_second: Math.round(median(pairs.map((pair) => pair.mine.perSecond))),
+    limit_per_second: Math.round(median(pairs.map((pair) => pair.limit.perSecond))),
+    ratio: round2(median(pairs.map((pair) => pair.mine.perSecond / pair.limit.perSecond))),
+    cpu_ms: round2(median(pairs.map((pair) => pair.mine.cpuMs))),
+    limit_cpu_ms: round2(median(pairs.map((pair) => pair.limit.cpuMs))),
+  };
+}
+
+/** One caller that chats with one agent, in one conversation. */
+async function chats(service: StartedService, target: Target, url: string): Promise<object> {
+  const { body } = await service.call<{ agent_id: string }>('POST', '/api/agents', { name: 'chats', templateId: 'hello' });
+  const path = `/api/agents/${body.agent_id}`;
+  await until('the agent is active', async () => ((await service.call('GET', path)).body.status === 'active' ? true : undefined), 60_000);
+  const first = await service.call<{ conversation_id: string }>('POST', `${path}/chat`, { message: 'hello' });
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const committed = async () => {
+    // Sessions tell what they did every second at most.
+    await wait(1_500);
+    const { rows } = await client.query<{ n: string }>(`select xact_commit as n from pg_stat_database where datname = current_database()`);
+    return Number(rows[0]?.n);
+  };
+  const idleBefore = await committed();
+  const idleBegan = performance.now();
+  await wait(IDLE_MS);
+  const idlePerMs = ((await committed()) - idleBefore) / (performance.now() - idleBegan);
+  const before = await committed();
+  const began = performance.now();
+  let count = 0;
+  const { perSecond, cpuMs } = await rateOf(target, 1, CHATS * 50, () => {
+    count += 1;
+    return ['POST', `${path}/chat`, { message: 'hello', conversation_id: first.body.conversation_id }];
+  });
+  const transactions = (await committed()) - before - idlePerMs * (performance.now() - began);
+  await client.end();
+  return { per_second: Math.round(perSecond), cpu_ms: round2(cpuMs), transactions: round2(transactions / count) };
+}
+
+function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor((values.length - 1) / 2)] ?? NaN;
+}
+
+function round2(value: number): number {
+  return Math.round(value * 100) / 100;
+}

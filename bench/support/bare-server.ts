@@ -1,0 +1,24 @@
+import { Controller, Get, Module, Param } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import pg from 'pg';
+
+/** What the framework alone can do: a handler that reads one agent's row by a prepared statement, without anything else of the service. */
+const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 });
+
+@Controller('agents')
+class BareController {
+  @Get(':agentId')
+  async get(@Param('agentId') agentId: string): Promise<unknown> {
+    const text = 'select * from agents where agent_id = $1';
+    const { rows } = await pool.query<Record<string, unknown>>({ name: 'bare', text, values: [agentId] });
+    return rows[0];
+  }
+}
+
+@Module({ controllers: [BareController] })
+class BareModule {}
+
+const app = await NestFactory.create<NestFastifyApplication>(BareModule, new FastifyAdapter(), { logger: false });
+await app.listen(0, '127.0.0.1');
+console.info(`listens on ${await app.getUrl()}`);
