@@ -1,6 +1,7 @@
 const BITS = 5;
 const WIDTH = 1 << BITS;
-const LEVELS = 6;
+/** With 32,768 leaves, a leaf of an account of 100,000 seats has three entries. */
+const LEVELS = 3;
 
 /** A node that no map shares yet. */
 type Growing<V> = (Growing<V> | Map<string, V> | undefined)[];
@@ -8,7 +9,7 @@ type Node<V> = readonly (Node<V> | undefined)[] | ReadonlyMap<string, V>;
 
 /**
  * A map whose changes make a new map and share nearly all of the old one: states are kept and shared between calls, and an
- * account may have 100 000 seats. A change copies six arrays of 32, not the whole map.
+ * account may have 100 000 seats. A change copies three arrays of 32 and one leaf, not the whole map.
  */
 export class SeatMap<V> {
   private constructor(

@@ -33,10 +33,10 @@ describe('The cache of streams’ states', () => {
   it('does not keep a state that would take much of it, and forgets one that grows beyond that', () => {
     const cache = new StateCache(MIB);
     cache.put('s-1', text, stateOf(50_000));
-    cache.put('s-2', text, stateOf(200_000));
+    cache.put('s-2', text, stateOf(300_000));
     expect([cache.get('s-1', text), cache.get('s-2', text)]).toEqual([expect.anything(), undefined]);
-    const grown = { data: { text: 'x'.repeat(150_000) } } as unknown as StoredEvent;
-    cache.advance('s-1', text, stateOf(200_000, 'a', 1), [grown]);
+    const grown = { data: { text: 'x'.repeat(250_000) } } as unknown as StoredEvent;
+    cache.advance('s-1', text, stateOf(300_000, 'a', 1), [grown]);
     expect(cache.get('s-1', text)).toBeUndefined();
     expect(cache.bytes).toBe(0);
   });

@@ -4,7 +4,7 @@ import { sizeOf } from './size.ts';
 import type { AnyDecider, StreamState } from './stream-state.ts';
 
 /** The part of the cache that one stream may take: larger states are loaded each time, rather than that they push out many others. */
-const STREAM_SHARE = 1 / 8;
+const STREAM_SHARE = 1 / 4;
 /** The part of a full cache above which an account pays for its new states with its own older ones. */
 const ACCOUNT_SHARE = 1 / 4;
 /** What an entry takes beside its states (bytes). */
