@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { unboundedRoom } from '../../../test/support/exchange-room.ts';
 import { AgentAnsweredError, AgentUnreachable, allowedHeaders, protocolFor, ready, ReplyTimeout, type Delivery } from './agent-protocol.ts';
+import { waitAfter } from './readiness.ts';
 
 const servers: Server[] = [];
 const sockets = new Set<Socket>();
@@ -320,6 +321,10 @@ describe('readiness', () => {
       });
       expect(await ready('127.0.0.1', await listening(server), { path: '/healthz' }, 200, never)).toBe(false);
     }
+  });
+
+  it('is looked for ever less often, at most a tenth of the time too late', () => {
+    expect([0, 20, 500, 5_000, 60_000].map(waitAfter)).toEqual([5, 5, 50, 500, 1_000]);
   });
 
   it('stops early when it is told to', async () => {

@@ -8,11 +8,11 @@ export type HealthCheck = { path: string } | { tcp: true };
 /** A server that takes a connection and does not answer may have been half started: it is asked again. */
 const ATTEMPT_MS = 2_000;
 const FIRST_WAIT_MS = 5;
-const LAST_WAIT_MS = 50;
+const LAST_WAIT_MS = 1_000;
 /** Port forwarders accept for a container that does not listen, and close at once. */
 const STAYS_OPEN_MS = 20;
 
-/** True as soon as the agent is ready, false when `withinMs` are over or the signal aborts. Looks every 5 to 50 ms. */
+/** True as soon as the agent is ready, false when `withinMs` are over or the signal aborts. Looks every 5 ms at first, and every second in the end. */
 export async function ready(host: string, port: number, health: HealthCheck, withinMs: number, signal: AbortSignal): Promise<boolean> {
   const begun = performance.now();
   const end = begun + withinMs;
@@ -21,11 +21,18 @@ export async function ready(host: string, port: number, health: HealthCheck, wit
     if (left <= 0) return false;
     const attempt = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(Math.min(left, ATTEMPT_MS)))]);
     if ('path' in health ? await answers(host, port, health.path, attempt) : await accepts(host, port, attempt)) return true;
-    // A tenth of the time that it has taken so far is what the look may come too late.
-    const wait = Math.min(Math.max((performance.now() - begun) / 10, FIRST_WAIT_MS), LAST_WAIT_MS);
+    const wait = waitAfter(performance.now() - begun);
     await pause(Math.min(wait, Math.max(0, end - performance.now())), undefined, { signal }).catch(() => undefined);
   }
   return false;
+}
+
+/**
+ * How long (ms) to wait for the next look. A tenth of the time that it has taken so far is what a look may come too late; agents that take long,
+ * or never become ready, are many at times and must not cost a connection every few milliseconds each.
+ */
+export function waitAfter(elapsedMs: number): number {
+  return Math.min(Math.max(elapsedMs / 10, FIRST_WAIT_MS), LAST_WAIT_MS);
 }
 
 function answers(host: string, port: number, path: string, signal: AbortSignal): Promise<boolean> {
