@@ -15,6 +15,8 @@ import { PostgresEventStore } from '../platform/event-store/postgres/postgres-ev
 import { LocalRuntime } from '../platform/runtime/local/local-runtime.ts';
 import { RuntimeUnavailable, type ContainerRuntime, type ContainerView } from '../platform/runtime/runtime.ts';
 import { LogCapture } from './capture.service.ts';
+import { LineBound } from './line-bound.ts';
+import { LogRetention } from './log-entries.projection.ts';
 import { logEvents, type CapturedLine } from './log.events.ts';
 
 /** Prints so many numbers, 20 at a time, and then ends or stays. */
@@ -98,7 +100,7 @@ function capturing(open: () => Promise<Printer>): void {
   }, 60_000);
 
   function capture(runtime = printer.runtime, events = store): LogCapture {
-    const made = new LogCapture(events, runtime);
+    const made = new LogCapture(events, runtime, new LineBound(events, new LogRetention(opened)));
     captures.push(made);
     return made;
   }

@@ -13,13 +13,14 @@ import {
 import type { CaptureCursor, CapturedLine } from './log.events.ts';
 import { readLogLine } from './log-line.ts';
 import { Batcher } from './batcher.ts';
+import { LineBound, totalOf } from './line-bound.ts';
 
 const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
 /** How soon a follower that failed begins again, ms: twice as long each time, up to the second. */
 const AGAIN_MS = 500;
 const AGAIN_MAX_MS = 10_000;
-/** Seconds, and events of up to 200 lines: the read model cuts to the exact number of lines (contract 10). */
-export const RETENTION = { maxAgeSeconds: 7 * 24 * 3600, maxCount: 100_000 };
+/** How long output is kept (contract 10); `LineBound` keeps it to a number of lines as well. */
+export const RETENTION = { maxAgeSeconds: 7 * 24 * 3600 };
 /** How long the last lines of an ended container are waited for, ms. */
 const DRAIN_MS = 5_000;
 
@@ -32,6 +33,8 @@ interface Follower {
 
 interface Place {
   revision: number;
+  /** Lines up to here, since the agent's first. */
+  total: number;
   cursor: CaptureCursor | null;
 }
 
@@ -48,6 +51,7 @@ export class LogCapture {
   constructor(
     private readonly events: EventStore,
     private readonly runtime: ContainerRuntime,
+    private readonly bound: LineBound,
   ) {}
 
   /**
@@ -150,23 +154,27 @@ export class LogCapture {
 
   async #place(stream: string): Promise<Place> {
     for await (const last of this.events.readStream(stream, { backwards: true, limit: 1 }))
-      return { revision: last.revision, cursor: (last.data as { cursor?: CaptureCursor }).cursor ?? null };
-    return { revision: -1, cursor: null };
+      return { revision: last.revision, total: totalOf(last), cursor: (last.data as { cursor?: CaptureCursor }).cursor ?? null };
+    return { revision: -1, total: 0, cursor: null };
   }
 
   async #append(stream: string, place: Place, lines: LogLine[]): Promise<void> {
     const last = lines.at(-1);
     if (last === undefined) return;
     const captured: CapturedLine[] = lines.map(readLogLine);
+    const before = place.total;
+    const total = before + lines.length;
     const event: NewEvent = {
       id: uuidv5(`${stream}:${place.revision + 1}:${JSON.stringify(last.cursor)}`, CAPTURE_NAMESPACE),
       type: 'LogLinesCaptured',
       schemaVersion: 1,
-      data: { lines: captured, cursor: { ...last.cursor } },
+      data: { lines: captured, cursor: { ...last.cursor }, total },
       metadata: { actor: { kind: 'system', id: 'logs', name: 'logs' }, account_id: null, request_id: null, causation_id: null, ip: null },
     };
     if (place.revision < 0) await this.events.setRetention(stream, RETENTION);
     place.revision = (await this.events.append(stream, place.revision < 0 ? 'no_stream' : place.revision, [event])).revision;
+    place.total = total;
+    await this.bound.hold(stream, place.revision, before, total);
   }
 }
 

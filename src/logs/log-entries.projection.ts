@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { Database } from '../platform/database/database.ts';
+import type { Position } from '../platform/event-store/event-store.ts';
 import type { LogLevel } from './log.events.ts';
+import { entryId, KEPT_DAYS } from './log.projection.ts';
 
 export interface LogEntry {
   id: string;
@@ -65,21 +67,56 @@ export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
   }
 }
 
-/** Seconds and lines for which an agent's output is kept (contract 10). */
-const KEPT_DAYS = 7;
-const KEPT_LINES = 100_000;
+/** Entries of an agent that the journal keeps, as far as they are not too old. */
+const KEPT_ENTRIES = 100_000;
+/** Rows that one statement removes at most. */
+const AT_ONCE = 5_000;
 
-/** Cuts the read model to what is kept; the log itself is cut by the store's own retention. */
+/** Cuts the read models to what is kept (contract 10), in short statements that cost what they remove; the log itself is cut by its store. */
 @Injectable()
 export class LogRetention {
+  /** The journal's last entry at the trim before; null before the first. */
+  private lookedUpTo: string | null = null;
+
   constructor(private readonly database: Database) {}
 
+  /** Removes the lines of the agent's output that the log has before the position. */
+  async forgetLines(agentId: string, before: Position): Promise<void> {
+    await this.removeAll(
+      `delete from log_lines where id = any (array(
+         select id from (select id from log_lines where agent_id = $2 order by timestamp, id limit $1) oldest where id < $3 collate "C"))`,
+      [agentId, entryId('a', before, 0)],
+    );
+  }
+
+  /** Removes what is too old, and what of agents that are in the journal too often. */
   async trim(): Promise<void> {
-    await this.database.query(`delete from log_lines where timestamp < now() - make_interval(days => ${KEPT_DAYS})`);
-    await this.database.query(`
-      delete from log_lines using (
-        select a.agent_id, last.timestamp, last.id from (select distinct agent_id from log_lines) a cross join lateral
-          (select timestamp, id from log_lines l where l.agent_id = a.agent_id order by timestamp desc, id desc offset ${KEPT_LINES} limit 1) last) cut
-       where log_lines.agent_id = cut.agent_id and (log_lines.timestamp, log_lines.id) <= (cut.timestamp, cut.id)`);
+    for (const table of ['log_lines', 'log_journal'])
+      await this.removeAll(
+        `delete from ${table} where id = any (array(
+           select id from ${table} where timestamp < now() - make_interval(days => $2) order by timestamp limit $1))`,
+        [KEPT_DAYS],
+      );
+    await this.trimJournal();
+  }
+
+  /** Only agents that were written about since the last time can have come to have too many entries. */
+  private async trimJournal(): Promise<void> {
+    const [newest] = await this.database.query<{ id: string }>('select id from log_journal order by id desc limit 1');
+    const agents = await this.database.query<{ agent_id: string }>('select distinct agent_id from log_journal where id > $1', [
+      this.lookedUpTo ?? newest?.id ?? '',
+    ]);
+    for (const { agent_id } of agents)
+      await this.removeAll(
+        `delete from log_journal where id = any (array(
+           select id from log_journal where agent_id = $2 order by timestamp desc, id desc offset $3 limit $1))`,
+        [agent_id, KEPT_ENTRIES],
+      );
+    this.lookedUpTo = newest?.id ?? this.lookedUpTo;
+  }
+
+  private async removeAll(statement: string, values: unknown[]): Promise<void> {
+    for (let removed = AT_ONCE; removed === AT_ONCE;)
+      removed = (await this.database.pool.query(statement, [AT_ONCE, ...values])).rowCount ?? 0;
   }
 }

@@ -14,7 +14,8 @@ export type CapturedLine = {
 export type CaptureCursor = { generation: number; time: string; count: number };
 
 export const logEvents = {
-  LogLinesCaptured: defineEvent<{ lines: CapturedLine[]; cursor: CaptureCursor }>()(
+  /** `total`: the agent's lines up to and with these, since its first. */
+  LogLinesCaptured: defineEvent<{ lines: CapturedLine[]; cursor: CaptureCursor; total?: number }>()(
     'LogLinesCaptured',
     ({ lines }) => `Captured ${lines.length} lines of output`,
   ),

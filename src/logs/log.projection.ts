@@ -21,6 +21,16 @@ const columns = {
   timestamp: 'timestamptz not null',
 };
 
+/** Days for which entries are kept (contract 10). */
+export const KEPT_DAYS = 7;
+
+const shape = {
+  key: 'id',
+  columns,
+  indexes: { by_agent: '(agent_id, timestamp desc, id desc)', by_time: '(timestamp)' },
+  expires: { column: 'timestamp', days: KEPT_DAYS },
+};
+
 /** The id of a batch's n-th line: ordered as text. */
 export function entryId(source: 'a' | 's', position: string, index: number): string {
   return `${source}${position}${String(index).padStart(4, '0')}`;
@@ -29,9 +39,9 @@ export function entryId(source: 'a' | 's', position: string, index: number): str
 /** The agents' output, a row a line. */
 export const logLinesProjection: Projection<LogEntryColumns> = {
   name: 'log_lines',
-  version: 1,
+  version: 2,
   filter: { eventClass: 'log' },
-  table: { name: 'log_lines', key: 'id', columns, indexes: { by_agent: '(agent_id, timestamp desc, id desc)' } },
+  table: { name: 'log_lines', ...shape },
   keys: () => [],
   project(stored, rows) {
     const event = stored as unknown as LogEvent;
@@ -52,9 +62,9 @@ const warnings = new Set(['ContainerExited', 'DeploymentCanceled']);
 export function journalProjection(summaryOf: SummaryOf): Projection<LogEntryColumns> {
   return {
     name: 'log_journal',
-    version: 3,
+    version: 4,
     filter: { eventClass: 'core', categories: ['agent', 'deployment'] },
-    table: { name: 'log_journal', key: 'id', columns, indexes: { by_agent: '(agent_id, timestamp desc, id desc)' } },
+    table: { name: 'log_journal', ...shape },
     keys: () => [],
     project(stored, rows) {
       const add = (agent_id: string, source: string, level: string, message: string, index: number) => {

@@ -3,6 +3,7 @@ import { AgentsModule } from '../agents/index.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { LogCapture } from './capture.service.ts';
+import { LineBound } from './line-bound.ts';
 import { ListLogEntriesHandler, LogRetention } from './log-entries.projection.ts';
 import { LogTail } from './log-tail.service.ts';
 import { journalProjection, logLinesProjection } from './log.projection.ts';
@@ -13,7 +14,7 @@ import { LogsService } from './logs.service.ts';
 @Module({
   imports: [AgentsModule],
   controllers: [LogsController],
-  providers: [LogCapture, LogTail, LogRetention, LogsSaga, LogsService, ListLogEntriesHandler],
+  providers: [LogCapture, LineBound, LogTail, LogRetention, LogsSaga, LogsService, ListLogEntriesHandler],
   exports: [LogCapture],
 })
 export class LogsModule {

@@ -8,7 +8,7 @@ import { addressOf, connectOwner } from '../platform/database/migrate.ts';
 import { holdPostgres } from '../platform/database/reach-postgres.ts';
 import type { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import { openEventStore, type EventStorePlace } from '../platform/event-store/event-store.module.ts';
-import { idOf, START, type EventClass, type EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { START, type EventClass, type EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { forgetReadModels } from './fill-tables.ts';
 import { portWriter, postgresWriter, type LogWriter } from './log-writers.ts';
 import { refuseCompany } from './restore.ts';
@@ -178,13 +178,9 @@ function renumbering(): (event: StoredEvent) => StoredEvent {
 
 /** What the port can't tell of a stream, and the product's rules do: the end of deleted agents, and how long output is kept. */
 async function settle(store: EventStore): Promise<void> {
-  const deleted = new Set<string>();
   for await (const batch of store.readAll(START, { eventClass: 'core', categories: ['agent'], types: [agentEvents.AgentDeleted.type] }))
-    for (const { stream, revision } of batch) {
-      deleted.add(idOf(stream));
-      await store.closeStream(stream, revision);
-    }
+    for (const { stream, revision } of batch) await store.closeStream(stream, revision);
   const logs = new Set<string>();
   for await (const { stream } of eventsOf(store, 'log')) logs.add(stream);
-  for (const stream of logs) await store.setRetention(stream, deleted.has(idOf(stream)) ? { maxCount: 1 } : RETENTION);
+  for (const stream of logs) await store.setRetention(stream, RETENTION);
 }

@@ -17,6 +17,7 @@ export const leftTables: readonly string[] = [
   'account_sessions',
   'agent_holds',
   'consumer_leases',
+  'es_log_retention',
   'idempotency_keys',
   'installation',
   'projection_checkpoints',

@@ -5,6 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { v7 as uuidv7 } from 'uuid';
 
 import { LogTail } from '../../src/logs/log-tail.service.ts';
+import { LineBound } from '../../src/logs/line-bound.ts';
 import { LogRetention, type LogEntry } from '../../src/logs/log-entries.projection.ts';
 import type { CapturedLine, LogLevel } from '../../src/logs/log.events.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
@@ -42,6 +43,8 @@ const line = (m: string, l: LogLevel = 'info', t = AT): CapturedLine => ({ t, l,
 /** What a capture would have written of the agent's output. */
 class Output {
   private revision = -1;
+  /** Lines up to the last event. */
+  total = 0;
 
   constructor(readonly agentId: string) {}
 
@@ -55,10 +58,13 @@ class Output {
         causation_id: null,
         ip: null,
       };
-      const data = { lines: batch, cursor: { generation: 1, time: AT, count: 1 } };
+      const before = this.total;
+      this.total += batch.length;
+      const data = { lines: batch, cursor: { generation: 1, time: AT, count: 1 }, total: this.total };
       const event = { id: uuidv7(), type: 'LogLinesCaptured', schemaVersion: 1, data, metadata };
       const store = inside(EventStore);
       this.revision = (await store.append(`log-${this.agentId}`, this.revision < 0 ? 'no_stream' : this.revision, [event])).revision;
+      await inside(LineBound).hold(`log-${this.agentId}`, this.revision, before, this.total);
     }
   }
 
@@ -143,18 +149,41 @@ describe('an agent’s log', () => {
     expect(await get(`/api/agents/${agentId}/logs`)).toMatchObject({ status: 404, json: { code: 'agent_not_found' } });
   });
 
-  it('is kept for seven days, and for 100 000 lines', async () => {
+  it('is kept for seven days, its output and what was done to it', async () => {
     const old = new Date(Date.now() - 7 * 86_400_000 - 60_000).toISOString();
     const recent = new Date(Date.now() - 6 * 86_400_000).toISOString();
     const { agentId } = await output(line('too old', 'info', old), line('recent', 'info', recent));
-    const much = await output(line('oldest', 'info', recent));
-    const rows = `select 'a9' || lpad(n::text, 23, '0'), '${much.agentId}', 'info', 'agent', 'line ' || n, now() from generate_series(1, 100000) n`;
-    await operate(server.databaseUrl, `insert into log_lines (id, agent_id, level, source, message, timestamp) ${rows}`);
+    await operate(server.databaseUrl, `update log_journal set timestamp = $2 where agent_id = $1`, [agentId, old]);
     await inside(LogRetention).trim();
-    expect(await of(agentId, 'limit=10')).toEqual(['recent']);
-    const count = `select count(*)::int as lines, min(message) as first from log_lines where agent_id = $1`;
-    expect(await operate(server.databaseUrl, count, [much.agentId])).toEqual([{ lines: 100_000, first: 'line 1' }]);
-    expect(await of(much.agentId, 'limit=2')).toEqual(['line 99999', 'line 100000']);
+    const left = (await get(`/api/agents/${agentId}/logs`)).json as LogEntry[];
+    expect(left.map(({ message }) => message)).toEqual(['recent']);
+  });
+
+  it('is kept for 100 000 lines: the oldest go when a thousand more were written', async () => {
+    const { agentId } = await output(line('other'));
+    const much = await output(line('oldest'), ...Array.from({ length: 300 }, (_, index) => line(`early ${index}`)));
+    much.total = 100_900;
+    await much.says(...Array.from({ length: 99 }, () => line('at the bound')));
+    const messages = async () => own((await get(`/api/agents/${much.agentId}/logs?limit=1000`)).json as LogEntry[]);
+    await much.shown();
+    expect(await messages()).toHaveLength(400);
+    await much.says(line('beyond'));
+    await much.shown();
+    expect(await messages()).toEqual([...Array.from({ length: 99 }, () => 'at the bound'), 'beyond']);
+    const revisions: number[] = [];
+    for await (const { revision } of inside(EventStore).readStream(`log-${much.agentId}`)) revisions.push(revision);
+    expect(revisions).toEqual([2, 3]);
+    expect(await of(agentId, 'limit=10')).toEqual(['other']);
+  });
+
+  it('keeps 100 000 entries of what was done to an agent', async () => {
+    const { agentId } = await output();
+    await inside(LogRetention).trim();
+    const rows = `select 's9' || lpad(n::text, 23, '0'), '${agentId}', 'info', 'system', 'entry ' || n, now() from generate_series(1, 100010) n`;
+    await operate(server.databaseUrl, `insert into log_journal (id, agent_id, level, source, message, timestamp) ${rows}`);
+    await inside(LogRetention).trim();
+    const count = `select count(*)::int as entries, min(id) as first from log_journal where agent_id = $1`;
+    expect(await operate(server.databaseUrl, count, [agentId])).toEqual([{ entries: 100_000, first: `s9${'11'.padStart(23, '0')}` }]);
   });
 });
 

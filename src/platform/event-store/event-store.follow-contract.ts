@@ -139,19 +139,23 @@ export function logClass(given: Given): void {
     await subscription.stop();
   });
 
-  it('forgets older events by count, never the last, and never its place', async () => {
+  it('forgets the events of a stream before a revision, never the last, and never its place', async () => {
     const { store, subject, newStream } = given();
     const [bounded, other] = [newStream('log'), newStream('log')];
     for (let i = 0; i < 6; i += 1) await store.append(bounded, i === 0 ? 'no_stream' : i - 1, [lines(`${i}`)]);
     await store.append(other, 'no_stream', [lines('kept'), lines('too')]);
-    await store.setRetention(bounded, { maxCount: 2 });
+    await store.truncateStream(bounded, 4);
+    // What is forgotten stays so, and a repeat forgets nothing else.
+    for (const before of [4, 2]) await store.truncateStream(bounded, before);
     await subject.forget();
     const head = await store.head('log');
     expect((await collect(store.readStream(bounded))).map(({ revision }) => revision)).toEqual([4, 5]);
     expect(await collect(store.readStream(other))).toHaveLength(2);
     expect((await everything(store, { ...logs, types: ['LogLinesCaptured'] })).filter(({ stream }) => stream === bounded)).toHaveLength(2);
-    await store.setRetention(bounded, { maxCount: 1 });
+    await store.truncateStream(bounded, Number.MAX_SAFE_INTEGER);
+    await store.truncateStream(newStream('log'), 3);
     await subject.forget();
+    expect((await collect(store.readStream(bounded))).map(({ revision }) => revision)).toEqual([5]);
     expect(await store.append(bounded, 5, [lines('next')])).toMatchObject({ revision: 6 });
     expect((await store.head('log')) > head).toBe(true);
   });
@@ -168,9 +172,30 @@ export function logClass(given: Given): void {
     expect(await store.append(stream, 1, [lines('x')])).toMatchObject({ revision: 2 });
   });
 
+  it('forgets by age what other streams keep, also of a stream that is given an age late and goes on after a silence', async () => {
+    const { store, subject, newStream } = given();
+    const [kept, bounded] = [newStream('log'), newStream('log')];
+    await store.append(kept, 'no_stream', [lines('a'), lines('b')]);
+    await store.append(bounded, 'no_stream', [lines('a'), lines('b'), lines('c')]);
+    await store.setRetention(kept, { maxAgeSeconds: 3_600 });
+    const aged = () => new Promise((resolve) => setTimeout(resolve, 1_100));
+    await aged();
+    await subject.forget();
+    await store.setRetention(bounded, { maxAgeSeconds: 1 });
+    await subject.forget();
+    expect((await collect(store.readStream(bounded))).map(({ revision }) => revision)).toEqual([2]);
+    await store.append(bounded, 2, [lines('d'), lines('e')]);
+    await aged();
+    await subject.forget();
+    expect((await collect(store.readStream(bounded))).map(({ revision }) => revision)).toEqual([4]);
+    expect(await collect(store.readStream(kept))).toHaveLength(2);
+    expect((await everything(store, logs)).filter(({ stream }) => stream === bounded)).toHaveLength(1);
+  });
+
   it('keeps the core for ever', async () => {
     const { store } = given();
-    await expect(store.setRetention('agent-1', { maxCount: 1 })).rejects.toThrow(/kept for ever/);
+    await expect(store.setRetention('agent-1', { maxAgeSeconds: 1 })).rejects.toThrow(/kept for ever/);
+    await expect(store.truncateStream('agent-1', 1)).rejects.toThrow(/kept for ever/);
     expect(await everything(store, core, START)).not.toEqual([]);
   });
 }

@@ -12,6 +12,7 @@ import { LogFollower } from './log-follower.ts';
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 import { Snapshots } from './states/snapshots.ts';
 import { StreamStates } from './states/stream-states.ts';
+import { RetentionMetrics } from './retention-metrics.ts';
 
 export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;
 
@@ -32,6 +33,7 @@ export class EventStoreModule {
         LogFollower,
         EventWaits,
         AccountPositions,
+        RetentionMetrics,
       ],
       exports: [EventCatalogue, EventStore, Aggregates, LogFollower, EventWaits, AccountPositions],
     };

@@ -95,6 +95,16 @@ const LAG_MAX = 10_000;
 /** Events that a bulk read hands over at a time, where the adapter has no faster way. */
 const BULK_BATCH = 500;
 
+/** How the forgetting of old events of the class `log` goes. */
+export interface RetentionStatus {
+  /** When nothing was left that had to be forgotten, ISO 8601, whichever process saw to it; null where there was nothing to look at yet. */
+  caughtUpAt: string | null;
+  /** Events that this process has forgotten since it started. */
+  forgotten: number;
+  /** Why this process failed the last time; null where it did not. */
+  error: string | null;
+}
+
 /** `upTo` moves on even where the filter let no event through. */
 export type BatchHandler = (events: StoredEvent[], upTo: Position) => Promise<void>;
 
@@ -204,8 +214,14 @@ export abstract class EventStore {
   /** Follows the log for ever from a position; batches never overlap in time, and outlive failures of the store. */
   abstract subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription;
   abstract head(eventClass: EventClass): Promise<Position>;
-  /** Lets the store forget the stream's older events; seconds and events. Only for streams of the class `log`. */
-  abstract setRetention(stream: string, retention: { maxAgeSeconds?: number; maxCount?: number }): Promise<void>;
+  /** Lets the store forget each event of the stream when it is older than that, but for the last. Only for streams of the class `log`. */
+  abstract setRetention(stream: string, retention: { maxAgeSeconds: number }): Promise<void>;
+  /** Forgets the stream's events before the revision, but for the last; costs what it forgets. May be repeated. Only for streams of the class `log`. */
+  abstract truncateStream(stream: string, before: number): Promise<void>;
+  /** How the forgetting goes; null from an adapter whose server does it by itself. */
+  retention(): Promise<RetentionStatus | null> {
+    return Promise.resolve(null);
+  }
   /** No event can follow any more. `expected` as in `append`. Idempotent. */
   abstract closeStream(stream: string, expected: ExpectedRevision): Promise<void>;
   /** Resolves where the store answers, throws `EventStoreUnavailable` where it does not. */

@@ -58,9 +58,8 @@ export function checkName(stream: string): void {
     throw new RangeError(`${JSON.stringify(stream)} is not the name of a stream`);
 }
 
-/** Throws `RangeError` where the stream is not of the class `log`, or a bound is none. */
-export function checkRetention(stream: string, bounds: { maxAgeSeconds?: number; maxCount?: number }): void {
+/** Throws `RangeError` where the stream is not of the class `log`, or the bound is no positive number. */
+export function checkForgettable(stream: string, bound: number): void {
   if (!stream.startsWith('log-')) throw new RangeError(`${stream} is not of the class log: what decides is kept for ever`);
-  for (const bound of [bounds.maxAgeSeconds, bounds.maxCount])
-    if (bound !== undefined && !(Number.isSafeInteger(bound) && bound > 0)) throw new RangeError(`${bound} is no bound of a retention`);
+  if (!(Number.isSafeInteger(bound) && bound > 0)) throw new RangeError(`${bound} is no bound of a retention`);
 }

@@ -57,6 +57,7 @@ describe('what operators look at', () => {
         { name: 'database', status: 'ok', required: true },
         { name: 'event_store', status: 'unavailable', required: true },
         { name: 'read_models', status: 'ok', required: false },
+        { name: 'log_retention', status: 'unavailable', required: false },
         { name: 'runtime', status: 'unavailable', required: false },
       ],
     });

@@ -9,6 +9,8 @@ import type { Dependency, Readiness } from './health.dto.ts';
 
 /** In ms; a dependency that takes longer counts as away. */
 const PING_TIMEOUT_MS = 3_000;
+/** Old output that should have been removed so long ago, in ms, is something to look after. */
+const RETENTION_LATE_MS = 3_600_000;
 
 /** Looks at what the service stands on. */
 @Injectable()
@@ -23,6 +25,11 @@ export class ReadinessChecks {
       this.ping('read_models', false, ReadModels, async (readModels) => {
         const incomplete = await readModels.incomplete();
         if (incomplete.length > 0) throw new Error(`incomplete: ${incomplete.join(', ')}`);
+      }),
+      this.ping('log_retention', false, EventStore, async (store) => {
+        const { caughtUpAt, error } = (await store.retention()) ?? { caughtUpAt: null, error: null };
+        const isLate = caughtUpAt !== null && Date.now() - Date.parse(caughtUpAt) > RETENTION_LATE_MS;
+        if (isLate) throw new Error(error ?? 'old output is not removed as fast as it should be');
       }),
       this.ping('runtime', false, ContainerRuntime, (runtime) => runtime.ping()),
     ]);

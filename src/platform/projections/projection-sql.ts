@@ -73,8 +73,15 @@ export function differenceStatement(table: ProjectionTable, live: string, fresh:
            case when l.${key} is null then 'missing' when f.${key} is null then 'unexpected' else 'different' end as kind,
            case when l.${key} is null or f.${key} is null then array[]::text[] else array_remove(array[${differing.join(', ')}], null) end as columns
       from "${live}" l full join "${fresh}" f on l.${key} = f.${key}
-     where l.${key} is null or f.${key} is null or (l.*)::text is distinct from (f.*)::text
+     where (l.${key} is null or f.${key} is null or (l.*)::text is distinct from (f.*)::text)
+       ${standing(table)}
      order by 1 limit $1`;
+}
+
+/** The condition that leaves out what is removed with time. */
+function standing({ expires }: ProjectionTable): string {
+  if (expires === undefined) return '';
+  return `and coalesce(l."${expires.column}", f."${expires.column}") >= now() - interval '${expires.days} days'`;
 }
 
 export function isTime(table: ProjectionTable, column: string): boolean {

@@ -35,6 +35,8 @@ export interface ProjectionTable {
   columns: Record<string, string>;
   /** Index name suffix → the text after `on <table>`: `{ by_account: '(account_id, created_at desc)' }`. */
   indexes: Record<string, string>;
+  /** Rows whose time is so many days ago are removed by whoever owns the table; a comparison with the log leaves them out. */
+  expires?: { column: string; days: number };
 }
 
 /** Tells how far read models have come. */

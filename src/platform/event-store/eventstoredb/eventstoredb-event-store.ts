@@ -21,7 +21,7 @@ import {
 } from '../event-store.ts';
 import { timed } from '../append-times.ts';
 import { eventsUpTo, HeadWatch, LogSubscription, type Batch } from '../log-subscription.ts';
-import { checkName, checkRetention, prepare, revisionOf } from '../new-events.ts';
+import { checkForgettable, checkName, prepare, revisionOf } from '../new-events.ts';
 import { Confirmations } from './confirmations.ts';
 import { Connection } from './connection.ts';
 import { closingEvent, toPort, toServer, type Recorded } from './envelope.ts';
@@ -120,9 +120,14 @@ export class EventStoreDbEventStore extends EventStore {
     return this.#reader.head(eventClass);
   }
 
-  async setRetention(stream: string, retention: { maxAgeSeconds?: number; maxCount?: number }): Promise<void> {
-    checkRetention(stream, retention);
-    await this.#retention.set(stream, retention);
+  async setRetention(stream: string, { maxAgeSeconds }: { maxAgeSeconds: number }): Promise<void> {
+    checkForgettable(stream, maxAgeSeconds);
+    await this.#retention.setAge(stream, maxAgeSeconds);
+  }
+
+  async truncateStream(stream: string, before: number): Promise<void> {
+    checkForgettable(stream, before);
+    await this.#retention.truncate(stream, before);
   }
 
   /** A tombstone would take the events out of sight, and metadata binds nobody: the last event of the stream says that it is the last. */

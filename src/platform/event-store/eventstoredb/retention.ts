@@ -42,13 +42,17 @@ export class Retention {
     private readonly writer: Writer,
   ) {}
 
-  async set(stream: string, { maxAgeSeconds, maxCount }: { maxAgeSeconds?: number; maxCount?: number }): Promise<void> {
+  async setAge(stream: string, maxAgeSeconds: number): Promise<void> {
     this.#firstVisible.delete(stream);
-    await this.#change(stream, (content) => ({
-      ...without(content, '$maxAge', '$maxCount', PUT_ASIDE),
-      ...(maxAgeSeconds === undefined ? {} : { $maxAge: maxAgeSeconds }),
-      ...(maxCount === undefined ? {} : { $maxCount: maxCount }),
-    }));
+    await this.#change(stream, (content) => ({ ...without(content, '$maxAge', PUT_ASIDE), $maxAge: maxAgeSeconds }));
+  }
+
+  /** The events before the revision go out of sight at once, and for good when the server tidies up. */
+  async truncate(stream: string, before: number): Promise<void> {
+    const first = Math.min(before, await this.#lastRevision(stream));
+    if (first <= 0) return;
+    this.#firstVisible.delete(stream);
+    await this.#change(stream, (content) => ({ ...content, $tb: Math.max(first, typeof content.$tb === 'number' ? content.$tb : 0) }));
   }
 
   /** Where age hides all of a stream, makes its last event readable again. Answers whether it did. */

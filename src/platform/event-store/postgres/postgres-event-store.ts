@@ -1,4 +1,3 @@
-import { Logger } from '@nestjs/common';
 import type pg from 'pg';
 import type { Database } from '../../database/database.ts';
 import type { EventCatalogue } from '../catalogue.ts';
@@ -6,7 +5,6 @@ import type { JsonObject } from '../event-definition.ts';
 import {
   classOf,
   EventStore,
-  EventStoreUnavailable,
   OutcomeUnknown,
   StreamClosed,
   WrongExpectedRevision,
@@ -21,14 +19,16 @@ import {
   type NewEvent,
   type Position,
   type ReadStreamOptions,
+  type RetentionStatus,
   type StoredEvent,
   type Subscription,
 } from '../event-store.ts';
 import { eventsUpTo, HeadWatch, LogSubscription } from '../log-subscription.ts';
-import { checkName, checkRetention, prepare, revisionOf, type SerialisedEvent } from '../new-events.ts';
+import { checkForgettable, checkName, prepare, revisionOf, type SerialisedEvent } from '../new-events.ts';
 import { timed } from '../append-times.ts';
 import { AppendBatcher } from './append-batcher.ts';
 import { BulkReader } from './bulk-reading.ts';
+import { LogTrimmer } from './log-trimmer.ts';
 import { EventReader, positionOf, tables } from './reading.ts';
 import { AnswerLost, ask, send } from './sending.ts';
 import { SharedReads } from './shared-reads.ts';
@@ -42,12 +42,6 @@ const timeouts = { lock_timeout: 5_000, statement_timeout: 10_000, query_timeout
 const bulkTimeouts = { statement_timeout: 0 };
 const bulkReaders = 3;
 
-const trimEvery = 60_000;
-const trimAtOnce = 5_000;
-const trimCalls = 20;
-
-const logger = new Logger('EventStore');
-
 /**
  * The log in PostgreSQL: one table per class, gap-free positions in commit order, so that a reader needs `position > …` and
  * nothing else. Events come out in their current version, whoever reads; appends take the current version only.
@@ -60,7 +54,7 @@ export class PostgresEventStore extends EventStore {
   readonly #bulk: BulkReader;
   readonly #sharedReads: Record<EventClass, SharedReads>;
   readonly #subscriptions = new Set<LogSubscription>();
-  readonly #trimming: NodeJS.Timeout;
+  readonly #trimmer: LogTrimmer;
   #listening: Promise<() => Promise<void>> | null = null;
 
   constructor(
@@ -75,7 +69,7 @@ export class PostgresEventStore extends EventStore {
     this.#sharedReads = { core: new SharedReads(this.#reader, 'core'), log: new SharedReads(this.#reader, 'log') };
     this.#batchers = { core: new AppendBatcher(this.#writers, 'es_append'), log: new AppendBatcher(this.#writers, 'es_log_append') };
     this.#watches = { core: new HeadWatch(() => this.head('core')), log: new HeadWatch(() => this.head('log')) };
-    this.#trimming = setInterval(() => void this.#trimInBackground(), trimEvery).unref();
+    this.#trimmer = new LogTrimmer(database.pool);
   }
 
   async append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
@@ -144,10 +138,19 @@ export class PostgresEventStore extends EventStore {
     return this.#reader.head(eventClass);
   }
 
-  async setRetention(stream: string, { maxAgeSeconds, maxCount }: { maxAgeSeconds?: number; maxCount?: number }): Promise<void> {
-    checkRetention(stream, { maxAgeSeconds, maxCount });
-    const text = 'select public.es_set_retention($1, $2, $3)';
-    await ask(this.database.pool, { name: 'set retention', text, values: [stream, maxAgeSeconds ?? null, maxCount ?? null] });
+  async setRetention(stream: string, { maxAgeSeconds }: { maxAgeSeconds: number }): Promise<void> {
+    checkForgettable(stream, maxAgeSeconds);
+    const text = 'select public.es_set_retention($1, $2, null)';
+    await ask(this.database.pool, { name: 'set retention', text, values: [stream, maxAgeSeconds] });
+  }
+
+  async truncateStream(stream: string, before: number): Promise<void> {
+    checkForgettable(stream, before);
+    await this.#trimmer.truncate(stream, before);
+  }
+
+  override retention(): Promise<RetentionStatus> {
+    return this.#trimmer.status();
   }
 
   async closeStream(stream: string, expected: ExpectedRevision): Promise<void> {
@@ -167,16 +170,9 @@ export class PostgresEventStore extends EventStore {
     }
   }
 
-  /** Forgets log events past their retention, 100 000 at most; answers how many. Runs by itself every minute. */
-  async trim(): Promise<number> {
-    let total = 0;
-    for (let call = 0; call < trimCalls; call += 1) {
-      const rows = await ask<[number]>(this.database.pool, { name: 'trim', text: 'select public.es_log_trim($1)', values: [trimAtOnce] });
-      const forgotten = rows[0]?.[0] ?? 0;
-      total += forgotten;
-      if (forgotten < trimAtOnce) break;
-    }
-    return total;
+  /** Forgets the log events that are past their retention; answers how many. Runs by itself every minute. */
+  trim(): Promise<number> {
+    return this.#trimmer.trim();
   }
 
   async ping(): Promise<void> {
@@ -185,7 +181,7 @@ export class PostgresEventStore extends EventStore {
 
   /** Ends subscriptions and finishes appends under way. Leaves the database open. */
   async close(): Promise<void> {
-    clearInterval(this.#trimming);
+    await this.#trimmer.stop();
     await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
     await Promise.all([this.#batchers.core.close(), this.#batchers.log.close()]);
     await (
@@ -198,14 +194,6 @@ export class PostgresEventStore extends EventStore {
     const [eventClass, number] = payload.split(' ');
     if ((eventClass === 'core' || eventClass === 'log') && number) this.#watches[eventClass].tell(positionOf(number));
     else for (const watch of Object.values(this.#watches)) void watch.look();
-  }
-
-  async #trimInBackground(): Promise<void> {
-    try {
-      await this.trim();
-    } catch (error) {
-      if (!(error instanceof EventStoreUnavailable)) logger.error('Forgetting old log events failed', (error as Error).stack);
-    }
   }
 }
 

@@ -1,0 +1,123 @@
+import { jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+
+import { contractCatalogue, newEvent } from '../../../../test/support/event-store-contract.ts';
+import { operate } from '../../../../test/support/log.ts';
+import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
+import { until } from '../../../../test/support/until.ts';
+import { openDatabase, type Database } from '../../database/database.ts';
+import { LogTrimmer } from './log-trimmer.ts';
+import { PostgresEventStore } from './postgres-event-store.ts';
+
+const WEEK_SECONDS = 7 * 24 * 3600;
+
+let place: TestDatabase;
+let database: Database;
+let store: PostgresEventStore;
+
+beforeEach(async () => {
+  place = await freshDatabase();
+  database = await openDatabase({ url: place.url, allowUnsafe: true });
+  store = new PostgresEventStore(database, contractCatalogue);
+});
+afterEach(async () => {
+  jest.restoreAllMocks();
+  await store.close();
+  await database.close();
+  await place.drop();
+});
+
+/** Events at the end of the log, as many for each of so many streams in turn, that were written so long ago (an interval). */
+async function written(events: number, streams: number, age: string): Promise<void> {
+  await operate(
+    place.url,
+    `insert into es_log_event select h.position + n, 'log-' || n % $2, coalesce(v.version, -1) + 1 + (n - 1) / $2,
+            gen_random_uuid(), 'LogLinesCaptured', 1, '{"lines":[]}', '{}', 14, now() - $3::interval
+       from (select coalesce(max(position), 0) as position from es_log_event) h, generate_series(1, $1::int) n
+       left join lateral (select max(version) as version from es_log_event where stream = 'log-' || n % $2) v on true`,
+    [events, streams, age],
+  );
+}
+
+async function bounded(streams: number): Promise<void> {
+  for (let stream = 0; stream < streams; stream += 1) await store.setRetention(`log-${stream}`, { maxAgeSeconds: WEEK_SECONDS });
+}
+
+const counted = () => operate(place.url, 'select count(*)::int as events, min(position)::int as first from es_log_event');
+const judged = () => operate(place.url, 'select position::int as position from es_log_retention');
+
+it('forgets everything that is too old in as many transactions as it takes, and looks at none of it again', async () => {
+  await bounded(3);
+  await written(12_000, 3, '8 days');
+  await written(300, 3, '6 days');
+  expect(await store.trim()).toBe(12_000);
+  expect(await counted()).toEqual([{ events: 300, first: 12_001 }]);
+  expect(await judged()).toEqual([{ position: 12_000 }]);
+  expect(await store.trim()).toBe(0);
+});
+
+it('keeps the last event of a stream that fell silent until a later one is too old as well', async () => {
+  await bounded(2);
+  await written(10, 2, '20 days');
+  expect(await store.trim()).toBe(8);
+  await written(2, 2, '10 days');
+  expect(await store.trim()).toBe(2);
+  expect(await counted()).toEqual([{ events: 2, first: 11 }]);
+});
+
+it('is not held up by events that a clock wrote which was ahead', async () => {
+  await bounded(1);
+  await written(5, 1, '-300 days');
+  await written(5, 1, '8 days');
+  await written(1, 1, '0 days');
+  await store.trim();
+  expect(await counted()).toEqual([{ events: 1, first: 11 }]);
+});
+
+it('judges old events of a stream whose retention is set anew', async () => {
+  await bounded(1);
+  await written(10, 1, '8 days');
+  await store.trim();
+  await written(10, 2, '8 days');
+  await store.trim();
+  await store.setRetention('log-1', { maxAgeSeconds: WEEK_SECONDS });
+  await store.trim();
+  expect(await counted()).toEqual([{ events: 2, first: 19 }]);
+});
+
+it('tells when nothing was left to forget, and why it failed', async () => {
+  const said = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => undefined);
+  expect(await store.retention()).toEqual({ caughtUpAt: null, forgotten: 0, error: null });
+  await bounded(1);
+  await written(10, 1, '8 days');
+  await operate(place.url, 'alter function es_log_forget(int) rename to es_log_gone');
+  const trimmer = new LogTrimmer(database.pool, 20);
+  try {
+    const failed = await until('a failure', async () => ((await trimmer.status()).error === null ? undefined : trimmer.status()));
+    expect(failed).toMatchObject({ caughtUpAt: null, forgotten: 0, error: expect.stringContaining('es_log_forget') });
+    expect(said.mock.calls[0]?.[0]).toMatch(/could not be removed.*tried again.*long transactions/);
+    await operate(place.url, 'alter function es_log_gone(int) rename to es_log_forget');
+    const status = await until('a success', async () => ((await trimmer.status()).caughtUpAt === null ? undefined : trimmer.status()));
+    expect(status).toMatchObject({ caughtUpAt: expect.any(String), forgotten: 9, error: null });
+  } finally {
+    await trimmer.stop();
+  }
+});
+
+it('takes over an installation of the release before, with streams of deleted agents that were bounded by their number of events', async () => {
+  const undone = [
+    'drop table es_log_retention',
+    'drop index es_stream_meta_max_age',
+    'drop function es_log_forget(int), es_log_truncate(text, bigint, int)',
+    `delete from mooring_migration where name like 'LogRetention%'`,
+    `insert into es_stream_meta (stream, max_age_seconds, max_count) values ('log-0', ${WEEK_SECONDS}, 100000), ('log-1', null, 1)`,
+  ];
+  for (const statement of undone) await operate(place.url, statement);
+  await written(20, 2, '8 days');
+  const updated = await openDatabase({ url: place.url, allowUnsafe: true });
+  const other = new PostgresEventStore(updated, contractCatalogue);
+  expect(await other.trim()).toBe(18);
+  expect(await other.append('log-0', 9, [newEvent({}, 'LogLinesCaptured')])).toMatchObject({ revision: 10 });
+  await other.close();
+  await updated.close();
+});

@@ -1,0 +1,103 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import type pg from 'pg';
+import type { RetentionStatus } from '../event-store.ts';
+import { ask } from './sending.ts';
+
+const TRIM_EVERY_MS = 60_000;
+/** Events that one transaction judges at most. A failure halves the number, success doubles it again. */
+const BATCH_MAX = 5_000;
+const BATCH_MIN = 50;
+/** Between two transactions in the background, so that appends have the disk to themselves for as long as trimming had it. */
+const REST_MAX_MS = 250;
+
+/** Forgets log events that are past their retention, in short transactions; every minute, and whenever it is asked to. */
+export class LogTrimmer {
+  readonly #logger = new Logger('EventStore');
+  readonly #timer: NodeJS.Timeout;
+  readonly #stopping = new AbortController();
+  #inBackground: Promise<void> = Promise.resolve();
+  #isTrimming = false;
+  #batch = BATCH_MAX;
+  #forgotten = 0;
+  #error: string | null = null;
+
+  constructor(
+    private readonly pool: pg.Pool,
+    everyMs = TRIM_EVERY_MS,
+  ) {
+    this.#timer = setInterval(() => {
+      if (!this.#isTrimming) this.#inBackground = this.#trimInBackground();
+    }, everyMs).unref();
+  }
+
+  /** Goes on until nothing is left to forget, or another process is at it; answers how many events it forgot. */
+  async trim(rest?: (batchMs: number) => Promise<void>): Promise<number> {
+    let total = 0;
+    for (let more = true; more && !this.#stopping.signal.aborted;) {
+      const began = performance.now();
+      const answer = await this.#step();
+      total += answer?.forgotten ?? 0;
+      more = answer?.more ?? false;
+      if (more) await rest?.(performance.now() - began);
+    }
+    this.#error = null;
+    return total;
+  }
+
+  /** Forgets the stream's events before the revision, but for the last. */
+  async truncate(stream: string, before: number): Promise<void> {
+    const text = 'select public.es_log_truncate($1, $2, $3)';
+    for (let forgotten = BATCH_MAX; forgotten === BATCH_MAX;) {
+      const rows = await ask<[number]>(this.pool, { name: 'truncate stream', text, values: [stream, before, BATCH_MAX] });
+      forgotten = rows[0]?.[0] ?? 0;
+      this.#forgotten += forgotten;
+    }
+  }
+
+  async status(): Promise<RetentionStatus> {
+    const text = 'select min(caught_up_at) from public.es_log_retention';
+    const rows = await ask<[Date | null]>(this.pool, { name: 'retention status', text, values: [] });
+    return { caughtUpAt: rows[0]?.[0]?.toISOString() ?? null, forgotten: this.#forgotten, error: this.#error };
+  }
+
+  /** Waits for the transaction under way. */
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#stopping.abort();
+    await this.#inBackground;
+  }
+
+  /** One transaction. Null where another process is at it. */
+  async #step(): Promise<{ forgotten: number; more: boolean } | null> {
+    try {
+      const text = 'select public.es_log_forget($1)';
+      const rows = await ask<[{ forgotten: number; more: boolean } | null]>(this.pool, { name: 'trim', text, values: [this.#batch] });
+      const answer = rows[0]?.[0] ?? null;
+      this.#forgotten += answer?.forgotten ?? 0;
+      this.#batch = Math.min(BATCH_MAX, this.#batch * 2);
+      return answer;
+    } catch (error) {
+      this.#batch = Math.max(BATCH_MIN, Math.floor(this.#batch / 2));
+      throw error;
+    }
+  }
+
+  async #trimInBackground(): Promise<void> {
+    this.#isTrimming = true;
+    const { signal } = this.#stopping;
+    try {
+      await this.trim((batchMs) => wait(Math.min(batchMs, REST_MAX_MS), undefined, { signal }).catch(() => undefined));
+    } catch (error) {
+      this.#error = (error as Error).message;
+      const cause = (error as Error).cause;
+      this.#logger.error(
+        `Old container output could not be removed from es_log_event: ${this.#error}${cause instanceof Error ? ` (${cause.message})` : ''}. ` +
+          `It is tried again within a minute, ${this.#batch} events at a time; until it succeeds the table grows. ` +
+          'If this goes on, look for long transactions and locks on the table (pg_stat_activity, pg_locks) and for a full or slow disk.',
+      );
+    } finally {
+      this.#isTrimming = false;
+    }
+  }
+}

@@ -1,0 +1,31 @@
+import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
+
+import { Metrics } from '../observability/metrics.ts';
+import { EventStore, type RetentionStatus } from './event-store.ts';
+
+/** Tells `/metrics` whether old container output is still being removed from the log. A store whose server sees to it has nothing to tell. */
+@Injectable()
+export class RetentionMetrics implements OnModuleInit {
+  constructor(
+    private readonly store: EventStore,
+    @Optional() private readonly metrics?: Metrics,
+  ) {}
+
+  onModuleInit(): void {
+    this.gauge('mooring_log_retention_age_seconds', 'Since when no old output was left to be removed from the log.', ({ caughtUpAt }) =>
+      caughtUpAt === null ? null : (Date.now() - Date.parse(caughtUpAt)) / 1_000,
+    );
+    this.gauge('mooring_log_retention_failed', '1 where this process could not remove old output the last time.', ({ error }) =>
+      Number(error !== null),
+    );
+    this.gauge('mooring_log_retention_forgotten_events', 'Events of output that this process has removed.', ({ forgotten }) => forgotten);
+  }
+
+  private gauge(name: string, help: string, valueOf: (status: RetentionStatus) => number | null): void {
+    this.metrics?.gauge(name, help, async () => {
+      const status = await this.store.retention();
+      const value = status && valueOf(status);
+      return value === null ? new Map<string, number>() : value;
+    });
+  }
+}
