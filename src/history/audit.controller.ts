@@ -10,7 +10,7 @@ import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platfor
 import { ReadsModel } from '../platform/http/positions.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ExportAudit, ListAudit } from './audit.handlers.ts';
-import type { AuditSelection } from './audit.projection.ts';
+import type { AuditSelection } from './audit-entries.ts';
 import { AuditQuery, selectionOf } from './history.dto.ts';
 import { AuditItem } from './history-item.ts';
 

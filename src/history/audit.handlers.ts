@@ -2,7 +2,7 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
-import { AuditEntries, type AuditedEvent, type AuditSelection } from './audit.projection.ts';
+import { AuditEntries, type AuditedEvent, type AuditSelection } from './audit-entries.ts';
 import { historyItem, type AuditItem } from './history-item.ts';
 
 /** A page of the audit, in the log's order. */
@@ -67,8 +67,7 @@ export class ExportAuditHandler implements IQueryHandler<ExportAudit> {
   }
 }
 
-/** In the version that is current now, whenever the row was made. */
 function auditItem(event: AuditedEvent, catalogue: EventCatalogue): AuditItem {
   const { agentId: agent_id, stream, metadata } = event;
-  return Object.assign(historyItem(catalogue.upcast(event), catalogue), { account_id: metadata.account_id, agent_id, stream });
+  return Object.assign(historyItem(event, catalogue), { account_id: metadata.account_id, agent_id, stream });
 }

@@ -9,6 +9,7 @@ import { agentDecider } from '../agents/index.ts';
 import { conversationDecider, conversationEvents } from '../messages/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
+import { encodeCursor } from '../platform/http/paging.ts';
 import { systemContext } from '../platform/http/caller.ts';
 
 let server: TestServer;
@@ -65,10 +66,9 @@ it('gives every event of the account in the log’s order, with its summary, and
   const [history] = (await server.request('GET', `/api/v1/agents/${agentId}/history?type=VariableSet`, { credential: key })).json;
   expect(answer.json.at(-1)).toEqual({ ...history, account_id: account, agent_id: agentId, stream: `agent-${agentId}` });
   expect(history).toMatchObject({ summary: 'Set the secret TOKEN', request_id: 'sets', data: { sealed: '••••••••' } });
-  const [stored] = await operate(server.databaseUrl, `select * from audit_entries where type = 'VariableSet' and account_id = $1`, [
-    account,
-  ]);
-  expect(JSON.stringify(stored)).not.toMatch(/0815|"ct"/);
+  const stored = await operate(server.databaseUrl, 'select * from audit_entries where account_id = $1', [account]);
+  expect(stored).toHaveLength(4);
+  expect(JSON.stringify(stored)).not.toMatch(/0815|TOKEN|"ct"/);
 });
 
 it("never gives another account's, nor what belongs to none; an administrator's session sees all", async () => {
@@ -152,6 +152,11 @@ it('comes page by page in either order, and whole as lines', async () => {
   }
   expect(lines(await audit('?type=AgentConfigured&limit=2', key, ndjson))).toHaveLength(2);
   expect((await audit('?since=2999-01-01', key, ndjson)).text).toBe('');
+  const end = encodeCursor(['9'.repeat(60)]);
+  for (const filter of ['', '&type=AgentConfigured']) {
+    expect((await audit(`?cursor=${end}${filter}`, key)).json).toEqual([]);
+    expect((await audit(`?cursor=${end}${filter}&order=desc&limit=2`, key)).json).toHaveLength(2);
+  }
 });
 
 it('is exported whole, however much there is', async () => {

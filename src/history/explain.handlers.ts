@@ -4,7 +4,8 @@ import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ReadModels } from '../platform/projections/projection.ts';
-import { AuditEntries, auditProjection } from './audit.projection.ts';
+import { AuditEntries } from './audit-entries.ts';
+import { auditProjection } from './audit.projection.ts';
 import type { CauseView, ExplanationView } from './history.dto.ts';
 import { ownOrGone } from './history.handlers.ts';
 import { Transitions } from './transitions.ts';
@@ -52,10 +53,9 @@ export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
     const { actor, causation_id } = event.metadata;
     if (actor.kind !== 'system' || event.stream !== `agent-${agentId}`) return null;
     const standing = transitions.before(event);
-    if (isIdle(event))
-      return (await this.entries.messageTo(agentId, { after: standing?.position ?? '', before: event.position })) ?? standing;
+    if (isIdle(event)) return (await this.entries.lastMessageTo(agentId, standing?.position ?? null, event.position)) ?? standing;
     if (causation_id === null) return standing;
-    return transitions.byId(causation_id) ?? (await this.entries.messageTo(agentId, { id: causation_id })) ?? standing;
+    return transitions.byId(causation_id) ?? (await this.entries.messageTo(agentId, causation_id, event.position)) ?? standing;
   }
 
   #view(event: StoredEvent, transitions: Transitions): CauseView {

@@ -241,6 +241,21 @@ function reading(given: Given): void {
     expect(await found(0, 'agent-nobody')).toEqual([]);
   });
 
+  it('reads the events at the positions that are asked for, in that order', async () => {
+    const { store, newStream } = given();
+    const [stream, output] = [newStream(), newStream('log')];
+    const { events } = await store.append(stream, 'no_stream', [...newEvents(30), { ...newEvent({ name: 'x' }, 'Renamed') }]);
+    const { events: lines } = await store.append(output, 'no_stream', [newEvent({ lines: [] }, 'LogLinesCaptured')]);
+    await store.append(newStream(), 'no_stream', [newEvent()]);
+    const asked = [30, 2, 3, 17].map((index) => events[index] as StoredEvent);
+    expect(await store.readAt(asked.map(({ position }) => position))).toEqual(asked);
+    expect(await store.readAt(events.map(({ position }) => position))).toEqual(events);
+    expect(await store.readAt([])).toEqual([]);
+    const beyond = '9'.repeat(18).padStart(20, '0');
+    const others = await store.readAt([beyond, ...lines.map(({ position }) => position)]);
+    expect(others.filter((event) => event.stream === output)).toEqual([]);
+  });
+
   it('says how much of the log follows a position, and where a time is in it', async () => {
     const { store, newStream } = given();
     const before = await store.head('core');

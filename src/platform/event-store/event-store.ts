@@ -197,6 +197,8 @@ export abstract class EventStore {
       if (events.length < batch.length) return;
     }
   }
+  /** The core's events at the positions, 1 000 of them at most, in that order; a position at which none stands is left out. */
+  abstract readAt(positions: readonly Position[]): Promise<StoredEvent[]>;
   /** How much of the log follows the position. */
   async lag(after: Position, eventClass: EventClass): Promise<Lag> {
     const lag: Lag = { events: 0, since: null };

@@ -35,12 +35,16 @@ export function renameStatements(table: ProjectionTable, from: string, to: strin
   ];
 }
 
-/** $1 keys → `row` as JSON. Times come as `project` writes them, so that a row read back equals the row kept in memory. */
+/** $1 keys → `row` as JSON. Times and bigints come as `project` writes them, so that a row read back equals the row kept in memory. */
 export function loadStatement(table: ProjectionTable, physical: string): string {
   const columns = Object.keys(table.columns).map((name) =>
-    isTime(table, name) ? `to_char("${name}" at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "${name}"` : `"${name}"`,
+    isBigint(table, name)
+      ? `"${name}"::text as "${name}"`
+      : isTime(table, name)
+        ? `to_char("${name}" at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as "${name}"`
+        : `"${name}"`,
   );
-  return `select row_to_json(r) as row from (select ${columns.join(', ')} from "${physical}" where "${table.key}" = any($1::text[])) r`;
+  return `select row_to_json(r) as row from (select ${columns.join(', ')} from "${physical}" where "${table.key}" = any($1::${keyType(table)}[])) r`;
 }
 
 /**
@@ -54,7 +58,7 @@ export function writeStatement(table: ProjectionTable, physical: string): string
   return `
     with moved as (
       update projection_checkpoints set position = $1 where table_name = '${physical}' and position = $2 and epoch = $3 returning 1),
-    removed as (delete from "${physical}" where "${table.key}" = any($5::text[]) and exists (select from moved)),
+    removed as (delete from "${physical}" where "${table.key}" = any($5::${keyType(table)}[]) and exists (select from moved)),
     written as (
       insert into "${physical}" (${columns.join(', ')})
         select ${columns.join(', ')} from json_populate_recordset(null::"${physical}", $4::json) where exists (select from moved)
@@ -86,6 +90,15 @@ function standing({ expires }: ProjectionTable): string {
 
 export function isTime(table: ProjectionTable, column: string): boolean {
   return /^\s*timestamptz|^\s*timestamp\s+with\s+time\s+zone/i.test(table.columns[column] ?? '');
+}
+
+/** A bigint stands in rows as text: a number of JavaScript holds fewer. */
+function isBigint(table: ProjectionTable, column: string): boolean {
+  return /^\s*bigint\b/i.test(table.columns[column] ?? '');
+}
+
+function keyType(table: ProjectionTable): string {
+  return isBigint(table, table.key) ? 'bigint' : 'text';
 }
 
 function withoutPrimaryKey(type: string): string {

@@ -29,7 +29,7 @@ export interface Projection<Row extends object = Record<string, unknown>> {
 
 export interface ProjectionTable {
   name: string;
-  /** The text column that is the primary key. */
+  /** The column that is the primary key: text, or bigint, which stands in rows as text. */
   key: string;
   /** Column name → PostgreSQL type with constraints; the key column included. Names are those of the row's members. */
   columns: Record<string, string>;

@@ -102,6 +102,11 @@ export class EventStoreDbEventStore extends EventStore {
     yield* eventsUpTo(after, end, (position) => this.#batch(position, filter));
   }
 
+  async readAt(positions: readonly Position[]): Promise<StoredEvent[]> {
+    const records = await this.#reader.at(positions);
+    return records.map((record) => toPort(record, this.catalogue));
+  }
+
   subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription {
     const feed = this.#feeds[filter.eventClass];
     feed.start();

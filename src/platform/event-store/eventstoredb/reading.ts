@@ -21,6 +21,8 @@ import type { Names } from './names.ts';
 const pageEvents = 1_000;
 const pageBytes = 8 * 1024 * 1024;
 const streamPage = 500;
+/** Records that are asked for one by one, side by side. */
+const atOnce = 16;
 /** Milliseconds without a word. */
 const patience = 4_000;
 /** Events that are looked through for the last one of a class. */
@@ -88,6 +90,19 @@ export class EventReader {
       client.readAll({ fromPosition, direction: FORWARDS, maxCount: limit, requiresLeader: true, credentials }),
     );
     return events;
+  }
+
+  /** The core's records at the positions, in that order: there is no other way to them than one call each. */
+  async at(positions: readonly Position[]): Promise<Recorded[]> {
+    const found: Recorded[] = [];
+    for (let next = 0; next < positions.length; next += atOnce) {
+      const some = positions.slice(next, next + atOnce);
+      const records = await Promise.all(
+        some.map(async (position) => (await this.from(position, 1)).filter((each) => each.position === position)),
+      );
+      found.push(...records.flat().filter((event) => event.eventClass === 'core' && !isClosing(event)));
+    }
+    return found;
   }
 
   /** What follows the position and the filter lets pass: of at most 1 000 events, and no further one where 8 MiB are reached. */

@@ -138,6 +138,10 @@ export class PostgresEventStore extends EventStore {
     return this.#reader.head(eventClass);
   }
 
+  readAt(positions: readonly Position[]): Promise<StoredEvent[]> {
+    return this.#reader.at(positions);
+  }
+
   async setRetention(stream: string, { maxAgeSeconds }: { maxAgeSeconds: number }): Promise<void> {
     checkForgettable(stream, maxAgeSeconds);
     const text = 'select public.es_set_retention($1, $2, null)';

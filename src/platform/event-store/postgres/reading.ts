@@ -101,6 +101,16 @@ export class EventReader {
     return { events: found.map((row) => this.#event(row)), upTo: positionOf(cut ? last[0] : (rows[0]?.[0] ?? numberOf(after))) };
   }
 
+  async at(positions: readonly Position[]): Promise<StoredEvent[]> {
+    const text = `select ${columns} from ${tables.core} where position = any ($1::bigint[])`;
+    const rows = await ask<Row>(this.pool, { name: 'at positions', text, values: [positions.map(numberOf)] });
+    const found = new Map(rows.map((row) => [positionOf(row[0]), row]));
+    return positions.flatMap((position) => {
+      const row = found.get(position);
+      return row === undefined ? [] : [this.#event(row)];
+    });
+  }
+
   /** `from` is the first revision to give; `limit` events at most. */
   async *stream(table: string, stream: string, from: number, backwards: boolean, limit: number): AsyncGenerator<StoredEvent> {
     const [reaches, order] = backwards ? ['<=', 'desc'] : ['>=', 'asc'];
