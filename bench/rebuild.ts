@@ -11,6 +11,8 @@ import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
 import { EVENTS_EACH, agentIdOf, eventLines } from './support/agent-events.ts';
 import { Load } from './support/load.ts';
+import { agentsProjection } from '../src/agents/index.ts';
+import { tableOf } from '../src/platform/projections/projection.ts';
 
 const AGENTS = Number(process.env.BENCH_AGENTS ?? 10_000);
 const READERS = 50;
@@ -176,7 +178,7 @@ class RebuildBench {
   }
 
   async #outcome(rebuildId: string): Promise<string | undefined> {
-    const { body } = await this.#admin('GET', '/api/admin/events?stream=projection-agents&limit=200');
+    const { body } = await this.#admin('GET', `/api/admin/events?stream=projection-${tableOf(agentsProjection)}&limit=200`);
     const about = body.filter(({ data }: { data: { rebuild_id: string } }) => data.rebuild_id === rebuildId);
     return about.length > 1 ? about.at(-1).type : undefined;
   }

@@ -3,6 +3,9 @@ import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import pg from 'pg';
 
+import { agentsProjection } from '../../src/agents/agent.projection.ts';
+import { tableOf } from '../../src/platform/projections/projection.ts';
+
 /** What the framework alone can do: a handler that reads one agent's row by a prepared statement, without anything else of the service. */
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 });
 
@@ -10,7 +13,7 @@ const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 }
 class BareController {
   @Get(':agentId')
   async get(@Param('agentId') agentId: string): Promise<unknown> {
-    const text = 'select * from agents where agent_id = $1';
+    const text = `select * from ${tableOf(agentsProjection)} where agent_id = $1`;
     const { rows } = await pool.query<Record<string, unknown>>({ name: 'bare', text, values: [agentId] });
     return rows[0];
   }

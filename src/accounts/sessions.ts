@@ -7,7 +7,7 @@ import { base62 } from '../platform/crypto/base62.ts';
 import { Database } from '../platform/database/database.ts';
 import { AccountPositions } from '../platform/event-store/account-positions.ts';
 import { type Caller, scopes } from '../platform/http/caller.ts';
-import { ReadModels } from '../platform/projections/projection.ts';
+import { ReadModels, tableOf } from '../platform/projections/projection.ts';
 import { accountsProjection } from './accounts.projection.ts';
 
 const ABSOLUTE_DAYS = 30;
@@ -84,7 +84,7 @@ const LIVE = `expires_at > now() and last_used_at > now() - interval '${IDLE_DAY
 
 const FIND = `
   select s.account_id, a.name, a.role, s.last_used_at < now() - interval '1 minute' as stale
-    from account_sessions s join accounts a using (account_id) where token_hash = $1 and ${LIVE}`;
+    from account_sessions s join ${tableOf(accountsProjection)} a using (account_id) where token_hash = $1 and ${LIVE}`;
 
 interface Found {
   account_id: string;

@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
-import { Projections } from '../platform/projections/projections.ts';
+import { Projections, shareOf } from '../platform/projections/projections.ts';
 import { rebuildDecider, rebuildStream } from '../platform/projections/rebuild.decider.ts';
 import type { RebuildProgress } from '../platform/projections/rebuild-progress.ts';
 import { Refusal } from '../platform/refusal.ts';
@@ -21,7 +21,7 @@ export class ListProjectionsHandler implements IQueryHandler<ListProjections> {
     return Promise.all(
       statuses.map(async ({ name, version, position, status, error, filled }) => {
         const { head, events, seconds } = await this.projections.lag(name);
-        const rebuild = rebuilds.find(({ projection }) => projection === name);
+        const rebuild = rebuilds.get(name);
         return {
           name,
           version,
@@ -39,8 +39,9 @@ export class ListProjectionsHandler implements IQueryHandler<ListProjections> {
   }
 }
 
-function rebuildView({ id, reason, phase, position, target, events, eventsPerSecond, startedAt, updatedAt }: RebuildProgress): RebuildView {
-  const progress = phase === 'waiting' ? 0 : phase === 'folding' ? shareOf(position, target) : 1;
+function rebuildView(rebuild: RebuildProgress): RebuildView {
+  const { id, reason, phase, events, eventsPerSecond, startedAt, updatedAt } = rebuild;
+  const progress = shareOf(rebuild);
   const isToldApart = phase === 'folding' && progress > 0 && events > 0 && eventsPerSecond !== null && eventsPerSecond > 0;
   const secondsLeft = isToldApart ? (events / eventsPerSecond) * (1 / progress - 1) : null;
   return {
@@ -52,12 +53,6 @@ function rebuildView({ id, reason, phase, position, target, events, eventsPerSec
     eta: secondsLeft === null ? null : new Date(updatedAt.getTime() + secondsLeft * 1_000).toISOString(),
     started_at: startedAt.toISOString(),
   };
-}
-
-/** How much of the log lies before the position, as far as positions can tell. */
-function shareOf(position: string, target: string): number {
-  const [done, all] = [BigInt(position), BigInt(target)];
-  return all === 0n ? 1 : Math.min(1, Number((done * 10_000n) / all) / 10_000);
 }
 
 /** Has the read model made anew; answers the id of the rebuild, of the one that runs where there is one. Throws `not_found`. */
@@ -79,12 +74,17 @@ export class RebuildProjectionHandler implements ICommandHandler<RebuildProjecti
 
   async execute({ context, projection }: RebuildProjection): Promise<string> {
     refuseUnknown(this.projections, projection);
-    const running = (await this.projections.rebuilds()).find((each) => each.projection === projection);
+    const running = (await this.projections.rebuilds()).get(projection);
     // One that the service began by itself makes everything anew as well.
     if (running !== undefined && running.reason !== 'requested') return running.id;
     const rebuildId = uuidv7();
     const command = { type: 'RequestRebuild', rebuildId } as const;
-    const { state } = await this.aggregates.execute(rebuildStream(projection), rebuildDecider, command, context);
+    const { state } = await this.aggregates.execute(
+      rebuildStream(this.projections.subjectOf(projection)),
+      rebuildDecider,
+      command,
+      context,
+    );
     return state.running ?? rebuildId;
   }
 }
@@ -108,7 +108,12 @@ export class CancelRebuildHandler implements ICommandHandler<CancelRebuild> {
 
   async execute({ context, projection }: CancelRebuild): Promise<void> {
     refuseUnknown(this.projections, projection);
-    await this.aggregates.execute(rebuildStream(projection), rebuildDecider, { type: 'CancelRebuild' }, context);
+    await this.aggregates.execute(
+      rebuildStream(this.projections.subjectOf(projection)),
+      rebuildDecider,
+      { type: 'CancelRebuild' },
+      context,
+    );
   }
 }
 
@@ -134,7 +139,7 @@ export class VerifyProjectionHandler implements ICommandHandler<VerifyProjection
     const compared = await this.projections.verify(projection);
     const { equal, position, differences } = compared;
     const command = { type: 'RecordVerification', position, equal, differences: differences.length } as const;
-    await this.aggregates.execute(rebuildStream(projection), rebuildDecider, command, context);
+    await this.aggregates.execute(rebuildStream(this.projections.subjectOf(projection)), rebuildDecider, command, context);
     return compared;
   }
 }

@@ -3,7 +3,7 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { Database } from '../platform/database/database.ts';
 import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/latest-rows.ts';
-import { ReadModels, type Projection } from '../platform/projections/projection.ts';
+import { ReadModels, tableOf, type Projection } from '../platform/projections/projection.ts';
 import { Activity } from './activity.service.ts';
 import { evolve, type Agent } from './agent-state.decider.ts';
 import { agentNotFound } from './agent.decider.ts';
@@ -73,7 +73,7 @@ export const agentsProjection: Projection<AgentColumns> = {
 /** The most frequent read of all: one prepared statement. */
 const FIND = `
   select agent_id, account_id, external_id, status, sleep_depth, state, revision, created_at, updated_at, last_active_at
-    from agents left join agent_activity using (agent_id) where agent_id = $1 and account_id = $2`;
+    from ${tableOf(agentsProjection)} left join agent_activity using (agent_id) where agent_id = $1 and account_id = $2`;
 
 type AgentColumnsRead = Omit<AgentRow, 'activity'> & { last_active_at: Date | null };
 
@@ -198,7 +198,7 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
     const rows = await this.database.query<{ agent_id: string; state: Agent; last_active_at: Date | null; held: boolean }>(
       `select a.agent_id, a.state, v.last_active_at,
               exists (select from agent_holds h where h.agent_id = a.agent_id and h.expires_at > clock_timestamp()) as held
-         from agents a left join agent_activity v on v.agent_id = a.agent_id
+         from ${tableOf(agentsProjection)} a left join agent_activity v on v.agent_id = a.agent_id
         where a.agent_id > $1 order by a.agent_id limit $2`,
       [after ?? '', limit],
     );
@@ -218,7 +218,7 @@ export class LiveAgentIdsHandler implements IQueryHandler<LiveAgentIds> {
 
   async execute(): Promise<string[]> {
     const rows = await this.database.query<{ agent_id: string }>(
-      `select agent_id from agents
+      `select agent_id from ${tableOf(agentsProjection)}
         where status in ('deploying', 'active', 'starting', 'stopping', 'restarting', 'waking', 'error', 'deleting')
            or (status = 'sleeping' and sleep_depth = 'frozen')`,
     );

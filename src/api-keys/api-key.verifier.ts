@@ -6,7 +6,7 @@ import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { categoryOf, idOf, START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LogFollower } from '../platform/event-store/log-follower.ts';
 import type { Caller } from '../platform/http/caller.ts';
-import { ReadModels } from '../platform/projections/projection.ts';
+import { ReadModels, tableOf } from '../platform/projections/projection.ts';
 import { apiKeyDecider } from './api-key.decider.ts';
 import { apiKeysProjection, type ApiKeyColumns } from './api-keys.projection.ts';
 import { isWellFormed, sha256Of } from './raw-key.ts';
@@ -15,6 +15,8 @@ import { isWellFormed, sha256Of } from './raw-key.ts';
 const REMEMBERED_MAX = 10_000;
 /** How often the use of a key is noted, ms. */
 const NOTED_EVERY_MS = 60_000;
+
+const ISSUED = `select key_id, account_id, name, scopes from ${tableOf(apiKeysProjection)} where sha256 = $1`;
 
 type IssuedRow = Pick<ApiKeyColumns, 'key_id' | 'account_id' | 'name' | 'scopes'>;
 
@@ -94,7 +96,7 @@ export class ApiKeyVerifier {
   }
 
   private async issued(hash: string): Promise<IssuedRow | undefined> {
-    const [row] = await this.database.query<IssuedRow>('select key_id, account_id, name, scopes from api_keys where sha256 = $1', [hash]);
+    const [row] = await this.database.query<IssuedRow>(ISSUED, [hash]);
     return row;
   }
 

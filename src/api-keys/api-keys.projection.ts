@@ -4,7 +4,7 @@ import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import type { Scope } from '../platform/http/caller.ts';
 import { LatestRows } from '../platform/projections/latest-rows.ts';
-import type { Projection } from '../platform/projections/projection.ts';
+import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ApiKeyRow, ApiKeyUseRow } from './api-key.entity.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
@@ -138,7 +138,7 @@ export class ListEndedApiKeysHandler implements IQueryHandler<ListEndedApiKeys> 
 
   execute(): Promise<{ key: string; account: string }[]> {
     return this.database.query<{ key: string; account: string }>(
-      'select key_id as key, account_id as account from api_keys where expires_at <= now() and revoked_at is null and expired_at is null',
+      `select key_id as key, account_id as account from ${tableOf(apiKeysProjection)} where expires_at <= now() and revoked_at is null and expired_at is null`,
     );
   }
 }

@@ -2,8 +2,11 @@ import { Injectable } from '@nestjs/common';
 
 import { Database } from '../platform/database/database.ts';
 import { EventStore, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { actorCode, agentOf, BUCKET, bucketOf, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
+import { actorCode, agentOf, auditProjection, BUCKET, bucketOf, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
+import { tableOf } from '../platform/projections/projection.ts';
 import type { EventSelection } from './history-item.ts';
+
+const AUDIT = tableOf(auditProjection);
 
 /** Whose events, and which of them. */
 export interface AuditSelection extends EventSelection {
@@ -86,14 +89,14 @@ export class AuditEntries {
   /** The position of the last entry before the time; 0 where there is none. Halves the audit again and again, for times grow with positions. */
   private async lastBefore(time: number): Promise<bigint> {
     const [newest] = await this.database.query<{ position: string }>(
-      'select position from audit_entries where position > 0 order by position desc limit 1',
+      `select position from ${AUDIT} where position > 0 order by position desc limit 1`,
     );
     let low = 0n;
     let high = BigInt(newest?.position ?? 0);
     while (low < high) {
       const middle = (low + high) / 2n;
       const [next] = await this.database.query<{ position: string; at: Date }>(
-        'select position, at from audit_entries where position > $1 order by position limit 1',
+        `select position, at from ${AUDIT} where position > $1 order by position limit 1`,
         [middle.toString()],
       );
       if (next !== undefined && next.at.getTime() < time) low = BigInt(next.position);
@@ -117,7 +120,7 @@ function entriesQuery(selection: AuditSelection, bounds: Bounds, limit: number):
     const own = Object.entries(equals).map(([column, value]) => `${column} = ${given(value)}`);
     // Without an index by bucket the key alone has the order.
     const order = own.length === 0 ? `position ${direction}` : `${BUCKET} ${direction}, position ${direction}`;
-    return `(select position, agent_id from audit_entries where ${[...own, ...common].join(' and ')} order by ${order} limit ${limit})`;
+    return `(select position, agent_id from ${AUDIT} where ${[...own, ...common].join(' and ')} order by ${order} limit ${limit})`;
   });
   return { text: `select position, agent_id from (${parts.join(' union ')}) found order by position ${direction} limit ${limit}`, values };
 }

@@ -11,6 +11,8 @@ import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
 import { encodeCursor } from '../platform/http/paging.ts';
 import { systemContext } from '../platform/http/caller.ts';
+import { tableOf } from '../platform/projections/projection.ts';
+import { auditProjection } from './audit.projection.ts';
 
 let server: TestServer;
 let agents: AgentBed;
@@ -66,7 +68,7 @@ it('gives every event of the account in the log’s order, with its summary, and
   const [history] = (await server.request('GET', `/api/v1/agents/${agentId}/history?type=VariableSet`, { credential: key })).json;
   expect(answer.json.at(-1)).toEqual({ ...history, account_id: account, agent_id: agentId, stream: `agent-${agentId}` });
   expect(history).toMatchObject({ summary: 'Set the secret TOKEN', request_id: 'sets', data: { sealed: '••••••••' } });
-  const stored = await operate(server.databaseUrl, 'select * from audit_entries where account_id = $1', [account]);
+  const stored = await operate(server.databaseUrl, `select * from ${tableOf(auditProjection)} where account_id = $1`, [account]);
   expect(stored).toHaveLength(answer.json.length);
   expect(JSON.stringify(stored)).not.toMatch(/0815|TOKEN|"ct"/);
 });

@@ -3,7 +3,7 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { Database } from '../platform/database/database.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
 import type { LogLevel } from './log.events.ts';
-import { entryId, KEPT_DAYS } from './log.projection.ts';
+import { entryId, KEPT_DAYS, LOG_JOURNAL, LOG_LINES } from './log.projection.ts';
 
 export interface LogEntry {
   id: string;
@@ -51,7 +51,7 @@ export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
           and ($7::timestamptz is null or (timestamp, id) < ($7::timestamptz, $8::text collate "C"))
         order by timestamp desc, id desc limit $2)`;
     const rows = await this.database.query<Omit<LogEntry, 'timestamp'> & { timestamp: Date }>(
-      `select * from (${newest('log_lines')} union all ${newest('log_journal')}) entries order by timestamp desc, id collate "C" desc limit $2`,
+      `select * from (${newest(LOG_LINES)} union all ${newest(LOG_JOURNAL)}) entries order by timestamp desc, id collate "C" desc limit $2`,
       [
         agentId,
         limit,
@@ -83,15 +83,15 @@ export class LogRetention {
   /** Removes the lines of the agent's output that the log has before the position. */
   async forgetLines(agentId: string, before: Position): Promise<void> {
     await this.removeAll(
-      `delete from log_lines where id = any (array(
-         select id from (select id from log_lines where agent_id = $2 order by timestamp, id limit $1) oldest where id < $3 collate "C"))`,
+      `delete from ${LOG_LINES} where id = any (array(
+         select id from (select id from ${LOG_LINES} where agent_id = $2 order by timestamp, id limit $1) oldest where id < $3 collate "C"))`,
       [agentId, entryId('a', before, 0)],
     );
   }
 
   /** Removes what is too old, and what of agents that are in the journal too often. */
   async trim(): Promise<void> {
-    for (const table of ['log_lines', 'log_journal'])
+    for (const table of [LOG_LINES, LOG_JOURNAL])
       await this.removeAll(
         `delete from ${table} where id = any (array(
            select id from ${table} where timestamp < now() - make_interval(days => $2) order by timestamp limit $1))`,
@@ -102,14 +102,14 @@ export class LogRetention {
 
   /** Only agents that were written about since the last time can have come to have too many entries. */
   private async trimJournal(): Promise<void> {
-    const [newest] = await this.database.query<{ id: string }>('select id from log_journal order by id desc limit 1');
-    const agents = await this.database.query<{ agent_id: string }>('select distinct agent_id from log_journal where id > $1', [
+    const [newest] = await this.database.query<{ id: string }>(`select id from ${LOG_JOURNAL} order by id desc limit 1`);
+    const agents = await this.database.query<{ agent_id: string }>(`select distinct agent_id from ${LOG_JOURNAL} where id > $1`, [
       this.lookedUpTo ?? newest?.id ?? '',
     ]);
     for (const { agent_id } of agents)
       await this.removeAll(
-        `delete from log_journal where id = any (array(
-           select id from log_journal where agent_id = $2 order by timestamp desc, id desc offset $3 limit $1))`,
+        `delete from ${LOG_JOURNAL} where id = any (array(
+           select id from ${LOG_JOURNAL} where agent_id = $2 order by timestamp desc, id desc offset $3 limit $1))`,
         [agent_id, KEPT_ENTRIES],
       );
     this.lookedUpTo = newest?.id ?? this.lookedUpTo;

@@ -1,5 +1,5 @@
 import { idOf } from '../platform/event-store/event-store.ts';
-import type { Projection } from '../platform/projections/projection.ts';
+import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import type { LogEvent } from './log.events.ts';
 
 export interface LogEntryColumns {
@@ -53,6 +53,17 @@ export const logLinesProjection: Projection<LogEntryColumns> = {
   },
 };
 
+export const LOG_LINES = tableOf(logLinesProjection);
+
+const journal = {
+  name: 'log_journal',
+  version: 4,
+  filter: { eventClass: 'core' as const, categories: ['agent', 'deployment'] },
+  table: { name: 'log_journal', ...shape },
+};
+
+export const LOG_JOURNAL = tableOf(journal);
+
 type SummaryOf = (stored: Parameters<Projection['project']>[0]) => string;
 
 const failures = new Set(['DeploymentFailed', 'AgentFailed']);
@@ -61,10 +72,7 @@ const warnings = new Set(['ContainerExited', 'DeploymentCanceled']);
 /** What happened to the agents, in plain words, beside their own output: sources `system` and `deploy`. */
 export function journalProjection(summaryOf: SummaryOf): Projection<LogEntryColumns> {
   return {
-    name: 'log_journal',
-    version: 4,
-    filter: { eventClass: 'core', categories: ['agent', 'deployment'] },
-    table: { name: 'log_journal', ...shape },
+    ...journal,
     keys: () => [],
     project(stored, rows) {
       const add = (agent_id: string, source: string, level: string, message: string, index: number) => {

@@ -2,7 +2,7 @@ import { Query, QueryBus, QueryHandler, type IQueryHandler } from '@nestjs/cqrs'
 import { GetAgent } from '../agents/index.ts';
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import type { Projection } from '../platform/projections/projection.ts';
+import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import { ConversationRow } from './conversation.entity.ts';
 import type { ConversationEvent } from './conversation.events.ts';
 
@@ -70,7 +70,7 @@ export class ListWaitingConversationsHandler implements IQueryHandler<ListWaitin
     return this.database.query(
       `select key, account from (
          select conversation_id as key, account_id as account, row_number() over (partition by account_id order by updated_at) as turn
-           from conversations where pending > 0) waiting
+           from ${tableOf(conversationsProjection)} where pending > 0) waiting
         order by turn limit ${WAITING_MAX}`,
     );
   }

@@ -20,6 +20,7 @@ export const leftTables: readonly string[] = [
   'es_log_retention',
   'idempotency_keys',
   'installation',
+  'program_replicas',
   'projection_checkpoints',
   'projection_rebuilds',
   'projections',
@@ -31,6 +32,7 @@ export const leftTables: readonly string[] = [
 export const consumerTables: readonly string[] = [
   'aggregate_snapshots',
   'consumer_leases',
+  'program_replicas',
   'projection_checkpoints',
   'projection_rebuilds',
   'projections',

@@ -2,7 +2,7 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import type { Projection } from '../platform/projections/projection.ts';
+import { type Projection, tableOf } from '../platform/projections/projection.ts';
 
 export interface SeatColumns {
   agent_id: string;
@@ -63,7 +63,7 @@ export class ListUnusedSeatsHandler implements IQueryHandler<ListUnusedSeats> {
 
   async execute(): Promise<UnusedSeat[]> {
     const rows = await this.database.query<{ agent_id: string; account_id: string; taken_at: Date }>(
-      `select agent_id, account_id, taken_at from agent_seats where agent <> 'live'`,
+      `select agent_id, account_id, taken_at from ${tableOf(seatsProjection)} where agent <> 'live'`,
     );
     return rows.map((row) => ({ agentId: row.agent_id, accountId: row.account_id, takenAt: row.taken_at }));
   }

@@ -10,6 +10,9 @@ import { ReplicaUser } from '../support/replica-load.ts';
 import { replicaOptions, Replicas } from '../support/replicas.ts';
 import { StartedService } from '../support/started-service.ts';
 import { span, until } from '../support/until.ts';
+import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
+import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
+import { tableOf } from '../../src/platform/projections/projection.ts';
 
 /** How long the replicas are killed and suspended under load, s; a longer soak is asked for by the environment. */
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 40);
@@ -41,8 +44,8 @@ describeWithDocker('two services on one database and one engine', () => {
   };
 
   it('have had one first run together, though they started at once', async () => {
-    expect((await log.query('select account_id from accounts')).length).toBe(1);
-    expect((await log.query('select key_id from api_keys where revoked_at is null')).length).toBe(1);
+    expect((await log.query(`select account_id from ${tableOf(accountsProjection)}`)).length).toBe(1);
+    expect((await log.query(`select key_id from ${tableOf(apiKeysProjection)} where revoked_at is null`)).length).toBe(1);
     for (const replica of replicas.all) {
       const agents = await replica.call('GET', '/api/v1/agents');
       expect(agents.body.map(({ agent_id }: { agent_id: string }) => agent_id)).toEqual([replicas.firstRun.agent_id]);

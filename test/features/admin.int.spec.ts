@@ -12,6 +12,8 @@ import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';
+import { agentsProjection } from '../../src/agents/index.ts';
+import { tableOf } from '../../src/platform/projections/projection.ts';
 
 /** `mk_…` are keys, `ms_root` is an administrator's session, `ms_…` anybody else's. */
 class Credentials extends CredentialVerifier {
@@ -52,7 +54,7 @@ const projection = async (name: string) => (await ask('GET', 'projections')).jso
 const types = (answer: Answer) => answer.json.map(({ type }: { type: string }) => type);
 
 async function outcome(rebuildId: string): Promise<string | undefined> {
-  const { json } = await ask('GET', 'events?stream=projection-agents&limit=200');
+  const { json } = await ask('GET', `events?stream=projection-${tableOf(agentsProjection)}&limit=200`);
   const about = json.filter(({ data }: { data: { rebuild_id?: string } }) => data.rebuild_id === rebuildId);
   return about.length > 1 ? about.at(-1).type : undefined;
 }
@@ -112,9 +114,9 @@ describe('projections', () => {
     ]);
     expect([first.status, second.status, second.json]).toEqual([202, 202, first.json]);
     expect(await until('its end', () => outcome(first.json.rebuild_id))).toBe('ProjectionRebuilt');
-    const events = (await ask('GET', 'events?stream=projection-agents')).json;
+    const events = (await ask('GET', `events?stream=projection-${tableOf(agentsProjection)}`)).json;
     expect(events.find(({ type }: { type: string }) => type === 'ProjectionRebuildRequested')).toMatchObject({
-      stream: 'projection-agents',
+      stream: `projection-${tableOf(agentsProjection)}`,
       account_id: 'acme',
       actor: { kind: 'session', name: 'ms_root' },
       request_id: 'my-rebuild',
@@ -139,7 +141,9 @@ describe('projections', () => {
   it('are found to differ from the log where a row was tampered with', async () => {
     const agentId = await bed.created('acme');
     await until('it is there', async () => ((await ask('POST', 'projections/agents/verify')).json.equal ? true : undefined));
-    await server.app.get(Database, { strict: false }).query(`update agents set status = 'canary' where agent_id = $1`, [agentId]);
+    await server.app
+      .get(Database, { strict: false })
+      .query(`update ${tableOf(agentsProjection)} set status = 'canary' where agent_id = $1`, [agentId]);
     const { json, text } = await ask('POST', 'projections/agents/verify');
     expect(json).toMatchObject({ equal: false, differences: [{ key: agentId, kind: 'different', columns: ['status'] }] });
     expect(text).not.toContain('canary');

@@ -3,6 +3,7 @@ import { CommandBus } from '@nestjs/cqrs';
 
 import { newSession } from '../../src/accounts/sessions.ts';
 import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow, IssueApiKey } from '../../src/api-keys/index.ts';
+import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
 import { isWellFormed, newRawKey } from '../../src/api-keys/raw-key.ts';
 import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule, OpenAccount, Sessions } from '../../src/accounts/index.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
@@ -11,7 +12,7 @@ import type { TestServer } from '../support/http-server.ts';
 import { Clock } from '../../src/platform/clock.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
-import { ReadModels } from '../../src/platform/projections/projection.ts';
+import { ReadModels, tableOf } from '../../src/platform/projections/projection.ts';
 import { scopes, systemContext } from '../../src/platform/http/caller.ts';
 
 const masterKey = 'ab'.repeat(32);
@@ -122,7 +123,7 @@ describe('an API key', () => {
     const now = jest.spyOn(clock, 'now').mockImplementation(() => new Date(expires_at));
     expect((await me(raw_key)).status).toBe(401);
     now.mockRestore();
-    await database().query(`update api_keys set expires_at = now() where key_id = $1`, [id]);
+    await database().query(`update ${tableOf(apiKeysProjection)} set expires_at = now() where key_id = $1`, [id]);
     const list = (await server.request('GET', '/api/v1/keys', { credential: session })).json;
     expect(list.find((key: { id: string }) => key.id === id).is_active).toBe(false);
   });

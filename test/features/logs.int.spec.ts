@@ -18,6 +18,7 @@ import type { TestServer } from '../support/http-server.ts';
 import { operate } from '../support/log.ts';
 import { until } from '../support/until.ts';
 import { logEvents, LogsModule } from '../../src/logs/index.ts';
+import { LOG_JOURNAL } from '../../src/logs/log.projection.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';
 
@@ -153,7 +154,7 @@ describe('an agent’s log', () => {
     const old = new Date(Date.now() - 7 * 86_400_000 - 60_000).toISOString();
     const recent = new Date(Date.now() - 6 * 86_400_000).toISOString();
     const { agentId } = await output(line('too old', 'info', old), line('recent', 'info', recent));
-    await operate(server.databaseUrl, `update log_journal set timestamp = $2 where agent_id = $1`, [agentId, old]);
+    await operate(server.databaseUrl, `update ${LOG_JOURNAL} set timestamp = $2 where agent_id = $1`, [agentId, old]);
     await inside(LogRetention).trim();
     const left = (await get(`/api/agents/${agentId}/logs`)).json as LogEntry[];
     expect(left.map(({ message }) => message)).toEqual(['recent']);
@@ -180,9 +181,9 @@ describe('an agent’s log', () => {
     const { agentId } = await output();
     await inside(LogRetention).trim();
     const rows = `select 's9' || lpad(n::text, 23, '0'), '${agentId}', 'info', 'system', 'entry ' || n, now() from generate_series(1, 100010) n`;
-    await operate(server.databaseUrl, `insert into log_journal (id, agent_id, level, source, message, timestamp) ${rows}`);
+    await operate(server.databaseUrl, `insert into ${LOG_JOURNAL} (id, agent_id, level, source, message, timestamp) ${rows}`);
     await inside(LogRetention).trim();
-    const count = `select count(*)::int as entries, min(id) as first from log_journal where agent_id = $1`;
+    const count = `select count(*)::int as entries, min(id) as first from ${LOG_JOURNAL} where agent_id = $1`;
     expect(await operate(server.databaseUrl, count, [agentId])).toEqual([{ entries: 100_000, first: `s9${'11'.padStart(23, '0')}` }]);
   });
 });

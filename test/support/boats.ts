@@ -1,6 +1,8 @@
+import type { AnyEventDefinition } from '../../src/platform/event-store/catalogue.ts';
 import { Leases } from '../../src/platform/projections/leases.ts';
 import { idOf } from '../../src/platform/event-store/event-store.ts';
 import type { Projection } from '../../src/platform/projections/projection.ts';
+import { ProgramReplicas } from '../../src/platform/projections/program-replicas.ts';
 import { Projections } from '../../src/platform/projections/projections.ts';
 import { everything, openLog, type OpenedLog } from './log.ts';
 
@@ -58,6 +60,7 @@ export class Harbour {
   private constructor(
     readonly log: OpenedLog,
     readonly projections: Projections,
+    readonly replicas: ProgramReplicas,
   ) {}
 
   /** `before` gets what is open before anything is followed. */
@@ -65,17 +68,21 @@ export class Harbour {
     url: string,
     projections: Projection<Boat>[] = [boats],
     before: (log: OpenedLog) => void = () => undefined,
+    newer: readonly AnyEventDefinition[] = [],
   ): Promise<Harbour> {
-    const log = await openLog(url);
+    const log = await openLog(url, newer);
     before(log);
     const kept = new Projections(log.database, log.store, new Leases(log.database), log.aggregates, log.config);
     for (const projection of projections) kept.register(projection);
+    const replicas = new ProgramReplicas(log.database, kept, log.catalogue);
+    await replicas.onModuleInit();
     await kept.onApplicationBootstrap();
-    return new Harbour(log, kept);
+    return new Harbour(log, kept, replicas);
   }
 
   async close(): Promise<void> {
     await this.projections.beforeApplicationShutdown();
+    await this.replicas.beforeApplicationShutdown();
     await this.log.close();
   }
 }

@@ -7,7 +7,7 @@ import { type Config, readConfig } from '../../src/config.ts';
 import { Clock } from '../../src/platform/clock.ts';
 import { type Database, openDatabase } from '../../src/platform/database/database.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
-import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { type AnyEventDefinition, EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import type { EventStore, NewEvent } from '../../src/platform/event-store/event-store.ts';
 import { EventStoreDbEventStore } from '../../src/platform/event-store/eventstoredb/eventstoredb-event-store.ts';
@@ -28,20 +28,22 @@ export interface OpenedLog {
   database: Database;
   store: EventStore;
   aggregates: Aggregates;
+  catalogue: EventCatalogue;
   config: Config;
   close(): Promise<void>;
 }
 
-export async function openLog(url: string): Promise<OpenedLog> {
+/** `newer`: events that only a newer program knows. */
+export async function openLog(url: string, newer: readonly AnyEventDefinition[] = []): Promise<OpenedLog> {
   const database = await openDatabase({ url, allowUnsafe: true });
-  const catalogue = new EventCatalogue([...harbour, ...Object.values(rebuildEvents)]);
+  const catalogue = new EventCatalogue([...harbour, ...Object.values(rebuildEvents), ...newer]);
   const store = openStore(database, url, catalogue);
   const aggregates = openAggregates(database, store, catalogue).aggregates;
   const close = async () => {
     await store.close();
     await database.close();
   };
-  return { database, store, aggregates, config: readConfig({ MOORING_DATA_DIR: tmpdir() }), close };
+  return { database, store, aggregates, catalogue, config: readConfig({ MOORING_DATA_DIR: tmpdir() }), close };
 }
 
 /** Commands on the store's streams, as one process has them. Its follower of the log rests until it is started. */

@@ -34,6 +34,8 @@ export interface ServiceOptions {
   environment?: Record<string, string>;
   /** Passed to node before the entry file. */
   nodeOptions?: string[];
+  /** The program, where it is not the one that was built last. */
+  entry?: string;
   /** A program that starts node in its own place, and its words. */
   wrapper?: string[];
   /** A folder that somebody else removes, where it is not one of its own. */
@@ -97,7 +99,7 @@ export class StartedService {
       ...eventStoreEnvironment(this.dataDir),
       ...this.options.environment,
     };
-    const words = [...(this.options.wrapper ?? []), process.execPath, ...(this.options.nodeOptions ?? []), entry];
+    const words = [...(this.options.wrapper ?? []), process.execPath, ...(this.options.nodeOptions ?? []), this.options.entry ?? entry];
     const child = spawn(words[0] as string, words.slice(1), {
       env: environment,
       cwd: root,

@@ -155,7 +155,7 @@ class NotedReadModels extends ReadModels {
   whole() {
     return Promise.resolve();
   }
-  incomplete() {
+  progress() {
     return Promise.resolve([]);
   }
 }

@@ -156,6 +156,11 @@ export function idOf(stream: string): string {
   return stream.slice(stream.indexOf('-') + 1);
 }
 
+/** Whether the filter lets the event through. */
+export function passes({ stream, type }: { stream: string; type: string }, { categories, types }: EventFilter): boolean {
+  return (categories?.includes(categoryOf(stream)) ?? true) && (types?.includes(type) ?? true);
+}
+
 export function classOf(stream: string): EventClass {
   return categoryOf(stream) === 'log' ? 'log' : 'core';
 }

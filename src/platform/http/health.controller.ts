@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-
 import { Controller, Get, Header, Req, Res } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import ipaddr from 'ipaddr.js';
@@ -10,8 +8,7 @@ import { Metrics } from '../observability/metrics.ts';
 import { ReadinessChecks } from './readiness.service.ts';
 import { Config } from '../../config.ts';
 import { Refusal } from '../refusal.ts';
-
-export const version = (JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string }).version;
+import { version } from '../version.ts';
 
 @Controller()
 export class HealthController {

@@ -10,6 +10,8 @@ export class Dependency {
   status: 'ok' | 'unavailable';
   /** Without it the service refuses writes. Agents go on running in any case. */
   required: boolean;
+  /** What is the matter, and how far it has come. */
+  detail?: string;
 }
 
 export class Readiness {

@@ -56,7 +56,7 @@ describe('what operators look at', () => {
       dependencies: [
         { name: 'database', status: 'ok', required: true },
         { name: 'event_store', status: 'unavailable', required: true },
-        { name: 'read_models', status: 'ok', required: false },
+        { name: 'read_models', status: 'ok', required: true },
         { name: 'log_retention', status: 'unavailable', required: false },
         { name: 'runtime', status: 'unavailable', required: false },
       ],

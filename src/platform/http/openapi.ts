@@ -5,7 +5,7 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 
 import type { Access } from './access.ts';
-import { version } from './health.controller.ts';
+import { version } from '../version.ts';
 import { PROBLEM_TYPE } from './problems.ts';
 import { DOCS_PATH, DOCUMENT_PATH, listRoutes } from './route-table.ts';
 import { errorCodes } from '../refusal.ts';

@@ -3,7 +3,7 @@ import { ModuleRef } from '@nestjs/core';
 
 import { Database } from '../database/database.ts';
 import { EventStore } from '../event-store/event-store.ts';
-import { ReadModels } from '../projections/projection.ts';
+import { type ReadModelProgress, ReadModels } from '../projections/projection.ts';
 import { ContainerRuntime } from '../runtime/runtime.ts';
 import type { Dependency, Readiness } from './health.dto.ts';
 
@@ -22,10 +22,7 @@ export class ReadinessChecks {
     const dependencies = await Promise.all([
       this.ping('database', true, Database, async (database) => void (await database.query('select 1'))),
       this.ping('event_store', true, EventStore, (store) => store.ping()),
-      this.ping('read_models', false, ReadModels, async (readModels) => {
-        const incomplete = await readModels.incomplete();
-        if (incomplete.length > 0) throw new Error(`incomplete: ${incomplete.join(', ')}`);
-      }),
+      this.readModels(),
       this.ping('log_retention', false, EventStore, async (store) => {
         const { caughtUpAt, error } = (await store.retention()) ?? { caughtUpAt: null, error: null };
         const isLate = caughtUpAt !== null && Date.now() - Date.parse(caughtUpAt) > RETENTION_LATE_MS;
@@ -36,6 +33,20 @@ export class ReadinessChecks {
     const away = dependencies.filter(({ status }) => status === 'unavailable');
     const status = away.some(({ required }) => required) ? 'unavailable' : away.length > 0 ? 'degraded' : 'ready';
     return { status, dependencies };
+  }
+
+  /** Required until each is filled and has caught up. One that stopped serves what it has, on every replica the same, so the service is degraded. */
+  private async readModels(): Promise<Dependency> {
+    let progress: ReadModelProgress[] = [];
+    const looked = await this.ping('read_models', true, ReadModels, async (readModels) => void (progress = await readModels.progress()));
+    const wrong = progress.filter(({ reason }) => reason !== null);
+    if (looked.status === 'unavailable' || wrong.length === 0) return looked;
+    return {
+      name: looked.name,
+      status: 'unavailable',
+      required: wrong.some(({ ready }) => !ready),
+      detail: wrong.map(({ name, reason }) => `${name} ${reason}`).join('; '),
+    };
   }
 
   private async ping<T>(

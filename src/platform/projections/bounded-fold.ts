@@ -63,6 +63,11 @@ export class BoundedFold {
     );
   }
 
+  /** What its rows take in memory, about. */
+  get bytes(): number {
+    return this.memory.bytes;
+  }
+
   /** Whether rows had to be put aside. */
   get spilled(): boolean {
     return this.spill !== null;
@@ -113,7 +118,8 @@ export class BoundedFold {
     return this.projection.partition === undefined ? event.stream : this.projection.partition(event);
   }
 
-  private async overflow(): Promise<void> {
+  /** Puts the rows aside, on disk, to make room; what follows goes there too. */
+  async overflow(): Promise<void> {
     this.spill = await Spill.open(this.bounds.directory);
     let number = 0;
     for (const { row, partition } of this.memory.rows.values()) {

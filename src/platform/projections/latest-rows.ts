@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Database } from '../database/database.ts';
 import { EventStore, type Position } from '../event-store/event-store.ts';
 import type { Row } from './fold.ts';
-import type { Projection } from './projection.ts';
+import { type Projection, tableOf } from './projection.ts';
 import { loadStatement } from './projection-sql.ts';
 import { Replay } from './replay.ts';
 
@@ -41,9 +41,9 @@ export class LatestRows {
     return { row: replay.get(key), position };
   }
 
-  private async standing({ table }: Projection, key: string): Promise<Row | undefined> {
+  private async standing(projection: Projection, key: string): Promise<Row | undefined> {
     try {
-      const [found] = await this.database.query<{ row: Row }>(loadStatement(table, table.name), [[key]]);
+      const [found] = await this.database.query<{ row: Row }>(loadStatement(projection.table, tableOf(projection)), [[key]]);
       return found?.row;
     } catch (error) {
       // The read model is being made; the stream holds all that it will show.

@@ -6,18 +6,24 @@ import { v7 as uuidv7 } from 'uuid';
 import { UnknownEvent } from '../event-store/catalogue.ts';
 import { START, type Position, type StoredEvent } from '../event-store/event-store.ts';
 import type { Lease, Leases } from './leases.ts';
-import type { Projection } from './projection.ts';
+import { catchUpInBulk, isFarBehind } from './bulk-catch-up.ts';
+import { type Projection, tableOf } from './projection.ts';
 import { ProjectionRebuild, type ChangeOver, type RebuildParts } from './projection-rebuild.ts';
-import { type Claimed, ProjectionRegistry } from './projection-registry.ts';
+import { ProjectionRegistry } from './projection-registry.ts';
 import { LeaseLost, PoisonEvent, ReadModelTable } from './read-model-table.ts';
 import type { RebuildOrders } from './rebuild-orders.ts';
 import type { RebuildOrder } from './rebuild-progress.ts';
 
+/** As many as a subscription gives at once are a sign that the log runs away. */
+const FULL_BATCH = 500;
 /** Before it tries again after a failure of the database; doubled up to the last. */
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
 /** How long the stored checkpoint may stay behind where the filter let nothing through; other replicas see it only then. */
 const QUIET_WRITE_MS = 200;
+
+/** After an event that only a newer program can read, ms: so long the lease is left to such a program. */
+const OUTDATED_RETRY_MS = 30_000;
 
 /** Where a replica's projection stands: `standby` follows nothing because another process holds the lease. */
 export type RunnerState = 'standby' | 'live' | 'failed';
@@ -32,6 +38,8 @@ export class ProjectionRunner {
   position: Position = START;
   /** False while rows are missing that were there to be read; a standby may not know yet. */
   filled = false;
+  /** The event that only a newer program can read, as this process met it. */
+  outdatedBy: string | null = null;
   private readonly logger = new Logger('Projections');
   private readonly registry: ProjectionRegistry;
   private readonly stopping = new AbortController();
@@ -70,7 +78,7 @@ export class ProjectionRunner {
   private async run(): Promise<void> {
     const { signal } = this.stopping;
     while (!signal.aborted) {
-      const lease = await this.leases.acquire(`projection:${this.projection.name}`, signal).catch(() => null);
+      const lease = await this.leases.acquire(`projection:${tableOf(this.projection)}`, signal).catch(() => null);
       if (lease === null) return;
       const until = AbortSignal.any([signal, lease.signal]);
       try {
@@ -87,7 +95,8 @@ export class ProjectionRunner {
   private async afterFailure(error: unknown, lease: Lease, until: AbortSignal): Promise<void> {
     if (until.aborted) return;
     const { name } = this.projection;
-    if (isPoison(error)) {
+    if (error instanceof UnknownEvent) return this.stepAside(error, lease, until);
+    if (error instanceof PoisonEvent) {
       this.logger.error(
         `The projection ${name} stopped at an event that it can't take in, its rows stay as they are: ${error.message}`,
         error.stack,
@@ -104,36 +113,67 @@ export class ProjectionRunner {
     this.retryMs = Math.min(this.retryMs * 2, LAST_RETRY_MS);
   }
 
+  /** Its rows stay as they are. A newer program that shares them can read the event, so the lease is given back. */
+  private async stepAside(error: UnknownEvent, lease: Lease, until: AbortSignal): Promise<void> {
+    const { name } = this.projection;
+    this.logger.error(
+      `The projection ${name} stopped, its rows stay as they are, and this program is not ready any more: ${error.message}`,
+    );
+    this.outdatedBy = error.message;
+    this.state = 'failed';
+    this.onMoved();
+    const told = this.registry.setState(this.projection, lease.epoch, 'failed', error.message.slice(0, 500), true);
+    await told.catch((reason: Error) => this.logger.warn(reason.message));
+    await lease.release();
+    await wait(OUTDATED_RETRY_MS, undefined, { signal: this.stopping.signal }).catch(() => undefined);
+  }
+
   private async consume(lease: Lease, until: AbortSignal): Promise<void> {
     const { projection } = this;
     await this.ensureTable();
     let stored = await this.registry.claim(projection, lease.epoch);
     this.filled = stored.filled;
     await this.registry.dropLeftovers(projection);
-    if (!stored.filled || stored.version !== projection.version) {
-      await this.bringUp(stored, lease, until);
+    if (!stored.filled) {
+      await this.bringUp(lease, until);
       if (until.aborted) return;
       stored = await this.registry.claim(projection, lease.epoch);
     }
     this.filled = true;
+    this.outdatedBy = null;
     await this.registry.setState(projection, lease.epoch, 'running', null);
-    this.table = new ReadModelTable(this.parts.database, projection, projection.table.name, lease.epoch, stored.position);
+    this.table = new ReadModelTable(this.parts.database, projection, tableOf(projection), lease.epoch, stored.position);
     this.state = 'live';
     this.moveTo(stored.position);
-    await this.follow(lease, until);
+    while (!until.aborted) {
+      await this.catchUp(until);
+      await this.follow(lease, until);
+    }
   }
 
-  /** Follows the log, and serves orders for rebuilds beside it, until either ends. */
+  private async catchUp(until: AbortSignal): Promise<void> {
+    const { parts, projection, table } = this;
+    if (!(await isFarBehind(parts.store, projection, table))) return;
+    this.logger.log(`${projection.name} is far behind and catches up in bulk`);
+    await parts.catchUps.run(() => catchUpInBulk(parts.store, projection, table, until, () => this.moveTo(table.position)));
+    this.retryMs = FIRST_RETRY_MS;
+  }
+
+  /** Follows the log, and serves orders for rebuilds beside it, until either ends or the log runs away. */
   private async follow(lease: Lease, until: AbortSignal): Promise<void> {
     const over = new AbortController();
-    const subscription = this.parts.store.subscribe(this.table.position, this.projection.filter, (events, upTo) => this.take(events, upTo));
+    const subscription = this.parts.store.subscribe(this.table.position, this.projection.filter, async (events, upTo) => {
+      await this.take(events, upTo);
+      if (events.length >= FULL_BATCH && (await isFarBehind(this.parts.store, this.projection, this.table)))
+        over.abort(new Error('the log runs away'));
+    });
     const changeOver: ChangeOver = (swap) =>
       this.inTurn(async () => {
         this.table = await swap(this.table.position);
       });
     const orders = this.serveOrders(lease, AbortSignal.any([until, over.signal]), changeOver, false);
     try {
-      await Promise.race([subscription.ended, orders, aborted(until)]);
+      await Promise.race([subscription.ended, orders, aborted(until), aborted(over.signal)]);
     } finally {
       over.abort(new Error('the consumer ended'));
       await orders.catch(() => undefined);
@@ -184,18 +224,17 @@ export class ProjectionRunner {
     this.onMoved();
   }
 
-  /** Makes the rows of this version beside those that serve, or the first rows of all, and changes over. */
-  private async bringUp({ filled, version: from }: Claimed, lease: Lease, until: AbortSignal): Promise<void> {
+  /** Makes the rows of this version, beside those of another one where there are such. */
+  private async bringUp(lease: Lease, until: AbortSignal): Promise<void> {
     const { projection } = this;
-    const reason = filled ? 'version' : 'empty';
-    this.logger.log(
-      filled ? `${projection.name} is rebuilt from version ${from} to ${projection.version}` : `${projection.name} is filled`,
-    );
+    const reason = (await this.registry.hasOtherVersion(projection)) ? 'version' : 'empty';
+    this.logger.log(`${projection.name} is filled for version ${projection.version}`);
     await this.registry.setState(projection, lease.epoch, 'rebuilding', null);
     try {
       await this.rebuild({ id: uuidv7(), reason }, lease, until, alone);
     } catch (error) {
-      if (filled || !isPoison(error)) throw error;
+      // Programs of the other version go on with their rows, and this one is not ready.
+      if (reason === 'version' || !(error instanceof PoisonEvent)) throw error;
       // There are no rows but those up to that event: they are better than none, and following the log stops at the event once more.
       await this.registry.setFilled(projection);
     }
@@ -238,7 +277,7 @@ export class ProjectionRunner {
           this.logger.log(`The rebuild of ${name} was canceled`);
           return false;
         }
-        if (!isPoison(error)) throw error;
+        if (!(error instanceof PoisonEvent || error instanceof UnknownEvent)) throw error;
         await this.orders.failed(rebuildId, error.message);
         return false;
       } finally {
@@ -264,10 +303,6 @@ class Canceled extends Error {}
 
 /** Where nobody writes the serving table meanwhile. */
 const alone: ChangeOver = async (swap) => void (await swap(START));
-
-function isPoison(error: unknown): error is Error {
-  return error instanceof PoisonEvent || error instanceof UnknownEvent;
-}
 
 function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto';
 
 import type { Position } from '../event-store/event-store.ts';
 import { Refusal } from '../refusal.ts';
-import type { Projection } from './projection.ts';
-import { foldInto, type RebuildParts } from './projection-rebuild.ts';
+import { type Projection, tableOf } from './projection.ts';
+import { type RebuildParts, writeRows } from './projection-rebuild.ts';
 import { createBareStatement, differenceStatement } from './projection-sql.ts';
 
 const DIFFERENCES_MAX = 100;
@@ -32,34 +32,43 @@ export interface Comparison {
  * connection, so that nothing is left behind by whatever ends it.
  */
 export function compareWithLog(parts: RebuildParts, projection: Projection): Promise<Comparison> {
-  return parts.turn(async () => {
-    const client = await parts.pool().connect();
-    const { table } = projection;
-    const suffix = randomBytes(4).toString('hex');
-    const [live, fresh] = [`live_${suffix}`, `fresh_${suffix}`];
-    try {
-      // Rows and checkpoint move in one statement, so one snapshot holds them as of the same position.
-      await client.query('begin isolation level repeatable read');
-      const { rows: found } = await client.query<{ version: number; filled: boolean; position: Position }>(
-        `select p.version, p.filled, c.position from projections p join projection_checkpoints c using (table_name) where p.name = $1`,
-        [projection.name],
-      );
-      const standing = found[0];
-      if (standing === undefined || !standing.filled || standing.version !== projection.version)
-        throw new Refusal('invalid_state', `The read model ${projection.name} is being made anew; compare it when that is done.`);
-      await client.query(`create temp table "${live}" as select * from "${table.name}"`);
-      await client.query('commit');
-      await client.query(createBareStatement(table, fresh, 'temp table'));
-      const target = { client, table: fresh, end: standing.position };
-      await foldInto(parts, projection, target, new AbortController().signal, () => Promise.resolve());
-      const { rows: differences } = await client.query<Difference & Record<string, unknown>>(differenceStatement(table, live, fresh), [
-        DIFFERENCES_MAX,
-      ]);
-      const { rows: counted } = await client.query<{ count: number }>(`select count(*)::float8 as count from "${live}"`);
-      return { equal: differences.length === 0, position: standing.position, rows: counted[0]?.count ?? 0, differences };
-    } finally {
-      // The tables go with the connection.
-      client.release(true);
-    }
-  });
+  return parts.comparisons.run(() => compare(parts, projection));
+}
+
+async function compare(parts: RebuildParts, projection: Projection): Promise<Comparison> {
+  const client = await parts.pool().connect();
+  const { table } = projection;
+  const suffix = randomBytes(4).toString('hex');
+  const [live, fresh] = [`live_${suffix}`, `fresh_${suffix}`];
+  try {
+    // Rows and checkpoint move in one statement, so one snapshot holds them as of the same position.
+    await client.query('begin isolation level repeatable read');
+    const { rows: found } = await client.query<{ filled: boolean; position: Position }>(
+      `select p.filled, c.position from projections p join projection_checkpoints c using (table_name) where p.table_name = $1`,
+      [tableOf(projection)],
+    );
+    const standing = found[0];
+    if (standing === undefined || !standing.filled)
+      throw new Refusal('invalid_state', `The read model ${projection.name} is being made anew; compare it when that is done.`);
+    await client.query(`create temp table "${live}" as select * from "${tableOf(projection)}"`);
+    await client.query('commit');
+    await client.query(createBareStatement(table, fresh, 'temp table'));
+    const { signal } = new AbortController();
+    await parts.passes.fold({
+      projection,
+      end: standing.position,
+      signal,
+      onBegin: () => Promise.resolve(),
+      onProgress: () => Promise.resolve(),
+      write: (fold) => writeRows(client, projection, fresh, fold, signal),
+    });
+    const { rows: differences } = await client.query<Difference & Record<string, unknown>>(differenceStatement(table, live, fresh), [
+      DIFFERENCES_MAX,
+    ]);
+    const { rows: counted } = await client.query<{ count: number }>(`select count(*)::float8 as count from "${live}"`);
+    return { equal: differences.length === 0, position: standing.position, rows: counted[0]?.count ?? 0, differences };
+  } finally {
+    // The tables go with the connection.
+    client.release(true);
+  }
 }

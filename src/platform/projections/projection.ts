@@ -13,7 +13,7 @@ export interface Rows<Row> {
  */
 export interface Projection<Row extends object = Record<string, unknown>> {
   name: string;
-  /** Grows when `project` or the columns change; a stored older version means: rebuild. */
+  /** Grows when `project` or the columns change: a program then fills a table of its own, beside the one of the older version. */
   version: number;
   filter: EventFilter;
   table: ProjectionTable;
@@ -27,7 +27,16 @@ export interface Projection<Row extends object = Record<string, unknown>> {
   project(event: StoredEvent, rows: Rows<Row>): void;
 }
 
+/**
+ * The table in which this program's version of the read model stands, `agents_v2`. Programs of other versions have tables of their own, so SQL names it
+ * by this; entities bear the plain name of the table, and `Projections.register` gives them this one.
+ */
+export function tableOf({ table, version }: { table: { name: string }; version: number }): string {
+  return `${table.name}_v${version}`;
+}
+
 export interface ProjectionTable {
+  /** Without its version. */
   name: string;
   /** The column that is the primary key: text, or bigint, which stands in rows as text. */
   key: string;
@@ -49,6 +58,16 @@ export abstract class ReadModels {
   abstract reachedIfPossible(projection: string, position: string): Promise<void>;
   /** Throws Refusal `read_model_behind` while rows are missing that were there to be read: the table was lost, and is being filled. */
   abstract whole(projection: string): Promise<void>;
-  /** The read models of which that is so, and those that stopped. */
-  abstract incomplete(): Promise<string[]>;
+  /** How far each has come: whether this program is ready, and why not. */
+  abstract progress(): Promise<ReadModelProgress[]>;
+}
+
+export interface ReadModelProgress {
+  name: string;
+  /** False until it is filled and has caught up once since the start, and where it met an event that only a newer program can read. */
+  ready: boolean;
+  /** False where it shows nothing, or nothing new. */
+  serving: boolean;
+  /** What is the matter; null where all is well. */
+  reason: string | null;
 }

@@ -84,8 +84,8 @@ describe('read models', () => {
     processes.splice(processes.indexOf(stopped), 1);
     await stopped.stop();
   };
-  const rowsOf = (table: string) => log.database.query(`select * from "${table}" order by name`);
-  const textOf = async (table: string) => JSON.stringify(await log.database.query(`select t::text from "${table}" t order by name`));
+  const rowsOf = (table: string, version = 1) => log.database.query(`select * from "${table}_v${version}" order by name`);
+  const textOf = async (table: string) => JSON.stringify(await log.database.query(`select t::text from "${table}_v1" t order by name`));
   const arrive = async (boat: string, tons = 0, ...more: string[]) => {
     const loads = tons === 0 ? [] : [harbourEvent('BoatLoaded', { tons })];
     return appendTo(log.store, `boat-${boat}`, harbourEvent('BoatArrived'), ...loads, ...more.map((type) => harbourEvent(type)));
@@ -342,25 +342,28 @@ describe('read models', () => {
       return boats('boats', { version: 2, table, project: project ?? renamed });
     };
 
-    it('is rebuilt beside the old rows, and takes their place in one go, indexes and all', async () => {
+    it('is filled into a table of its own, indexes and all, while the older program serves from the old one and goes on', async () => {
       const old = await start(boats('boats'));
       await old.projections.reached('boats', (await arrive('Ark', 5)).position);
-      await stop(old);
       const { projections } = await start(grown());
       const { position } = await arrive('Beagle', 6);
+      await eventually(async () => (await projections.progress())[0]?.ready === true);
       await projections.reached('boats', position);
-      await eventually(async () => (await projections.status())[0]?.version === 2);
-      await projections.reached('boats', (await arrive('Cutty', 7)).position);
-      expect(await rowsOf('boats')).toMatchObject([
+      const last = await arrive('Cutty', 7);
+      for (const each of [old.projections, projections]) await each.reached('boats', last.position);
+      expect((await projections.status()).map(({ version }) => version)).toEqual([2]);
+      expect((await old.projections.status()).map(({ version }) => version)).toEqual([1]);
+      expect(await rowsOf('boats', 2)).toMatchObject([
         { name: 'Ark', cargo: '5', flag: 'red' },
         { name: 'Beagle', cargo: '6', flag: 'red' },
         { name: 'Cutty', cargo: '7', flag: 'red' },
       ]);
-      const indexes = await log.database.query(`select indexname from pg_indexes where tablename like 'boats%' order by 1`);
-      expect(indexes.map(({ indexname }) => indexname)).toEqual(['boats_by_cargo', 'boats_by_flag', 'boats_pkey']);
+      expect(await rowsOf('boats')).toMatchObject([{ cargo: '5' }, { cargo: '6' }, { cargo: '7' }]);
+      const indexes = await log.database.query(`select indexname from pg_indexes where tablename = 'boats_v2' order by 1`);
+      expect(indexes.map(({ indexname }) => indexname)).toEqual(['boats_v2_by_cargo', 'boats_v2_by_flag', 'boats_v2_pkey']);
     });
 
-    it('serves the old rows while the new ones can not be built, and builds them at the next start with code that can', async () => {
+    it('is not ready while its rows can not be made, and makes them at the next start with code that can; the old rows stay', async () => {
       const old = await start(boats('boats'));
       await arrive('Ark', 5);
       const { position } = await arrive('Beagle', 666);
@@ -372,14 +375,15 @@ describe('read models', () => {
       });
       const first = await start(choking);
       await eventually(async () => (await first.projections.status())[0]?.status === 'failed');
+      expect(await first.projections.progress()).toMatchObject([{ ready: false, reason: expect.stringContaining('choked') }]);
       expect(await rowsOf('boats')).toMatchObject([
         { name: 'Ark', cargo: '5' },
         { name: 'Beagle', cargo: '666' },
       ]);
       await stop(first);
       const second = await start(grown());
-      await eventually(async () => (await second.projections.status())[0]?.version === 2);
-      expect(await rowsOf('boats')).toMatchObject([
+      await eventually(async () => (await second.projections.progress())[0]?.ready === true);
+      expect(await rowsOf('boats', 2)).toMatchObject([
         { name: 'Ark', flag: 'red' },
         { name: 'Beagle', cargo: '666', flag: 'red' },
       ]);

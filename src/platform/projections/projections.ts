@@ -16,8 +16,9 @@ import {
 } from '../event-store/event-store.ts';
 import { Refusal } from '../refusal.ts';
 import { Leases } from './leases.ts';
-import { type Projection, ReadModels } from './projection.ts';
-import type { RebuildParts } from './projection-rebuild.ts';
+import { LogPasses, WRITERS } from './log-pass.ts';
+import { type Projection, type ReadModelProgress, ReadModels, tableOf } from './projection.ts';
+import { type RebuildParts, Turns } from './projection-rebuild.ts';
 import { ProjectionRegistry, type ProjectionStatus } from './projection-registry.ts';
 import { ProjectionRunner } from './projection-runner.ts';
 import { checkTable } from './projection-sql.ts';
@@ -31,10 +32,12 @@ const LOOK_EVERY_MS = 20;
 /** What is being filled stands at `START` until it is done. */
 const FIRST: Position = START.replace(/0$/, '1');
 const MAX_WAITERS = 10_000;
-/** What the rows of a rebuild may take in memory, bytes; what is more goes to disk meanwhile. */
+/** Events that a read model which counts as caught up may lack. */
+const NEAR_EVENTS = 1_000;
+/** What the rows of rebuilds may take in memory, bytes; what is more goes to disk meanwhile. */
 const FOLD_MEMORY_BYTES = 48 * 1024 * 1024;
-/** Connections for rebuilds and comparisons. */
-const BULK_CONNECTIONS = 2;
+/** Connections for rebuilds, and for a comparison. */
+const BULK_CONNECTIONS = WRITERS + 1;
 
 interface Waiter {
   position: Position;
@@ -49,6 +52,8 @@ interface Entry {
   /** As far as any process is known to have come. */
   known: Position;
   waiters: Set<Waiter>;
+  /** Whether it has been near the end of the log since this process started. */
+  caughtUp: boolean;
 }
 
 /** The read models of this process. Features register theirs in `onModuleInit`; the log is followed from the bootstrap on. */
@@ -61,7 +66,6 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   private stopped = false;
   private readonly parts: RebuildParts;
   private bulkPool: pg.Pool | null = null;
-  private lastTurn: Promise<unknown> = Promise.resolve();
   private orders: Subscription | null = null;
 
   constructor(
@@ -76,9 +80,10 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     this.parts = {
       database,
       store,
-      bounds: { memoryBytes: FOLD_MEMORY_BYTES, directory: config.dataDir },
+      passes: new LogPasses(store, { memoryBytes: FOLD_MEMORY_BYTES, directory: config.dataDir }),
       pool: () => (this.bulkPool ??= database.openPool('rebuilds', BULK_CONNECTIONS, { statement_timeout: 0, lock_timeout: 0 })),
-      turn: (work) => this.inTurn(work),
+      comparisons: new Turns(),
+      catchUps: new Turns(),
     };
   }
 
@@ -88,11 +93,13 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     for (const { runner } of this.entries.values())
       if (runner.projection.name === projection.name || runner.projection.table.name === projection.table.name)
         throw new Error(`the projection ${projection.name} is registered twice`);
-    const orders = new RebuildOrders(this.aggregates, projection.name);
+    this.nameEntities(projection.table.name, tableOf(projection));
+    const orders = new RebuildOrders(this.aggregates, tableOf(projection));
     const entry: Entry = {
       runner: new ProjectionRunner(projection as unknown as Projection, this.parts, this.leases, orders, () => this.moved(entry)),
       known: START,
       waiters: new Set(),
+      caughtUp: false,
     };
     this.entries.set(projection.name, entry);
   }
@@ -100,6 +107,11 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   /** Of the projections that follow the class. */
   names(eventClass: EventClass): string[] {
     return [...this.entries].filter(([, { runner }]) => runner.projection.filter.eventClass === eventClass).map(([name]) => name);
+  }
+
+  /** The tables that this program serves from. */
+  tables(): string[] {
+    return [...this.entries.values()].map(({ runner }) => tableOf(runner.projection));
   }
 
   async onApplicationBootstrap(): Promise<void> {
@@ -118,9 +130,20 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     return this.entries.has(projection);
   }
 
-  /** Rebuilds under way, on whatever replica. */
-  async rebuilds(): Promise<RebuildProgress[]> {
-    return (await rebuildsUnderWay(this.database)).filter(({ projection }) => this.entries.has(projection));
+  /** Rebuilds under way of this program's tables, on whatever replica, by projection. */
+  async rebuilds(): Promise<Map<string, RebuildProgress>> {
+    const all = new Map((await rebuildsUnderWay(this.database)).map((progress) => [progress.table, progress]));
+    return new Map(
+      [...this.entries].flatMap(([name, { runner }]) => {
+        const progress = all.get(tableOf(runner.projection));
+        return progress === undefined ? [] : [[name, progress]];
+      }),
+    );
+  }
+
+  /** What its orders are about: the stream is `projection-<subject>`. */
+  subjectOf(projection: string): string {
+    return tableOf(this.entryOf(projection).runner.projection);
   }
 
   /**
@@ -153,9 +176,23 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     if (!runner.filled) await this.reached(projection, FIRST);
   }
 
-  override async incomplete(): Promise<string[]> {
-    await this.status();
-    return [...this.entries].filter(([, { runner }]) => !runner.filled || runner.state === 'failed').map(([name]) => name);
+  override async progress(): Promise<ReadModelProgress[]> {
+    const [statuses, rebuilds] = await Promise.all([this.status(), this.rebuilds()]);
+    return Promise.all(
+      statuses.map(async ({ name, filled, error, status, outdated }) => {
+        const entry = this.entryOf(name);
+        const lag = entry.caughtUp ? 0 : (await this.lag(name)).events;
+        if (filled && lag <= NEAR_EVENTS) entry.caughtUp = true;
+        const rebuild = rebuilds.get(name);
+        const folded = rebuild === undefined ? 0 : shareOf(rebuild);
+        const outdatedBy = entry.runner.outdatedBy ?? (outdated ? error : null);
+        if (outdatedBy !== null) return { name, ready: false, serving: filled, reason: outdatedBy };
+        if (status === 'failed') return { name, ready: filled, serving: false, reason: `stopped: ${error}` };
+        if (!filled) return { name, ready: false, serving: false, reason: `is being filled: ${Math.floor(folded * 100)} %` };
+        if (!entry.caughtUp) return { name, ready: false, serving: true, reason: `catches up: ${lag} events are left` };
+        return { name, ready: true, serving: true, reason: null };
+      }),
+    );
   }
 
   override async reached(projection: string, position: Position, timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
@@ -177,7 +214,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     const all = await this.registry.status();
     return all.flatMap((stored) => {
       const entry = this.entries.get(stored.name);
-      if (entry === undefined) return [];
+      if (entry === undefined || entry.runner.projection.version !== stored.version) return [];
       if (stored.filled) entry.runner.filled = true;
       this.learn(entry, stored.position);
       // On another replica, or here before the last start: only who can do without it need not wait until that is known.
@@ -192,7 +229,8 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     const follow = (head: Position) => {
       if (this.stopped) return;
       this.orders = this.store.subscribe(head, filter, async (events) => {
-        for (const { stream } of events) this.entries.get(idOf(stream))?.runner.orders.hear();
+        const subjects = new Set(events.map(({ stream }) => idOf(stream)));
+        for (const { runner } of this.entries.values()) if (subjects.has(tableOf(runner.projection))) runner.orders.hear();
       });
       for (const { runner } of this.entries.values()) runner.orders.hear();
     };
@@ -200,11 +238,13 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     this.store.head('core').then(follow, () => undefined);
   }
 
-  /** One fold at a time. */
-  private inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.lastTurn.then(work);
-    this.lastTurn = done.catch(() => undefined);
-    return done;
+  /** Entities bear the plain name of their table; queries go to the one of this program's version. */
+  private nameEntities(plain: string, physical: string): void {
+    for (const metadata of this.database.dataSource.entityMetadatas) {
+      if (metadata.tableName !== plain) continue;
+      metadata.tableName = physical;
+      metadata.tablePath = physical;
+    }
   }
 
   private entryOf(projection: string): Entry {
@@ -275,4 +315,11 @@ function behind({ runner }: Entry, why: string): Refusal {
   return new Refusal('read_model_behind', `The read model ${runner.projection.name} does not show that position yet: ${why}.`, {
     retryAfterSeconds: 1,
   });
+}
+
+/** How much of its log a rebuild has folded, 0 to 1, as far as positions can tell. */
+export function shareOf({ phase, position, target }: RebuildProgress): number {
+  if (phase !== 'folding') return phase === 'waiting' ? 0 : 1;
+  const [done, all] = [BigInt(position), BigInt(target)];
+  return all === 0n ? 1 : Math.min(1, Number((done * 10_000n) / all) / 10_000);
 }

@@ -39,16 +39,16 @@ export class ReadModelTable {
     /** Of the checkpoint as it is stored. */
     public position: Position,
   ) {
-    const { table, version } = projection;
-    this.load = { name: `load ${physical} ${version}`, text: loadStatement(table, physical) };
-    this.write = { name: `write ${physical} ${version}`, text: writeStatement(table, physical) };
+    const { table } = projection;
+    this.load = { name: `load ${physical}`, text: loadStatement(table, physical) };
+    this.write = { name: `write ${physical}`, text: writeStatement(table, physical) };
   }
 
-  /** Takes the events in, in order, and moves the checkpoint to `upTo`. Throws `PoisonEvent` (all before that event is in), `LeaseLost`, or what PostgreSQL threw. */
-  async take(events: readonly StoredEvent[], upTo: Position): Promise<void> {
-    for (let from = 0; from < events.length; from += BATCH) {
-      const batch = events.slice(from, from + BATCH);
-      const isLast = from + BATCH >= events.length;
+  /** Takes the events in, in order and so many at once, and moves the checkpoint to `upTo`. Throws `PoisonEvent` (all before that event is in), `LeaseLost`, or what PostgreSQL threw. */
+  async take(events: readonly StoredEvent[], upTo: Position, atOnce = BATCH): Promise<void> {
+    for (let from = 0; from < events.length; from += atOnce) {
+      const batch = events.slice(from, from + atOnce);
+      const isLast = from + atOnce >= events.length;
       await this.takeBatch(batch, isLast ? upTo : (batch.at(-1) as StoredEvent).position);
     }
     if (events.length === 0 && upTo !== this.position) await this.commit([], [], upTo);

@@ -6,7 +6,7 @@ import { rebuildDecider, rebuildStream, type RebuildCommand } from './rebuild.de
 const LOOK_EVERY_MS = 30_000;
 const REASON_MAX = 500;
 
-/** What was asked of one projection, as its stream says: the promise is there, and so is the record of what became of it. */
+/** What was asked of one version of a projection, as its stream says: the promise is there, and so is the record of what became of it. */
 export class RebuildOrders {
   /** Grows with whatever may have been asked or canceled. */
   heard = 0;
@@ -14,12 +14,13 @@ export class RebuildOrders {
 
   constructor(
     private readonly aggregates: Aggregates,
-    private readonly projection: string,
+    /** As `tableOf` names it. */
+    private readonly table: string,
   ) {}
 
   /** The rebuild that is wanted. */
   async wanted(): Promise<string | null> {
-    const { state } = await this.aggregates.load(rebuildStream(this.projection), rebuildDecider);
+    const { state } = await this.aggregates.load(rebuildStream(this.table), rebuildDecider);
     return state.running;
   }
 
@@ -64,6 +65,6 @@ export class RebuildOrders {
   }
 
   private async record(command: RebuildCommand): Promise<void> {
-    await this.aggregates.execute(rebuildStream(this.projection), rebuildDecider, command, systemContext('projections', null));
+    await this.aggregates.execute(rebuildStream(this.table), rebuildDecider, command, systemContext('projections', null));
   }
 }

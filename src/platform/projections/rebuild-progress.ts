@@ -11,7 +11,8 @@ export interface RebuildOrder {
 }
 
 export interface RebuildProgress extends RebuildOrder {
-  projection: string;
+  /** The table that is made. */
+  table: string;
   phase: RebuildPhase;
   /** How far the log was folded, and how far it has to be. */
   position: Position;
@@ -23,7 +24,7 @@ export interface RebuildProgress extends RebuildOrder {
   updatedAt: Date;
 }
 
-const columns = `projection, id, reason, phase, position, target, events::float8 as events, events_per_second as "eventsPerSecond",
+const columns = `table_name as "table", id, reason, phase, position, target, events::float8 as events, events_per_second as "eventsPerSecond",
   started_at as "startedAt", updated_at as "updatedAt"`;
 
 /** How often the stored progress is brought up to date, ms. */
@@ -43,18 +44,18 @@ export class ProgressRecord {
 
   constructor(
     private readonly database: Database,
-    private readonly projection: string,
+    private readonly table: string,
     private readonly epoch: string,
   ) {}
 
   async open({ id, reason }: RebuildOrder, target: Position): Promise<void> {
     await this.database.query(
-      `insert into projection_rebuilds as r (projection, id, reason, phase, epoch, position, target, events) values ($1, $2, $3, 'waiting', $4, $5, $6, 0)
-       on conflict (projection) do update set id = excluded.id, reason = excluded.reason, phase = excluded.phase, epoch = excluded.epoch,
+      `insert into projection_rebuilds as r (table_name, id, reason, phase, epoch, position, target, events) values ($1, $2, $3, 'waiting', $4, $5, $6, 0)
+       on conflict (table_name) do update set id = excluded.id, reason = excluded.reason, phase = excluded.phase, epoch = excluded.epoch,
          position = excluded.position, target = excluded.target, events = 0, events_per_second = null, updated_at = now(),
          started_at = case when r.id = excluded.id then r.started_at else now() end
        where r.epoch <= excluded.epoch`,
-      [this.projection, id, reason, this.epoch, START, target],
+      [this.table, id, reason, this.epoch, START, target],
     );
   }
 
@@ -78,7 +79,7 @@ export class ProgressRecord {
 
   /** The rebuild is over, in whatever way. */
   async close(): Promise<void> {
-    await this.database.query('delete from projection_rebuilds where projection = $1 and epoch = $2', [this.projection, this.epoch]);
+    await this.database.query('delete from projection_rebuilds where table_name = $1 and epoch = $2', [this.table, this.epoch]);
   }
 
   private async store(more?: string): Promise<void> {
@@ -87,8 +88,8 @@ export class ProgressRecord {
     await this.database.query(
       `update projection_rebuilds set position = $3, events = $4, updated_at = now()
          ${more === undefined ? ', events_per_second = $5' : `, events_per_second = coalesce(events_per_second, $5), ${more}`}
-        where projection = $1 and epoch = $2`,
-      [this.projection, this.epoch, this.position, events, eventsPerSecond],
+        where table_name = $1 and epoch = $2`,
+      [this.table, this.epoch, this.position, events, eventsPerSecond],
     );
   }
 }

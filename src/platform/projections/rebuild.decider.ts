@@ -2,7 +2,7 @@ import type { Decider } from '../event-store/event-definition.ts';
 import { Refusal } from '../refusal.ts';
 import type { RebuildEvent } from './rebuild.events.ts';
 
-/** What was asked of one projection, by its stream `projection-<name>`. */
+/** What was asked of one version of a projection, by its stream `projection-<table>`: programs of two versions rebuild theirs apart. */
 export interface RebuildState {
   /** The rebuild that is wanted and not over. */
   running: string | null;
@@ -51,7 +51,7 @@ export const rebuildDecider: Decider<RebuildState, RebuildCommand, RebuildEvent>
   },
 };
 
-/** The stream of what was asked of the projection. */
-export function rebuildStream(projection: string): string {
-  return `projection-${projection}`;
+/** The stream of what was asked of the read model in that table (`tableOf`). */
+export function rebuildStream(table: string): string {
+  return `projection-${table}`;
 }

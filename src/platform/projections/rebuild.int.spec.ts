@@ -24,13 +24,13 @@ afterEach(async () => {
 });
 
 const append = (boat: string, type: string, data = {}) => appendTo(harbour.log.store, `boat-${boat}`, harbourEvent(type, data));
-const textOf = async () => JSON.stringify(await harbour.log.database.query('select b::text from boats b order by name'));
+const textOf = async () => JSON.stringify(await harbour.log.database.query('select b::text from boats_v1 b order by name'));
 const say = async (command: RebuildCommand) =>
-  (await harbour.log.aggregates.execute(rebuildStream('boats'), rebuildDecider, command, systemContext('test', null))).state;
+  (await harbour.log.aggregates.execute(rebuildStream('boats_v1'), rebuildDecider, command, systemContext('test', null))).state;
 
 async function outcomes(): Promise<string[]> {
   const types: string[] = [];
-  for await (const { type } of harbour.log.store.readStream(rebuildStream('boats'))) types.push(type);
+  for await (const { type } of harbour.log.store.readStream(rebuildStream('boats_v1'))) types.push(type);
   return types;
 }
 
@@ -57,8 +57,8 @@ async function filled(...names: string[]): Promise<void> {
 /** Tables of rebuilds that are over or were broken off, their checkpoints, and progress that is told. */
 async function leftovers(): Promise<unknown[]> {
   return harbour.log.database.query(
-    `select tablename as left from pg_tables where tablename ~ '^boats_' union all
-     select table_name from projection_checkpoints where table_name <> 'boats' union all select projection from projection_rebuilds`,
+    `select tablename as left from pg_tables where tablename ~ '^boats_v1_' union all
+     select table_name from projection_checkpoints where table_name <> 'boats_v1' union all select table_name from projection_rebuilds`,
   );
 }
 
@@ -95,17 +95,17 @@ it('goes on while boats are written and read: no read fails, nothing is lost or 
   });
   const reading = Array.from({ length: 4 }, async () => {
     while (!end.signal.aborted)
-      expect(await harbour.log.database.query(`select from boats where name in ('Ark', 'Beagle')`)).toHaveLength(2);
+      expect(await harbour.log.database.query(`select from boats_v1 where name in ('Ark', 'Beagle')`)).toHaveLength(2);
   });
   for (let n = 0; n < 3; n += 1) await rebuilt();
   end.abort();
   await Promise.all([...writing, ...reading]);
   await harbour.projections.reached('boats', await harbour.log.store.head('core'));
-  const [ark] = await harbour.log.database.query(`select cargo from boats where name = 'Ark'`);
+  const [ark] = await harbour.log.database.query(`select cargo from boats_v1 where name = 'Ark'`);
   expect(ark).toEqual({ cargo: String(tons - 5) });
   expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true, rows: 6 });
-  const indexes = await harbour.log.database.query(`select indexname from pg_indexes where tablename = 'boats' order by 1`);
-  expect(indexes.map(({ indexname }) => indexname)).toEqual(['boats_by_cargo', 'boats_laden', 'boats_pkey']);
+  const indexes = await harbour.log.database.query(`select indexname from pg_indexes where tablename = 'boats_v1' order by 1`);
+  expect(indexes.map(({ indexname }) => indexname)).toEqual(['boats_v1_by_cargo', 'boats_v1_laden', 'boats_v1_pkey']);
 }, 60_000);
 
 it('is one while it runs, however often it is asked for, and tells how far it is, to every replica', async () => {
@@ -116,13 +116,13 @@ it('is one while it runs, however often it is asked for, and tells how far it is
   expect((await say({ type: 'RequestRebuild', rebuildId: uuidv7() })).running).toBe(id);
   const replica = await Harbour.open(test.url);
   others.push(replica);
-  const [told] = await replica.projections.rebuilds();
-  expect(told).toMatchObject({ id, projection: 'boats', reason: 'requested', phase: 'folding', target: expect.stringMatching(/3$/) });
+  const told = (await replica.projections.rebuilds()).get('boats');
+  expect(told).toMatchObject({ id, table: 'boats_v1', reason: 'requested', phase: 'folding', target: expect.stringMatching(/3$/) });
   expect((await replica.projections.status())[0]?.status).toBe('rebuilding');
   hold.release();
   await eventually(async () => (await outcomes()).at(-1) === 'ProjectionRebuilt', 'the end');
   await eventually(async () => (await replica.projections.status())[0]?.status === 'running', 'the status');
-  expect(await replica.projections.rebuilds()).toEqual([]);
+  expect(await replica.projections.rebuilds()).toEqual(new Map());
 });
 
 it('is carried out by the replica that keeps the rows, though another was asked', async () => {
@@ -131,7 +131,7 @@ it('is carried out by the replica that keeps the rows, though another was asked'
   await filled('Ark');
   const rebuildId = uuidv7();
   await replica.log.aggregates.execute(
-    rebuildStream('boats'),
+    rebuildStream('boats_v1'),
     rebuildDecider,
     { type: 'RequestRebuild', rebuildId },
     systemContext('test', null),
@@ -159,22 +159,22 @@ it('is canceled without a trace: the rows that stood go on serving, and another 
 
 it('takes the place of the old rows only once their readers make way, and lets those who come meanwhile read', async () => {
   await filled('Ark');
-  const before = await harbour.log.database.query(`select 'boats'::regclass::oid as table`);
+  const before = await harbour.log.database.query(`select 'boats_v1'::regclass::oid as table`);
   const slow = await harbour.log.database.pool.connect();
   await slow.query('begin');
-  await slow.query('select from boats');
+  await slow.query('select from boats_v1');
   await order();
-  await eventually(async () => (await harbour.projections.rebuilds())[0]?.phase === 'catching_up', 'the change-over');
+  await eventually(async () => (await harbour.projections.rebuilds()).get('boats')?.phase === 'catching_up', 'the change-over');
   for (let n = 0; n < 20; n += 1) {
     const began = performance.now();
-    expect(await harbour.log.database.query('select from boats')).toHaveLength(1);
+    expect(await harbour.log.database.query('select from boats_v1')).toHaveLength(1);
     expect(performance.now() - began).toBeLessThan(500);
   }
-  expect(await harbour.log.database.query(`select 'boats'::regclass::oid as table`)).toEqual(before);
+  expect(await harbour.log.database.query(`select 'boats_v1'::regclass::oid as table`)).toEqual(before);
   await slow.query('commit');
   slow.release();
   await eventually(async () => (await outcomes()).at(-1) === 'ProjectionRebuilt', 'the end');
-  expect(await harbour.log.database.query(`select 'boats'::regclass::oid as table`)).not.toEqual(before);
+  expect(await harbour.log.database.query(`select 'boats_v1'::regclass::oid as table`)).not.toEqual(before);
 });
 
 it('is done by itself after a kill -9 in its middle, and what that left behind is gone', async () => {
@@ -223,29 +223,29 @@ it('fails at an event that can not be taken in, says why, and leaves what serves
   await eventually(async () => (await outcomes()).at(-1) === 'ProjectionRebuildFailed', 'the failure');
   await append('Beagle', 'BoatArrived');
   await harbour.projections.reached('boats', await harbour.log.store.head('core'));
-  expect(await harbour.log.database.query('select cargo from boats order by name')).toEqual([{ cargo: '5' }, { cargo: '0' }]);
+  expect(await harbour.log.database.query('select cargo from boats_v1 order by name')).toEqual([{ cargo: '5' }, { cargo: '0' }]);
 });
 
 it('brings a read model back that stopped, once there is nothing in the log that it can not take in', async () => {
   await filled('Ark');
   // A row that the code can not go on from.
-  await harbour.log.database.query(`update boats set holds = '{}', cargo = 9223372036854775807`);
+  await harbour.log.database.query(`update boats_v1 set holds = '{}', cargo = 9223372036854775807`);
   await append('Ark', 'BoatLoaded', { tons: 5 });
   await eventually(async () => (await harbour.projections.status())[0]?.status === 'failed', 'the stop');
   await rebuilt();
   await harbour.projections.reached('boats', await harbour.log.store.head('core'));
-  expect(await harbour.log.database.query('select cargo from boats')).toEqual([{ cargo: '10' }]);
+  expect(await harbour.log.database.query('select cargo from boats_v1')).toEqual([{ cargo: '10' }]);
   expect(await harbour.projections.status()).toMatchObject([{ status: 'running', error: null }]);
 });
 
 describe('a comparison', () => {
   it('finds a row that was changed, one that is missing and one too many, by key and column, and tells no value', async () => {
     await filled('Ark', 'Beagle', 'Cutty');
-    await operate(test.url, `update boats set cargo = 6, note = 'canary-note' where name = 'Ark'`);
-    await operate(test.url, `delete from boats where name = 'Beagle'`);
+    await operate(test.url, `update boats_v1 set cargo = 6, note = 'canary-note' where name = 'Ark'`);
+    await operate(test.url, `delete from boats_v1 where name = 'Beagle'`);
     await operate(
       test.url,
-      `insert into boats select 'Dove', cargo, holds, note, arrived_at, seen_at, papers, stamps, gone from boats where name = 'Cutty'`,
+      `insert into boats_v1 select 'Dove', cargo, holds, note, arrived_at, seen_at, papers, stamps, gone from boats_v1 where name = 'Cutty'`,
     );
     const compared = await harbour.projections.verify('boats');
     expect(compared).toEqual({
@@ -275,10 +275,10 @@ describe('a comparison', () => {
 
 describe('a read model that was lost', () => {
   const lose: [string, string][] = [
-    ['its table', 'drop table boats'],
+    ['its table', 'drop table boats_v1'],
     ['what is known of it', 'delete from projections'],
     ['its checkpoint', 'delete from projection_checkpoints'],
-    ['all of it', 'drop table boats; delete from projections; delete from projection_checkpoints'],
+    ['all of it', 'drop table boats_v1; delete from projections; delete from projection_checkpoints'],
   ];
   it.each(lose)('comes back from the log at the next start: %s', async (_, statement) => {
     await filled('Ark', 'Beagle');
@@ -296,14 +296,14 @@ describe('a read model that was lost', () => {
   it('is not read while it is being filled, on any replica; whoever waits long enough gets an answer', async () => {
     await filled('Ark');
     await harbour.close();
-    await operate(test.url, 'drop table boats');
+    await operate(test.url, 'drop table boats_v1');
     let hold!: ReturnType<typeof holdBulkReads>;
     harbour = await Harbour.open(test.url, [boats], (log) => (hold = holdBulkReads(log)));
     const replica = await Harbour.open(test.url);
     others.push(replica);
     await eventually(hold.held, 'the fold');
     for (const { projections } of [harbour, replica]) {
-      expect(await projections.incomplete()).toEqual(['boats']);
+      expect(await projections.progress()).toMatchObject([{ name: 'boats', ready: false, serving: false }]);
       await expect(projections.reached('boats', await harbour.log.store.head('core'), 20)).rejects.toMatchObject({
         code: 'read_model_behind',
       });
@@ -311,6 +311,6 @@ describe('a read model that was lost', () => {
     const reading = Promise.all([harbour, replica].map(({ projections }) => projections.whole('boats')));
     hold.release();
     await reading;
-    expect(await replica.projections.incomplete()).toEqual([]);
+    expect(await replica.projections.progress()).toEqual([{ name: 'boats', ready: true, serving: true, reason: null }]);
   });
 });

@@ -92,7 +92,7 @@ describe('a saga', () => {
         project: (event, rows) => rows.set(idOf(event.stream), { name: idOf(event.stream) }),
       });
     const resync = async () =>
-      (await log.database.query<{ name: string }>('select name from boats')).map(({ name }) => ({ key: name, account: null }));
+      (await log.database.query<{ name: string }>('select name from boats_v1')).map(({ name }) => ({ key: name, account: null }));
 
     it('takes up what resync names', async () => {
       await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
@@ -113,7 +113,7 @@ describe('a saga', () => {
       );
       await log.database.transaction(async (client) => {
         // Rows can be read, and no projection can write any.
-        await client.query('lock table boats in exclusive mode');
+        await client.query('lock table boats_v1 in exclusive mode');
         await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
         const seen: string[] = [];
         await start(

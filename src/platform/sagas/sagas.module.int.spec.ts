@@ -83,7 +83,7 @@ describe('the modules of the platform, in an application', () => {
     using watch = application.get(EventWaits).watch('boat-Ark');
     const { position } = await appendTo(store, 'boat-Ark', harbourEvent('BoatArrived'));
     await application.get(ReadModels).reached('boats', position);
-    expect(await application.get(Database).query('select * from boats')).toEqual([{ name: 'Ark' }]);
+    expect(await application.get(Database).query('select * from boats_v1')).toEqual([{ name: 'Ark' }]);
     expect(await watch.next(5_000)).toMatchObject({ position });
     application.get(Sagas).wake('harbour', 'Ark');
     await eventually(

@@ -9,6 +9,7 @@ import { AgentActivity1700000000006 } from './0006-agent-activity.ts';
 import { Rebuilds1700000000007 } from './0007-rebuilds.ts';
 import { Installation1700000000008 } from './0008-installation.ts';
 import { AggregateSnapshots1700000000010 } from './0010-aggregate-snapshots.ts';
+import { ReadModelVersions1700000000011 } from './0011-read-model-versions.ts';
 import { LogRetention1700000000012 } from './0012-log-retention.ts';
 
 /** In the order in which they run. A released migration is never edited: add one. Class names end with 13 digits, rising. */
@@ -22,5 +23,6 @@ export const migrations: (new () => MigrationInterface)[] = [
   Rebuilds1700000000007,
   Installation1700000000008,
   AggregateSnapshots1700000000010,
+  ReadModelVersions1700000000011,
   LogRetention1700000000012,
 ];

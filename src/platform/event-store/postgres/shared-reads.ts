@@ -1,4 +1,4 @@
-import { categoryOf, type EventClass, type EventFilter, type Position } from '../event-store.ts';
+import { passes, type EventClass, type EventFilter, type Position } from '../event-store.ts';
 import type { Batch } from '../log-subscription.ts';
 import type { EventReader } from './reading.ts';
 
@@ -34,8 +34,4 @@ export class SharedReads {
     reading.then(({ events, upTo }) => (upTo <= after || events.length > maxEvents) && forget(), forget);
     return reading;
   }
-}
-
-function passes({ stream, type }: { stream: string; type: string }, { categories, types }: EventFilter): boolean {
-  return (categories?.includes(categoryOf(stream)) ?? true) && (types?.includes(type) ?? true);
 }

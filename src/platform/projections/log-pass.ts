@@ -1,0 +1,215 @@
+import { setImmediate as breathe, setTimeout as wait } from 'node:timers/promises';
+
+import {
+  type EventClass,
+  type EventFilter,
+  type EventStore,
+  passes,
+  type Position,
+  START,
+  type StoredEvent,
+} from '../event-store/event-store.ts';
+import { BoundedFold, type FoldBounds } from './bounded-fold.ts';
+import type { Projection } from './projection.ts';
+
+/** How long the fold may keep the process from answering others at a time, ms: a third of how long it gave way to them before, in these bounds. */
+const SLICE_MS = 2;
+const SLICE_MAX_MS = 10;
+const SHARE = 1 / 3;
+const SLICE_EVENTS = 100;
+/** A turn of the event loop that takes longer, ms, had others to serve. Then they get another, up to so many. */
+const BUSY_MS = 0.3;
+const TURNS_MAX = 6;
+/** Folds whose rows are written at a time, each on a connection of its own. */
+export const WRITERS = 2;
+/** A pass waits so long for others that want the same log to join it, ms after the last that came, and so long in all. */
+const GATHER_MS = 100;
+const GATHER_MAX_MS = 1_000;
+
+/** A fold of the log that somebody wants. */
+export interface WantedFold {
+  projection: Projection;
+  /** The last event to fold; null: the last one when the pass begins. */
+  end: Position | null;
+  signal: AbortSignal;
+  /** The pass begins, and goes up to the position. */
+  onBegin(end: Position): Promise<void>;
+  onProgress(events: number, upTo: Position): Promise<void>;
+  /** Takes the rows of the whole fold. The next pass begins when this is over, so that the bound on memory holds for all. */
+  write(fold: BoundedFold): Promise<void>;
+}
+
+interface Member extends WantedFold {
+  settle(error: unknown): void;
+}
+
+/** Folds the log into the rows of several projections by one reading, one such pass at a time in this process, with bounded memory in all. */
+export class LogPasses {
+  private readonly waiting: Member[] = [];
+  private running = false;
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly bounds: FoldBounds,
+  ) {}
+
+  /** Resolves when the rows are written. Throws `PoisonEvent`, the signal's reason, what `write` or the store threw. */
+  fold(wanted: WantedFold): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ ...wanted, settle: (error) => (error === null ? resolve() : reject(error)) });
+      void this.run();
+    });
+  }
+
+  private async run(): Promise<void> {
+    if (this.running) return;
+    this.running = true;
+    while (this.waiting.length > 0) {
+      await this.gather();
+      const [first] = this.waiting;
+      const eventClass = first?.projection.filter.eventClass;
+      const members = this.waiting.filter(({ projection }) => projection.filter.eventClass === eventClass);
+      for (const member of members) this.waiting.splice(this.waiting.indexOf(member), 1);
+      if (eventClass !== undefined) await new LogPass(this.store, this.bounds, eventClass, members).run();
+    }
+    this.running = false;
+  }
+
+  private async gather(): Promise<void> {
+    for (let waited = 0, known = 0; waited < GATHER_MAX_MS && known < this.waiting.length; waited += GATHER_MS) {
+      known = this.waiting.length;
+      await wait(GATHER_MS);
+    }
+  }
+}
+
+/** One reading of the log. A member that fails, or is not wanted any more, leaves; the others go on. */
+class LogPass {
+  private readonly folds = new Map<Member, BoundedFold>();
+  private since = performance.now();
+  private slice = SLICE_MS;
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly bounds: FoldBounds,
+    private readonly eventClass: EventClass,
+    members: Member[],
+  ) {
+    for (const member of members) this.folds.set(member, new BoundedFold(member.projection, bounds));
+  }
+
+  /** Never throws: each member is told. */
+  async run(): Promise<void> {
+    try {
+      const head = await this.store.head(this.eventClass);
+      await this.each((member) => member.onBegin(member.end ?? head));
+      const ends = [...this.folds.keys()].map(({ end }) => end ?? head);
+      const last = ends.toSorted().at(-1) ?? START;
+      for await (const { events, upTo } of this.store.readBulk(START, last, this.union())) {
+        if (this.folds.size === 0) return;
+        for (let from = 0; from < events.length; from += SLICE_EVENTS) await this.take(events.slice(from, from + SLICE_EVENTS));
+        await this.each((member) => member.onProgress(events.length, upTo));
+      }
+      await this.write();
+    } catch (error) {
+      await Promise.all([...this.folds.keys()].map((member) => this.leave(member, error)));
+    }
+  }
+
+  private async write(): Promise<void> {
+    const left = [...this.folds];
+    const writer = async () => {
+      for (let next = left.shift(); next !== undefined; next = left.shift()) {
+        const [member, fold] = next;
+        await this.attempt(member, () => member.write(fold));
+        await this.leave(member, null);
+      }
+    };
+    await Promise.all(Array.from({ length: WRITERS }, writer));
+  }
+
+  private async take(events: StoredEvent[]): Promise<void> {
+    for (const [member, fold] of this.folds) {
+      const { filter } = member.projection;
+      const own = events.filter((event) => passes(event, filter) && (member.end === null || event.position <= member.end));
+      await this.attempt(member, () => fold.take(own));
+    }
+    await this.bound();
+    if (performance.now() - this.since < this.slice) return;
+    this.slice = Math.min(Math.max(SLICE_MS, (await giveWay()) * SHARE), SLICE_MAX_MS);
+    this.since = performance.now();
+  }
+
+  /** The largest fold makes room where all together take too much. */
+  private async bound(): Promise<void> {
+    const inMemory = [...this.folds].filter(([, { spilled }]) => !spilled);
+    let bytes = inMemory.reduce((sum, [, fold]) => sum + fold.bytes, 0);
+    for (const [member, fold] of inMemory.toSorted(([, one], [, other]) => other.bytes - one.bytes)) {
+      if (bytes <= this.bounds.memoryBytes) return;
+      bytes -= fold.bytes;
+      await this.attempt(member, () => fold.overflow());
+    }
+  }
+
+  private union(): EventFilter {
+    const filters = [...this.folds.keys()].map(({ projection }) => projection.filter);
+    return {
+      eventClass: this.eventClass,
+      ...unionOf(
+        'categories',
+        filters.map(({ categories }) => categories),
+      ),
+      ...unionOf(
+        'types',
+        filters.map(({ types }) => types),
+      ),
+    };
+  }
+
+  private async each(work: (member: Member) => Promise<void>): Promise<void> {
+    for (const member of this.folds.keys()) await this.attempt(member, () => work(member));
+  }
+
+  private async attempt(member: Member, work: () => Promise<void>): Promise<void> {
+    try {
+      member.signal.throwIfAborted();
+      await work();
+    } catch (error) {
+      await this.leave(member, error);
+    }
+  }
+
+  private async leave(member: Member, error: unknown): Promise<void> {
+    const fold = this.folds.get(member);
+    this.folds.delete(member);
+    await fold?.close().catch(() => undefined);
+    if (fold !== undefined) member.settle(error);
+  }
+}
+
+/** What any of the filters lets pass; nothing where one of them lets all pass. */
+function unionOf(
+  name: 'categories' | 'types',
+  lists: (readonly string[] | undefined)[],
+): Partial<Pick<EventFilter, 'categories' | 'types'>> {
+  const all = new Set<string>();
+  for (const list of lists) {
+    if (list === undefined) return {};
+    for (const each of list) all.add(each);
+  }
+  return { [name]: [...all] };
+}
+
+/**
+ * Lets whoever else has something to do in this process do it. A request needs several answers of the database one after the other, and each
+ * would wait for a slice of the fold; in a process with nothing else to do this takes no time. Answers how long it took, ms.
+ */
+export async function giveWay(): Promise<number> {
+  const since = performance.now();
+  for (let turn = 0; turn < TURNS_MAX; turn += 1) {
+    const began = performance.now();
+    await breathe();
+    if (performance.now() - began < BUSY_MS) break;
+  }
+  return performance.now() - since;
+}

@@ -1,0 +1,202 @@
+import { randomUUID } from 'node:crypto';
+
+import { type BeforeApplicationShutdown, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
+import type pg from 'pg';
+
+import { Database } from '../database/database.ts';
+import { EventCatalogue } from '../event-store/catalogue.ts';
+import { version } from '../version.ts';
+import { TABLES_LOCK } from './projection-registry.ts';
+import { Projections } from './projections.ts';
+
+/** How often a replica says that it lives and looks at the others, ms. */
+const BEAT_MS = 5_000;
+/** How often it looks for tables that nobody uses, ms. */
+const DROP_EVERY_MS = 60_000;
+const STATEMENT_TIMEOUT_MS = 5_000;
+/** What a replica used that was seen so lately stays, seconds: its session may have broken, and it comes back. */
+const GRACE_SECONDS = 60;
+
+const LIVES = `exists (select from pg_stat_activity a where a.application_name = r.owner)`;
+
+/** Event type → the newest version that a program can read. */
+export type KnownEvents = Readonly<Record<string, number>>;
+
+/** Another living replica whose program can't read all that this one can, or the other way round. */
+export interface UnlikeReplica {
+  program: string;
+  startedAt: Date;
+  /** Events that this program may write and that one can't read, as `Type v2`. */
+  cannotRead: string[];
+  /** Events that it may write and this program can't read. */
+  mayWrite: string[];
+}
+
+/**
+ * What the living replicas on this database use and can read. Each announces itself on a database session of its own and is known by that
+ * session, so that the announcement of a dead one ends by itself.
+ */
+@Injectable()
+export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown {
+  /** The others whose programs read other events than this one, as of the last look. */
+  unlike: UnlikeReplica[] = [];
+  private readonly logger = new Logger('Replicas');
+  private pool: pg.Pool | null = null;
+  private session: { client: pg.PoolClient; owner: string } | null = null;
+  private timer: NodeJS.Timeout | null = null;
+  private beating: Promise<void> = Promise.resolve();
+  private stopped = false;
+  private told = '';
+  private dropAt = 0;
+  private readonly known: KnownEvents;
+
+  constructor(
+    private readonly database: Database,
+    private readonly projections: Projections,
+    catalogue: EventCatalogue,
+  ) {
+    this.known = Object.fromEntries(catalogue.definitions.map(({ type, version: newest }) => [type, newest]));
+  }
+
+  /** Before any read model looks for its table. */
+  async onModuleInit(): Promise<void> {
+    await this.look();
+    this.beatLater();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    this.stopped = true;
+    if (this.timer !== null) clearTimeout(this.timer);
+    await this.beating;
+    const { session } = this;
+    this.session = null;
+    await session?.client.query('delete from program_replicas where owner = $1', [session.owner]).catch(() => undefined);
+    session?.client.release(true);
+  }
+
+  /** Drops the tables of read models, with all that is known of them, that no replica has used for a minute; answers which. */
+  dropUnused(): Promise<string[]> {
+    return this.database.transaction(async (client) => {
+      await client.query(TABLES_LOCK);
+      await client.query(
+        `delete from program_replicas r where not ${LIVES} and r.seen_at < clock_timestamp() - interval '${GRACE_SECONDS} seconds'`,
+      );
+      const { rows } = await client.query<{ table_name: string }>(
+        `select p.table_name from projections p where not exists (select from program_replicas r where p.table_name = any(r.tables))`,
+      );
+      for (const { table_name } of rows) {
+        await client.query(`set local lock_timeout = '1s'`);
+        await client.query(`drop table if exists "${table_name}"`);
+        for (const table of ['projections', 'projection_checkpoints', 'projection_rebuilds'])
+          await client.query(`delete from ${table} where table_name = $1`, [table_name]);
+      }
+      return rows.map(({ table_name }) => table_name);
+    });
+  }
+
+  private beatLater(): void {
+    if (this.stopped) return;
+    this.timer = setTimeout(() => {
+      this.beating = this.look()
+        .then(() => this.dropNowAndThen())
+        .catch((error: Error) => {
+          this.logger.warn(`This replica could not announce itself: ${error.message}`);
+          this.endSession();
+        })
+        .finally(() => this.beatLater());
+    }, BEAT_MS);
+    this.timer.unref();
+  }
+
+  /** Not before this program's own are whole: until then the older ones are what a return to an older program needs. */
+  private async dropNowAndThen(): Promise<void> {
+    if (performance.now() < this.dropAt) return;
+    if (!(await this.projections.progress()).every(({ ready }) => ready)) return;
+    this.dropAt = performance.now() + DROP_EVERY_MS;
+    const dropped = await this.dropUnused();
+    if (dropped.length > 0) this.logger.log(`No living replica uses these read models any more, they were dropped: ${dropped.join(', ')}`);
+  }
+
+  private async look(): Promise<void> {
+    const session = this.session ?? (await this.open());
+    const { client, owner } = session;
+    await client.query('update program_replicas set seen_at = clock_timestamp() where owner = $1', [owner]);
+    const { rows } = await client.query<{ program: string; catalogue: KnownEvents; started_at: Date }>(
+      `select r.program, r.catalogue, r.started_at from program_replicas r where r.owner <> $1 and ${LIVES} order by r.started_at, r.owner`,
+      [owner],
+    );
+    this.unlike = rows
+      .map(({ program, catalogue: theirs, started_at }) => ({
+        program,
+        startedAt: started_at,
+        cannotRead: unreadable(this.known, theirs),
+        mayWrite: unreadable(theirs, this.known),
+      }))
+      .filter(({ cannotRead, mayWrite }) => cannotRead.length + mayWrite.length > 0);
+    this.tell();
+  }
+
+  /** Once for each change. */
+  private tell(): void {
+    const sentences = unlikeSentences(this.unlike);
+    const news = sentences.join(' ');
+    if (news === this.told) return;
+    this.told = news;
+    for (const sentence of sentences) this.logger.warn(sentence);
+  }
+
+  private async open(): Promise<{ client: pg.PoolClient; owner: string }> {
+    this.pool ??= this.database.openPool('replicas', 1, { query_timeout: STATEMENT_TIMEOUT_MS });
+    const client = await this.pool.connect();
+    const session = { client, owner: `mooring-replica-${randomUUID()}` };
+    const lost = () => this.session === session && this.endSession();
+    client.once('error', lost);
+    client.once('end', lost);
+    try {
+      await client.query(`select set_config('application_name', $1, false)`, [session.owner]);
+      // Under the lock whoever drops what nobody uses sees it, or was done before this one looks for its tables.
+      await client.query('begin');
+      await client.query(TABLES_LOCK);
+      await client.query('insert into program_replicas (owner, program, tables, catalogue) values ($1, $2, $3, $4)', [
+        session.owner,
+        version,
+        this.projections.tables(),
+        JSON.stringify(this.known),
+      ]);
+      await client.query('commit');
+    } catch (error) {
+      client.release(true);
+      throw error;
+    }
+    this.session = session;
+    return session;
+  }
+
+  private endSession(): void {
+    const { session } = this;
+    this.session = null;
+    session?.client.release(true);
+  }
+}
+
+/** What a program that knows `written` may write and one that knows `known` can't read. */
+export function unreadable(written: KnownEvents, known: KnownEvents): string[] {
+  return Object.entries(written)
+    .filter(([type, newest]) => (known[type] ?? 0) < newest)
+    .map(([type, newest]) => `${type} v${newest}`)
+    .toSorted();
+}
+
+export function unlikeSentences(unlike: readonly UnlikeReplica[]): string[] {
+  return unlike.flatMap(({ program, startedAt, cannotRead, mayWrite }) => {
+    const who = `a replica of ${program}, started at ${startedAt.toISOString()},`;
+    return [
+      ...(cannotRead.length === 0
+        ? []
+        : [`${who} can't read what this program may write: ${cannotRead.join(', ')}; it stops being ready when it meets one`]),
+      ...(mayWrite.length === 0
+        ? []
+        : [`${who} may write what this program can't read: ${mayWrite.join(', ')}; this one stops being ready when it meets one`]),
+    ];
+  });
+}

@@ -1,0 +1,230 @@
+import fc from 'fast-check';
+
+import { type Boat, boats, Harbour } from '../../../test/support/boats.ts';
+import { appendTo, eventually, harbourEvent, openLog, operate } from '../../../test/support/log.ts';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';
+import { systemContext } from '../http/caller.ts';
+import type { Projection } from './projection.ts';
+import { rebuildDecider, rebuildStream } from './rebuild.decider.ts';
+
+let test: TestDatabase;
+const open: Harbour[] = [];
+
+beforeEach(async () => {
+  test = await freshDatabase();
+});
+afterEach(async () => {
+  for (const harbour of open.splice(0)) await harbour.close();
+  await test.drop();
+});
+
+/** The read model as a program of that version has it: its notes tell the version. */
+function version(number: number, name = 'boats'): Projection<Boat> {
+  return {
+    ...boats,
+    name,
+    version: number,
+    table: { ...boats.table, name },
+    project(event, rows) {
+      boats.project(event, {
+        ...rows,
+        get: (key) => rows.get(key),
+        delete: (key) => rows.delete(key),
+        set: (key, row) => rows.set(key, { ...row, note: `v${number}` }),
+      });
+    },
+  };
+}
+
+async function start(...of: Parameters<typeof Harbour.open> extends [string, ...infer Rest] ? Rest : never): Promise<Harbour> {
+  const harbour = await Harbour.open(test.url, ...of);
+  open.push(harbour);
+  return harbour;
+}
+
+async function end(harbour: Harbour): Promise<void> {
+  open.splice(open.indexOf(harbour), 1);
+  await harbour.close();
+}
+
+const arrive = (harbour: Harbour, boat: string) => appendTo(harbour.log.store, `boat-${boat}`, harbourEvent('BoatArrived'));
+const isReady = async (harbour: Harbour) => (await harbour.projections.progress()).every(({ ready }) => ready);
+const notes = async (harbour: Harbour, table: string) =>
+  (await harbour.log.database.query<{ note: string }>(`select note from ${table} order by name`)).map(({ note }) => note);
+const tables = async () =>
+  (await operate(test.url, `select tablename from pg_tables where tablename like 'boats%' order by 1`)).map(({ tablename }) => tablename);
+
+describe('a newer program beside an older one', () => {
+  it('has rows of its own; those of the older one stay until no replica uses them', async () => {
+    const old = await start([version(1)]);
+    await arrive(old, 'Ark');
+    const next = await start([version(2)]);
+    await eventually(() => isReady(next));
+    const { position } = await arrive(old, 'Beagle');
+    for (const { projections } of [old, next]) await projections.reached('boats', position);
+    expect([await notes(old, 'boats_v1'), await notes(next, 'boats_v2')]).toEqual([
+      ['v1', 'v1'],
+      ['v2', 'v2'],
+    ]);
+    expect(await next.replicas.dropUnused()).toEqual([]);
+    await end(old);
+    expect(await next.replicas.dropUnused()).toEqual(['boats_v1']);
+    expect(await tables()).toEqual(['boats_v2']);
+    expect(await operate(test.url, 'select table_name from projection_checkpoints')).toEqual([{ table_name: 'boats_v2' }]);
+  });
+
+  it('keeps for a minute what a replica used that died, or whose session broke', async () => {
+    const old = await start([version(1)]);
+    const next = await start([version(2)]);
+    await eventually(() => isReady(next));
+    const [announced] = await operate(test.url, `select owner from program_replicas where tables = array['boats_v1']`);
+    await operate(test.url, 'select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1', [announced?.owner]);
+    await eventually(
+      async () => (await operate(test.url, 'select from pg_stat_activity where application_name = $1', [announced?.owner])).length === 0,
+    );
+    expect(await next.replicas.dropUnused()).toEqual([]);
+    await end(old);
+    await operate(test.url, `update program_replicas set seen_at = seen_at - interval '61 seconds' where owner = $1`, [announced?.owner]);
+    expect(await next.replicas.dropUnused()).toEqual(['boats_v1']);
+  });
+
+  it('that writes what the older one can not read: both say so; the older one is not ready once it meets it, and the newer one takes over', async () => {
+    const sunk = defineEvent<JsonObject>()('BoatSunk', () => 'BoatSunk');
+    const old = await start([version(1)]);
+    await eventually(() => isReady(old));
+    const next = await start([version(1)], undefined, [sunk]);
+    expect(next.replicas.unlike).toMatchObject([{ cannotRead: ['BoatSunk v1'], mayWrite: [] }]);
+    const { position } = await appendTo(next.log.store, 'boat-Ark', harbourEvent('BoatArrived'), harbourEvent('BoatSunk'));
+    await eventually(async () => (await old.projections.progress())[0]?.reason?.includes('BoatSunk is not known'));
+    expect(await isReady(old)).toBe(false);
+    await next.projections.reached('boats', position, 8_000);
+    expect(await isReady(next)).toBe(true);
+    expect(await isReady(old)).toBe(false);
+  });
+});
+
+it('fills several read models by one reading of the log', async () => {
+  const first = await start([]);
+  for (const boat of ['Ark', 'Beagle']) await arrive(first, boat);
+  let readings = 0;
+  const next = await start([version(1, 'boats'), version(2, 'boats_too'), version(3, 'boats_three')], ({ store }) => {
+    const read = store.readBulk.bind(store);
+    store.readBulk = (...of) => {
+      readings += 1;
+      return read(...of);
+    };
+  });
+  await eventually(() => isReady(next));
+  expect(readings).toBe(1);
+  expect(await notes(next, 'boats_three_v3')).toEqual(['v3', 'v3']);
+  for (const name of ['boats', 'boats_too', 'boats_three'])
+    expect(await next.projections.verify(name)).toMatchObject({ equal: true, rows: 2 });
+});
+
+describe('a read model that is far behind', () => {
+  async function loaded(url: string, count: number): Promise<void> {
+    const log = await openLog(url);
+    for (let left = count; left > 0; left -= 500)
+      await appendTo(log.store, 'boat-Ark', ...Array.from({ length: Math.min(left, 500) }, () => harbourEvent('BoatLoaded', { tons: 1 })));
+    await log.close();
+  }
+
+  it('catches up in bulk, and says that it is not ready until then', async () => {
+    const before = await start();
+    await arrive(before, 'Ark');
+    await before.projections.reached('boats', await before.log.store.head('core'));
+    await end(before);
+    await loaded(test.url, 2_600);
+    let readings = 0;
+    const after = await start([boats], ({ store }) => {
+      const read = store.readBulk.bind(store);
+      store.readBulk = (...of) => {
+        readings += 1;
+        return read(...of);
+      };
+    });
+    await eventually(() => isReady(after));
+    await after.projections.reached('boats', await after.log.store.head('core'));
+    expect(readings).toBeGreaterThan(0);
+    expect(await after.log.database.query('select cargo from boats_v1')).toEqual([{ cargo: '2600' }]);
+    expect(await after.projections.verify('boats')).toMatchObject({ equal: true });
+  });
+
+  it('has the rows of a fresh fold after any life with new versions, rebuilds, catch-ups and broken connections', async () => {
+    const act = fc.oneof(
+      { weight: 4, arbitrary: fc.record({ do: fc.constant('append' as const), boat: fc.constantFrom('Ark', 'Beagle', 'Cutty') }) },
+      fc.constant({ do: 'rebuild' as const }),
+      fc.constant({ do: 'raise' as const }),
+      fc.constant({ do: 'be away' as const }),
+      fc.constant({ do: 'break' as const }),
+    );
+    let number = 1;
+    let harbour = await start([version(number)]);
+    const perform = async (what: { do: 'append'; boat: string } | { do: 'rebuild' | 'raise' | 'be away' | 'break' }) => {
+      const { store, aggregates } = harbour.log;
+      if (what.do === 'append')
+        await appendTo(store, `boat-${what.boat}`, harbourEvent('BoatArrived'), harbourEvent('BoatLoaded', { tons: 3 }));
+      else if (what.do === 'rebuild') {
+        const command = { type: 'RequestRebuild', rebuildId: crypto.randomUUID() } as const;
+        await aggregates.execute(rebuildStream(`boats_v${number}`), rebuildDecider, command, systemContext('test', null));
+      } else if (what.do === 'break')
+        await operate(
+          test.url,
+          `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`,
+        );
+      else {
+        await end(harbour);
+        if (what.do === 'be away') await loaded(test.url, 2_100);
+        else number += 1;
+        harbour = await start([version(number)]);
+      }
+    };
+    await fc.assert(
+      fc.asyncProperty(fc.array(act, { minLength: 3, maxLength: 6 }), async (acts) => {
+        for (const each of acts) await perform(each).catch((error: { code?: string }) => expect(error.code).not.toBe('ERR_ASSERTION'));
+        await eventually(() => isReady(harbour).catch(() => false));
+        await eventually(async () => {
+          const head = await harbour.log.store.head('core');
+          return harbour.projections.reached('boats', head, 5_000).then(
+            () => true,
+            () => false,
+          );
+        });
+        await eventually(async () => (await harbour.projections.rebuilds()).size === 0);
+        expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true, differences: [] });
+      }),
+      { numRuns: 6 },
+    );
+  }, 120_000);
+});
+
+it('adopts the tables of a program that had none by version, without a rebuild', async () => {
+  const old = await start();
+  await arrive(old, 'Ark');
+  await old.projections.reached('boats', await old.log.store.head('core'));
+  await end(old);
+  const names = ['pkey', 'by_cargo', 'laden'].map((each) => `alter index boats_v1_${each} rename to boats_${each}`);
+  for (const statement of [
+    ...names,
+    'alter table boats_v1 rename to boats',
+    `update projections set table_name = 'boats'`,
+    `update projection_checkpoints set table_name = 'boats'`,
+    'alter table projections drop constraint projections_pkey, drop column outdated, add primary key (name)',
+    'alter table projection_rebuilds rename column table_name to projection',
+    'drop table program_replicas',
+    `delete from mooring_migration where name = 'ReadModelVersions1700000000011'`,
+    'create table boats_b7 (name text)',
+  ])
+    await operate(test.url, statement);
+  const [before] = await operate(test.url, `select 'boats'::regclass::oid as table`);
+  const next = await start();
+  await eventually(() => isReady(next));
+  expect(await operate(test.url, `select 'boats_v1'::regclass::oid as table`)).toEqual([before]);
+  expect(await tables()).toEqual(['boats_v1']);
+  const indexes = await operate(test.url, `select indexname from pg_indexes where tablename = 'boats_v1' order by 1`);
+  expect(indexes.map(({ indexname }) => indexname)).toEqual(['boats_v1_by_cargo', 'boats_v1_laden', 'boats_v1_pkey']);
+  const { position } = await arrive(next, 'Beagle');
+  await next.projections.reached('boats', position);
+  expect(await next.projections.verify('boats')).toMatchObject({ equal: true, rows: 2 });
+});
