@@ -167,7 +167,8 @@ class UpgradeBench {
   async #ready(start: () => Promise<unknown>, known?: StartedService): Promise<number> {
     const began = performance.now();
     await start();
-    const service = known ?? (this.#all.at(-1) as StartedService);
+    const service = known ?? this.#all.at(-1);
+    if (service === undefined) throw new Error('nothing was started');
     await until('it is ready', async () => ((await notReady(service)) === null ? true : undefined), PATIENCE_MS, 50);
     return round2((performance.now() - began) / 1_000);
   }

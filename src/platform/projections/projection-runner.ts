@@ -95,7 +95,7 @@ export class ProjectionRunner {
   private async afterFailure(error: unknown, lease: Lease, until: AbortSignal): Promise<void> {
     if (until.aborted) return;
     const { name } = this.projection;
-    if (error instanceof UnknownEvent) return this.stepAside(error, lease, until);
+    if (error instanceof UnknownEvent) return this.stepAside(error, lease);
     if (error instanceof PoisonEvent) {
       this.logger.error(
         `The projection ${name} stopped at an event that it can't take in, its rows stay as they are: ${error.message}`,
@@ -114,7 +114,7 @@ export class ProjectionRunner {
   }
 
   /** Its rows stay as they are. A newer program that shares them can read the event, so the lease is given back. */
-  private async stepAside(error: UnknownEvent, lease: Lease, until: AbortSignal): Promise<void> {
+  private async stepAside(error: UnknownEvent, lease: Lease): Promise<void> {
     const { name } = this.projection;
     this.logger.error(
       `The projection ${name} stopped, its rows stay as they are, and this program is not ready any more: ${error.message}`,
