@@ -13,7 +13,7 @@ const routes = readFileSync(new URL('../coverage/routes.txt', import.meta.url), 
   .filter((line) => line.startsWith('GET '))
   .map((line) => line.split(/\s+/)[1] as string);
 /** These tell of the process, not of what happened. */
-const ofTheProcess = ['/metrics', '/api/admin/projections', '/api/admin/runtime'];
+const ofTheProcess = ['/metrics', '/api/admin/projections', '/api/admin/runtime', '/api/admin/work'];
 const queries: Record<string, string> = {
   '/api/agents/:agentId/wait': 'status=stopped',
   '/api/v1/agents/:agentId/wait': 'status=stopped',
