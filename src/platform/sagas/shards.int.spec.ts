@@ -144,25 +144,24 @@ describe('the shards of several replicas', () => {
     expect(await log.database.query(`select from saga_deadlines where key = 'Ark'`)).toEqual([]);
   });
 
-  it('are given to a newcomer without an end to passes that go on', async () => {
+  it('are given to a newcomer once the passes in them have ended by themselves', async () => {
     let go: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (go = resolve));
-    const aborted: string[] = [];
-    const run = async ({ key, signal, aside }: SagaPass) => {
-      if (key !== 'Ark') return null;
-      signal.addEventListener('abort', () => aborted.push(key));
+    let aborted = 0;
+    const run = async ({ signal, aside }: SagaPass) => {
+      signal.addEventListener('abort', () => (aborted += 1));
       await aside(() => held);
       return null;
     };
     const one = await start({ run });
-    await shared([SHARDS]);
-    await eventually(() => (one.sagas.wake('harbour', 'Ark'), one.sagas.stats().harbour?.aside === 1));
-    await start({ run });
-    await shared([32, 32]);
-    expect(one.sagas.stats().harbour?.aside).toBe(1);
-    expect(aborted).toEqual([]);
+    await eventually(() => one.sagas.stats().harbour?.aside === KEYS.length, 'a pass in every shard');
+    const asked = jest.spyOn(one.sagas, 'busyShards');
+    const two = await start({ run });
+    await eventually(() => asked.mock.calls.length >= 2, 'looks for shards to give');
+    expect([aborted, one.sagas.shardCount, two.sagas.shardCount]).toEqual([0, SHARDS, 0]);
     go();
-    await eventually(() => one.sagas.stats().harbour?.aside === 0);
+    await shared([32, 32]);
+    expect(aborted).toBe(0);
   });
 
   it('stay the same for a key in every version', () => {
