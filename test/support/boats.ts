@@ -28,7 +28,7 @@ export const boats: Projection<Boat> = {
     key: 'name',
     columns: {
       name: 'text collate "C" not null',
-      cargo: 'bigint not null',
+      cargo: 'numeric not null',
       holds: 'text[] not null',
       note: 'text',
       arrived_at: 'timestamptz(3) not null',

@@ -4,7 +4,7 @@ import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import { START, type EventClass, type EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
 import { fold } from '../../src/platform/projections/fold.ts';
-import type { Projection } from '../../src/platform/projections/projection.ts';
+import { tableOf, type Projection } from '../../src/platform/projections/projection.ts';
 import { isTime } from '../../src/platform/projections/projection-sql.ts';
 import { follows, foldedProjections } from './read-models.ts';
 import { untilTrue } from './until.ts';
@@ -51,7 +51,7 @@ export class SeenLog {
     await untilTrue(async () => {
       const [core, log] = [await this.store.head('core'), await this.store.head('log')];
       const rows = await this.query<{ table_name: string; position: string }>(positions);
-      return rows.every(({ table_name, position }) => position >= (table_name === 'log_lines' ? log : core));
+      return rows.every(({ table_name, position }) => position >= (table_name.startsWith('log_lines') ? log : core));
     }, 30_000);
   }
 
@@ -71,7 +71,7 @@ export class SeenLog {
     const passed = events.filter((event) => follows(projection, event));
     const { written, failure } = fold(projection, passed, new Map());
     if (failure !== null) throw failure.error;
-    const rows = await this.query(`select * from ${table.name}`);
+    const rows = await this.query(`select * from ${tableOf(projection)}`);
     const asText = (row: Record<string, unknown>) =>
       JSON.stringify(
         Object.keys(table.columns).map((name) => {

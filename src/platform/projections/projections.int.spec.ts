@@ -25,7 +25,7 @@ function boats(name: string, change: Partial<Projection<Boat>> = {}): Projection
       key: 'name',
       columns: {
         name: 'text',
-        cargo: 'bigint not null',
+        cargo: 'numeric not null',
         seen: 'text[] not null',
         arrived_at: 'timestamptz not null',
         left: 'boolean',
