@@ -1,6 +1,7 @@
 import type { Database } from '../database/database.ts';
 import type { Position, StoredEvent } from '../event-store/event-store.ts';
 import { fold, keysOf, type Row } from './fold.ts';
+import { KeptRows } from './kept-rows.ts';
 import type { Projection } from './projection.ts';
 import { loadStatement, writeStatement } from './projection-sql.ts';
 
@@ -30,6 +31,8 @@ export class PoisonEvent extends Error {
 export class ReadModelTable {
   private readonly load: { name: string; text: string };
   private readonly write: { name: string; text: string };
+  /** Only the holder of the lease writes the table, so what it wrote is what stands. */
+  private readonly kept = new KeptRows();
 
   constructor(
     private readonly database: Database,
@@ -71,19 +74,36 @@ export class ReadModelTable {
   }
 
   private async rowsFor(events: readonly StoredEvent[]): Promise<Map<string, Row>> {
-    const keys = [...new Set(keysOf(this.projection, events).keys.flat())];
-    if (keys.length === 0) return new Map();
+    const rowsByKey = new Map<string, Row>();
+    const missing: string[] = [];
+    for (const key of new Set(keysOf(this.projection, events).keys.flat())) {
+      const row = this.kept.get(key);
+      if (row === undefined) missing.push(key);
+      else rowsByKey.set(key, row);
+    }
+    if (missing.length > 0) for (const [key, row] of await this.stored(missing, events)) rowsByKey.set(key, row);
+    return rowsByKey;
+  }
+
+  private async stored(keys: string[], events: readonly StoredEvent[]): Promise<[string, Row][]> {
     const { rows } = await this.database.pool.query<{ row: Row }>({ ...this.load, values: [keys] }).catch((error: unknown) => {
       throw isRefusedRow(error) ? new PoisonEvent(events[0] as StoredEvent, error) : error;
     });
     const { key } = this.projection.table;
-    return new Map(rows.map(({ row }) => [row[key] as string, Object.freeze(row)]));
+    return rows.map(({ row }) => [row[key] as string, Object.freeze(row)]);
   }
 
   private async commit(written: Row[], removed: string[], upTo: Position): Promise<void> {
-    const values = [upTo, this.position, this.epoch, JSON.stringify(written), removed];
-    const { rows } = await this.database.pool.query<{ moved: number }>({ ...this.write, values });
-    if (rows[0]?.moved !== 1) throw new LeaseLost(this.physical);
+    const jsons = written.map((row) => JSON.stringify(row));
+    const values = [upTo, this.position, this.epoch, `[${jsons.join(',')}]`, removed];
+    try {
+      const { rows } = await this.database.pool.query<{ moved: number }>({ ...this.write, values });
+      if (rows[0]?.moved !== 1) throw new LeaseLost(this.physical);
+    } catch (error) {
+      this.kept.forget();
+      throw error;
+    }
+    this.kept.committed(written, jsons, this.projection.table.key, removed);
     this.position = upTo;
   }
 }
