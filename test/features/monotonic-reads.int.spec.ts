@@ -56,17 +56,18 @@ const get = (server: TestServer, path: string, credential = 'mk_acme') => server
 const statuses = ({ json }: Answer) => (json as { status: string }[]).map(({ status }) => status);
 
 /** Holds a read model back until it is released: its rows can be read, and not be written. */
-async function holdBack(table: string): Promise<{ release(): Promise<void> }> {
+async function holdBack(readModel: string): Promise<{ release(): Promise<void> }> {
   const client = new Client({ connectionString: one.databaseUrl });
   await client.connect();
+  const { rows } = await client.query<{ table_name: string }>('select table_name from projections where name = $1', [readModel]);
   await client.query('begin');
-  await client.query(`lock table ${table} in share mode`);
+  await client.query(`lock table ${rows[0]?.table_name} in share mode`);
   return { release: () => client.end() };
 }
 
 /** Asks while the read model is held back, and releases it when an answer that waits for nothing would long have been given. */
-async function askedWhileBehind(table: string, happens: () => Promise<unknown>, ask: () => Promise<Answer>): Promise<Answer> {
-  const hold = await holdBack(table);
+async function askedWhileBehind(readModel: string, happens: () => Promise<unknown>, ask: () => Promise<Answer>): Promise<Answer> {
+  const hold = await holdBack(readModel);
   try {
     await happens();
     const answer = ask();
