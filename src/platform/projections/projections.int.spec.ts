@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import type { StoredEvent } from '../event-store/event-store.ts';
@@ -135,22 +134,6 @@ describe('read models', () => {
     const again = await start(boats('replayed'));
     await again.projections.reached('replayed', await log.store.head('core'));
     expect((await textOf('replayed')).replaceAll('replayed', 'boats')).toBe(await textOf('boats'));
-  });
-
-  it('does not read again the rows that it wrote itself', async () => {
-    const { projections, log: own } = await start(boats('boats'));
-    const { position } = await arrive('Ark', 3);
-    await projections.reached('boats', position);
-    const asked = jest.spyOn(own.database.pool, 'query');
-    for (let tons = 1; tons <= 3; tons += 1) {
-      const loaded = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons }));
-      await projections.reached('boats', loaded.position);
-    }
-    const names = (asked.mock.calls as unknown as [{ name?: string }][]).map(([query]) => query.name);
-    asked.mockRestore();
-    expect(names).toContain('write boats_v1');
-    expect(names).not.toContain('load boats_v1');
-    expect(await rowsOf('boats')).toMatchObject([{ name: 'Ark', cargo: '9' }]);
   });
 
   it('goes on after a restart where it stopped, and counts nothing twice', async () => {
