@@ -29,7 +29,8 @@ export async function sharing(): Promise<object> {
     engine: { programs: { [IMAGE]: messagesProgram() } },
     replicas: 3,
     nodeOptions: ['--import', counter],
-    environment: { BENCH_STEPS: steps },
+    // More than the limit of one account is said here.
+    environment: { BENCH_STEPS: steps, MOORING_CHATS_PER_MINUTE: '1000000' },
   });
   const delivered = () => [0, 1, 2].map((n) => countIn(`${steps}-${n}`));
   try {
@@ -67,7 +68,7 @@ export async function sharing(): Promise<object> {
       chat_ms: quiet,
       chat_ms_around_the_kill: summary(gaps),
       longest_wait_over_the_kill_ms: Math.round(Math.max(...gaps)),
-      failed_chats_of_callers_of_the_living: talk.spoken.filter(({ status }) => status !== 200 && status !== 0).length,
+      failed_chats_of_callers_of_the_living: countBy(talk.spoken.filter(({ status }) => status !== 200 && status !== 0)),
     };
     console.table([{ shares: figures.shares_percent.join(' : '), longest_wait_ms: figures.longest_wait_over_the_kill_ms, p95: quiet.p95 }]);
     return { aim: '40:60 or better; taken over within 3 000 ms', ...figures, load: machineLoad() };
@@ -120,6 +121,13 @@ class Talk {
       await span(PAUSE_MS);
     }
   }
+}
+
+/** How many were answered with each status. */
+function countBy(spoken: readonly Spoken[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { status } of spoken) counts[status] = (counts[status] ?? 0) + 1;
+  return counts;
 }
 
 function countIn(file: string): number {
