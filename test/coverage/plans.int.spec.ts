@@ -1,0 +1,153 @@
+import { readFileSync } from 'node:fs';
+
+import { CommandBus } from '@nestjs/cqrs';
+import { Client } from 'pg';
+
+import { AssignPlan, OpenAccount } from '../../src/accounts/index.ts';
+import { AppModule, eventDefinitions } from '../../src/app.module.ts';
+import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { EventStore } from '../../src/platform/event-store/event-store.ts';
+import { systemContext } from '../../src/platform/http/caller.ts';
+import { ReadModels } from '../../src/platform/projections/projection.ts';
+import { startTestServer, type TestServer } from '../support/http-server.ts';
+import { foldedProjections } from '../support/read-models.ts';
+import { fillTables, scansOf } from './plans.ts';
+import { Statements, type Statement } from './statements.ts';
+
+/** Every statement that a GET route sends has a plan without a scan of a whole table, when the tables hold many rows. */
+
+const ROWS = 60_000;
+const environment = { MOORING_RUNTIME: 'local', MOORING_SAMPLE_AGENT: 'off' };
+const account = { email: 'plans@example.com', password: 'canary-password-1', name: 'Plans', role: 'admin' as const };
+
+const routes = readFileSync(new URL('routes.txt', import.meta.url), 'utf8')
+  .trim()
+  .split('\n')
+  .map((line) => /^GET +(\S+) {2}(.*)$/.exec(line))
+  .flatMap((found) => (found === null ? [] : [{ path: found[1] as string, access: found[2] as string }]));
+
+let server: TestServer;
+let isClosed = false;
+let ids: Record<string, string>;
+let statements: Statements;
+let key: string;
+let session: string;
+
+beforeAll(async () => {
+  server = await startTestServer((config) => ({ imports: [AppModule.forRoot(config, { allowUnsafeDatabase: true })] }), environment);
+  const commands = server.app.get(CommandBus);
+  const accountId = await commands.execute(new OpenAccount(systemContext('test', null), account, null));
+  await commands.execute(new AssignPlan(systemContext('test', accountId), accountId, { name: 'first', seats: 10, paymentMethod: true }));
+  session = (await server.request('POST', '/api/auth/login', { json: { email: account.email, password: account.password } })).json
+    .session_token;
+  const issued = (await server.request('POST', '/api/v1/keys', { credential: session, json: { name: 'all' } })).json;
+  key = issued.raw_key;
+  const asked = { credential: key, headers: { prefer: 'wait=60' } };
+  const agent = await server.request('POST', '/api/agents', { ...asked, json: { name: 'first', templateId: 'hello' } });
+  expect(agent).toMatchObject({ status: 201, json: { status: 'active' } });
+  const agentId = agent.json.agent_id as string;
+  await server.request('POST', `/api/v1/agents/${agentId}/env`, { credential: key, json: { key: 'TOKEN', value: 'x', is_secret: true } });
+  const chat = await server.request('POST', `/api/agents/${agentId}/chat`, { credential: key, json: { message: 'hello' } });
+  const [deployment] = (await server.request('GET', `/api/v1/agents/${agentId}/deployments`, { credential: key })).json;
+  ids = {
+    agentId,
+    conversationId: chat.json.conversation_id,
+    deploymentId: deployment.id ?? deployment.deployment_id,
+    keyId: issued.id,
+    accountId,
+  };
+  statements = new Statements(server.app.getHttpServer());
+}, 120_000);
+
+afterAll(async () => {
+  statements?.stop();
+  await server?.close().catch((error: unknown) => {
+    if (!isClosed) throw error;
+  });
+}, 60_000);
+
+/** What each route is asked, beside the bare address: every filter, and combinations of them. */
+function queriesOf(path: string): string[] {
+  const since = 'since=2026-01-01';
+  const both = `${since}&until=2999-01-01`;
+  const filters: Record<string, string[]> = {
+    audit: [
+      'type=VariableSet',
+      `actor=${ids.keyId}`,
+      'actor=system',
+      `agent_id=${ids.agentId}`,
+      `account_id=${ids.accountId}`,
+      both,
+      'type=AgentConfigured,VariableSet',
+      `type=VariableSet&actor=system&agent_id=${ids.agentId}&${both}`,
+      `type=VariableSet&${since}`,
+      `agent_id=${ids.agentId}&actor=system`,
+    ].flatMap((query) => [query, `${query}&order=desc`]),
+    logs: ['q=nothing-like-it', 'level=error', both, `q=x&level=info&${both}`],
+    history: ['type=VariableSet', 'actor=system', both, 'after=2'],
+    events: ['limit=200', `stream=agent-${ids.agentId}`, 'type=VariableSet', both],
+    agents: path.startsWith('/api/v1/') ? ['limit=2'] : [],
+    wait: ['status=active'],
+    state: ['revision=2', 'at=2999-01-01T00:00:00Z'],
+    diff: ['from=1&to=3'],
+  };
+  const required = ['wait', 'state', 'diff'];
+  const name = path.split('/').at(-1) as string;
+  return [...(required.includes(name) ? [] : ['']), ...(filters[name] ?? [])];
+}
+
+/** Requests that were not answered as they should be: their statements were not seen. */
+const refused: string[] = [];
+
+async function drive({ path, access }: (typeof routes)[number]): Promise<void> {
+  const address = path.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? `nothing is known for :${name}`);
+  const credentials = access.startsWith('scope')
+    ? [key, ...(path === '/api/v1/audit' ? [session] : [])]
+    : [access === 'public' ? undefined : session];
+  for (const query of queriesOf(path))
+    for (const credential of credentials) {
+      const answer = await server.request(
+        'GET',
+        `${address}${query === '' ? '' : `?${query}`}`,
+        credential === undefined ? {} : { credential },
+      );
+      if (answer.status !== 200) refused.push(`${path}?${query}: ${answer.status} ${answer.text}`);
+    }
+}
+
+async function settled(): Promise<void> {
+  const store = server.app.get(EventStore, { strict: false });
+  const readModels = server.app.get(ReadModels, { strict: false });
+  for (const { name, filter } of foldedProjections(new EventCatalogue(eventDefinitions)))
+    await readModels.reached(name, await store.head(filter.eventClass), 20_000);
+}
+
+it('reads by indexes, whichever route and whichever filters are asked', async () => {
+  await settled();
+  for (const route of routes) await statements.during(route.path, () => drive(route));
+  expect(refused).toEqual([]);
+  statements.stop();
+  // Its process ends; its rows stay, to be copied.
+  const stopped = await server.request('POST', `/api/agents/${ids.agentId}/stop`, { credential: key, headers: { prefer: 'wait=30' } });
+  expect(stopped.json).toMatchObject({ status: 'stopped' });
+  const seen: Statement[] = statements.seen;
+  expect(new Set(seen.map(({ route }) => route)).size).toBeGreaterThan(routes.length / 2);
+  const client = new Client({ connectionString: server.databaseUrl });
+  // Nobody shall act on the rows that come now.
+  isClosed = true;
+  await server.app.close();
+  await client.connect();
+  try {
+    await fillTables(client, ROWS);
+    const { rows: filled } = await client.query<{ rows: string }>(
+      "select reltuples as rows from pg_class where relname like 'agents\\_v%' and relkind = 'r'",
+    );
+    expect(Number(filled[0]?.rows)).toBeGreaterThan(ROWS / 2);
+    const scans: string[] = [];
+    for (const statement of seen)
+      for (const table of await scansOf(client, statement)) scans.push(`${statement.route} scans ${table}: ${statement.text}`);
+    expect([...new Set(scans)]).toEqual([]);
+  } finally {
+    await client.end();
+  }
+}, 240_000);
