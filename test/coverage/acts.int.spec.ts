@@ -22,7 +22,12 @@ import { acts, timers, type Act, type World } from './acts.ts';
 /** Everything that anybody, or a timer, does is an event that says who did it. */
 
 const password = 'canary-password-1';
-const environment = { MOORING_RUNTIME: 'local', MOORING_OPEN_REGISTRATION: 'true', MOORING_DEEP_SLEEP_AFTER: '1', MOORING_SAMPLE_AGENT: 'off' };
+const environment = {
+  MOORING_RUNTIME: 'local',
+  MOORING_OPEN_REGISTRATION: 'true',
+  MOORING_DEEP_SLEEP_AFTER: '1',
+  MOORING_SAMPLE_AGENT: 'off',
+};
 const mutations = readFileSync(new URL('routes.txt', import.meta.url), 'utf8')
   .trim()
   .split('\n')
@@ -44,7 +49,11 @@ beforeAll(async () => {
   const { json } = await ask('POST', '/api/auth/login', { json: { email: root.email, password } });
   const session = json.session_token as string;
   const { raw_key: key, id: keyId } = (await ask('POST', '/api/v1/keys', { credential: session, json: { name: 'all' } })).json;
-  const made = await ask('POST', '/api/agents', { credential: key, json: { name: 'first', templateId: 'hello' }, headers: { prefer: 'wait=60' } });
+  const made = await ask('POST', '/api/agents', {
+    credential: key,
+    json: { name: 'first', templateId: 'hello' },
+    headers: { prefer: 'wait=60' },
+  });
   expect(made).toMatchObject({ status: 201, json: { status: 'active' } });
   world = { session, key, keyId, accountId, agentId: made.json.agent_id as string, ask };
 }, 60_000);
@@ -100,7 +109,8 @@ describe('every route that changes something', () => {
   it('says what it leaves in the log', () => {
     expect(acts.map(({ route }) => route).toSorted()).toEqual(mutations.toSorted());
     const known = new Set(eventDefinitions.map(({ type }) => type));
-    for (const { route, leaves } of acts) expect([route, leaves.length > 0, leaves.every((type) => known.has(type))]).toEqual([route, true, true]);
+    for (const { route, leaves } of acts)
+      expect([route, leaves.length > 0, leaves.every((type) => known.has(type))]).toEqual([route, true, true]);
   });
 
   it('leaves it, with who did it', async () => {
@@ -117,7 +127,11 @@ describe('every timer', () => {
   async function left(saga: string, timer: string, stream: string, fits: (event: StoredEvent) => boolean): Promise<StoredEvent> {
     const event = await until(`${timer} shows`, async () => (await events((each) => each.stream === stream && fits(each)))[0], 20_000);
     expect(timers[saga]?.[timer]).toContain(event.type);
-    expect(event.metadata).toMatchObject({ actor: { kind: 'system', id: saga, name: saga }, account_id: world.accountId, request_id: null });
+    expect(event.metadata).toMatchObject({
+      actor: { kind: 'system', id: saga, name: saga },
+      account_id: world.accountId,
+      request_id: null,
+    });
     return event;
   }
 

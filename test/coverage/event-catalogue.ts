@@ -53,7 +53,9 @@ export function eventCatalogue(files: string[]): string {
   const sections = files.map((file) => {
     const feature = relative(root, file).split('/')[1] ?? '';
     const rows = declaredEvents(readFileSync(file, 'utf8')).map(({ type, version, data }) => `| ${type} | ${version} | \`${data}\` |`);
-    return [`## ${feature}: ${streams[feature] ?? 'NO STREAM SAID'}`, '', '| event | version | data |', '|---|---|---|', ...rows, ''].join('\n');
+    return [`## ${feature}: ${streams[feature] ?? 'NO STREAM SAID'}`, '', '| event | version | data |', '|---|---|---|', ...rows, ''].join(
+      '\n',
+    );
   });
   return [
     '# Events',

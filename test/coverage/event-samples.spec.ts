@@ -41,7 +41,9 @@ beforeAll(() => {
 describe('The catalogue of stored events', () => {
   it('is what the sources declare, and keeps every older version', () => {
     expect(catalogueOf(files, (type) => catalogue.versionOf(type), readCatalogue())).toEqual(readCatalogue());
-    const expected = eventDefinitions.flatMap(({ type, version }) => Array.from({ length: version }, (_, before) => `${type} ${before + 1}`));
+    const expected = eventDefinitions.flatMap(({ type, version }) =>
+      Array.from({ length: version }, (_, before) => `${type} ${before + 1}`),
+    );
     expect(
       readCatalogue()
         .map(({ type, version }) => `${type} ${version}`)

@@ -77,7 +77,9 @@ export function sums(): Map<string, string> {
 }
 
 export function sumOf(name: string): string {
-  return createHash('sha256').update(readFileSync(join(samplesFolder, name))).digest('hex');
+  return createHash('sha256')
+    .update(readFileSync(join(samplesFolder, name)))
+    .digest('hex');
 }
 
 /** Writes a file, and its sum, for each newest version that has none; what stands is never touched. */

@@ -6,7 +6,9 @@ const root = resolve(import.meta.dirname, '../..');
 const read = (path: string) => readFileSync(join(root, path), 'utf8');
 
 const sources = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('metrics.ts'));
-const told = new Set(sources.flatMap((name) => [...read(join('src', name)).matchAll(/'(mooring_[a-z_]+)'/g)].map(([, metric]) => metric as string)));
+const told = new Set(
+  sources.flatMap((name) => [...read(join('src', name)).matchAll(/'(mooring_[a-z_]+)'/g)].map(([, metric]) => metric as string)),
+);
 
 describe('the metrics', () => {
   it('are all explained in docs/operations.md', () => {
@@ -16,7 +18,9 @@ describe('the metrics', () => {
   });
 
   it('are all on the dashboard, which shows no others of ours', () => {
-    const shown = new Set([...read('docs/grafana-dashboard.json').matchAll(/\bmooring_[a-z_]+/g)].map(([name]) => name.replace(/_(bucket|count|sum)$/, '')));
+    const shown = new Set(
+      [...read('docs/grafana-dashboard.json').matchAll(/\bmooring_[a-z_]+/g)].map(([name]) => name.replace(/_(bucket|count|sum)$/, '')),
+    );
     expect([...shown].toSorted()).toEqual([...told].toSorted());
   });
 });

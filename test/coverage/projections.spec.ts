@@ -29,21 +29,24 @@ beforeAll(async () => (directory = await mkdtemp(join(tmpdir(), 'mooring-spill-'
 afterAll(() => rm(directory, { recursive: true }));
 
 /** Every read model can be folded part by part, as its `partition` (else: its streams) has it. */
-describe.each(foldedProjections(catalogue).map((projection) => [projection.name, projection] as const))('the rows of %s', (_, projection) => {
-  const events = manyLives().filter((event) => follows(projection, event));
+describe.each(foldedProjections(catalogue).map((projection) => [projection.name, projection] as const))(
+  'the rows of %s',
+  (_, projection) => {
+    const events = manyLives().filter((event) => follows(projection, event));
 
-  async function folded(taken: number, memoryBytes: number): Promise<string[]> {
-    const fold = new BoundedFold(projection, { memoryBytes, directory });
-    for (const event of events.slice(0, taken)) await fold.take([event]);
-    const rows: string[] = [];
-    for await (const batch of fold.rows()) rows.push(...batch.map((row) => JSON.stringify(row)));
-    await fold.close();
-    return rows.toSorted();
-  }
+    async function folded(taken: number, memoryBytes: number): Promise<string[]> {
+      const fold = new BoundedFold(projection, { memoryBytes, directory });
+      for (const event of events.slice(0, taken)) await fold.take([event]);
+      const rows: string[] = [];
+      for await (const batch of fold.rows()) rows.push(...batch.map((row) => JSON.stringify(row)));
+      await fold.close();
+      return rows.toSorted();
+    }
 
-  it.each([0.25, 0.5, 0.75, 1])('are the same whether or not they fit into memory, after %d of the history', async (share) => {
-    const taken = Math.round(events.length * share);
-    expect(taken).toBeGreaterThan(0);
-    expect(await folded(taken, 0)).toEqual(await folded(taken, 1e9));
-  });
-});
+    it.each([0.25, 0.5, 0.75, 1])('are the same whether or not they fit into memory, after %d of the history', async (share) => {
+      const taken = Math.round(events.length * share);
+      expect(taken).toBeGreaterThan(0);
+      expect(await folded(taken, 0)).toEqual(await folded(taken, 1e9));
+    });
+  },
+);

@@ -8,7 +8,15 @@ import type { ConversationEvent } from '../../src/messages/conversation.events.t
 import type { EventsOf } from '../../src/platform/event-store/event-definition.ts';
 import type { RebuildEvent } from '../../src/platform/projections/rebuild.events.ts';
 
-type AnyEvent = AccountEvent | AgentEvent | ApiKeyEvent | EnvironmentEvent | LogEvent | ConversationEvent | RebuildEvent | EventsOf<typeof deploymentEvents>;
+type AnyEvent =
+  | AccountEvent
+  | AgentEvent
+  | ApiKeyEvent
+  | EnvironmentEvent
+  | LogEvent
+  | ConversationEvent
+  | RebuildEvent
+  | EventsOf<typeof deploymentEvents>;
 
 const id = (last: number) => `01890a5d-ac96-774b-bcce-b302099a8${String(last).padStart(3, '0')}`;
 const at = (minute: number) => new Date(Date.UTC(2026, 2, 1, 12, minute)).toISOString();
@@ -44,7 +52,15 @@ export const sampleLog: SampleEvent[] = [
   sample(20, account, { type: 'PlanAssigned', data: { plan: 'team', seats: 3, payment_method: true } }),
   sample(30, apiKey, {
     type: 'ApiKeyIssued',
-    data: { account_id, key_id: id(3), name: 'ci', prefix: 'mk_AbCdEf', sha256: 'ab'.repeat(32), scopes: ['deploy', 'manage'], expires_at: at(600) },
+    data: {
+      account_id,
+      key_id: id(3),
+      name: 'ci',
+      prefix: 'mk_AbCdEf',
+      sha256: 'ab'.repeat(32),
+      scopes: ['deploy', 'manage'],
+      expires_at: at(600),
+    },
   }),
   sample(40, account, { type: 'SeatTaken', data: { agent_id, external_id: 'user-7' } }),
   sample(50, account, { type: 'FirstMonthCharged', data: { agent_id } }),
@@ -105,7 +121,14 @@ export const sampleLog: SampleEvent[] = [
   sample(240, agent, { type: 'AgentWoke', data: { after: 'frozen', started_at: at(24) } }),
   sample(250, agent, {
     type: 'ContainerExited',
-    data: { generation: 1, exit_code: 137, oom: true, cause: 'exited', crashes: 1, restart: { generation: 2, at: at(25), deadline_at: at(28) } },
+    data: {
+      generation: 1,
+      exit_code: 137,
+      oom: true,
+      cause: 'exited',
+      crashes: 1,
+      restart: { generation: 2, at: at(25), deadline_at: at(28) },
+    },
   }),
   sample(260, agent, { type: 'AgentStarted', data: { generation: 2, started_at: at(26) } }),
   sample(270, agent, { type: 'AgentStopRequested', data: { deadline_at: at(29) } }),
@@ -114,7 +137,10 @@ export const sampleLog: SampleEvent[] = [
   sample(300, agent, { type: 'AgentFailed', data: { during: 'starting', kind: 'timeout', reason: 'It was not ready in time.' } }),
   sample(310, agent, { type: 'AgentRestartRequested', data: { generation: 4, deadline_at: at(35) } }),
   sample(320, agent, { type: 'DeploymentCanceled', data: { deployment_id, reason: 'the agent was stopped' } }),
-  sample(330, agent, { type: 'DeploymentFailed', data: { deployment_id, step: 'start', kind: 'timeout', reason: 'It was not ready within 60 s.' } }),
+  sample(330, agent, {
+    type: 'DeploymentFailed',
+    data: { deployment_id, step: 'start', kind: 'timeout', reason: 'It was not ready within 60 s.' },
+  }),
   sample(340, agent, { type: 'VariableRemoved', data: { key: 'TOKEN' } }),
   sample(350, agent, { type: 'AgentDeletionRequested', data: {} }),
   sample(360, agent, { type: 'AgentDeleted', data: {} }),

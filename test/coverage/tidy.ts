@@ -72,8 +72,7 @@ function isFunctionWithBody(node: ts.Node): boolean {
 
 /** A function around describe() and it() is a table of contents: its parts are measured, not the whole. */
 function registersTests(node: ts.Node): boolean {
-  const isRegistration = (each: ts.Node) =>
-    ts.isCallExpression(each) && /^(describe\w*|it|test)\b/.test(each.expression.getText());
+  const isRegistration = (each: ts.Node) => ts.isCallExpression(each) && /^(describe\w*|it|test)\b/.test(each.expression.getText());
   return contains(node, isRegistration);
 }
 
@@ -123,11 +122,7 @@ function containsOutside(node: ts.Node, matches: (each: ts.Node) => boolean, fen
   return matches(node) || (ts.forEachChild(node, (child) => containsOutside(child, matches, fence)) ?? false);
 }
 
-function inTree(
-  text: string,
-  path: string,
-  judge: (node: ts.Node, lineOf: (position: number) => number) => string | undefined,
-): Finding[] {
+function inTree(text: string, path: string, judge: (node: ts.Node, lineOf: (position: number) => number) => string | undefined): Finding[] {
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.ES2023, true);
   const lineOf = (position: number) => source.getLineAndCharacterOfPosition(position).line + 1;
   const findings: Finding[] = [];
