@@ -9,7 +9,7 @@ import { ScaleBed } from './support/scale-bed.ts';
 
 const parts: Record<string, () => Promise<object>> = { idle, waiting, bytes, chat, replicas: sharing, recovery, 'engine-away': engineAway };
 
-/** What ten thousand agents, long waits, large messages and kills do to the service; `scale:<part>` runs one part. */
+/** This benchmark measures what ten thousand agents, long waits, large messages and kills do to the service; `scale:<part>` runs one part. */
 export async function run(part?: string): Promise<object> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
     process.once(signal, () => void ScaleBed.disposeAll().finally(() => process.exit(1)));

@@ -130,7 +130,7 @@ export function readConfig(environment: Environment): Config {
   return config;
 }
 
-/** Where the service listens, keeps its data and finds what it stands on. */
+/** The settings of where the service listens, keeps its data and finds what it stands on. */
 function placeSettings(read: Reader) {
   return {
     host: read.text('HOST') ?? '127.0.0.1',
@@ -159,7 +159,7 @@ function accountSettings(read: Reader) {
   };
 }
 
-/** How agents run, and where their images come from. */
+/** The settings of how agents run and where their images come from. */
 function agentSettings(read: Reader) {
   return {
     runtime: read.choice('MOORING_RUNTIME', ['auto', 'docker', 'local'], 'auto'),

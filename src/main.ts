@@ -20,7 +20,7 @@ const DRAIN_TIMEOUT_MS = 20_000;
 
 /** Ctrl-C reaches the service twice, from the terminal and from npm: what comes within this time, ms, counts as one. */
 const SAME_SIGNAL_MS = 500;
-/** How long a start waits for its port, ms: a process that was killed takes a moment to die. */
+/** A start waits this long for its port, ms: a process that was killed takes a moment to die. */
 const PORT_PATIENCE_MS = 5_000;
 const PORT_RETRY_MS = 100;
 

@@ -15,7 +15,7 @@ const COUNTED = 20;
 /** PostgreSQL tells its counts this much later at most. */
 const COUNTS_LATER_MS = 1_500;
 
-/** What one chat costs: processor time of the service, transactions, and rows read, in short threads and in long ones. */
+/** This part measures what one chat costs: processor time of the service, transactions, and rows read, in short threads and in long ones. */
 export async function chat(): Promise<object> {
   const bed = await ScaleBed.start({ engine: { programs: { [IMAGE]: messagesProgram() } } });
   try {
@@ -77,7 +77,7 @@ interface Spent<Result> {
   ms: number;
   cpu: number;
   transactions: number;
-  /** Of the log. */
+  /** The rows of the log that a chat read. */
   rows: number;
 }
 

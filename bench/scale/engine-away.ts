@@ -5,7 +5,7 @@ import { makeAgent, ScaleBed, timedChat } from '../support/scale-bed.ts';
 
 const IMAGE = 'bench/agent:1';
 const CHATS = 10;
-/** How long after the engine came back a message that was refused could still come. */
+/** A refused message that has not arrived this long after the engine came back does not arrive any more, ms. */
 const LATER_MS = 20_000;
 
 /** Chats while the engine is away, with an agent that is awake and one that is frozen; and what is delivered when it has come back. */

@@ -9,19 +9,19 @@ import { seedAgents, type Mix } from '../support/seeded-agents.ts';
 const IMAGE = 'bench/agent:1';
 /** Containers of the machine's own engine; the rest of the active agents are on the stand-in. */
 const REAL = Number(process.env.BENCH_REAL ?? 500);
-/** Of the 10 000 so many parts are there: 0.01 tries the benchmark itself. */
+/** The share of the 10 000 agents that is made: 0.01 is enough to try the benchmark itself. */
 const PART = Number(process.env.BENCH_PART ?? 1);
 const ACTIVE = 500 * PART;
-/** Of those asleep so many are frozen as fall asleep within 15 minutes where 500 are awake for 5; the others sleep deeply. */
+/** The sleeping agents that are frozen: as many as fall asleep within 15 minutes where 500 are awake for 5 each. The others are in deep sleep. */
 const mix: Mix = { frozen: 1_500 * PART, asleep: 5_500 * PART, stopped: 1_000 * PART, failed: 750 * PART, crashed: 750 * PART };
 const PROBES = 5;
 const ROUNDS = 40;
 const MEASURE_MS = 150_000;
 const IDLE_MS = Number(process.env.BENCH_IDLE_SECONDS ?? 75) * 1_000;
-/** What is left to do after a start is given so long at most, ms. */
+/** The work that remains after a start gets at most this time, ms. */
 const SETTLE_MS = 90_000;
 const SETTLE_LOOK_MS = 5_000;
-/** Of a core: a service that uses less has come to rest. */
+/** A service that uses less than this share of a core has come to rest. */
 const QUIET_PERCENT = 5;
 
 /** A service, the agents that it is asked about, and what they answered. */

@@ -152,7 +152,7 @@ class Changes {
     known.asked.add(description);
     if (!(await this.#done('PATCH', `/api/v1/agents/${agentId}`, { description }))) return;
     known.acknowledged = description;
-    // Whatever was asked before this one may have been written before it as well.
+    // A change that was asked for earlier may have been written before this one as well.
     if (known.asked.size > 50) known.asked = new Set([description]);
   }
 
@@ -163,7 +163,7 @@ class Changes {
     this.acknowledged += 1;
   }
 
-  /** What was acknowledged and is not there. */
+  /** The changes that were acknowledged and are not there. */
   async lost(round: number, statuses: Map<string, string>): Promise<string[]> {
     const lost = this.agents.filter((agentId) => !statuses.has(agentId)).map((agentId) => `round ${round}: agent ${agentId} is gone`);
     for (const agentId of this.#deleted) if (statuses.has(agentId)) lost.push(`round ${round}: agent ${agentId} was deleted and is there`);

@@ -21,7 +21,7 @@ interface Spoken {
   status: number;
 }
 
-/** How two replicas share the conversations of 32 agents, and how soon a third and the other go on with those of one that is killed. */
+/** This part measures how two replicas share the conversations of 32 agents, and how soon a third and the other one go on with those of a killed one. */
 export async function sharing(): Promise<object> {
   const steps = join(tmpdir(), `mooring-bench-steps-${process.pid}`);
   const counter = resolve(import.meta.dirname, '../support/count-steps.mjs');
@@ -123,7 +123,7 @@ class Talk {
   }
 }
 
-/** How many were answered with each status. */
+/** Counts the answers by status. */
 function countBy(spoken: readonly Spoken[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { status } of spoken) counts[status] = (counts[status] ?? 0) + 1;

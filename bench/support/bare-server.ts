@@ -6,7 +6,7 @@ import pg from 'pg';
 import { agentsProjection } from '../../src/agents/agent.projection.ts';
 import { tableOf } from '../../src/platform/projections/projection.ts';
 
-/** What the framework alone can do: a handler that reads one agent's row by a prepared statement, without anything else of the service. */
+/** This server shows what the framework alone can do: its handler reads one agent's row by a prepared statement, without anything else of the service. */
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 });
 
 @Controller('agents')

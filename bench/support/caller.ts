@@ -11,7 +11,7 @@ export interface Answered {
 }
 
 const PATIENCE_MS = 150_000;
-/** How often a call that was refused for its rate is repeated. */
+/** A call that was refused for its rate is repeated this many times. */
 const RATE_TRIES = 200;
 
 /** Calls one service as one account over connections that are kept. */

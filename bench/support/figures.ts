@@ -10,7 +10,7 @@ export interface Summary {
   max: number;
 }
 
-/** Of values in milliseconds. */
+/** Summarises values in milliseconds. */
 export function summary(values: readonly number[]): Summary {
   return { n: values.length, p50: percentile(values, 0.5), p95: percentile(values, 0.95), max: percentile(values, 1) };
 }

@@ -12,7 +12,7 @@ export interface Target {
 
 export interface Rate {
   perSecond: number;
-  /** Of the process that answered, for one request; NaN where there is no /proc. */
+  /** The processor time of the process that answered, for one request; NaN where there is no /proc. */
   cpuMs: number;
 }
 

@@ -15,7 +15,7 @@ export interface BedOptions {
   engine?: StandInOptions;
   environment?: Record<string, string>;
   nodeOptions?: string[];
-  /** How many services share the database. */
+  /** The number of services that share the database. */
   replicas?: number;
 }
 

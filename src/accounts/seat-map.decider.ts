@@ -21,7 +21,7 @@ export class SeatMap<V> {
     return new SeatMap<V>(undefined, 0);
   }
 
-  /** Of the entries, where each key stands once. */
+  /** Makes a map of the entries; each key may stand there once. */
   static of<V>(entries: readonly (readonly [key: string, value: V])[]): SeatMap<V> {
     const root: Growing<V> = [];
     for (const [key, value] of entries) {

@@ -9,7 +9,7 @@ import { WorkService } from './work.service.ts';
 export class WorkController {
   constructor(private readonly work: WorkService) {}
 
-  /** What the replica that answers has to do, by saga, and which accounts have most of it. `/metrics` tells the same without names. */
+  /** Answers what this replica has to do, by saga, and which accounts have most of it. `/metrics` tells the same without names. */
   @Get()
   look(): SagaWork[] {
     return this.work.look();

@@ -13,7 +13,7 @@ export class AccountWork {
 
 export class SagaWork {
   saga: string;
-  /** What waits for a slot. */
+  /** The keys that wait for a slot. */
   queued: QueuedWork;
   /** Passes that hold a slot. */
   working: number;

@@ -13,7 +13,7 @@ import { isWellFormed, sha256Of } from './raw-key.ts';
 
 /** Keys that are remembered: at most 1 kB each, since names and scopes are bounded. */
 const REMEMBERED_MAX = 10_000;
-/** How often the use of a key is noted, ms. */
+/** The use of a key is noted once in this time, ms. */
 const NOTED_EVERY_MS = 60_000;
 
 const ISSUED = `select key_id, account_id, name, scopes from ${tableOf(apiKeysProjection)} where sha256 = $1`;

@@ -98,7 +98,7 @@ export class ListMessages extends Query<ThreadPage> {
 /** Pages that are made at once: each may hold several times its bytes for a moment. */
 const PAGES_AT_ONCE = 8;
 const PAGES_PER_ACCOUNT = 4;
-/** How long a reader waits for its turn. */
+/** A reader waits this long for its turn. */
 const PAGE_WAIT_MS = 30_000;
 
 @QueryHandler(ListMessages)

@@ -66,7 +66,7 @@ afterAll(async () => {
   });
 }, 60_000);
 
-/** What each route is asked, beside the bare address: every filter, and combinations of them. */
+/** The queries that each route is asked with, beside the bare address: every filter, and combinations of them. */
 function queriesOf(path: string): string[] {
   const since = 'since=2026-01-01';
   const both = `${since}&until=2999-01-01`;

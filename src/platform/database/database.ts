@@ -86,7 +86,7 @@ export class Database {
     return pool;
   }
 
-  /** How much of each pool is in use. */
+  /** Answers how much of each pool is in use. */
   pools(): { name: string; max: number; busy: number; waiting: number }[] {
     return this.#pools.map(({ name, pool: { options, totalCount, idleCount, waitingCount } }) => ({
       name,

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { eventually, startedAt } from './postgres-process.ts';
 
 const ATTEMPTS = 10;
-/** How long, ms, a start waits for the process that has the data directory: one that was killed takes a moment to die, one that stops a little longer. */
+/** A start waits this long, ms, for the process that has the data directory: one that was killed takes a moment to die, one that stops a little longer. */
 const OWNER_PATIENCE_MS = 15_000;
 
 /**

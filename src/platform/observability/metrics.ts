@@ -1,13 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
-/** How long an answer of `/metrics` is given again, ms: some gauges ask the database, and anybody near may ask often. */
+/** An answer of `/metrics` is given again for this long, ms: some gauges ask the database, and anybody near may ask often. */
 const KEPT_MS = 1_000;
 
 /** One value, or one for each value of the label. */
 export type GaugeValue = number | ReadonlyMap<string, number>;
 
-/** What `/metrics` tells. Labels are from closed sets: never an id, never a caller's text. */
+/** Keeps the metrics that `/metrics` answers. Labels are from closed sets: never an id, never a caller's text. */
 @Injectable()
 export class Metrics {
   private readonly registry = new Registry();

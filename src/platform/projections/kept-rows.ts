@@ -2,9 +2,9 @@ import { LRUCache } from 'lru-cache';
 
 import type { Row } from './fold.ts';
 
-/** What the rows that one table keeps may take, bytes of their JSON. */
+/** The bound on the rows that one table keeps, bytes of their JSON. */
 const MAX_BYTES = 4 * 1024 * 1024;
-/** What an entry takes beside its row. */
+/** The memory that an entry takes beside its row, bytes. */
 const ENTRY_BYTES = 200;
 
 /**
@@ -25,7 +25,7 @@ export class KeptRows {
       this.rows.set(row[key] as string, row, { size: (jsons[index] as string).length + ENTRY_BYTES });
   }
 
-  /** After a write whose outcome is not known. */
+  /** Forgets all rows: to be called after a write whose outcome is not known. */
   forget(): void {
     this.rows.clear();
   }

@@ -49,12 +49,12 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     runner.wake(key, account ?? null);
   }
 
-  /** What each saga has to do in this process, by its name. */
+  /** Answers what each saga has to do in this process, by its name. */
   stats(): Record<string, KeyedQueueStats> {
     return Object.fromEntries([...this.runners].map(([name, runner]) => [name, runner.stats()]));
   }
 
-  /** How many of the 64 shards this process holds. */
+  /** Answers how many of the 64 shards this process holds. */
   get shardCount(): number {
     return this.shards.count;
   }

@@ -36,7 +36,7 @@ export interface StandInProgram {
 }
 
 export interface MessagesProgramOptions {
-  /** How long a reply takes, ms. */
+  /** The time that a reply takes, ms. */
   replyMs?: number;
   listens?: boolean;
   reply?: (text: string) => string;
