@@ -5,7 +5,7 @@ import type { FastifyRequest } from 'fastify';
 import { Config } from '../config.ts';
 import { Context, CurrentCaller, Public, RequireCaller, RequireSession } from '../platform/http/access.ts';
 import type { Caller, CommandContext } from '../platform/http/caller.ts';
-import { credentialOf } from '../platform/http/guard.ts';
+import { credentialOf } from '../platform/http/gate.ts';
 import { ReadsModel } from '../platform/http/positions.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { accountView, AccountView, Login, Registration, Session } from './account.dto.ts';

@@ -10,7 +10,7 @@ import { preferenceApplied } from '../platform/http/waiting.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { AwaitAgent } from './agent-wait.handlers.ts';
 import { statusesOf, type ListAgentsQuery, type WaitQuery } from './agent.dto.ts';
-import type { AgentRow } from './agent.entity.ts';
+import type { AgentRow, ShownAgent } from './agent.entity.ts';
 import { StartAgent, type AgentWrite, type DeleteAgent } from './agent.handlers.ts';
 import { GetAgent, GetWrittenAgent, ListAgents } from './agent.projection.ts';
 
@@ -33,7 +33,7 @@ export class AgentAnswers {
   ) {}
 
   /** The agent as the read model has it. */
-  async show<View>(view: (row: AgentRow) => View, accountId: string, agentId: string, reply: FastifyReply) {
+  async show<View>(view: (row: ShownAgent) => View, accountId: string, agentId: string, reply: FastifyReply) {
     const row = await this.queries.execute(new GetAgent(accountId, agentId));
     setRevision(reply, row.revision);
     return view(row);

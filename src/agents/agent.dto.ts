@@ -4,7 +4,7 @@ import { IntegerQuery } from '../platform/http/validation.ts';
 import { MAX_WAIT_SECONDS } from '../platform/http/waiting.ts';
 import { agentStatuses, desiredState, type AgentStatus } from './agent-state.decider.ts';
 import { branchRule, checked, descriptionRule, Given, IdleTtl, imageNameRule, nameRule, repoUrlRule, Text } from './agent-fields.ts';
-import type { AgentRow } from './agent.entity.ts';
+import type { ShownAgent } from './agent.entity.ts';
 
 /** A page of a list. */
 export class ListQuery {
@@ -132,7 +132,7 @@ export class RestAgentView {
   updatedAt: string;
 }
 
-export function agentView({ agent_id, state, activity, created_at, updated_at }: AgentRow): AgentView {
+export function agentView({ agent_id, state, activity, created_at, updated_at }: ShownAgent): AgentView {
   const { settings, status, externalId, deployment, message } = state;
   return {
     agent_id,
@@ -157,7 +157,7 @@ export function agentView({ agent_id, state, activity, created_at, updated_at }:
   };
 }
 
-export function restAgentView(row: AgentRow): RestAgentView {
+export function restAgentView(row: ShownAgent): RestAgentView {
   const view = agentView(row);
   return {
     id: view.agent_id,

@@ -28,3 +28,6 @@ export class AgentRow {
   @JoinColumn({ name: 'agent_id', referencedColumnName: 'agent_id' })
   activity: AgentActivityRow | null;
 }
+
+/** What of an agent answers show. */
+export type ShownAgent = Pick<AgentRow, 'agent_id' | 'state' | 'revision' | 'created_at' | 'updated_at' | 'activity'>;

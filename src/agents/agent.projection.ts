@@ -7,7 +7,7 @@ import { ReadModels, tableOf, type Projection } from '../platform/projections/pr
 import { Activity } from './activity.service.ts';
 import { evolve, type Agent } from './agent-state.decider.ts';
 import { agentNotFound } from './agent.decider.ts';
-import { AgentRow } from './agent.entity.ts';
+import { AgentRow, type ShownAgent } from './agent.entity.ts';
 import type { AgentEvent } from './agent.events.ts';
 
 export interface AgentColumns {
@@ -70,15 +70,15 @@ export const agentsProjection: Projection<AgentColumns> = {
   },
 };
 
-/** The most frequent read of all: one prepared statement. */
+/** The most frequent read of all: one prepared statement, of what is shown and no more. */
 const FIND = `
-  select agent_id, account_id, external_id, status, sleep_depth, state, revision, created_at, updated_at, last_active_at
+  select agent_id, state, revision, created_at, updated_at, last_active_at
     from ${tableOf(agentsProjection)} left join agent_activity using (agent_id) where agent_id = $1 and account_id = $2`;
 
-type AgentColumnsRead = Omit<AgentRow, 'activity'> & { last_active_at: Date | null };
+type AgentColumnsRead = Omit<ShownAgent, 'activity'> & { last_active_at: Date | null };
 
 /** The account's agent. Throws `agent_not_found`. */
-export class GetAgent extends Query<AgentRow> {
+export class GetAgent extends Query<ShownAgent> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
@@ -94,7 +94,7 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
     private readonly readModels: ReadModels,
   ) {}
 
-  async execute({ accountId, agentId }: GetAgent): Promise<AgentRow> {
+  async execute({ accountId, agentId }: GetAgent): Promise<ShownAgent> {
     const { rows } = await this.database.pool.query<AgentColumnsRead>({ name: 'agent', text: FIND, values: [agentId, accountId] });
     const [row] = rows;
     if (row !== undefined) {

@@ -21,7 +21,7 @@ export const RequireCaller = () => SetMetadata(ACCESS, { kind: 'caller' } satisf
 export const RequireSession = () => SetMetadata(ACCESS, { kind: 'session' } satisfies Access);
 export const RequireAdmin = () => SetMetadata(ACCESS, { kind: 'admin' } satisfies Access);
 
-/** What the guard and the request-id hook leave on the request. */
+/** What the gate and the request-id hook leave on the request. */
 export interface MooringRequest {
   caller?: Caller;
   /** Resolves when all that was in the log when the request came has been heard here; see `LogFollower.hearHead`. Not on public routes. */

@@ -37,7 +37,7 @@ export function systemContext(name: string, accountId: string | null, causationI
 }
 
 /**
- * The guard asks it; `api-keys` and `accounts` fulfil it. Null: not valid, for whatever reason. `isCurrent`: whether all that was in the log
+ * The gate asks it; `api-keys` and `accounts` fulfil it. Null: not valid, for whatever reason. `isCurrent`: whether all that was in the log
  * when the request came has been heard here.
  */
 export abstract class CredentialVerifier {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import {
+  applyDecorators,
   type CallHandler,
   createParamDecorator,
   type ExecutionContext,
@@ -9,6 +10,7 @@ import {
   type NestInterceptor,
   SetMetadata,
   StreamableFile,
+  UseInterceptors,
 } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -16,6 +18,7 @@ import { from, lastValueFrom, type Observable } from 'rxjs';
 
 import type { MooringRequest } from './access.ts';
 import { type Claim, type StoredAnswer, IdempotencyStore } from './idempotency-store.ts';
+import { POSITION_HEADER } from './positions.ts';
 import { problems, toRefusal } from './problems.ts';
 import { Refusal } from '../refusal.ts';
 import type { IdempotentTry } from './idempotent-try.ts';
@@ -28,7 +31,8 @@ export interface IdempotentOptions {
 }
 
 /** A POST of JSON that makes something: with an `Idempotency-Key` it makes it once, and answers every repeat as it did the first time. */
-export const Idempotent = (options: IdempotentOptions = {}) => SetMetadata(IDEMPOTENT, options);
+export const Idempotent = (options: IdempotentOptions = {}) =>
+  applyDecorators(SetMetadata(IDEMPOTENT, options), UseInterceptors(Idempotency));
 
 /** The try that a handler is part of; null where the request bears no `Idempotency-Key`. */
 export const IdempotencyTry = createParamDecorator(
@@ -47,7 +51,7 @@ export const IdempotencyKey = createParamDecorator(
 type Request = FastifyRequest & MooringRequest;
 
 /** Headers that are part of an answer; the others belong to the one transmission. */
-const keptHeaders = ['x-event-position', 'etag', 'location', 'preference-applied', 'x-agent-woken', 'retry-after'];
+const keptHeaders = ['etag', 'location', 'preference-applied', 'x-agent-woken', 'retry-after'];
 
 @Injectable()
 export class Idempotency implements NestInterceptor {
@@ -85,7 +89,7 @@ export class Idempotency implements NestInterceptor {
     try {
       const body: unknown = await lastValueFrom(next.handle(), { defaultValue: undefined });
       if (isStream(body) || reply.sent) await this.store.release(claim, true);
-      else await this.keep(claim, answerOf(reply, body));
+      else await this.keep(claim, answerOf(request, reply, body));
       return body;
     } catch (error) {
       // A refusal says what is wrong with the request, so that a better one may follow; any other failure may have left a part done.
@@ -116,8 +120,9 @@ function fingerprintOf(request: Request): string {
   return hash.update(JSON.stringify(request.body ?? null)).digest('hex');
 }
 
-function answerOf(reply: FastifyReply, body: unknown): StoredAnswer {
+function answerOf({ commandContext }: Request, reply: FastifyReply, body: unknown): StoredAnswer {
   const headers: Record<string, string> = {};
+  if (commandContext?.writtenUpTo !== undefined) headers[POSITION_HEADER] = commandContext.writtenUpTo;
   for (const name of keptHeaders) {
     const value = reply.getHeader(name);
     if (value !== undefined) headers[name] = String(value);

@@ -16,10 +16,14 @@ function errorForLog(error: unknown): unknown {
 
 type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
-/** JSON lines on stdout. */
+/** Bytes of lines that are written together, and how long, in ms, a line waits for others: each write costs a request more than its line does. */
+const TOGETHER_BYTES = 8_192;
+const TOGETHER_MS = 100;
+
+/** JSON lines on stdout; they are there before the process ends by itself. */
 export function createPino(level: string, destination?: DestinationStream): Pino {
   const options = { level, base: undefined, timestamp: pino.stdTimeFunctions.isoTime, serializers: { err: errorForLog } };
-  return destination ? pino(options, destination) : pino(options);
+  return pino(options, destination ?? pino.destination({ sync: false, minLength: TOGETHER_BYTES, periodicFlush: TOGETHER_MS }));
 }
 
 /** Parts of Nest that tell every module and route at the start. */

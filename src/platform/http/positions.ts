@@ -1,7 +1,5 @@
-import { type CallHandler, type ExecutionContext, Injectable, type NestInterceptor, SetMetadata } from '@nestjs/common';
-import { Reflector } from '@nestjs/core';
+import { Injectable, SetMetadata } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type Observable, tap } from 'rxjs';
 
 import type { MooringRequest } from './access.ts';
 import type { Caller } from './caller.ts';
@@ -11,6 +9,7 @@ import { ReadModels } from '../projections/projection.ts';
 import { Refusal } from '../refusal.ts';
 
 export const READS_MODEL = 'mooring:reads-model';
+export const POSITION_HEADER = 'x-event-position';
 
 /** The route answers from these projections: it waits until they hold every event of the caller's account, and what the caller asks for. */
 export const ReadsModel = (...projections: string[]) => SetMetadata(READS_MODEL, projections);
@@ -20,25 +19,25 @@ export const ReadsModel = (...projections: string[]) => SetMetadata(READS_MODEL,
  * request came, on whatever replica it was stored. So no answer takes back what an earlier one showed.
  */
 @Injectable()
-export class Positions implements NestInterceptor {
+export class Positions {
   constructor(
-    private readonly reflector: Reflector,
     private readonly readModels: ReadModels,
     private readonly positions: AccountPositions,
   ) {}
 
-  async intercept(context: ExecutionContext, next: CallHandler): Promise<Observable<unknown>> {
-    const http = context.switchToHttp();
-    const request = http.getRequest<FastifyRequest & MooringRequest>();
-    const projections = this.reflector.get<string[] | undefined>(READS_MODEL, context.getHandler()) ?? [];
+  /** Resolves when the read models show all that the request has to see. Throws `invalid_request`, `read_model_behind`. */
+  async await(request: FastifyRequest & MooringRequest, projections: readonly string[]): Promise<void> {
     const asked = askedBy(request);
-    if (projections.length > 0) {
-      // Where the store does not answer, what was heard so far is all that is known.
-      await request.headHeard;
-      await Promise.all(projections.map((projection) => this.reached(projection, asked, request.caller)));
-    }
-    const tell = () => tellPosition(request, http.getResponse<FastifyReply>());
-    return next.handle().pipe(tap({ next: tell, error: tell }));
+    if (projections.length === 0) return;
+    // Where the store does not answer, what was heard so far is all that is known.
+    await request.headHeard;
+    await Promise.all(projections.map((projection) => this.reached(projection, asked, request.caller)));
+  }
+
+  /** Puts the position of what the request wrote on its answer. */
+  tell(request: MooringRequest, reply: FastifyReply): void {
+    const position = request.commandContext?.writtenUpTo;
+    if (position !== undefined && !reply.raw.headersSent) void reply.header(POSITION_HEADER, position);
   }
 
   private async reached(projection: string, asked: Position, caller: Caller | undefined): Promise<void> {
@@ -54,11 +53,6 @@ export class Positions implements NestInterceptor {
 }
 
 const NOTHING = { last: START, written: START };
-
-function tellPosition(request: MooringRequest, reply: FastifyReply): void {
-  const position = request.commandContext?.writtenUpTo;
-  if (position !== undefined && !reply.raw.headersSent) void reply.header('x-event-position', position);
-}
 
 /** Throws `invalid_request` where the header holds no position. */
 function askedBy({ headers }: FastifyRequest): Position {

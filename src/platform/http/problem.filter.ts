@@ -30,8 +30,12 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   // An answer that a handler had begun to describe must not colour the problem.
   for (const name of ['content-length', 'content-disposition', 'etag', 'link']) reply.removeHeader(name);
   // What is left of a refused body is not read: a further request can't follow it on the same connection.
-  if (answer.status === 413 || !request.raw.complete) reply.header('connection', 'close');
+  if (answer.status === 413 || (hasBody(request) && !request.raw.complete)) reply.header('connection', 'close');
   void reply.status(answer.status).headers(answer.headers).send(JSON.stringify(answer.body));
+}
+
+function hasBody({ headers }: FastifyRequest): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
 function unknownAddress(request: FastifyRequest, reply: FastifyReply): Refusal {

@@ -1,9 +1,8 @@
 import { Injectable, type OnApplicationBootstrap, RequestMethod, type Type } from '@nestjs/common';
 import { HttpAdapterHost, MetadataScanner, ModulesContainer, Reflector } from '@nestjs/core';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 
-import type { Access } from './access.ts';
-import { accessOf } from './guard.ts';
+import { ACCESS, type Access } from './access.ts';
 import { IDEMPOTENT } from './idempotency.ts';
 import { knownRoutes } from './known-routes.ts';
 import { READS_MODEL } from './positions.ts';
@@ -23,9 +22,14 @@ export interface RouteAccess {
   readModels: string[];
 }
 
-/** Refuses the start where a route does not say what it asks of its caller, or where the guard does not see it. */
+type Rules = Pick<RouteAccess, 'access' | 'readModels'>;
+
+/** Knows the rules of every route. Refuses the start where a route does not say what it asks of its caller, or where the gate does not see it. */
 @Injectable()
 export class RouteTable implements OnApplicationBootstrap {
+  /** By method and path. */
+  private readonly rules = new Map<string, Rules>();
+
   constructor(
     private readonly modules: ModulesContainer,
     private readonly host: HttpAdapterHost,
@@ -36,12 +40,27 @@ export class RouteTable implements OnApplicationBootstrap {
     const silent = routes.filter(({ access }) => access === undefined);
     if (silent.length > 0)
       throw new Error(`routes without an access rule: ${silent.map(({ method, path }) => `${method} ${path}`).join(', ')}`);
+    for (const route of routes) this.rules.set(`${route.method} ${route.path}`, route);
     const guarded = new Set(routes.map(({ path }) => path));
     const unguarded = knownRoutes(this.host.httpAdapter.getInstance<FastifyInstance>()).filter(
-      ({ path }) => !guarded.has(path) && path !== DOCUMENT_PATH && path !== DOCS_PATH && !path.startsWith(`${DOCS_PATH}/`),
+      ({ path }) => !guarded.has(path) && !isDocs(path),
     );
-    if (unguarded.length > 0) throw new Error(`routes that no guard sees: ${unguarded.map(({ path }) => path).join(', ')}`);
+    if (unguarded.length > 0) throw new Error(`routes that no gate sees: ${unguarded.map(({ path }) => path).join(', ')}`);
   }
+
+  /** What the route of the request asks; a route that is not known is open to nobody. */
+  rulesOf({ method, routeOptions: { url = '' } }: FastifyRequest): Rules {
+    // The framework answers HEAD by the handlers of GET.
+    const known = this.rules.get(`${method === 'HEAD' ? 'GET' : method} ${url}`);
+    return known ?? (isDocs(url) ? OF_DOCS : OF_UNKNOWN);
+  }
+}
+
+const OF_DOCS: Rules = { access: { kind: 'public' }, readModels: [] };
+const OF_UNKNOWN: Rules = { access: undefined, readModels: [] };
+
+function isDocs(path: string): boolean {
+  return path === DOCUMENT_PATH || path === DOCS_PATH || path.startsWith(`${DOCS_PATH}/`);
 }
 
 /** Every route of the controllers, by path and method. */
@@ -60,7 +79,7 @@ function routesOf(controller: Type): RouteAccess[] {
     const handler = prototype[name] as Function;
     const method = Reflect.getMetadata('method', handler) as RequestMethod | undefined;
     if (method === undefined) return [];
-    const access = accessOf(reflector, handler, controller);
+    const access = reflector.getAllAndOverride<Access | undefined>(ACCESS, [handler as never, controller as never]);
     const idempotent = reflector.get<object | undefined>(IDEMPOTENT, handler as never) !== undefined;
     const readModels = reflector.get<string[] | undefined>(READS_MODEL, handler as never) ?? [];
     return pathsOf(controller).flatMap((prefix) =>

@@ -6,11 +6,11 @@ import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger as Pino } from 'pino';
-import { v7 as uuidv7 } from 'uuid';
 
 import { addBodyParsers, BODY_LIMIT } from './body.ts';
 import { noteEventStreams } from './drain.ts';
 import { noteRoutes } from './known-routes.ts';
+import { newRequestId } from './request-id.ts';
 import { createPino, PinoLogger } from './logger.ts';
 import { setUpOpenApi } from './openapi.ts';
 import { sendProblem } from './problem.filter.ts';
@@ -92,7 +92,7 @@ function createAdapter(pino: Pino, trustedProxies: readonly string[]): FastifyAd
 }
 
 function requestIdFrom(header: string | string[] | undefined): string {
-  return typeof header === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(header) ? header : uuidv7();
+  return typeof header === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(header) ? header : newRequestId();
 }
 
 function markReply(request: FastifyRequest, reply: FastifyReply): void {
@@ -124,7 +124,7 @@ function answerUnreadable(error: Error & { code?: string }, socket: Socket): voi
   const refusal = tooLarge
     ? new Refusal('payload_too_large', 'The headers are too large.')
     : new Refusal('invalid_request', late ? 'The request did not come to its end in time.' : 'This is not an HTTP request.');
-  const { status, headers, body } = toProblem(refusal, uuidv7());
+  const { status, headers, body } = toProblem(refusal, newRequestId());
   const text = JSON.stringify(body);
   const lines = Object.entries({
     ...headers,

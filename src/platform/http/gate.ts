@@ -1,36 +1,53 @@
-import { type CanActivate, type ExecutionContext, Injectable } from '@nestjs/common';
-import { Reflector } from '@nestjs/core';
-import type { FastifyRequest } from 'fastify';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 
-import { ACCESS, type Access, type MooringRequest } from './access.ts';
+import type { Access, MooringRequest } from './access.ts';
 import { type Caller, CredentialVerifier, type Scope } from './caller.ts';
 import { LogFollower } from '../event-store/log-follower.ts';
 import { Refusal } from '../refusal.ts';
+import { Positions } from './positions.ts';
+import { RouteTable } from './route-table.ts';
 
 /** What a scope brings beside itself. */
 const includedScopes: Partial<Record<Scope, readonly Scope[]>> = { manage: ['deploy', 'provision'] };
 
-/** The one gate in front of every route. It refuses whatever a route does not open. */
+/**
+ * The one gate in front of every route. It goes by the headers alone: nothing is read of the body of a caller that it refuses. It refuses
+ * whatever a route does not open.
+ */
 @Injectable()
-export class AccessGuard implements CanActivate {
+export class Gate implements OnModuleInit {
   constructor(
-    private readonly reflector: Reflector,
+    private readonly host: HttpAdapterHost,
+    private readonly routes: RouteTable,
     private readonly verifier: CredentialVerifier,
     private readonly follower: LogFollower,
+    private readonly positions: Positions,
   ) {}
 
-  async canActivate(context: ExecutionContext): Promise<boolean> {
-    const access = accessOf(this.reflector, context.getHandler(), context.getClass());
-    if (access?.kind === 'public') return true;
-    const request = context.switchToHttp().getRequest<FastifyRequest & MooringRequest>();
-    request.headHeard = this.follower.hearHead();
-    // Where the log can't be heard, reads are refused later on; a key is looked up.
-    const head = await request.headHeard.catch(() => null);
-    const caller = await this.identify(request, head !== null);
-    if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
-    check(access, caller);
-    request.caller = caller;
-    return true;
+  onModuleInit(): void {
+    const server = this.host.httpAdapter.getInstance<FastifyInstance>();
+    server.addHook('onRequest', (request: FastifyRequest & MooringRequest) => this.admit(request));
+    server.addHook('onSend', (request: FastifyRequest & MooringRequest, reply, payload, done) => {
+      this.positions.tell(request, reply);
+      done(null, payload);
+    });
+  }
+
+  private async admit(request: FastifyRequest & MooringRequest): Promise<void> {
+    if (request.is404) throw new Refusal('not_found', 'There is nothing at this address.');
+    const { access, readModels } = this.routes.rulesOf(request);
+    if (access?.kind !== 'public') {
+      request.headHeard = this.follower.hearHead();
+      // Where the log can't be heard, reads are refused later on; a key is looked up.
+      const head = await request.headHeard.catch(() => null);
+      const caller = await this.identify(request, head !== null);
+      if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
+      check(access, caller);
+      request.caller = caller;
+    }
+    await this.positions.await(request, readModels);
   }
 
   private async identify(request: FastifyRequest, isCurrent: boolean): Promise<Caller> {
@@ -41,11 +58,6 @@ export class AccessGuard implements CanActivate {
     if (caller === null) throw unauthenticated('The credential is not valid: unknown, revoked or expired.');
     return caller;
   }
-}
-
-/** The rule of a handler, else of its controller. */
-export function accessOf(reflector: Reflector, handler: Function, controller: Function): Access | undefined {
-  return reflector.getAllAndOverride<Access | undefined>(ACCESS, [handler as never, controller as never]);
 }
 
 /** The one credential that the request bears, in either header, or the same in both. */
