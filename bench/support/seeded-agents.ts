@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 
 import { agentEvents, type AgentSettings } from '../../src/agents/index.ts';
-import { openDatabase } from '../../src/platform/database/database.ts';
+import { openDatabase, type Database } from '../../src/platform/database/database.ts';
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import type { NewEvent } from '../../src/platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
@@ -36,7 +36,7 @@ export async function seedAgents(place: Place, mix: Mix): Promise<void> {
     await together(kinds, APPENDS_AT_ONCE, async (kind) => {
       const [agentId, deploymentId] = [uuidv7(), uuidv7()];
       await store.append(`agent-${agentId}`, 'no_stream', life(kind, deploymentId, place));
-      await seedContainer(kind, agentId, deploymentId, place);
+      await seedContainer(kind, agentId, deploymentId, place, database);
     });
   } finally {
     await store.close();
@@ -44,7 +44,7 @@ export async function seedAgents(place: Place, mix: Mix): Promise<void> {
   }
 }
 
-async function seedContainer(kind: SeededStatus, agentId: string, deploymentId: string, place: Place): Promise<void> {
+async function seedContainer(kind: SeededStatus, agentId: string, deploymentId: string, place: Place, database: Database): Promise<void> {
   const { engine, instance, image } = place;
   engine.containers.volume(volumeName(agentId), { 'mooring.instance': instance, 'mooring.agent': agentId });
   const status = containerStates[kind];
@@ -56,7 +56,19 @@ async function seedContainer(kind: SeededStatus, agentId: string, deploymentId: 
     Labels: containerLabels(instance, identity),
     HostConfig: { NetworkMode: networkName(instance), Mounts: [{ Source: volumeName(agentId), Target: '/data' }] },
   };
-  await engine.containers.seed({ name: containerName(identity), body, imageId: engine.images.find(image)?.id ?? '', status });
+  const { id } = await engine.containers.seed({
+    name: containerName(identity),
+    body,
+    imageId: engine.images.find(image)?.id ?? '',
+    status,
+  });
+  // A service that saw the container end has recorded that its output is in the log.
+  if (status === 'exited')
+    await database.query('insert into drained_runs (agent_id, handle, started_at) values ($1, $2, $3)', [
+      agentId,
+      id,
+      new Date().toISOString(),
+    ]);
 }
 
 function life(kind: SeededStatus, deployment_id: string, { accountId, image, engine }: Place): NewEvent[] {

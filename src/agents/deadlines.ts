@@ -6,6 +6,9 @@ const MARGIN_SECONDS = 30;
 const STOP_SECONDS = 150;
 const SLEEP_SECONDS = 150;
 
+/** Within which a container that takes the place of a crashed one has to be ready, back-off included. */
+export const restartTimeoutSeconds = ({ startTimeoutSeconds }: Pick<Config, 'startTimeoutSeconds'>) => startTimeoutSeconds + STOP_SECONDS;
+
 /** Until when (ISO 8601) a transition that begins now has to be over; stored with the event that begins it. */
 export function transitionDeadlines(config: Pick<Config, 'startTimeoutSeconds' | 'deployTimeoutSeconds'>) {
   const after = (seconds: number) => (now: Date) => new Date(now.getTime() + seconds * 1000).toISOString();
@@ -13,7 +16,7 @@ export function transitionDeadlines(config: Pick<Config, 'startTimeoutSeconds' |
     deploy: after(config.deployTimeoutSeconds),
     start: after(config.startTimeoutSeconds + MARGIN_SECONDS),
     /** What runs has to end first. */
-    restart: after(config.startTimeoutSeconds + STOP_SECONDS),
+    restart: after(restartTimeoutSeconds(config)),
     wake: after(config.startTimeoutSeconds + MARGIN_SECONDS),
     stop: after(STOP_SECONDS),
     /** A sleep in which the container is stopped takes as long as a stop. */

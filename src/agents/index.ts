@@ -27,6 +27,6 @@ export { AgentAnswers } from './agent-answers.ts';
 export { AgentId } from './agent-id.ts';
 export { agentView, AgentView, ListQuery, restAgentView, RestAgentView } from './agent.dto.ts';
 export { agentsProjection, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse } from './agent.projection.ts';
-export { transitionDeadlines } from './deadlines.ts';
+export { restartTimeoutSeconds, transitionDeadlines } from './deadlines.ts';
 export { WakeGate } from './wake-gate.service.ts';
 export { AgentsModule } from './agents.module.ts';

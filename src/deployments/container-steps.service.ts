@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { transitionDeadlines, type Agent, type AgentRecord, type Release } from '../agents/index.ts';
+import { restartTimeoutSeconds, type Agent, type AgentRecord, type Release } from '../agents/index.ts';
 import { Config } from '../config.ts';
 import { Variables } from '../environment/index.ts';
 import { LogCapture } from '../logs/index.ts';
@@ -47,7 +47,7 @@ export class ContainerSteps {
       canFreeze,
       deepSleepAfterSeconds: this.config.deepSleepAfterSeconds,
       startTimeoutSeconds: this.running(agent).startTimeoutSeconds,
-      restartTimeoutSeconds: Date.parse(transitionDeadlines(this.config).restart(new Date(0))) / 1000,
+      restartTimeoutSeconds: restartTimeoutSeconds(this.config),
     };
   }
 

@@ -16,6 +16,8 @@ const STEPS_MAX = 60;
 const EVENTS_AGAIN_MS = 1_000;
 /** A turn that came at once needs no second look at the agent, ms. */
 const TURN_CAME_AT_ONCE_MS = 50;
+/** Other sagas ask for the list of all containers at the same time, and share it, ms. */
+const LIST_MAX_AGE_MS = 5_000;
 /** How soon work that keeps an agent from its sleep is looked at again, ms. */
 const HELD_AGAIN_MS = 1_000;
 
@@ -60,7 +62,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   async resync(): Promise<SagaKey[]> {
-    return this.differences.find();
+    return this.differences.find(LIST_MAX_AGE_MS);
   }
 
   async run({ key: agentId, signal, mayAct, aside, belongsTo }: SagaPass): Promise<Date | null> {
@@ -275,7 +277,8 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       try {
         for await (const event of this.engine.events(signal)) {
           if (event.kind === 'changed') this.#stir(event.agentId);
-          else for (const { key, account } of await this.differences.find()) this.#stir(key, account);
+          // Never an older list: events were lost.
+          else for (const { key, account } of await this.differences.find(0)) this.#stir(key, account);
         }
       } catch (error) {
         if (!signal.aborted) this.logger.warn(`engine events: ${String(error)}`);

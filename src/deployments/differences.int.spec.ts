@@ -47,7 +47,7 @@ const path = (agentId: string, action = '') => `/api/v1/agents/${agentId}${actio
 const ask = (account: string, method: string, where: string, wait = 25) =>
   server.request(method, where, { credential: `mk_${account}`, headers: { prefer: `wait=${wait}` } });
 const status = async (agentId: string) => (await bed.load(agentId)).state?.status;
-const found = async () => (await server.app.get(Differences, { strict: false }).find()).map(({ key }) => key);
+const found = async () => (await server.app.get(Differences, { strict: false }).find(0)).map(({ key }) => key);
 
 async function deployed(account: string): Promise<string> {
   const agentId = await bed.created(account, settings);
@@ -70,7 +70,7 @@ describe('a bulk look at the engine', () => {
   it('finds what the log does not know, and leaves it alone for good', async () => {
     const stranger = '00000000-0000-4000-8000-00000000beef';
     await faulty.inner.ensureVolume(stranger);
-    expect(await server.app.get(Differences, { strict: false }).find()).toContainEqual({ key: stranger, account: null });
+    expect(await server.app.get(Differences, { strict: false }).find(0)).toContainEqual({ key: stranger, account: null });
     server.app.get(Differences, { strict: false }).leaveAlone(stranger);
     expect(await found()).not.toContain(stranger);
     expect((await faulty.inner.inspect(stranger)).volume).toBe(true);

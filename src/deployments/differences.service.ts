@@ -27,9 +27,12 @@ export class Differences {
     private readonly queries: QueryBus,
   ) {}
 
-  /** The agents for which a pass would do something, and those whose containers or volumes no agent wants; at most 5,000. */
-  async find(): Promise<SagaKey[]> {
-    const [listed, { freeze }] = await Promise.all([this.#listed(), this.runtime.capabilities()]);
+  /**
+   * The agents for which a pass would do something, and those whose containers or volumes no agent wants; at most 5,000. `listMaxAgeMs`: how
+   * old the look at the engine may be.
+   */
+  async find(listMaxAgeMs: number): Promise<SagaKey[]> {
+    const [listed, { freeze }] = await Promise.all([this.#listed(listMaxAgeMs), this.runtime.capabilities()]);
     const found: SagaKey[] = [];
     let after: string | null = null;
     do {
@@ -53,10 +56,9 @@ export class Differences {
   }
 
   /** By agent; null where the engine does not answer. */
-  async #listed(): Promise<Map<string, Listed> | null> {
+  async #listed(maxAgeMs: number): Promise<Map<string, Listed> | null> {
     try {
-      // Never an older list: it is asked for where events were lost.
-      const { containers, volumes } = await this.runtime.listed(0);
+      const { containers, volumes } = await this.runtime.listed(maxAgeMs);
       const byAgent = new Map<string, { containers: Listed['containers'][number][]; volume: boolean }>();
       for (const agentId of volumes) byAgent.set(agentId, { containers: [], volume: true });
       for (const container of containers) {

@@ -68,11 +68,12 @@ export class LogCapture {
     return follower?.generation === generation && !follower.until.aborted;
   }
 
-  /** Resolves when all that an ended container has written is in the log, or after 5 s: call it before the container is removed. */
-  async drain(container: ContainerView): Promise<void> {
+  /** True when all that an ended container has written is in the log, false after 5 s: call it before the container is removed. */
+  async drain(container: ContainerView): Promise<boolean> {
     const over = new AbortController();
-    await Promise.race([this.#toItsEnd(container), pause(DRAIN_MS, over.signal)]);
+    const inTime = await Promise.race([this.#toItsEnd(container), pause(DRAIN_MS, over.signal).then(() => false)]);
     over.abort();
+    return inTime;
   }
 
   /** Ends every follower; what they read is appended first. */
@@ -81,14 +82,15 @@ export class LogCapture {
     await Promise.allSettled([...this.followers.values()].map((follower) => follower.done));
   }
 
-  /** A follower that had to step aside on the way is replaced by one that need not. */
-  async #toItsEnd(container: ContainerView): Promise<void> {
+  /** False where the process stops before. A follower that had to step aside on the way is replaced by one that need not. */
+  async #toItsEnd(container: ContainerView): Promise<boolean> {
     const { signal } = this.stopping;
     for (let follower = null as Follower | null; !signal.aborted && (follower === null || follower.until.aborted);) {
       follower = await this.#follower(container, signal);
-      if (follower === null) return;
+      if (follower === null) return true;
       await follower.done;
     }
+    return !signal.aborted;
   }
 
   /** The one that follows the container; null where a newer one is followed already. */

@@ -3,6 +3,7 @@ import { AgentsModule } from '../agents/index.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { LogCapture } from './capture.service.ts';
+import { DrainedRuns } from './drained-runs.ts';
 import { LineBound } from './line-bound.ts';
 import { ListLogEntriesHandler, LogRetention } from './log-entries.projection.ts';
 import { LogTail } from './log-tail.service.ts';
@@ -10,11 +11,12 @@ import { journalProjection, logLinesProjection } from './log.projection.ts';
 import { LogsController } from './logs.controller.ts';
 import { LogsSaga } from './logs.saga.ts';
 import { LogsService } from './logs.service.ts';
+import { OutputRetentionSaga } from './output-retention.saga.ts';
 
 @Module({
   imports: [AgentsModule],
   controllers: [LogsController],
-  providers: [LogCapture, LineBound, LogTail, LogRetention, LogsSaga, LogsService, ListLogEntriesHandler],
+  providers: [LogCapture, LineBound, LogTail, LogRetention, LogsSaga, LogsService, ListLogEntriesHandler, DrainedRuns, OutputRetentionSaga],
   exports: [LogCapture],
 })
 export class LogsModule {

@@ -17,6 +17,7 @@ export const leftTables: readonly string[] = [
   'account_sessions',
   'agent_holds',
   'consumer_leases',
+  'drained_runs',
   'es_log_retention',
   'idempotency_keys',
   'installation',
@@ -32,6 +33,7 @@ export const leftTables: readonly string[] = [
 export const consumerTables: readonly string[] = [
   'aggregate_snapshots',
   'consumer_leases',
+  'drained_runs',
   'program_replicas',
   'projection_checkpoints',
   'projection_rebuilds',

@@ -1,3 +1,5 @@
+import { setTimeout as wait } from 'node:timers/promises';
+
 import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/common';
 import { Injectable } from '@nestjs/common';
 
@@ -10,6 +12,18 @@ import { type Saga, Sagas } from './saga.ts';
 import { SagaRunner, type SagaTools } from './saga-runner.ts';
 import { type ShardHolder, ShardLeases } from './shard-leases.ts';
 import { UnseenEvents } from './unseen-events.ts';
+
+const RESYNC_EVERY_MS = 30_000;
+/** Sagas whose resync failed are asked once more after this, ms. */
+const RESYNC_AGAIN_MS = 1_000;
+/** A resync rests so many times as long as it took: where there are ten thousand containers, a look at all of them takes seconds. */
+const RESTS = 60;
+const LONGEST_REST_MS = 300_000;
+
+/** How long to rest after a resync of all sagas that took so long, ms. */
+export function restAfter(tookMs: number): number {
+  return Math.min(Math.max(RESYNC_EVERY_MS, tookMs * RESTS), LONGEST_REST_MS);
+}
 
 /**
  * The sagas of this process. Features register theirs in `onModuleInit`; from the bootstrap on they work on the keys in the shards that
@@ -65,7 +79,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
       onEvents: (events) => this.all.forEach((runner) => runner.hear(events)),
       onGap: () => this.takeUp(this.leases),
     });
-    for (const runner of this.all) runner.start();
+    void this.resyncRegularly();
     this.holding = this.shards.hold(this, this.stopping.signal);
   }
 
@@ -98,6 +112,27 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
 
   private get all(): SagaRunner[] {
     return [...this.runners.values()];
+  }
+
+  /** All sagas together, so that they share one look at the engine. */
+  private async resyncRegularly(): Promise<void> {
+    const { signal } = this.stopping;
+    for (let restMs = RESYNC_EVERY_MS; !signal.aborted;) {
+      await wait(restMs, undefined, { signal }).catch(() => undefined);
+      const began = performance.now();
+      const failed = await this.resync(this.all);
+      restMs = restAfter(performance.now() - began);
+      if (failed.length > 0) {
+        await wait(RESYNC_AGAIN_MS, undefined, { signal }).catch(() => undefined);
+        await this.resync(failed);
+      }
+    }
+  }
+
+  /** Answers the sagas for which it failed. */
+  private async resync(runners: SagaRunner[]): Promise<SagaRunner[]> {
+    const went = await Promise.all(runners.map((runner) => runner.resync()));
+    return runners.filter((_, n) => went[n] !== true);
   }
 
   private takeUp(leases: ReadonlyMap<number, Lease>): void {

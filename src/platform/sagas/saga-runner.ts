@@ -13,9 +13,9 @@ import type { Saga } from './saga.ts';
 import { shardOf } from './shards.ts';
 import type { UnseenEvents } from './unseen-events.ts';
 
-const RESYNC_EVERY_MS = 30_000;
-/** When something that failed is tried again. */
+/** When a take-over that failed is tried again: twice as long each time, up to the second. */
 const AGAIN_MS = 1_000;
+const AGAIN_MAX_MS = 30_000;
 
 /** What a saga runner stands on. */
 export interface SagaTools {
@@ -57,10 +57,6 @@ export class SagaRunner {
     });
   }
 
-  start(): void {
-    void this.resyncRegularly();
-  }
-
   /** Nothing happens for a key in another process's shard: that hears of the event from the log itself. False where it was dropped. */
   wake(key: string, account: string | null): boolean {
     return !this.leases.has(shardOf(key)) || this.queue.wake(key, account);
@@ -97,7 +93,19 @@ export class SagaRunner {
         this.logger.warn(`The saga ${this.saga.name} could not take up its shards yet: ${(error as Error).message}`);
       }
       await this.pause(pauseMs);
-      pauseMs = Math.min(pauseMs * 2, RESYNC_EVERY_MS);
+      pauseMs = Math.min(pauseMs * 2, AGAIN_MAX_MS);
+    }
+  }
+
+  /** Takes up what no signal told of. False where that failed. */
+  async resync(): Promise<boolean> {
+    if (this.leases.size === 0 || this.stopping.signal.aborted) return true;
+    try {
+      await this.remindOfMissed(this.leases);
+      return true;
+    } catch (error) {
+      this.logger.warn(`The saga ${this.saga.name} could not resync: ${(error as Error).message}`);
+      return false;
     }
   }
 
@@ -140,30 +148,17 @@ export class SagaRunner {
   private async remindOf(shards: ReadonlyMap<number, Lease>): Promise<boolean> {
     const { filter } = this.saga;
     const reached = await this.tools.unseen.reached(filter);
-    await this.resync(shards);
+    await this.remindOfMissed(shards);
     if (reached === null) return true;
     const unseen = await this.tools.unseen.after(reached, filter);
     for await (const events of unseen ?? []) this.hear(events);
     return unseen !== null;
   }
 
-  private async resync(shards: ReadonlyMap<number, Lease>): Promise<void> {
+  private async remindOfMissed(shards: ReadonlyMap<number, Lease>): Promise<void> {
     for (const { key, account } of await this.saga.resync()) {
       const shard = shardOf(key);
       if (shards.has(shard) && this.leases.has(shard)) this.queue.remind(key, account);
-    }
-  }
-
-  private async resyncRegularly(): Promise<void> {
-    const { signal } = this.stopping;
-    for (let waitMs = RESYNC_EVERY_MS; !signal.aborted;) {
-      await this.pause(waitMs);
-      waitMs = RESYNC_EVERY_MS;
-      if (signal.aborted || this.leases.size === 0) continue;
-      await this.resync(this.leases).catch((error: Error) => {
-        waitMs = AGAIN_MS;
-        this.logger.warn(`The saga ${this.saga.name} could not resync: ${error.message}`);
-      });
     }
   }
 

@@ -49,7 +49,10 @@ export interface Saga {
    * A throw means: again, after a growing wait (1 s … 60 s, with jitter).
    */
   run(pass: SagaPass): Promise<Date | null>;
-  /** The keys that need work though no signal told, and only those: asked at the start and every 30 s. They run at low priority. */
+  /**
+   * The keys that need work though no signal told, and only those: asked at a take-over, and every 30 s, less often where that takes long
+   * (`restAfter`). They run at low priority.
+   */
   resync(): Promise<SagaKey[]>;
 }
 

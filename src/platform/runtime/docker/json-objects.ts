@@ -1,12 +1,19 @@
+import { setImmediate as othersTurn } from 'node:timers/promises';
+
 import { RuntimeRefused } from '../runtime.ts';
 
 /** Bytes of one object; a container that is listed takes about a thousand. */
 const LONGEST_OBJECT = 4 * 1024 * 1024;
+/** Bytes after which others have their turn: they take about a millisecond. */
+const SLICE = 64 * 1024;
 
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
-const OPENING = new Set([0x7b, 0x5b]);
-const CLOSING = new Set([0x7d, 0x5d]);
+const [QUOTE, BACKSLASH, OPENING, CLOSING] = [1, 2, 3, 4];
+/** What each byte means to the scan. Only ASCII matters, which no other character contains in UTF-8. */
+const meanings = new Uint8Array(256);
+meanings[0x22] = QUOTE;
+meanings[0x5c] = BACKSLASH;
+for (const byte of [0x7b, 0x5b]) meanings[byte] = OPENING;
+for (const byte of [0x7d, 0x5d]) meanings[byte] = CLOSING;
 
 /**
  * The JSON objects of a long list, some at a time, as they arrive: 1 is the depth of the objects in `[{…}, {…}]`, 2 that of those in
@@ -16,19 +23,22 @@ const CLOSING = new Set([0x7d, 0x5d]);
 export async function* jsonObjects(stream: AsyncIterable<Buffer>, depth: 1 | 2): AsyncGenerator<unknown[]> {
   const scan = new Scan(depth);
   let rest: Buffer = Buffer.alloc(0);
+  let sinceTurn = 0;
   for await (const chunk of stream) {
     const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-    const objects: unknown[] = [];
-    for (const [from, to] of scan.objectsIn(bytes, rest.length)) objects.push(JSON.parse(bytes.toString('utf8', from, to)));
+    for (const [from, to] of scan.objectsIn(bytes, rest.length)) yield JSON.parse(`[${bytes.toString('utf8', from, to)}]`) as unknown[];
     const keepFrom = scan.isInside ? scan.begin : bytes.length;
     rest = bytes.subarray(keepFrom);
     scan.begin -= keepFrom;
     if (rest.length > LONGEST_OBJECT) throw new RuntimeRefused('the engine sent an object without an end');
-    if (objects.length > 0) yield objects;
+    sinceTurn += chunk.length;
+    if (sinceTurn < SLICE) continue;
+    sinceTurn = 0;
+    await othersTurn();
   }
 }
 
-/** Finds where objects begin and end, over several buffers. Only ASCII matters to it, which no other character contains in UTF-8. */
+/** Finds where objects begin and end, over several buffers. */
 class Scan {
   /** Where the object that has begun begins, in the bytes at hand. */
   begin = 0;
@@ -42,21 +52,33 @@ class Scan {
     return this.level > this.depth;
   }
 
-  *objectsIn(bytes: Buffer, from: number): Generator<[from: number, to: number]> {
+  /** Ranges that hold one whole object, or several of the same list with commas between them. */
+  objectsIn(bytes: Buffer, from: number): [from: number, to: number][] {
+    const { depth } = this;
+    let { level, inText, escaped } = this;
+    const ranges: [from: number, to: number][] = [];
+    let range: [from: number, to: number] | null = null;
     for (let at = from; at < bytes.length; at += 1) {
-      const byte = bytes[at] as number;
-      if (this.escaped) this.escaped = false;
-      else if (this.inText) {
-        if (byte === BACKSLASH) this.escaped = true;
-        else if (byte === QUOTE) this.inText = false;
-      } else if (byte === QUOTE) this.inText = true;
-      else if (OPENING.has(byte)) {
-        if (this.level === this.depth) this.begin = at;
-        this.level += 1;
-      } else if (CLOSING.has(byte)) {
-        this.level -= 1;
-        if (this.level === this.depth) yield [this.begin, at + 1];
+      const meaning = meanings[bytes[at] as number];
+      if (escaped) escaped = false;
+      else if (meaning === 0) continue;
+      else if (inText) {
+        if (meaning === BACKSLASH) escaped = true;
+        else if (meaning === QUOTE) inText = false;
+      } else if (meaning === QUOTE) inText = true;
+      else if (meaning === OPENING) {
+        if (level === depth) this.begin = at;
+        level += 1;
+      } else if (meaning === CLOSING) {
+        level -= 1;
+        // Another list of the same depth may follow, which is parsed apart.
+        if (level < depth) range = null;
+        if (level !== depth) continue;
+        if (range === null) ranges.push((range = [this.begin, at + 1]));
+        else range[1] = at + 1;
       }
     }
+    Object.assign(this, { level, inText, escaped });
+    return ranges;
   }
 }

@@ -1,0 +1,15 @@
+import { restAfter } from './durable-sagas.ts';
+
+describe('the rest after a resync', () => {
+  it('is half a minute where the resync was quick', () => {
+    expect([0, 10, 500].map(restAfter)).toEqual([30_000, 30_000, 30_000]);
+  });
+
+  it('is so long that a resync of many agents takes a sixtieth of the time', () => {
+    expect([1_000, 2_000].map(restAfter)).toEqual([60_000, 120_000]);
+  });
+
+  it('is five minutes at most', () => {
+    expect([5_000, 60_000, Infinity].map(restAfter)).toEqual([300_000, 300_000, 300_000]);
+  });
+});
