@@ -15,6 +15,9 @@ const WORK_MAX_MS = 4_000;
 const SETTLED = ['active', 'sleeping', 'stopped', 'created'];
 const PATIENCE_MS = 60_000;
 const LOOK_EVERY_MS = 50;
+const AIM_MS = 10_000;
+/** The events that are shown of an agent that took longer than the aim. */
+const SHOWN_EVENTS = 12;
 
 /** Kills at random moments under every kind of change: how long after its readiness the service has every agent settled. */
 export async function recovery(): Promise<object> {
@@ -24,11 +27,7 @@ export async function recovery(): Promise<object> {
   });
   try {
     const changes = new Changes(bed.owner());
-    changes.agents = await together(
-      Array.from({ length: AGENTS }, () => IMAGE),
-      8,
-      (image) => makeAgent(bed.owner(), image),
-    );
+    await changes.fill();
     const perAgent: number[] = [];
     const slowest: number[] = [];
     const lost: string[] = [];
@@ -39,13 +38,16 @@ export async function recovery(): Promise<object> {
       });
       await bed.service.start();
       await bed.ready();
-      const { times, statuses } = await settling(bed.owner());
+      const readyAt = new Date();
+      const { times, statuses, slow } = await settling(bed.owner());
       perAgent.push(...times);
       slowest.push(Math.max(...times));
       lost.push(...(await changes.lost(round, statuses)), ...orphans(bed, statuses));
-      if (lost.length > 0 || (slowest.at(-1) ?? 0) > 10_000) console.warn(`round ${round}`, slowest.at(-1), lost);
+      await changes.fill();
+      if (lost.length > 0 || slow.size > 0) console.warn(`round ${round}, ready at ${readyAt.toISOString()}`, slowest.at(-1), lost);
+      for (const [agentId, ms] of slow) console.warn(agentId, Math.round(ms), await lastEvents(bed, agentId));
     }
-    const over = perAgent.filter((ms) => ms > 10_000).length;
+    const over = perAgent.filter((ms) => ms > AIM_MS).length;
     const figures = {
       kills: ROUNDS,
       agents: AGENTS,
@@ -63,8 +65,8 @@ export async function recovery(): Promise<object> {
   }
 }
 
-/** For each agent how long (ms from now) it was still seen in transit; those that never were count as 0. */
-async function settling(owner: Caller): Promise<{ times: number[]; statuses: Map<string, string> }> {
+/** For each agent how long (ms from now) it was still seen in transit; those that never were count as 0. `slow` are those over the aim. */
+async function settling(owner: Caller): Promise<{ times: number[]; statuses: Map<string, string>; slow: Map<string, number> }> {
   const began = performance.now();
   const unsettledAt = new Map<string, number>();
   for (;;) {
@@ -77,9 +79,20 @@ async function settling(owner: Caller): Promise<{ times: number[]; statuses: Map
       unsettledAt.set(agentId, now);
       waiting += 1;
     }
-    if (waiting === 0 || now > PATIENCE_MS) return { times: [...unsettledAt.values()], statuses };
+    if (waiting === 0 || now > PATIENCE_MS) {
+      const slow = new Map([...unsettledAt].filter(([, ms]) => ms > AIM_MS));
+      return { times: [...unsettledAt.values()], statuses, slow };
+    }
     await span(LOOK_EVERY_MS);
   }
+}
+
+/** What happened last to an agent, which tells where its time went. */
+async function lastEvents(bed: ScaleBed, agentId: string): Promise<string[]> {
+  const rows = await bed.query<{ at: Date; type: string }>(
+    `select at, type from es_event where stream = 'agent-${agentId}' order by position desc limit ${SHOWN_EVENTS}`,
+  );
+  return rows.toReversed().map(({ at, type }) => `${at.toISOString()} ${type}`);
 }
 
 async function allStatuses(owner: Caller): Promise<Map<string, string>> {
@@ -117,6 +130,12 @@ class Changes {
 
   constructor(private readonly owner: Caller) {}
 
+  /** Makes as many agents as are missing. */
+  async fill(): Promise<void> {
+    const missing = Array.from({ length: AGENTS - this.agents.length }, () => IMAGE);
+    this.agents.push(...(await together(missing, 8, (image) => makeAgent(this.owner, image))));
+  }
+
   async during(work: () => Promise<void>): Promise<void> {
     this.#working = true;
     const callers = Array.from({ length: CALLERS }, async () => {
@@ -128,6 +147,8 @@ class Changes {
   }
 
   async #anything(): Promise<void> {
+    // A killed service makes no agents in the place of those that were deleted.
+    if (this.agents.length < AGENTS / 2) return span(LOOK_EVERY_MS);
     const agentId = this.agents[randomInt(this.agents.length)] ?? '';
     const dice = randomInt(100);
     if (dice < 35) await this.#done('POST', `/api/agents/${agentId}/chat`, { message: 'hello' });
