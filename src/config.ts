@@ -3,6 +3,8 @@ import { problemOf } from './platform/event-store/eventstore-url.ts';
 
 import ipaddr from 'ipaddr.js';
 
+import { parseImageReference } from './platform/image-reference.ts';
+
 export type Environment = Record<string, string | undefined>;
 
 /** The service's whole configuration, read once from the environment. Durations in seconds, sizes in bytes, as named. */
@@ -31,6 +33,8 @@ export class Config {
   helperImage: string | null;
   /** Hosts, `host:port` or `file:`, from which sources may come although they are private. */
   allowPrivateSources: string[];
+  /** Images of the engine that every account may use, by name; one without a tag stands for all its tags. */
+  sharedImages: string[];
   deepSleepAfterSeconds: number;
   deployTimeoutSeconds: number;
   startTimeoutSeconds: number;
@@ -166,6 +170,7 @@ function agentSettings(read: Reader) {
     containerRuntime: read.text('MOORING_CONTAINER_RUNTIME'),
     helperImage: read.text('MOORING_HELPER_IMAGE'),
     allowPrivateSources: read.list('MOORING_ALLOW_PRIVATE_SOURCES'),
+    sharedImages: read.list('MOORING_SHARED_IMAGES'),
     agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
     agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
     agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
@@ -196,6 +201,8 @@ function checkTogether(config: Config, found: string[]): void {
     found.push('EVENTSTORE_PREFIX must be a letter, followed by at most 30 letters and digits');
   if (config.baseUrl !== null && !/^https?:\/\/[^\s]+$/.test(config.baseUrl))
     found.push('MOORING_BASE_URL must be an http or https address');
+  if (!config.sharedImages.every((name) => parseImageReference(name) !== null))
+    found.push('MOORING_SHARED_IMAGES must name images: [registry/]name[:tag], separated by commas');
   if (!config.trustedProxies.every((range) => ipaddr.isValid(range) || ipaddr.isValidCIDR(range)))
     found.push('MOORING_TRUSTED_PROXIES must be addresses or ranges such as 10.0.0.0/8, separated by commas');
   if (config.masterKey !== null && masterKeyBytes(config.masterKey) === null)

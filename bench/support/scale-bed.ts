@@ -9,7 +9,7 @@ import { masterKey, OutsidePostgres } from '../../test/support/replicas.ts';
 import { StartedService, type ServiceOptions } from '../../test/support/started-service.ts';
 import { until } from '../../test/support/until.ts';
 import { Caller } from './caller.ts';
-import { removeReal } from './real-agents.ts';
+import { REAL_IMAGE, removeReal } from './real-agents.ts';
 
 export interface BedOptions {
   engine?: StandInOptions;
@@ -69,6 +69,7 @@ export class ScaleBed {
         DATABASE_URL: this.database.url,
         MOORING_MASTER_KEY: masterKey,
         MOORING_LOG_LEVEL: 'warn',
+        MOORING_SHARED_IMAGES: `bench/agent,${REAL_IMAGE}`,
         BENCH_REPLICA: String(n),
         ...environment,
       },

@@ -1,6 +1,8 @@
 import { Transform } from 'class-transformer';
 import { registerDecorator, ValidateIf } from 'class-validator';
 
+import { parseImageReference } from '../platform/image-reference.ts';
+
 /** What the texts of an agent may be; each rule answers what is wrong, or null. Both create routes and PATCH ask the same rules. */
 export type TextRule = (value: string) => string | null;
 
@@ -26,14 +28,9 @@ export const descriptionRule: TextRule = (text) =>
     ? 'must have at most 2000 characters, none of them a control character'
     : null;
 
-const host =
-  '(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\\[[0-9a-fA-F:]+\\])(?::[0-9]{1,5})?';
-const part = '[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*';
-const reference = new RegExp(`^(?:${host}/)?${part}(?:/${part})*(?::[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?$`);
-
 export const imageNameRule: TextRule = (name) =>
-  name.length > 255 || !reference.test(name)
-    ? 'must be an image reference: [registry/]name[:tag][@sha256:digest], at most 255 characters'
+  parseImageReference(name) === null
+    ? 'must be an image reference: [registry/]name[:tag][@sha256:digest], at most 255 characters, and not a bare id or digest'
     : null;
 
 export const repoUrlRule: TextRule = (url) => {

@@ -13,6 +13,7 @@ import type { AgentState } from './agent-state.decider.ts';
 import { agentDecider, visible, type AgentCommand } from './agent.decider.ts';
 import type { AgentSettings } from './agent.events.ts';
 import { transitionDeadlines } from './deadlines.ts';
+import { ImageRegistries } from './image-registries.service.ts';
 
 /** What a write came to. */
 export interface AgentWritten {
@@ -138,9 +139,13 @@ export class SleepAgentHandler implements ICommandHandler<SleepAgent> {
 
 @CommandHandler(ConfigureAgent)
 export class ConfigureAgentHandler implements ICommandHandler<ConfigureAgent> {
-  constructor(private readonly writer: AgentWriter) {}
+  constructor(
+    private readonly writer: AgentWriter,
+    private readonly registries: ImageRegistries,
+  ) {}
 
-  execute(configure: ConfigureAgent): Promise<AgentWritten> {
+  async execute(configure: ConfigureAgent): Promise<AgentWritten> {
+    await this.registries.refusePrivate(configure.changes.image_name, configure.accountId);
     return this.writer.write(configure, { type: 'ConfigureAgent', accountId: configure.accountId, changes: configure.changes });
   }
 }

@@ -23,6 +23,7 @@ import {
 } from './agent.projection.ts';
 import { AgentsController } from './agents.controller.ts';
 import { AgentsV1Controller } from './agents-v1.controller.ts';
+import { ImageRegistries } from './image-registries.service.ts';
 import { WakeGate } from './wake-gate.service.ts';
 
 @Module({
@@ -31,6 +32,7 @@ import { WakeGate } from './wake-gate.service.ts';
     Activity,
     AgentAnswers,
     AgentWriter,
+    ImageRegistries,
     WakeGate,
     StartAgentHandler,
     StopAgentHandler,
@@ -45,7 +47,7 @@ import { WakeGate } from './wake-gate.service.ts';
     LiveAgentIdsHandler,
     AwaitAgentHandler,
   ],
-  exports: [Activity, AgentAnswers, WakeGate],
+  exports: [Activity, AgentAnswers, ImageRegistries, WakeGate],
 })
 export class AgentsModule {
   constructor(projections: Projections) {

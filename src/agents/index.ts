@@ -28,5 +28,6 @@ export { AgentId } from './agent-id.ts';
 export { agentView, AgentView, ListQuery, restAgentView, RestAgentView } from './agent.dto.ts';
 export { agentsProjection, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse } from './agent.projection.ts';
 export { restartTimeoutSeconds, transitionDeadlines } from './deadlines.ts';
+export { ImageRegistries, RESOLVE_HOST } from './image-registries.service.ts';
 export { WakeGate } from './wake-gate.service.ts';
 export { AgentsModule } from './agents.module.ts';

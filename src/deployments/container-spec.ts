@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 
-import type { Agent, Deployment, Release } from '../agents/index.ts';
+import type { Agent, Release } from '../agents/index.ts';
 import type { Config } from '../config.ts';
-import type { ContainerSpec, ImageSource } from '../platform/runtime/runtime.ts';
+import type { ContainerSpec } from '../platform/runtime/runtime.ts';
 import type { Template } from '../templates/index.ts';
 
 const DEFAULT_PORT = 8080;
@@ -17,11 +17,6 @@ export function runningAs(template: Template | undefined, config: Config) {
     startTimeoutSeconds: template?.startTimeoutSeconds ?? config.startTimeoutSeconds,
     stopGraceSeconds: template?.stopGraceSeconds ?? DEFAULT_STOP_GRACE_SECONDS,
   };
-}
-
-export function imageSourceOf(deployment: Deployment, template: Template | undefined): ImageSource | null {
-  if (deployment.imageName !== null) return { kind: 'reference', reference: deployment.imageName };
-  return template?.source ?? null;
 }
 
 export function containerSpec(

@@ -1,20 +1,20 @@
 import { Injectable } from '@nestjs/common';
 
-import { restartTimeoutSeconds, type Agent, type AgentRecord, type Release } from '../agents/index.ts';
+import { restartTimeoutSeconds, type Agent, type Release } from '../agents/index.ts';
 import { Config } from '../config.ts';
 import { Variables } from '../environment/index.ts';
 import { LogCapture } from '../logs/index.ts';
 import { ready } from '../platform/agent-protocol/agent-protocol.ts';
-import { ContainerRuntime, RuntimeRefused, type ContainerView } from '../platform/runtime/runtime.ts';
-import { Templates, type Template } from '../templates/index.ts';
+import { ContainerRuntime, type ContainerView } from '../platform/runtime/runtime.ts';
 import type { BuildLog } from './build-log.ts';
-import { containerSpec, imageSourceOf, runningAs } from './container-spec.ts';
+import { containerSpec, runningAs } from './container-spec.ts';
+import { DeploymentImages } from './deployment-images.service.ts';
 import type { Pass } from './engine-view.service.ts';
 import type { Rules } from './next-step.decider.ts';
 
 /** Lines of an ended container's output that its build log repeats. */
 const LAST_LINES = 20;
-/** A container that still runs ends its output never. */
+/** The log stream of a running container never ends. */
 const LAST_LINES_WAIT_MS = 1_000;
 
 /** The steps that touch the engine, each once; which comes next is the decider's to say, and what came of it the saga's to record. */
@@ -22,7 +22,7 @@ const LAST_LINES_WAIT_MS = 1_000;
 export class ContainerSteps {
   constructor(
     private readonly runtime: ContainerRuntime,
-    private readonly templates: Templates,
+    readonly images: DeploymentImages,
     private readonly variables: Variables,
     private readonly capture: LogCapture,
     private readonly config: Config,
@@ -33,13 +33,9 @@ export class ContainerSteps {
     return this.config.engineCalls;
   }
 
-  template(templateId: string | null | undefined): Template | undefined {
-    return templateId ? this.templates.get(templateId) : undefined;
-  }
-
   /** The settings of how the agent runs that its release, or its candidate, brings. */
   running(agent: Agent) {
-    return runningAs(this.template((agent.candidate ?? agent.release)?.templateId), this.config);
+    return runningAs(this.images.template((agent.candidate ?? agent.release)?.templateId), this.config);
   }
 
   rules(agent: Agent, canFreeze: boolean): Rules {
@@ -66,32 +62,10 @@ export class ContainerSteps {
     return how === 'make_volume' ? this.runtime.ensureVolume(agentId) : this.runtime.removeVolume(agentId);
   }
 
-  /** What the engine has to do for the image of the deployment. */
-  imageWork({ deployment }: Agent): 'build' | 'pull' {
-    const source = deployment === null ? null : imageSourceOf(deployment, this.template(deployment.templateId));
-    return source?.kind === 'reference' ? 'pull' : 'build';
-  }
-
-  /** The image, pinned; or the failure to record. Throws where the signal aborted it, or no engine answers. */
-  async resolveImage(agent: Agent, log: BuildLog, signal: AbortSignal): Promise<AgentRecord> {
-    const deployment = agent.deployment;
-    if (deployment === null) throw new Error('an agent that deploys has a deployment');
-    const deploymentId = deployment.id;
-    const source = imageSourceOf(deployment, this.template(deployment.templateId));
-    try {
-      if (source === null) throw new RuntimeRefused(`The template ${deployment.templateId ?? ''} is not there any more.`);
-      const { image, name: imageName, command } = await this.runtime.ensureImage(source, log.line, signal);
-      return { type: 'RecordImage', deploymentId, image, imageName, command, commitSha: null };
-    } catch (error) {
-      if (!(error instanceof RuntimeRefused) || signal.aborted) throw error;
-      return { type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: error.message };
-    }
-  }
-
   async create({ agentId, mayAct }: Pass, agent: Agent, release: Release): Promise<void> {
     const variables = await this.variables.of(agentId);
     mayAct();
-    await this.runtime.create(containerSpec(agentId, agent, release, this.template(release.templateId), variables, this.config));
+    await this.runtime.create(containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config));
   }
 
   /** Whether it became ready within the time; false, too, where the signal aborted the wait. */

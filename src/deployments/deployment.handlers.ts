@@ -7,8 +7,8 @@ import { Clock } from '../platform/clock.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
-import { Templates } from '../templates/index.ts';
-import { deploymentSource, type SourceOverrides } from './deployment-source.decider.ts';
+import type { SourceOverrides } from './deployment-source.decider.ts';
+import { DeploymentSources } from './deployment-sources.service.ts';
 
 /** Asks for a deployment. Throws `deploy_in_progress`, `agent_not_found`, and `invalid_request` where there is nothing to deploy. */
 export class DeployAgent extends Command<{ deploymentId: string; position: Position }> {
@@ -28,7 +28,7 @@ export class DeployAgent extends Command<{ deploymentId: string; position: Posit
 export class DeployAgentHandler implements ICommandHandler<DeployAgent> {
   constructor(
     private readonly aggregates: Aggregates,
-    private readonly templates: Templates,
+    private readonly sources: DeploymentSources,
     private readonly clock: Clock,
     private readonly config: Config,
   ) {}
@@ -36,7 +36,7 @@ export class DeployAgentHandler implements ICommandHandler<DeployAgent> {
   async execute({ context, accountId, agentId, overrides, seed }: DeployAgent): Promise<{ deploymentId: string; position: Position }> {
     const stream = `agent-${agentId}`;
     const agent = owned((await this.aggregates.load(stream, agentDecider)).state, accountId);
-    const source = deploymentSource(agent.settings, overrides, (id) => this.templates.get(id) !== undefined);
+    const source = await this.sources.settle(accountId, agent.settings, overrides);
     const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
     const deadlineAt = transitionDeadlines(this.config).deploy(this.clock.now());
     const command = { type: 'DeployAgent' as const, accountId, deploymentId, deadlineAt, ...source };

@@ -176,8 +176,8 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       const record = await pass.aside(() =>
         this.engine.attentively(pass, false, this.#staleness(pass, agent), (stale) => {
           const signal = AbortSignal.any([stale, deadlineSignal(agent)]);
-          const work = this.steps.imageWork(agent);
-          return this.engine.inTurn(pass, agent.accountId, work, signal, () => this.steps.resolveImage(agent, log, signal));
+          const work = this.steps.images.workFor(agent);
+          return this.engine.inTurn(pass, agent.accountId, work, signal, () => this.steps.images.resolve(agent, log, signal));
         }),
       );
       // Long work: what else happened on the stream meanwhile is no reason to do it again.

@@ -6,8 +6,11 @@ import { LogsModule } from '../logs/index.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { TemplatesModule } from '../templates/index.ts';
 import { AgentRecords } from './agent-records.ts';
+import { AccountHasImageHandler, accountImagesProjection } from './account-images.projection.ts';
 import { ContainerSteps } from './container-steps.service.ts';
 import { DeploymentAnswers } from './deployment-answers.service.ts';
+import { DeploymentImages } from './deployment-images.service.ts';
+import { DeploymentSources } from './deployment-sources.service.ts';
 import { DeployAgentHandler } from './deployment.handlers.ts';
 import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } from './deployment.projection.ts';
 import { DeploymentSaga } from './deployment.saga.ts';
@@ -23,10 +26,13 @@ import { EngineView } from './engine-view.service.ts';
     AgentRecords,
     ContainerSteps,
     DeploymentAnswers,
+    DeploymentImages,
     DeploymentSaga,
+    DeploymentSources,
     Differences,
     EngineLimits,
     EngineView,
+    AccountHasImageHandler,
     DeployAgentHandler,
     FindDeploymentHandler,
     ListDeploymentsHandler,
@@ -34,6 +40,7 @@ import { EngineView } from './engine-view.service.ts';
 })
 export class DeploymentsModule {
   constructor(projections: Projections) {
+    projections.register(accountImagesProjection);
     projections.register(deploymentsProjection);
   }
 }

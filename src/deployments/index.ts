@@ -1,4 +1,4 @@
-export { deploymentSource } from './deployment-source.decider.ts';
+export { DeploymentSources } from './deployment-sources.service.ts';
 export { deploymentRecordView, DeploymentRecordView } from './deployment.dto.ts';
 export { deploymentEvents } from './deployment.events.ts';
 export { DeploymentRow } from './deployment.entity.ts';

@@ -4,13 +4,12 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
 import { agentDecider, transitionDeadlines, type AgentSettings } from '../agents/index.ts';
 import { Config } from '../config.ts';
-import { deploymentSource } from '../deployments/index.ts';
+import { DeploymentSources } from '../deployments/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { StreamClosed, type Position } from '../platform/event-store/event-store.ts';
 import { EventWaits } from '../platform/event-store/event-waits.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
-import { Templates } from '../templates/index.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 import { wholeAgentDecider, type MakeAgent } from './whole-agent.ts';
 
@@ -53,14 +52,14 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
   constructor(
     private readonly aggregates: Aggregates,
     private readonly commands: CommandBus,
-    private readonly templates: Templates,
+    private readonly sources: DeploymentSources,
     private readonly waits: EventWaits,
     private readonly config: Config,
   ) {}
 
   async execute(provision: Provision): Promise<Provisioned> {
     const { context, accountId, seed } = provision;
-    const make = this.#make(provision);
+    const make = await this.#make(provision);
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
       const wanted = seed === null ? uuidv7() : uuidv5(`agent ${attempt}`, seed);
       const agentId = await this.commands.execute(new TakeSeat(context, accountId, wanted, make.externalId));
@@ -72,10 +71,10 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
     throw new Refusal('event_store_unavailable', 'The agent could not be made in time; try again.', { retryAfterSeconds: 1 });
   }
 
-  #make({ accountId, request, seed }: Provision): MakeAgent {
+  async #make({ accountId, request, seed }: Provision): Promise<MakeAgent> {
     const settings = settingsOf(request);
     // Also where nothing is deployed yet: an agent that never could be is refused at once.
-    const source = deploymentSource(settings, {}, (id) => this.templates.get(id) !== undefined);
+    const source = await this.sources.settle(accountId, settings, {});
     const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
     return {
       type: 'MakeAgent',

@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/index.ts';
+import { DeploymentSources } from '../deployments/index.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { Sagas } from '../platform/sagas/saga.ts';
 import { TemplatesModule } from '../templates/index.ts';
@@ -12,7 +13,7 @@ import { SeatsSaga } from './seats.saga.ts';
 @Module({
   imports: [AgentsModule, TemplatesModule],
   controllers: [ProvisioningController],
-  providers: [ProvisionHandler, ListUnusedSeatsHandler, SeatsSaga],
+  providers: [DeploymentSources, ProvisionHandler, ListUnusedSeatsHandler, SeatsSaga],
 })
 export class ProvisioningModule {
   constructor(projections: Projections, sagas: Sagas, seats: SeatsSaga) {

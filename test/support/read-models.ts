@@ -2,6 +2,7 @@ import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
 import { agentsProjection } from '../../src/agents/agent.projection.ts';
 import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
 import { auditProjection } from '../../src/history/audit.projection.ts';
+import { accountImagesProjection } from '../../src/deployments/account-images.projection.ts';
 import { deploymentsProjection } from '../../src/deployments/deployment.projection.ts';
 import { journalProjection, logLinesProjection } from '../../src/logs/log.projection.ts';
 import { conversationsProjection } from '../../src/messages/conversation.projection.ts';
@@ -18,6 +19,7 @@ export function foldedProjections(catalogue: EventCatalogue): Projection[] {
     auditProjection,
     agentsProjection,
     deploymentsProjection,
+    accountImagesProjection,
     conversationsProjection,
     seatsProjection,
     logLinesProjection,

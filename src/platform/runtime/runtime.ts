@@ -59,7 +59,8 @@ export interface ContainerSpec extends ContainerIdentity {
 
 /** What an image is made from. */
 export type ImageSource =
-  | { kind: 'reference'; reference: string }
+  /** `mayUse` tells whether what the engine has under the name, by its digest or id, may be used; anything else is pulled. */
+  | { kind: 'reference'; reference: string; mayUse: (image: string) => Promise<boolean> }
   /** A folder with a Dockerfile. */
   | { kind: 'dockerfile'; directory: string; dockerfile: string; start: string[] | null }
   /** A program of ours for a language runtime: the folder's files on top of that runtime's base image, started by `start`. */

@@ -90,7 +90,7 @@ describe('the stand-in of an engine', () => {
 
   it('pulls for ever where it is told to, until the caller goes away', async () => {
     const lines: string[] = [];
-    const source = { kind: 'reference' as const, reference: 'stand-in/trickle:1' };
+    const source = { kind: 'reference' as const, reference: 'stand-in/trickle:1', mayUse: async () => true };
     const pulling = bed.runtime.ensureImage(source, (line) => lines.push(line), AbortSignal.timeout(500));
     await expect(pulling).rejects.toThrow('timeout');
     expect(lines).toContain('Pulling from stand-in/trickle:1');
@@ -98,7 +98,7 @@ describe('the stand-in of an engine', () => {
 
   it('answers for the program of a chosen image', async () => {
     const { image } = await bed.runtime.ensureImage(
-      { kind: 'reference', reference: 'stand-in/agent:1' },
+      { kind: 'reference', reference: 'stand-in/agent:1', mayUse: async () => true },
       () => undefined,
       AbortSignal.timeout(5_000),
     );

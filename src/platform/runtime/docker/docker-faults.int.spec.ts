@@ -121,7 +121,12 @@ describeWithOwnEngine('an engine that goes and comes back', () => {
         () => bed.run(view, 'true'),
         () => bed.runtime.copyOut(view.handle, '/data'),
         () => bed.runtime.logs(view.handle, null, AbortSignal.timeout(5_000))[Symbol.asyncIterator]().next(),
-        () => bed.runtime.ensureImage({ kind: 'reference', reference: bed.image }, () => undefined, AbortSignal.timeout(5_000)),
+        () =>
+          bed.runtime.ensureImage(
+            { kind: 'reference', reference: bed.image, mayUse: async () => true },
+            () => undefined,
+            AbortSignal.timeout(5_000),
+          ),
       ])
         await expect(act()).rejects.toThrow(RuntimeUnavailable);
       await engine.start();

@@ -1,5 +1,8 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
@@ -25,6 +28,7 @@ describeWithDocker('an image', () => {
   const write = (files: Record<string, string>): void => {
     for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content, { mode: 0o600 });
   };
+  const named = (reference: string): ImageSource => ({ kind: 'reference', reference, mayUse: async () => true });
   const dockerfile = (start: string[] | null = null): ImageSource => ({
     kind: 'dockerfile',
     directory: folder,
@@ -39,19 +43,53 @@ describeWithDocker('an image', () => {
 
   it('by reference is what the engine has, pinned by its id', async () => {
     const { Id } = await bed.docker.getImage(bed.image).inspect();
-    expect(await ensure({ kind: 'reference', reference: bed.image })).toEqual({ image: Id, name: bed.image, command: ['sleep', '300'] });
-    expect(await ensure({ kind: 'reference', reference: Id })).toMatchObject({ image: Id });
+    expect(await ensure(named(bed.image))).toEqual({ image: Id, name: bed.image, command: ['sleep', '300'] });
   });
 
-  it('by reference is refused in the registry’s or the engine’s words where it can’t be had', async () => {
-    for (const reference of ['127.0.0.1:1/nothing/here:1', `sha256:${'0'.repeat(64)}`, 'No Reference'])
-      await expect(ensure({ kind: 'reference', reference })).rejects.toThrow(RuntimeRefused);
+  it('that the engine has and the caller may not use is asked for at its registry, as if the engine did not have it', async () => {
+    const { Id } = await bed.docker.getImage(bed.image).inspect();
+    const asked: string[] = [];
+    const source: ImageSource = { kind: 'reference', reference: bed.image, mayUse: async (image) => asked.push(image) === 0 };
+    await expect(ensure(source)).rejects.toThrow(RuntimeRefused);
+    expect(asked).toEqual([Id]);
+    expect(log[0]).toBe(`Pulling ${bed.image}`);
+  });
+
+  it('is not found by an id, nor by the beginning of one', async () => {
+    const { Id } = await bed.docker.getImage(bed.image).inspect();
+    const hex = Id.replace('sha256:', '');
+    for (const reference of [Id, hex, `sha256:${'0'.repeat(64)}`])
+      await expect(ensure(named(reference))).rejects.toThrow(/no image reference/);
+    for (const beginning of [hex.slice(0, 4), hex.slice(0, 12), hex.slice(0, 63)]) {
+      await expect(ensure(named(beginning))).rejects.toThrow(RuntimeRefused);
+      expect(log.at(-1)).toBe(`Pulling ${beginning}`);
+    }
+  });
+
+  it('that can’t be had is refused in words of ours, whatever its registry answered', async () => {
+    const registry = createServer((_, answer) => answer.writeHead(418, { 'content-type': 'text/plain' }).end('an inner secret'));
+    registry.listen(0, '127.0.0.1');
+    await once(registry, 'listening');
+    try {
+      const { port } = registry.address() as AddressInfo;
+      const refused = ensure(named(`127.0.0.1:${port}/x:1`));
+      await expect(refused).rejects.toThrow(`The engine could not pull 127.0.0.1:${port}/x:1.`);
+      await expect(refused).rejects.toThrow(RuntimeRefused);
+      expect(log.join('\n')).not.toContain('secret');
+    } finally {
+      registry.closeAllConnections();
+      registry.close();
+    }
+    await expect(ensure(named('127.0.0.1:1/nothing/here:1'))).rejects.toThrow(
+      'The registry of 127.0.0.1:1/nothing/here:1 could not be reached.',
+    );
+    await expect(ensure(named('No Reference'))).rejects.toThrow(/no image reference/);
   });
 
   it('whose CMD is a shell string, or that has none, is refused', async () => {
     const shell = await bed.imageWith(['CMD sleep 300']);
-    await expect(ensure({ kind: 'reference', reference: shell })).rejects.toThrow(ShellCommand);
-    await expect(ensure({ kind: 'reference', reference: await bed.imageWith([]) })).rejects.toThrow(/no start command/);
+    await expect(ensure(named(shell))).rejects.toThrow(ShellCommand);
+    await expect(ensure(named(await bed.imageWith([])))).rejects.toThrow(/no start command/);
   });
 
   it('is built from a Dockerfile, and its build is told line by line', async () => {
@@ -163,7 +201,7 @@ describeWithDocker('an image', () => {
   it('with the machine’s own Node can stand in for one of a registry', async () => {
     const name = await importNodeImage(bed.docker, `mooring-test-node-${bed.instance}:1`);
     try {
-      expect((await ensure({ kind: 'reference', reference: name })).command).toEqual(['node']);
+      expect((await ensure(named(name))).command).toEqual(['node']);
     } finally {
       await bed.docker.getImage(name).remove();
     }

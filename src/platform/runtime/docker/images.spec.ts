@@ -11,16 +11,7 @@ import { checkReference } from './registry.ts';
 
 describe('an image reference', () => {
   const digest = `sha256:${'a'.repeat(64)}`;
-  const good = [
-    'node',
-    'node:22-slim',
-    'ghcr.io/some/image:v1.2',
-    '127.0.0.1:5000/x',
-    'a/b/c',
-    `x@${digest}`,
-    `r.io:1/x:t@${digest}`,
-    digest,
-  ];
+  const good = ['node', 'node:22-slim', 'ghcr.io/some/image:v1.2', '127.0.0.1:5000/x', 'a/b/c', `x@${digest}`, `r.io:1/x:t@${digest}`];
   const bad = [
     '',
     ' ',
@@ -50,6 +41,8 @@ describe('an image reference', () => {
     'a%2fb',
     'ä',
     'user:pass@host/x',
+    digest,
+    'a'.repeat(64),
     'a'.repeat(256),
   ];
 

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
+import { namesSameImage, parseImageReference } from '../../image-reference.ts';
 import { RuntimeRefused } from '../runtime.ts';
 import type { ImageSource, ResolvedImage } from '../runtime.ts';
 import { folderEntries, hashOf, tarOf } from './build-context.ts';
@@ -50,7 +51,7 @@ export class Images {
     try {
       switch (source.kind) {
         case 'reference':
-          return await this.reference(source.reference, log, signal);
+          return await this.reference(source, log, signal);
         case 'dockerfile':
           return await this.dockerfile(source, log, signal);
         case 'program':
@@ -66,18 +67,22 @@ export class Images {
     return volumePath === `/${programVolume}` && this.programs.has(imageId);
   }
 
-  private async reference(reference: string, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
+  private async reference(
+    { reference, mayUse }: ImageSource & { kind: 'reference' },
+    log: Log,
+    signal: AbortSignal,
+  ): Promise<ResolvedImage> {
     checkReference(reference);
     let found = await findImage(this.docker, reference);
-    if (found === null) {
-      if (reference.startsWith('sha256:')) throw new RuntimeRefused(`The engine no longer has the image ${reference}.`);
+    // What somebody else pulled or built is not there for this caller, until its registry gives it to him too.
+    if (found === null || !bearsName(found, reference) || !(await mayUse(pinned(found, reference)))) {
       log(`Pulling ${reference}`);
       await pull(this.docker, reference, log, signal);
       found = await findImage(this.docker, reference);
       if (found === null) throw new RuntimeRefused(`The image ${reference} was pulled, but the engine does not have it.`);
     } else log(`Using ${reference}, which the engine has`);
     // A digest is known to the registry too, so the same image can be had again; what was never pulled has only its id.
-    return { image: digestOf(found, reference) ?? found.Id, name: reference, command: startCommand(found.Config, null) };
+    return { image: pinned(found, reference), name: reference, command: startCommand(found.Config, null) };
   }
 
   private async dockerfile(source: ImageSource & { kind: 'dockerfile' }, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
@@ -197,6 +202,22 @@ export class Images {
 
 function resolvedFrom(name: string, { Id, Config }: Dockerode.ImageInspectInfo, start: string[] | null): ResolvedImage {
   return { image: Id, name, command: startCommand(Config, start) };
+}
+
+function pinned(image: Dockerode.ImageInspectInfo, reference: string): string {
+  return digestOf(image, reference) ?? image.Id;
+}
+
+/** An engine finds an image by the beginning of its id as well, which is no name that anybody gave it. */
+function bearsName({ RepoTags, RepoDigests }: Dockerode.ImageInspectInfo, reference: string): boolean {
+  const wanted = parseImageReference(reference);
+  if (wanted === null) return false;
+  return [...(RepoTags ?? []), ...(RepoDigests ?? [])].some((name) => {
+    const borne = parseImageReference(name);
+    if (borne === null) return false;
+    // A name with a digest may have a tag as well, which the digest outdoes.
+    return namesSameImage(borne, wanted.digest === null ? wanted : { ...wanted, tag: null });
+  });
 }
 
 function digestOf(image: Dockerode.ImageInspectInfo, reference: string): string | undefined {

@@ -1,4 +1,5 @@
 import type Dockerode from 'dockerode';
+import { parseImageReference } from '../../image-reference.ts';
 import { RuntimeRefused } from '../runtime.ts';
 import { call, callTimeoutMs, jsonLines, portErrors, statusOf } from './engine.ts';
 
@@ -13,15 +14,9 @@ export interface Progress {
   aux?: { ID?: string };
 }
 
-const host =
-  '(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\\[[0-9a-fA-F:]+\\])(?::[0-9]{1,5})?';
-const part = '[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*';
-const digest = 'sha256:[0-9a-f]{64}';
-const grammar = new RegExp(`^(?:${digest}|(?:${host}/)?${part}(?:/${part})*(?::[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?(?:@${digest})?)$`);
-
 /** Throws `RuntimeRefused` on what is no image reference of at most 255 characters. */
 export function checkReference(reference: string): void {
-  if (reference.length > 255 || !grammar.test(reference))
+  if (parseImageReference(reference) === null)
     throw new RuntimeRefused('This is no image reference: it must read [registry/]name[:tag][@sha256:digest], in at most 255 characters.');
 }
 
@@ -41,6 +36,29 @@ export async function follow(stream: NodeJS.ReadableStream, onStep: (step: Progr
     if (step.error !== undefined) throw new RuntimeRefused((step.errorDetail?.message ?? step.error).trim());
     onStep(step);
   }
+}
+
+/** What engines say of a pull that failed, and what callers are told of it. */
+const pullRefusals: [RegExp, (reference: string) => string][] = [
+  [
+    /not found|manifest unknown|does not exist|access denied|unauthorized|denied:|no basic auth/i,
+    (reference) =>
+      `The image ${reference} was not found at its registry, or may not be had from it. ` +
+      'One that only the engine has is for the operator to share, with MOORING_SHARED_IMAGES.',
+  ],
+  [/toomanyrequests|429/i, (reference) => `The registry of ${reference} allows no more pulls for now.`],
+  [/no space left/i, (reference) => `The engine has no space left for ${reference}.`],
+  [/no matching manifest/i, (reference) => `The image ${reference} is not made for the engine's kind of machine.`],
+  [
+    /dial tcp|lookup |connection refused|no such host|timeout|deadline|x509|tls:|HTTP response to HTTPS|EOF/i,
+    (reference) => `The registry of ${reference} could not be reached.`,
+  ],
+];
+
+/** The engine's own words may repeat what a server answered that callers can't ask themselves. */
+function pullRefusal(reference: string, said: string): string {
+  const known = pullRefusals.find(([pattern]) => pattern.test(said));
+  return known === undefined ? `The engine could not pull ${reference}.` : known[1](reference);
 }
 
 /**
@@ -67,7 +85,8 @@ export async function pull(
       });
     });
   } catch (error) {
-    throw either.aborted ? either.reason : error;
+    if (either.aborted) throw either.reason;
+    throw error instanceof RuntimeRefused ? new RuntimeRefused(pullRefusal(reference, error.message), { cause: error }) : error;
   } finally {
     clearTimeout(timer);
   }

@@ -91,7 +91,7 @@ describe('the local runtime, beyond the contract', () => {
   it('says what it lacks, and what to install for images', async () => {
     expect(await under.runtime.capabilities()).toEqual({ freeze: true, isolation: false, images: false });
     for (const source of [
-      { kind: 'reference', reference: 'nginx:1' },
+      { kind: 'reference', reference: 'nginx:1', mayUse: async () => true },
       { kind: 'dockerfile', directory: '/', dockerfile: 'Dockerfile', start: null },
     ] as const)
       await expect(under.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(5_000))).rejects.toThrow(

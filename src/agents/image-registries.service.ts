@@ -1,0 +1,85 @@
+import { lookup } from 'node:dns/promises';
+
+import { Inject, Injectable, Optional } from '@nestjs/common';
+import ipaddr from 'ipaddr.js';
+import { LRUCache } from 'lru-cache';
+
+import { Config } from '../config.ts';
+import { FairLimiter } from '../platform/async/fair-limiter.ts';
+import { Refusal } from '../platform/refusal.ts';
+import { parseImageReference, type ImageReference } from '../platform/image-reference.ts';
+
+/** Names that are looked up at once. A name whose server never answers holds a thread of the process for up to 30 s, and there are four. */
+const LOOKUPS = 2;
+const PLACE_KEPT_MS = 30_000;
+const PLACES_MAX = 1_000;
+/** A caller does not wait longer for a name: it is looked up once more before the image is pulled. */
+const CALLER_WAITS_MS = 2_000;
+
+/** Where the name of a registry leads: to public addresses alone, to a private one too, or nowhere. */
+export type RegistryPlace = 'public' | 'private' | 'unknown';
+
+/** How the addresses of a host are found; a test gives hosts of its own. */
+export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
+type ResolveHost = (host: string) => Promise<string[]>;
+
+/**
+ * Tells whether the registry of an image may be asked for it: the engine would reach addresses that only this machine or its network can
+ * reach. What it can't see is where a public registry redirects the engine to.
+ */
+@Injectable()
+export class ImageRegistries {
+  private readonly allowed: ReadonlySet<string>;
+  private readonly lookups = new FairLimiter({ limit: LOOKUPS, perAccount: LOOKUPS - 1 });
+  private readonly places = new LRUCache<string, RegistryPlace>({ max: PLACES_MAX, ttl: PLACE_KEPT_MS });
+
+  constructor(
+    config: Config,
+    @Optional() @Inject(RESOLVE_HOST) private readonly resolve: ResolveHost = resolveHost,
+  ) {
+    this.allowed = new Set(config.allowPrivateSources.map((entry) => entry.toLowerCase()));
+  }
+
+  /** Throws Refusal `invalid_request` where the image would come from a private address. A name that is not found within 2 s passes. */
+  async refusePrivate(imageName: string | null | undefined, accountId: string): Promise<void> {
+    if (!imageName || (await this.placeOf(imageName, accountId, CALLER_WAITS_MS)) !== 'private') return;
+    const message = 'must not be at a registry with a private address; the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
+    throw new Refusal('invalid_request', `image_name: ${message}.`, { errors: [{ field: 'image_name', message }] });
+  }
+
+  /** Found within the time, ms, else `unknown`. The default registry and those that the operator allows count as public. */
+  async placeOf(imageName: string, accountId: string, withinMs: number): Promise<RegistryPlace> {
+    const registry = parseImageReference(imageName)?.registry ?? null;
+    if (registry === null || this.isAllowed(registry)) return 'public';
+    const host = registry.host.toLowerCase();
+    const known = this.places.get(host);
+    if (known !== undefined) return known;
+    const signal = AbortSignal.timeout(withinMs);
+    const found = this.lookups.run({ account: accountId, agent: '' }, signal, async () => {
+      const place = placeOfAll(await this.resolve(host));
+      this.places.set(host, place);
+      return place;
+    });
+    return Promise.race([found, aborted(signal)]).catch(() => 'unknown');
+  }
+
+  private isAllowed({ host, port }: NonNullable<ImageReference['registry']>): boolean {
+    const name = host.toLowerCase();
+    return this.allowed.has(name) || (port !== null && this.allowed.has(`${name.includes(':') ? `[${name}]` : name}:${port}`));
+  }
+}
+
+/** One private address among several is enough: it is the engine that picks one. */
+function placeOfAll(addresses: readonly string[]): RegistryPlace {
+  if (addresses.length === 0) return 'unknown';
+  return addresses.every((address) => ipaddr.process(address).range() === 'unicast') ? 'public' : 'private';
+}
+
+async function resolveHost(host: string): Promise<string[]> {
+  const found = await lookup(host, { all: true });
+  return found.map(({ address }) => address);
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }));
+}

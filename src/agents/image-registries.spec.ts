@@ -1,0 +1,79 @@
+import { readConfig } from '../config.ts';
+import { ImageRegistries } from './image-registries.service.ts';
+
+const hosts: Record<string, string[]> = {
+  'public.example': ['93.184.216.34'],
+  'inner.example': ['10.1.2.3'],
+  'both.example': ['93.184.216.34', '192.168.0.7'],
+};
+const asked: string[] = [];
+
+function registries(allowed = ''): ImageRegistries {
+  const config = readConfig({ MOORING_ALLOW_PRIVATE_SOURCES: allowed });
+  return new ImageRegistries(config, async (host) => {
+    asked.push(host);
+    if (host === 'silent.example') return new Promise(() => undefined);
+    const found = hosts[host] ?? (/^[0-9.]+$|:/.test(host) ? [host] : undefined);
+    if (found === undefined) throw new Error('not found');
+    return found;
+  });
+}
+
+const refusal = (image: string, allowed?: string) =>
+  registries(allowed)
+    .refusePrivate(image, 'acme')
+    .then(
+      () => null,
+      (error: { code: string }) => error.code,
+    );
+
+describe('an image at a registry', () => {
+  it.each([
+    '127.0.0.1:5000/x',
+    '10.0.0.1/x',
+    '172.16.0.1/x',
+    '192.168.1.1:80/x',
+    '169.254.169.254/latest/meta-data',
+    '100.64.0.1/x',
+    '0.0.0.0/x',
+    '[::1]:5000/x',
+    '[fe80::1]/x',
+    '[fd00::1]/x',
+    '[::ffff:7f00:1]:5000/x',
+    'inner.example/x',
+    'INNER.example/x',
+    'both.example/x',
+  ])('%s is refused, because its address is private', async (image) => {
+    expect(await refusal(image)).toBe('invalid_request');
+  });
+
+  it.each(['nginx', 'library/nginx:1', 'public.example/x', '93.184.216.34/x', '[2606:4700::1]/x'])('%s may be asked for', async (image) => {
+    expect(await refusal(image)).toBeNull();
+  });
+
+  it('that the operator allows may be private, with its port where the operator names one', async () => {
+    expect(await refusal('inner.example:5000/x', 'inner.example:5000')).toBeNull();
+    expect(await refusal('inner.example/x', 'Inner.Example')).toBeNull();
+    expect(await refusal('[::1]:5000/x', '[::1]:5000')).toBeNull();
+    expect(await refusal('inner.example:5001/x', 'inner.example:5000')).toBe('invalid_request');
+  });
+
+  it('whose name is not found passes at first, and is told as unknown to whoever is about to pull it', async () => {
+    expect(await refusal('nowhere.example/x')).toBeNull();
+    expect(await registries().placeOf('nowhere.example/x', 'acme', 1_000)).toBe('unknown');
+  });
+
+  it('whose name takes too long is unknown, and holds up no other account', async () => {
+    const all = registries();
+    const slow = ['a', 'b', 'c'].map(() => all.placeOf('silent.example/x', 'acme', 200));
+    expect(await all.placeOf('inner.example/x', 'other', 5_000)).toBe('private');
+    expect(await Promise.all(slow)).toEqual(['unknown', 'unknown', 'unknown']);
+  });
+
+  it('is looked up once for many that ask', async () => {
+    const all = registries();
+    asked.length = 0;
+    for (let n = 0; n < 5; n++) await all.placeOf('public.example/x', 'acme', 1_000);
+    expect(asked).toEqual(['public.example']);
+  });
+});

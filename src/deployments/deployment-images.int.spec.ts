@@ -1,0 +1,112 @@
+import { Module, type DynamicModule } from '@nestjs/common';
+import Dockerode from 'dockerode';
+
+import { runningFeatures } from '../../test/support/features.ts';
+import { AgentBed } from '../../test/support/agent-bed.ts';
+import { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
+import { startFeatureServer } from '../../test/support/feature-server.ts';
+import { expectProblem } from '../../test/support/things-server.ts';
+import type { TestServer } from '../../test/support/http-server.ts';
+import { RESOLVE_HOST } from '../agents/index.ts';
+import { DockerRuntime } from '../platform/runtime/docker/docker-runtime.ts';
+import { ContainerRuntime } from '../platform/runtime/runtime.ts';
+
+/** What the engine has from the start, as if somebody had pulled or built it there. */
+const SECRET = 'somebody/secret:1';
+const SHARED = 'operator/shared:2';
+
+@Module({})
+class StandInRuntime {}
+
+let engine: EngineStandIn;
+let server: TestServer;
+let bed: AgentBed;
+let innerAddress = '93.184.216.34';
+
+beforeAll(async () => {
+  engine = await EngineStandIn.start({ trickling: ['trickle/image:1'] });
+  for (const name of [SECRET, SHARED]) engine.images.pulled(name);
+  const runtime: DynamicModule = {
+    module: StandInRuntime,
+    global: true,
+    providers: [
+      {
+        provide: ContainerRuntime,
+        useFactory: () =>
+          new DockerRuntime({
+            instance: 'abcdef012345',
+            docker: new Dockerode({ socketPath: engine.socket }),
+            helperImage: null,
+            ociRuntime: null,
+          }),
+      },
+      { provide: RESOLVE_HOST, useValue: async (host: string) => (host === 'moves.example' ? [innerAddress] : [host]) },
+    ],
+    exports: [ContainerRuntime, RESOLVE_HOST],
+  };
+  server = await startFeatureServer({ ...runningFeatures(runtime), environment: { MOORING_SHARED_IMAGES: 'operator/shared' } });
+  bed = new AgentBed(server);
+  for (const account of ['acme', 'other']) await bed.account(account, 100);
+}, 60_000);
+
+afterAll(async () => {
+  await server?.close();
+  await server?.app.get(ContainerRuntime, { strict: false }).close();
+  await engine?.close();
+});
+
+const call = (account: string, method: string, path: string, json?: unknown, headers: Record<string, string> = {}) =>
+  server.request(method, path, { credential: `mk_${account}`, json, headers });
+
+/** What the newest deployment of a new agent of the account says of its image. */
+async function deployed(account: string, imageName: string): Promise<{ status: string; log: string; message: string }> {
+  const agentId = await bed.created(account, { image: 'docker', image_name: imageName, template_id: null });
+  await call(account, 'POST', `/api/v1/agents/${agentId}/deploy`, undefined, { prefer: 'wait=20' });
+  const [deployment] = (await call(account, 'GET', `/api/v1/agents/${agentId}/deployments`)).json;
+  return { status: deployment.status, log: deployment.build_log, message: deployment.message };
+}
+
+describe('an image that the engine has', () => {
+  it('is used without a pull by the account that has pulled it, and by no other', async () => {
+    expect((await deployed('acme', SECRET)).log).toContain(`Pulling ${SECRET}`);
+    const again = await deployed('acme', SECRET);
+    expect(again.status).toBe('success');
+    expect(again.log).toContain(`Using ${SECRET}, which the engine has`);
+    expect((await deployed('other', SECRET)).log).toContain(`Pulling ${SECRET}`);
+  });
+
+  it('is used without a pull by everybody where the operator shares it, whatever its tag', async () => {
+    for (const account of ['acme', 'other']) {
+      const { log, status } = await deployed(account, SHARED);
+      expect(status).toBe('success');
+      expect(log).toContain(`Using ${SHARED}, which the engine has`);
+    }
+  });
+});
+
+describe('an image at a private address', () => {
+  const inner = '169.254.169.254/latest:1';
+
+  it('is refused wherever it can be named, and nothing is written', async () => {
+    const agentId = await bed.created('acme', { image: 'docker', image_name: SHARED, template_id: null });
+    const before = await bed.types(agentId);
+    const refused = [
+      await call('acme', 'PATCH', `/api/v1/agents/${agentId}`, { image_name: inner }),
+      await call('acme', 'POST', `/api/v1/agents/${agentId}/deploy`, { image_name: inner }),
+      await call('acme', 'POST', '/api/deploy', { agentId, source: 'docker', imageName: inner }),
+    ];
+    for (const answer of refused) {
+      expectProblem(answer, 400, 'invalid_request');
+      expect(answer.json.detail).toContain('private address');
+    }
+    expect(await bed.types(agentId)).toEqual(before);
+  });
+
+  it('is not pulled where its name leads there only since the deployment was asked for', async () => {
+    const agentId = await bed.created('acme', { image: 'docker', image_name: 'moves.example/x:1', template_id: null });
+    innerAddress = '10.0.0.7';
+    const { json } = await call('acme', 'POST', `/api/v1/agents/${agentId}/deploy`, undefined, { prefer: 'wait=20' });
+    expect(JSON.stringify(json)).toContain('private address');
+    expect(engine.images.find('moves.example/x:1')).toBeUndefined();
+  });
+});

@@ -1,0 +1,83 @@
+import { Injectable, Logger } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+
+import { ImageRegistries, type Agent, type AgentRecord, type Deployment } from '../agents/index.ts';
+import { Config } from '../config.ts';
+import { namesSameImage, parseImageReference } from '../platform/image-reference.ts';
+import { ContainerRuntime, RuntimeRefused, type ImageSource } from '../platform/runtime/runtime.ts';
+import { Templates, type Template } from '../templates/index.ts';
+import { AccountHasImage } from './account-images.projection.ts';
+import type { BuildLog } from './build-log.ts';
+
+/** How long the name of a registry is looked up before a pull. */
+const LOOKUP_MS = 20_000;
+
+/** Has the image of a deployment ready: pulled, built, or found where the account may use what the engine has. */
+@Injectable()
+export class DeploymentImages {
+  private readonly logger = new Logger('Deployments');
+
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly templates: Templates,
+    private readonly registries: ImageRegistries,
+    private readonly queries: QueryBus,
+    private readonly config: Config,
+  ) {}
+
+  template(templateId: string | null | undefined): Template | undefined {
+    return templateId ? this.templates.get(templateId) : undefined;
+  }
+
+  /** What the engine has to do for the image of the deployment. */
+  workFor({ deployment }: Agent): 'build' | 'pull' {
+    return deployment?.imageName == null ? 'build' : 'pull';
+  }
+
+  /** The image, pinned; or the failure to record. Throws where the signal aborted it, or no engine answers. */
+  async resolve(agent: Agent, log: BuildLog, signal: AbortSignal): Promise<AgentRecord> {
+    const { deployment } = agent;
+    if (deployment === null) throw new Error('an agent that deploys has a deployment');
+    try {
+      const source = await this.#sourceOf(deployment, agent.accountId);
+      const { image, name: imageName, command } = await this.runtime.ensureImage(source, log.line, signal);
+      return { type: 'RecordImage', deploymentId: deployment.id, image, imageName, command, commitSha: null };
+    } catch (error) {
+      if (!(error instanceof RuntimeRefused) || signal.aborted) throw error;
+      if (error.cause instanceof Error) this.logger.warn(`${error.message} The engine says: ${error.cause.message}`);
+      return { type: 'RecordDeploymentFailure', deploymentId: deployment.id, kind: 'deployment', reason: error.message };
+    }
+  }
+
+  async #sourceOf({ imageName, templateId }: Deployment, accountId: string): Promise<ImageSource> {
+    if (imageName === null) {
+      const source = this.template(templateId)?.source;
+      if (source === undefined) throw new RuntimeRefused(`The template ${templateId ?? ''} is not there any more.`);
+      return source;
+    }
+    // Once more, because the name may lead elsewhere since the deployment was asked for.
+    switch (await this.registries.placeOf(imageName, accountId, LOOKUP_MS)) {
+      case 'private':
+        throw new RuntimeRefused(`The registry of ${imageName} has a private address, which the operator has not allowed.`);
+      case 'unknown':
+        throw new RuntimeRefused(`The registry of ${imageName} was not found.`);
+      case 'public':
+    }
+    const mayUse = async (image: string) => this.#isShared(imageName) || this.queries.execute(new AccountHasImage(accountId, image));
+    return { kind: 'reference', reference: imageName, mayUse };
+  }
+
+  /** An image that the operator shares without a tag is shared with all its tags. */
+  #isShared(imageName: string): boolean {
+    const wanted = parseImageReference(imageName);
+    if (wanted === null) return false;
+    return this.config.sharedImages.some((name) => {
+      const shared = parseImageReference(name);
+      if (shared === null) return false;
+      return namesSameImage(
+        wanted,
+        shared.tag === null && shared.digest === null ? { ...shared, tag: wanted.tag, digest: wanted.digest } : shared,
+      );
+    });
+  }
+}
