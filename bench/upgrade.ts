@@ -1,4 +1,4 @@
-import { readFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 
 import pg from 'pg';
@@ -9,6 +9,7 @@ import { OutsidePostgres, replicaOptions } from '../test/support/replicas.ts';
 import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
 import { agentIdOf, eventLines, EVENTS_EACH } from './support/agent-events.ts';
+import { cpuMs, machineLoad, memoryMb, rounded } from './support/figures.ts';
 import { Load } from './support/load.ts';
 
 const AGENTS = Number(process.env.BENCH_AGENTS ?? 10_000);
@@ -20,24 +21,47 @@ const BASELINE_MS = 5_000;
 const SAMPLE = 50;
 const PATIENCE_MS = 600_000;
 
+const parts: Record<string, (bench: UpgradeBench) => Promise<object>> = {
+  behind: () => Promise.resolve({}),
+  beside: (bench) => bench.beside(),
+  alone: (bench) => bench.alone(),
+};
+
 /**
- * The next version of the program, three read models of which are of another version, over 1 000 000 events: one process alone, also killed in the
- * middle; and a replica that is started beside one of the version before, which serves 50 readers and 20 writers.
+ * Upgrades over 1 000 000 events to a program three of whose read models are of the next version. `behind` starts a program whose read models
+ * stand and lack them all, which the other parts do first, too. `beside` starts it as a replica beside
+ * one of the version before, while 50 readers and 20 writers go on; `alone` starts it where nothing else runs. Both also kill it in the middle.
  */
-export async function run(): Promise<object> {
-  const database = await OutsidePostgres.start();
-  const next = await NextVersion.make(RAISED);
-  const bench = new UpgradeBench(database.url, next);
-  try {
-    return await bench.measure();
-  } finally {
-    await bench.end();
-    await database.stop();
-    await next.remove();
+export async function run(part?: string): Promise<object> {
+  const asked = part === undefined ? Object.keys(parts) : [part];
+  const figures: Record<string, object> = {};
+  for (const name of asked) {
+    const measure = parts[name];
+    if (measure === undefined) throw new Error(`upgrade has no part ${name}; there are ${Object.keys(parts).join(', ')}`);
+    const database = await OutsidePostgres.start();
+    const next = await NextVersion.make(RAISED);
+    const bench = new UpgradeBench(database.url, next);
+    const clearUp = async () => {
+      await bench.end();
+      await database.stop();
+      await next.remove();
+    };
+    const onSignal = () => void clearUp().finally(() => process.exit(1));
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onSignal);
+    try {
+      await bench.prepare();
+      figures[name] = { ...bench.prepared, ...(await measure(bench)), load_of_the_machine: machineLoad() };
+    } finally {
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.removeListener(signal, onSignal);
+      await clearUp();
+    }
+    console.info(name, JSON.stringify(figures[name], null, 1));
   }
+  return { events: AGENTS * EVENTS_EACH, raised: RAISED, ...figures };
 }
 
 class UpgradeBench {
+  prepared: object = {};
   #old!: StartedService;
   #all: StartedService[] = [];
   #agentIds: string[] = [];
@@ -47,24 +71,124 @@ class UpgradeBench {
     private readonly next: NextVersion,
   ) {}
 
-  async measure(): Promise<object> {
+  /** Seeds the log, which the read models of the older program then catch up with. */
+  async prepare(): Promise<void> {
     this.#old = await this.#start();
-    const filled = await this.#seed();
-    console.info('filled', filled);
-    const bare = await this.#bareCopy();
-    const beside = await this.#beside();
-    console.info('beside', beside);
-    const killed = await this.#killed();
-    console.info('killed', killed);
-    const alone = await this.#alone();
-    console.info('alone', alone);
-    const bareAfter = await this.#bareCopy();
-    return { events: AGENTS * EVENTS_EACH, raised: RAISED, filled, bare_copies_a_second: [bare, bareAfter], beside, killed, alone };
+    await this.#seed();
+    const before = await this.#bareCopy();
+    // What was appended while no service ran.
+    const began = performance.now();
+    await this.#old.start();
+    await this.#whenReady(this.#old);
+    const caught_up_in_seconds = since(began);
+    this.prepared = { bare_copy_a_second: before, caught_up_in_seconds, caught_up: figuresOf(this.#old) };
+    console.info('prepared', this.prepared);
   }
 
   async end(): Promise<void> {
     for (const service of this.#all) await service.stop();
     if (this.#all[0] !== undefined) await rm(this.#all[0].dataDir, { recursive: true, force: true });
+  }
+
+  /** The next program beside the older one: undisturbed, killed in the middle, and alone once the older one has left. */
+  async beside(): Promise<object> {
+    const targets = [this.#old];
+    let turn = 0;
+    const target = () => (targets[(turn += 1) % targets.length] as StartedService).firstRun;
+    const load = new Load(target, this.#agentIds, { readers: READERS, writers: WRITERS, pauseMs: PAUSE_MS });
+    const during = async (work: () => Promise<unknown>) => {
+      load.reset();
+      await work();
+      return load.figures();
+    };
+    await load.start();
+    const olderAlone = await during(() => wait(BASELINE_MS));
+    console.info('the older one alone', olderAlone);
+    let seconds = NaN;
+    let next!: StartedService;
+    const filling = await during(async () => {
+      const began = performance.now();
+      next = await this.#start(this.next.entry);
+      await this.#whenReady(next);
+      seconds = since(began);
+    });
+    console.info('filling', seconds, filling);
+    const memory = memoryMb(next.pid);
+    await next.stop();
+    await this.#forgetRaised();
+    let secondsAfterKill = NaN;
+    const killed = await during(async () => {
+      await next.start();
+      await this.#whenUnderWay(next);
+      await next.kill();
+      const began = performance.now();
+      await next.start();
+      await this.#whenReady(next);
+      secondsAfterKill = since(began);
+    });
+    console.info('killed', secondsAfterKill, killed);
+    targets.push(next);
+    const both = await during(() => wait(BASELINE_MS));
+    await load.stop();
+    const answers = await this.#compare([this.#old, next]);
+    return {
+      older_alone: olderAlone,
+      ready_in_seconds: seconds,
+      while_it_fills: filling,
+      memory_mb: memory,
+      ready_in_seconds_after_kill: secondsAfterKill,
+      while_killed_and_filled: killed,
+      both_serving: both,
+      acknowledged_and_not_in_the_log: load.acknowledged - (await this.#configured()),
+      answers,
+    };
+  }
+
+  /** The next program where nothing else runs: without callers, with writers who do not wait until it is ready, and killed in the middle. */
+  async alone(): Promise<object> {
+    await this.#old.stop();
+    const quiet = await this.#round(() => this.#start(this.next.entry));
+    const next = this.#all.at(-1) as StartedService;
+    const start = async () => {
+      await next.start();
+      return next;
+    };
+    const written = await this.#round(start, WRITERS);
+    const killed = await this.#round(async () => {
+      await next.start();
+      await this.#whenUnderWay(next);
+      await next.kill();
+      return next;
+    });
+    return { quiet, written, killed };
+  }
+
+  /** One start as if the next version had never run here. A service that is given as ended was killed in the middle: its next start counts. */
+  async #round(start: () => Promise<StartedService>, writers = 0): Promise<object> {
+    for (const service of this.#all) await service.stop();
+    await this.#forgetRaised();
+    let began = performance.now();
+    const service = await start();
+    if (!service.running) {
+      began = performance.now();
+      await service.start();
+    }
+    const before = await this.#configured();
+    const load = new Load(() => service.firstRun, this.#agentIds, { readers: 0, writers, pauseMs: PAUSE_MS });
+    await load.start(0);
+    await this.#whenReady(service);
+    const seconds = since(began);
+    await load.stop();
+    const round = {
+      ready_in_seconds: seconds,
+      ...figuresOf(service),
+      ...(writers === 0
+        ? {}
+        : { ...load.figures(), appended_and_not_acknowledged: (await this.#configured()) - before - load.acknowledged }),
+      answers: await this.#compare([service]),
+    };
+    console.info('round', round);
+    return round;
   }
 
   async #start(entry?: string): Promise<StartedService> {
@@ -80,7 +204,7 @@ class UpgradeBench {
     return service;
   }
 
-  async #seed(): Promise<object> {
+  async #seed(): Promise<void> {
     const accountId =
       (await this.#query<{ id: string }>(`select substr(stream, 9) as id from es_event where type = 'AccountOpened'`))[0]?.id ?? '';
     await this.#old.stop();
@@ -93,63 +217,6 @@ class UpgradeBench {
     await client.query('analyze es_event');
     await client.query('checkpoint');
     await client.end();
-    // What was appended while no service ran is caught up with.
-    const seconds = await this.#ready(() => this.#old.start(), this.#old);
-    return { caught_up_in_seconds: seconds, peak_memory_mb: await peakMemory(this.#old) };
-  }
-
-  async #beside(): Promise<object> {
-    const load = new Load(() => this.#old.firstRun, this.#agentIds, { readers: READERS, writers: WRITERS, pauseMs: PAUSE_MS });
-    await load.start();
-    load.reset();
-    await wait(BASELINE_MS);
-    const alone = load.figures();
-    load.reset();
-    let next!: StartedService;
-    const seconds = await this.#ready(async () => (next = await this.#start(this.next.entry)));
-    const during = load.figures();
-    await load.stop();
-    const equal = await this.#sameAnswers(this.#old, next);
-    await next.stop();
-    return {
-      ready_in_seconds: seconds,
-      old_alone: alone,
-      old_during: during,
-      equal_answers: equal,
-      peak_memory_mb_old: await peakMemory(this.#old),
-    };
-  }
-
-  async #killed(): Promise<object> {
-    await this.#old.stop();
-    await this.#forgetRaised();
-    const next = await this.#start(this.next.entry);
-    await until(
-      'the fold is under way',
-      async () => (await notReady(next))?.match(/being filled: [1-9]\d* %/) ?? undefined,
-      PATIENCE_MS,
-      20,
-    );
-    await next.kill();
-    const seconds = await this.#ready(() => next.start(), next);
-    await next.stop();
-    return { ready_in_seconds_after_the_kill: seconds };
-  }
-
-  async #alone(): Promise<object> {
-    const rounds = [];
-    for (let round = 0; round < 3; round += 1) {
-      await this.#forgetRaised();
-      let next!: StartedService;
-      const seconds = await this.#ready(async () => (next = await this.#start(this.next.entry)));
-      const rates = [...next.output.matchAll(/(\w+) was rebuilt from (\d+) events, (\d+) a second/g)].map(([, name, , rate]) => [
-        name,
-        Number(rate),
-      ]);
-      rounds.push({ ready_in_seconds: seconds, rates: Object.fromEntries(rates), peak_memory_mb: await peakMemory(next) });
-      await next.stop();
-    }
-    return { rounds };
   }
 
   /** As if the next version had never run here. */
@@ -164,22 +231,53 @@ class UpgradeBench {
     }
   }
 
-  async #ready(start: () => Promise<unknown>, known?: StartedService): Promise<number> {
-    const began = performance.now();
-    await start();
-    const service = known ?? this.#all.at(-1);
-    if (service === undefined) throw new Error('nothing was started');
+  async #whenReady(service: StartedService): Promise<void> {
     await until('it is ready', async () => ((await notReady(service)) === null ? true : undefined), PATIENCE_MS, 50);
-    return round2((performance.now() - began) / 1_000);
   }
 
-  async #sameAnswers(one: StartedService, other: StartedService): Promise<boolean> {
+  /** The fold has come some way. */
+  async #whenUnderWay(service: StartedService): Promise<void> {
+    const underWay = async () => {
+      const reason = await notReady(service);
+      if (reason === null) throw new Error('the fold was over before it could be disturbed: more events are needed');
+      return /being filled: [3-9]\d %/.test(reason) || undefined;
+    };
+    await until('the fold is under way', underWay, PATIENCE_MS, 20);
+  }
+
+  /** How many descriptions were written, by the log. */
+  async #configured(): Promise<number> {
+    const rows = await this.#query<{ count: number }>(`select count(*)::int as count from es_event where type = 'AgentConfigured'`);
+    return rows[0]?.count ?? NaN;
+  }
+
+  /** Whether all answer alike, and how many rows of each one's raised read models are not those of a fresh fold. */
+  async #compare(services: StartedService[]): Promise<object> {
+    let compared = 0;
+    let different = 0;
     for (const agentId of this.#agentIds.slice(0, SAMPLE))
       for (const path of ['', '/deployments']) {
-        const answers = await Promise.all([one, other].map((service) => service.call('GET', `/api/v1/agents/${agentId}${path}`)));
-        if (JSON.stringify(answers[0]?.body) !== JSON.stringify(answers[1]?.body)) return false;
+        const answers = await Promise.all(services.map((service) => service.call('GET', `/api/v1/agents/${agentId}${path}`)));
+        const texts = answers.map(({ status, body }) => `${status} ${JSON.stringify(body)}`);
+        compared += 1;
+        if (new Set(texts).size !== 1 || !texts[0]?.startsWith('200')) different += 1;
       }
-    return true;
+    const verified = [];
+    for (const service of services) verified.push(await this.#verify(service));
+    return { compared, different, verified };
+  }
+
+  async #verify(service: StartedService): Promise<object> {
+    const { email, password } = service.firstRun;
+    const { body } = await service.call('POST', '/api/auth/login', { email, password });
+    const headers = { authorization: `Bearer ${body.session_token}` };
+    const verified: Record<string, string> = {};
+    for (const name of RAISED) {
+      const answer = await service.call('POST', `/api/admin/projections/${name}/verify`, undefined, headers);
+      verified[name] =
+        answer.status === 200 ? `${answer.body.rows} rows, ${answer.body.equal ? 'equal' : 'different'}` : `${answer.status}`;
+    }
+    return verified;
   }
 
   async #bareCopy(): Promise<number> {
@@ -203,6 +301,15 @@ class UpgradeBench {
   }
 }
 
+/** Events a second of the folds since the start of the program, its processor time and its memory. */
+function figuresOf(service: StartedService): object {
+  const rates = [...service.output.matchAll(/(\w+) was rebuilt from (\d+) events, (\d+) a second/g)].map(([, name, , rate]) => [
+    name,
+    Number(rate),
+  ]);
+  return { rates: Object.fromEntries(rates), cpu_seconds: rounded(cpuMs(service.pid) / 1_000), memory_mb: memoryMb(service.pid) };
+}
+
 /** Why it is not ready; null where it is. */
 async function notReady(service: StartedService): Promise<string | null> {
   const answer = await fetch(`${service.firstRun.url}/ready`);
@@ -210,12 +317,6 @@ async function notReady(service: StartedService): Promise<string | null> {
   return answer.status === 200 ? null : dependencies.map(({ detail }) => detail ?? '').join(' ');
 }
 
-/** MB, of the service's process since it was started. */
-async function peakMemory(service: StartedService): Promise<number> {
-  const status = await readFile(`/proc/${service.pid}/status`, 'utf8');
-  return Math.round(Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024);
-}
-
-function round2(value: number): number {
-  return Math.round(value * 100) / 100;
+function since(began: number): number {
+  return rounded((performance.now() - began) / 1_000);
 }

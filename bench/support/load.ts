@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** A read that takes longer counts as slow, ms. */
+/** A request that takes longer counts as slow, ms. */
 const SLOW_MS = 500;
 
 export interface Callers {
@@ -18,23 +18,31 @@ interface Tally {
   times: number[];
 }
 
+interface Answered {
+  status: number;
+  body: string;
+}
+
 /** Readers and writers of agents over HTTP, each with a connection of its own, going on until they are stopped. */
 export class Load {
   #reads: Tally = empty();
   #writes: Tally = empty();
+  /** What failed since the last reset, as `GET 503 read_model_behind`: how often. */
+  #failures = new Map<string, number>();
+  #acknowledged = 0;
   #running: Promise<unknown> = Promise.resolve();
   #stopped = false;
   readonly #connections = new Agent({ keepAlive: true });
 
   constructor(
-    /** Its address changes when the service is started again. */
+    /** Asked before each request: its address changes when the service is started again, and there may be several. */
     private readonly target: () => { url: string; api_key: string },
     private readonly agentIds: readonly string[],
     private readonly callers: Callers,
   ) {}
 
   /** Resolves when they are at work. */
-  async start(): Promise<void> {
+  async start(settleMs = 2_000): Promise<void> {
     const readers = Array.from({ length: this.callers.readers }, () =>
       this.#goOn(this.callers.pauseMs, (agentId) => this.#call(this.#reads, 'GET', `/api/v1/agents/${agentId}`)),
     );
@@ -44,12 +52,13 @@ export class Load {
       ),
     );
     this.#running = Promise.all([...readers, ...writers]);
-    await wait(2_000);
+    await wait(settleMs);
   }
 
   reset(): void {
     this.#reads = empty();
     this.#writes = empty();
+    this.#failures = new Map();
   }
 
   async stop(): Promise<void> {
@@ -58,18 +67,22 @@ export class Load {
     this.#connections.destroy();
   }
 
+  /** Writes that were answered with success since the start, whatever was reset. */
+  get acknowledged(): number {
+    return this.#acknowledged;
+  }
+
   figures(): object {
-    const sorted = this.#reads.times.toSorted((a, b) => a - b);
-    const at = (share: number) => Math.round(sorted[Math.floor((sorted.length - 1) * share)] ?? NaN);
     return {
       reads: this.#reads.done,
       failed_reads: this.#reads.failed,
       reads_over_500_ms: this.#reads.slow,
-      read_p50_ms: at(0.5),
-      read_p99_ms: at(0.99),
-      read_max_ms: at(1),
+      ...quantiles('read', this.#reads),
       writes: this.#writes.done,
       failed_writes: this.#writes.failed,
+      writes_over_500_ms: this.#writes.slow,
+      ...quantiles('write', this.#writes),
+      failures: Object.fromEntries(this.#failures),
     };
   }
 
@@ -82,20 +95,35 @@ export class Load {
 
   async #call(tally: Tally, method: string, path: string, body?: object): Promise<void> {
     const began = performance.now();
-    const status = await this.#status(method, path, body).catch(() => 0);
+    const answer = await this.#answer(method, path, body).catch((error: { code?: string }) => ({
+      status: 0,
+      body: error.code ?? 'no answer',
+    }));
     const ms = performance.now() - began;
     tally.done += 1;
     tally.times.push(ms);
-    if (status !== 200) tally.failed += 1;
     if (ms > SLOW_MS) tally.slow += 1;
+    if (answer.status === 200) {
+      if (method !== 'GET') this.#acknowledged += 1;
+      return;
+    }
+    tally.failed += 1;
+    const kind = `${method} ${answer.status} ${/"code":\s*"(\w+)"/.exec(answer.body)?.[1] ?? answer.body.slice(0, 40)}`;
+    this.#failures.set(kind, (this.#failures.get(kind) ?? 0) + 1);
   }
 
-  #status(method: string, path: string, body?: object): Promise<number> {
-    const headers = { authorization: `Bearer ${this.target().api_key}`, 'content-type': 'application/json' };
+  #answer(method: string, path: string, body?: object): Promise<Answered> {
+    const { url, api_key } = this.target();
+    const headers = { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' };
     return new Promise((resolve, reject) => {
-      const call = request(`${this.target().url}${path}`, { method, headers, agent: this.#connections, timeout: 30_000 }, (answer) => {
-        answer.resume().on('end', () => resolve(answer.statusCode ?? 0));
+      const call = request(`${url}${path}`, { method, headers, agent: this.#connections, timeout: 30_000 }, (answer) => {
+        let text = '';
+        answer.setEncoding('utf8');
+        answer.on('data', (chunk: string) => (text += chunk));
+        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, body: text }));
+        answer.on('error', reject);
       });
+      call.on('timeout', () => call.destroy(new Error('timeout')));
       call.on('error', reject);
       call.end(body === undefined ? undefined : JSON.stringify(body));
     });
@@ -104,4 +132,10 @@ export class Load {
 
 function empty(): Tally {
   return { done: 0, failed: 0, slow: 0, times: [] };
+}
+
+function quantiles(name: string, { times }: Tally): object {
+  const sorted = times.toSorted((a, b) => a - b);
+  const at = (share: number) => Math.round(sorted[Math.floor((sorted.length - 1) * share)] ?? NaN);
+  return { [`${name}_p50_ms`]: at(0.5), [`${name}_p99_ms`]: at(0.99), [`${name}_max_ms`]: at(1) };
 }

@@ -1,8 +1,8 @@
 /** A read model that is being made anew. */
 export class RebuildView {
   id: string;
-  /** Why: somebody asked, its version changed, or its rows were missing. */
-  reason: 'requested' | 'version' | 'empty';
+  /** Why: somebody asked, its version changed, its rows were missing, or it was far behind the log. */
+  reason: 'requested' | 'version' | 'empty' | 'behind';
   phase: 'waiting' | 'folding' | 'writing' | 'catching_up';
   /** How much of the log is folded, 0 to 1. */
   progress: number;

@@ -38,15 +38,17 @@ class RowMap {
   }
 }
 
-/** Folds the whole log into the rows of one projection, from nothing, with bounded memory. Throws `PoisonEvent`. */
+/**
+ * Folds the whole log into the rows of one projection, from nothing, with bounded memory. Rows that an event adds without naming them are
+ * final, and may be taken at any time. Throws `PoisonEvent`.
+ */
 export class BoundedFold {
   private memory = new RowMap();
+  private added: Row[] = [];
   private spill: Spill | null = null;
   private readonly rowsOfEvent: EventRows;
   /** Of the event under way. */
   private partition = '';
-  /** Where the rows of events go that read none, once rows are put aside. */
-  private aside: ((key: string, row: Row | null) => void) | null = null;
 
   constructor(
     private readonly projection: Projection,
@@ -55,10 +57,10 @@ export class BoundedFold {
     this.rowsOfEvent = new EventRows(
       projection.table,
       (key) => this.memory.rows.get(key)?.row,
-      (key, row) => {
-        if (this.aside !== null) this.aside(key, row);
-        else if (row === null) this.memory.rows.delete(key);
-        else this.memory.set(key, row, this.partition);
+      (key, row, isNamed) => {
+        if (row === null) this.memory.rows.delete(key);
+        else if (isNamed) this.memory.set(key, row, this.partition);
+        else this.added.push(row);
       },
     );
   }
@@ -73,16 +75,31 @@ export class BoundedFold {
     return this.spill !== null;
   }
 
+  /** How many final rows there are to be taken. */
+  get final(): number {
+    return this.added.length;
+  }
+
+  takeFinal(): Row[] {
+    const rows = this.added;
+    this.added = [];
+    return rows;
+  }
+
   async take(events: readonly StoredEvent[]): Promise<void> {
-    for (const event of events)
-      if (this.spill === null) this.fold(event);
-      else this.putAside(this.spill, event);
+    for (const event of events) {
+      const named = this.keysOf(event);
+      // What reads a row waits for the rows of its part.
+      if (this.spill === null || named.length === 0) this.fold(event, named);
+      else this.spill.add(Spill.partOf(this.partitionOf(event)), { event });
+    }
     if (this.spill !== null) await this.spill.flush();
     else if (this.memory.bytes > this.bounds.memoryBytes) await this.overflow();
   }
 
-  /** All rows, once; after the last event. */
+  /** All rows that were not taken, once; after the last event. */
   async *rows(): AsyncGenerator<Row[]> {
+    yield* this.finalInBatches();
     if (this.spill === null) {
       yield* inBatches(this.memory);
       return;
@@ -92,23 +109,30 @@ export class BoundedFold {
       this.memory = new RowMap();
       for await (const item of this.spill.read(part)) {
         if ('row' in item) this.memory.set(item.row[this.projection.table.key] as string, Object.freeze(item.row), '');
-        else if ('gone' in item) this.memory.rows.delete(item.gone);
-        else this.fold(item.event);
+        else this.fold(item.event, this.keysOf(item.event));
+        if (this.final >= ROWS_AT_ONCE) yield* this.finalInBatches();
       }
+      yield* this.finalInBatches();
       yield* inBatches(this.memory);
     }
   }
 
+  private *finalInBatches(): Generator<Row[]> {
+    const rows = this.takeFinal();
+    for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) yield rows.slice(from, from + ROWS_AT_ONCE);
+  }
+
   async close(): Promise<void> {
     this.memory = new RowMap();
+    this.added = [];
     await this.spill?.close();
   }
 
   /** A failure ends the fold, so it does not matter that some changes of the event may be in. */
-  private fold(event: StoredEvent): void {
+  private fold(event: StoredEvent, named: readonly string[]): void {
     try {
-      this.partition = this.partitionOf(event);
-      this.rowsOfEvent.project(this.projection, event, this.projection.keys(event));
+      if (named.length > 0) this.partition = this.partitionOf(event);
+      this.rowsOfEvent.project(this.projection, event, named);
     } catch (error) {
       throw new PoisonEvent(event, error);
     }
@@ -118,7 +142,7 @@ export class BoundedFold {
     return this.projection.partition === undefined ? event.stream : this.projection.partition(event);
   }
 
-  /** Puts the rows aside, on disk, to make room; what follows goes there too. */
+  /** Puts the rows aside, on disk, to make room; the events that read rows go there too from then on. */
   async overflow(): Promise<void> {
     this.spill = await Spill.open(this.bounds.directory);
     let number = 0;
@@ -129,18 +153,9 @@ export class BoundedFold {
     this.memory = new RowMap();
   }
 
-  /** What reads no row is folded at once; the rest waits for the rows of its part. */
-  private putAside(spill: Spill, event: StoredEvent): void {
-    const part = Spill.partOf(this.partitionOf(event));
-    if (this.readsRows(event)) return spill.add(part, { event });
-    this.aside = (key, row) => spill.add(part, row === null ? { gone: key } : { row });
-    this.fold(event);
-    this.aside = null;
-  }
-
-  private readsRows(event: StoredEvent): boolean {
+  private keysOf(event: StoredEvent): string[] {
     try {
-      return this.projection.keys(event).length > 0;
+      return this.projection.keys(event);
     } catch (error) {
       throw new PoisonEvent(event, error);
     }

@@ -8,6 +8,18 @@ const FAR_EVENTS = 2_000;
 const BATCH_EVENTS = 5_000;
 const BATCH_PIECES = 8;
 
+/**
+ * Folding the log from its beginning takes in about so many times as many events a second as updating the rows that stand, since all read models
+ * share one reading and write each row once. So one that lacks more than this share of the log is made anew sooner than it catches up.
+ */
+const REFILL_SPEED = 4n;
+
+/** Whether making the read model anew ends sooner than catching up with the log. Positions tell how long the log is: counting it would take reading it. */
+export async function isRefilledSooner(store: EventStore, { filter }: Projection, table: ReadModelTable): Promise<boolean> {
+  const head = BigInt(await store.head(filter.eventClass));
+  return (head - BigInt(table.position)) * REFILL_SPEED >= head;
+}
+
 /** Whether the table lacks so many events that taking them in bulk pays. */
 export async function isFarBehind(store: EventStore, { filter }: Projection, table: ReadModelTable): Promise<boolean> {
   return (await store.lag(table.position, filter.eventClass)).events >= FAR_EVENTS;

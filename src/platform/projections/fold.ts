@@ -73,7 +73,8 @@ export class EventRows implements Rows<Row> {
   constructor(
     private readonly table: ProjectionTable,
     private readonly standing: (key: string) => Row | null | undefined,
-    private readonly onChange: (key: string, row: Row | null) => void,
+    /** `isNamed`: the event's keys name the row. */
+    private readonly onChange: (key: string, row: Row | null, isNamed: boolean) => void,
   ) {
     this.columns = Object.keys(table.columns).map((name) => ({ name, isTime: isTime(table, name) }));
   }
@@ -93,16 +94,17 @@ export class EventRows implements Rows<Row> {
 
   set(key: string, row: Row): void {
     if (row[this.table.key] !== key) throw new Error(`the row ${key} bears another key in ${this.table.key}`);
-    this.onChange(key, this.asStored(key, row));
+    const isNamed = this.named.includes(key);
+    this.onChange(key, this.asStored(row, isNamed ? this.standing(key) : undefined), isNamed);
   }
 
   delete(key: string): void {
-    this.onChange(key, null);
+    if (!this.named.includes(key)) throw new Error(`the row ${key} is removed but not named by keys()`);
+    this.onChange(key, null, true);
   }
 
   /** The row as it will read back: every column there, times in one form; frozen, because a change outside `set` would not be written. */
-  private asStored(key: string, row: Row): Row {
-    const standing = this.named.includes(key) ? this.standing(key) : undefined;
+  private asStored(row: Row, standing: Row | null | undefined): Row {
     let known = 0;
     let inForm = true;
     for (const { name, isTime: isATime } of this.columns) {
@@ -113,7 +115,7 @@ export class EventRows implements Rows<Row> {
     }
     let members = 0;
     for (const _ in row) members += 1;
-    if (members !== known) throw new Error(this.strange(key, row));
+    if (members !== known) throw new Error(this.strange(row));
     return Object.freeze(inForm ? row : this.whole(row));
   }
 
@@ -126,8 +128,8 @@ export class EventRows implements Rows<Row> {
     return whole;
   }
 
-  private strange(key: string, row: Row): string {
+  private strange(row: Row): string {
     const name = Object.keys(row).find((each) => this.table.columns[each] === undefined);
-    return `the row ${key} has a member ${name}, which is no column of ${this.table.name}`;
+    return `the row ${String(row[this.table.key])} has a member ${name}, which is no column of ${this.table.name}`;
   }
 }

@@ -10,6 +10,7 @@ import {
   type StoredEvent,
 } from '../event-store/event-store.ts';
 import { BoundedFold, type FoldBounds } from './bounded-fold.ts';
+import type { Row } from './fold.ts';
 import type { Projection } from './projection.ts';
 
 /** How long the fold may keep the process from answering others at a time, ms: a third of how long it gave way to them before, in these bounds. */
@@ -23,8 +24,10 @@ const TURNS_MAX = 6;
 /** Folds whose rows are written at a time, each on a connection of its own. */
 export const WRITERS = 2;
 /** A pass waits so long for others that want the same log to join it, ms after the last that came, and so long in all. */
-const GATHER_MS = 100;
-const GATHER_MAX_MS = 1_000;
+const GATHER_MS = 250;
+const GATHER_MAX_MS = 2_000;
+/** Final rows that are written together while the fold goes on. */
+const FINAL_ROWS = 5_000;
 
 /** A fold of the log that somebody wants. */
 export interface WantedFold {
@@ -35,11 +38,15 @@ export interface WantedFold {
   /** The pass begins, and goes up to the position. */
   onBegin(end: Position): Promise<void>;
   onProgress(events: number, upTo: Position): Promise<void>;
-  /** Takes the rows of the whole fold. The next pass begins when this is over, so that the bound on memory holds for all. */
+  /** Takes rows that no later event changes, while the fold goes on. */
+  add(rows: Row[]): Promise<void>;
+  /** Takes the rows of the whole fold that were not added before. The next pass begins when this is over, so that the bound on memory holds for all. */
   write(fold: BoundedFold): Promise<void>;
 }
 
 interface Member extends WantedFold {
+  /** The rows that are being added. */
+  adding: Promise<void>;
   settle(error: unknown): void;
 }
 
@@ -56,7 +63,7 @@ export class LogPasses {
   /** Resolves when the rows are written. Throws `PoisonEvent`, the signal's reason, what `write` or the store threw. */
   fold(wanted: WantedFold): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.waiting.push({ ...wanted, settle: (error) => (error === null ? resolve() : reject(error)) });
+      this.waiting.push({ ...wanted, adding: Promise.resolve(), settle: (error) => (error === null ? resolve() : reject(error)) });
       void this.run();
     });
   }
@@ -121,7 +128,10 @@ class LogPass {
     const writer = async () => {
       for (let next = left.shift(); next !== undefined; next = left.shift()) {
         const [member, fold] = next;
-        await this.attempt(member, () => member.write(fold));
+        await this.attempt(member, async () => {
+          await member.adding;
+          await member.write(fold);
+        });
         await this.leave(member, null);
       }
     };
@@ -133,11 +143,20 @@ class LogPass {
       const { filter } = member.projection;
       const own = events.filter((event) => passes(event, filter) && (member.end === null || event.position <= member.end));
       await this.attempt(member, () => fold.take(own));
+      if (fold.final >= FINAL_ROWS) await this.attempt(member, () => this.add(member, fold));
     }
     await this.bound();
     if (performance.now() - this.since < this.slice) return;
     this.slice = Math.min(Math.max(SLICE_MS, (await giveWay()) * SHARE), SLICE_MAX_MS);
     this.since = performance.now();
+  }
+
+  /** The rows go out while the next ones are folded. */
+  private async add(member: Member, fold: BoundedFold): Promise<void> {
+    await member.adding;
+    member.adding = member.add(fold.takeFinal());
+    // It is thrown to whoever waits for it next.
+    member.adding.catch(() => undefined);
   }
 
   /** The largest fold makes room where all together take too much. */
@@ -182,6 +201,7 @@ class LogPass {
   private async leave(member: Member, error: unknown): Promise<void> {
     const fold = this.folds.get(member);
     this.folds.delete(member);
+    await member.adding.catch(() => undefined);
     await fold?.close().catch(() => undefined);
     if (fold !== undefined) member.settle(error);
   }

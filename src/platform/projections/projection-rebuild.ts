@@ -5,7 +5,7 @@ import type pg from 'pg';
 import type { Database } from '../database/database.ts';
 import { copyIn } from '../database/copy.ts';
 import { START, type EventStore, type Position } from '../event-store/event-store.ts';
-import type { BoundedFold } from './bounded-fold.ts';
+import type { Row } from './fold.ts';
 import { giveWay, type LogPasses } from './log-pass.ts';
 import { type Projection, tableOf } from './projection.ts';
 import { ProjectionRegistry } from './projection-registry.ts';
@@ -47,22 +47,29 @@ export class Turns {
 /** Whoever writes the serving table stands still while `swap` runs, which is given the position up to which that table goes. */
 export type ChangeOver = (swap: (upTo: Position) => Promise<ReadModelTable>) => Promise<void>;
 
-/** Copies all rows of the fold into the table, which has no key yet. Throws the signal's reason, or what PostgreSQL threw. */
+/** Rows that are put into the form of a COPY without a pause. */
+const LINES_AT_ONCE = 500;
+
+/** Copies the rows into the table, which has no key yet. Throws the signal's reason, or what PostgreSQL threw. */
 export async function writeRows(
   client: pg.ClientBase,
   { table }: Projection,
   physical: string,
-  fold: BoundedFold,
+  batches: AsyncIterable<Row[]> | Iterable<Row[]>,
   signal: AbortSignal,
 ): Promise<void> {
   async function* lines(): AsyncGenerator<Buffer> {
-    for await (const rows of fold.rows()) {
+    for await (const rows of batches) {
       signal.throwIfAborted();
       yield Buffer.from(copyLines(table, rows));
       await giveWay();
     }
   }
   await copyIn(client, copyStatement(table, physical), lines());
+}
+
+export function* inBatches(rows: Row[]): Generator<Row[]> {
+  for (let from = 0; from < rows.length; from += LINES_AT_ONCE) yield rows.slice(from, from + LINES_AT_ONCE);
 }
 
 /** One try to make a read model anew beside the one that serves, as the holder of one lease. */
@@ -112,14 +119,21 @@ export class ProjectionRebuild {
         signal,
         onBegin: async (head) => {
           end = head;
+          await this.registry.drop(this.building);
+          await this.parts.database.query(createBareStatement(projection.table, this.building));
           await this.progress.open(order, head);
           await this.progress.enter('folding');
         },
         onProgress: (events, upTo) => this.progress.add(events, upTo),
+        add: (rows) => this.connected((client) => writeRows(client, projection, this.building, inBatches(rows), signal)),
         write: async (fold) => {
           rate = this.progress.rate();
           await this.progress.enter('writing');
-          await this.write(fold, signal);
+          await this.connected(async (client) => {
+            await writeRows(client, projection, this.building, fold.rows(), signal);
+            for (const statement of indexStatements(projection.table, this.building)) await client.query(statement);
+            await client.query(`analyze "${this.building}"`);
+          });
         },
       });
     } catch (error) {
@@ -130,16 +144,12 @@ export class ProjectionRebuild {
     return { built: await this.open(end), rate };
   }
 
-  private async write(fold: BoundedFold, signal: AbortSignal): Promise<void> {
-    const { projection } = this;
-    await this.registry.drop(this.building);
+  /** A connection on which the work failed is closed: rows may still be on their way. */
+  private async connected(work: (client: pg.PoolClient) => Promise<void>): Promise<void> {
     const client = await this.parts.pool().connect();
     let whole = false;
     try {
-      await client.query(createBareStatement(projection.table, this.building));
-      await writeRows(client, projection, this.building, fold, signal);
-      for (const statement of indexStatements(projection.table, this.building)) await client.query(statement);
-      await client.query(`analyze "${this.building}"`);
+      await work(client);
       whole = true;
     } finally {
       client.release(!whole);

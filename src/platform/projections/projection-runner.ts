@@ -6,7 +6,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { UnknownEvent } from '../event-store/catalogue.ts';
 import { START, type Position, type StoredEvent } from '../event-store/event-store.ts';
 import type { Lease, Leases } from './leases.ts';
-import { catchUpInBulk, isFarBehind } from './bulk-catch-up.ts';
+import { catchUpInBulk, isFarBehind, isRefilledSooner } from './bulk-catch-up.ts';
 import { type Projection, tableOf } from './projection.ts';
 import { ProjectionRebuild, type ChangeOver, type RebuildParts } from './projection-rebuild.ts';
 import { ProjectionRegistry } from './projection-registry.ts';
@@ -146,17 +146,32 @@ export class ProjectionRunner {
     this.state = 'live';
     this.moveTo(stored.position);
     while (!until.aborted) {
-      await this.catchUp(until);
+      await this.catchUp(lease, until);
       await this.follow(lease, until);
     }
   }
 
-  private async catchUp(until: AbortSignal): Promise<void> {
+  private async catchUp(lease: Lease, until: AbortSignal): Promise<void> {
     const { parts, projection, table } = this;
     if (!(await isFarBehind(parts.store, projection, table))) return;
+    if ((await isRefilledSooner(parts.store, projection, table)) && (await this.refill(lease, until))) return;
     this.logger.log(`${projection.name} is far behind and catches up in bulk`);
     await parts.catchUps.run(() => catchUpInBulk(parts.store, projection, table, until, () => this.moveTo(table.position)));
     this.retryMs = FIRST_RETRY_MS;
+  }
+
+  /** Makes new rows beside those that serve. Answers false where an event does not let it: the rows that stand then catch up until that event. */
+  private async refill(lease: Lease, until: AbortSignal): Promise<boolean> {
+    this.logger.log(`${this.projection.name} is far behind and is made anew`);
+    try {
+      await this.rebuild({ id: uuidv7(), reason: 'behind' }, lease, until, this.changeOver);
+    } catch (error) {
+      if (!(error instanceof PoisonEvent)) throw error;
+      return false;
+    }
+    this.moveTo(this.table.position);
+    this.retryMs = FIRST_RETRY_MS;
+    return true;
   }
 
   /** Follows the log, and serves orders for rebuilds beside it, until either ends or the log runs away. */
@@ -167,11 +182,7 @@ export class ProjectionRunner {
       if (events.length >= FULL_BATCH && (await isFarBehind(this.parts.store, this.projection, this.table)))
         over.abort(new Error('the log runs away'));
     });
-    const changeOver: ChangeOver = (swap) =>
-      this.inTurn(async () => {
-        this.table = await swap(this.table.position);
-      });
-    const orders = this.serveOrders(lease, AbortSignal.any([until, over.signal]), changeOver, false);
+    const orders = this.serveOrders(lease, AbortSignal.any([until, over.signal]), this.changeOver, false);
     try {
       await Promise.race([subscription.ended, orders, aborted(until), aborted(over.signal)]);
     } finally {
@@ -211,6 +222,12 @@ export class ProjectionRunner {
     };
     await this.inTurn(write).catch((error: Error) => this.logger.debug(error.message));
   }
+
+  /** Between two of the writes that follow the log. */
+  private readonly changeOver: ChangeOver = (swap) =>
+    this.inTurn(async () => {
+      this.table = await swap(this.table.position);
+    });
 
   /** One write at a time: each names the position that the one before left. */
   private inTurn(work: () => Promise<void>): Promise<void> {

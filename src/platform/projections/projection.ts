@@ -17,7 +17,10 @@ export interface Projection<Row extends object = Record<string, unknown>> {
   version: number;
   filter: EventFilter;
   table: ProjectionTable;
-  /** The keys of the rows that the event reads or changes; none where it only adds rows. */
+  /**
+   * The keys of the rows that the event reads, changes or removes; none where it only adds rows. A row that is set without being named here is
+   * new, and no later event names it: a fold of the whole log writes it away at once.
+   */
   keys(event: StoredEvent): string[];
   /**
    * Where events of several streams touch the same rows: what those have in common. Absent: rows of one stream are touched by that stream

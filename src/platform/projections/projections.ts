@@ -189,7 +189,14 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
         if (outdatedBy !== null) return { name, ready: false, serving: filled, reason: outdatedBy };
         if (status === 'failed') return { name, ready: filled, serving: false, reason: `stopped: ${error}` };
         if (!filled) return { name, ready: false, serving: false, reason: `is being filled: ${Math.floor(folded * 100)} %` };
-        if (!entry.caughtUp) return { name, ready: false, serving: true, reason: `catches up: ${lag} events are left` };
+        if (!entry.caughtUp)
+          return {
+            name,
+            ready: false,
+            serving: true,
+            reason:
+              rebuild === undefined ? `catches up: ${lag} events are left` : `is far behind and made anew: ${Math.floor(folded * 100)} %`,
+          };
         return { name, ready: true, serving: true, reason: null };
       }),
     );

@@ -1,8 +1,8 @@
 import type { Database } from '../database/database.ts';
 import { START, type Position } from '../event-store/event-store.ts';
 
-/** Why a read model is made anew: somebody asked, its version changed, or its rows were missing. */
-export type RebuildReason = 'requested' | 'version' | 'empty';
+/** Why a read model is made anew: somebody asked, its version changed, its rows were missing, or it was far behind the log. */
+export type RebuildReason = 'requested' | 'version' | 'empty' | 'behind';
 export type RebuildPhase = 'waiting' | 'folding' | 'writing' | 'catching_up';
 
 export interface RebuildOrder {

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import type { StoredEvent } from '../event-store/event-store.ts';
 import type { Row } from './fold.ts';
 
-/** What a part holds, in the order in which it came: a row as it stands, a key without one, or an event to fold. */
-export type Spilled = { row: Row } | { gone: string } | { event: StoredEvent };
+/** What a part holds, in the order in which it came: a row as it stands, or an event to fold. */
+export type Spilled = { row: Row } | { event: StoredEvent };
 
 export const PARTS = 64;
 /** Characters of one part that wait in memory. */

@@ -130,26 +130,70 @@ describe('a read model that is far behind', () => {
     await log.close();
   }
 
-  it('catches up in bulk, and says that it is not ready until then', async () => {
-    const before = await start();
-    await arrive(before, 'Ark');
-    await before.projections.reached('boats', await before.log.store.head('core'));
-    await end(before);
-    await loaded(test.url, 2_600);
+  /** The reasons of the rebuilds that begin, in order. */
+  function rebuildsOf({ database }: Harbour['log']): string[] {
+    const reasons: string[] = [];
+    const query = database.query.bind(database);
+    database.query = (text, values, ...more) => {
+      if (text.includes('insert into projection_rebuilds')) reasons.push(String(values?.[2]));
+      return query(text, values, ...more);
+    };
+    return reasons;
+  }
+
+  /** A program comes back after so many events were loaded while none ran, to a log of so many. */
+  async function afterAbsence(before: number, meanwhile: number): Promise<{ harbour: Harbour; reasons: string[]; readings: () => number }> {
+    await loaded(test.url, before);
+    const first = await start();
+    await arrive(first, 'Ark');
+    await first.projections.reached('boats', await first.log.store.head('core'));
+    await end(first);
+    await loaded(test.url, meanwhile);
+    let reasons: string[] = [];
     let readings = 0;
-    const after = await start([boats], ({ store }) => {
-      const read = store.readBulk.bind(store);
-      store.readBulk = (...of) => {
+    const harbour = await start([boats], (log) => {
+      reasons = rebuildsOf(log);
+      const read = log.store.readBulk.bind(log.store);
+      log.store.readBulk = (...of) => {
         readings += 1;
         return read(...of);
       };
     });
-    await eventually(() => isReady(after));
-    await after.projections.reached('boats', await after.log.store.head('core'));
-    expect(readings).toBeGreaterThan(0);
-    expect(await after.log.database.query('select cargo from boats_v1')).toEqual([{ cargo: '2600' }]);
-    expect(await after.projections.verify('boats')).toMatchObject({ equal: true });
-  });
+    await eventually(() => isReady(harbour));
+    await harbour.projections.reached('boats', await harbour.log.store.head('core'));
+    return { harbour, reasons, readings: () => readings };
+  }
+
+  it('by a small part of the log takes that in bulk, and is not ready until then', async () => {
+    const { harbour, reasons, readings } = await afterAbsence(8_000, 2_100);
+    expect(reasons).toEqual([]);
+    expect(readings()).toBeGreaterThan(0);
+    expect(await harbour.log.database.query('select cargo from boats_v1')).toEqual([{ cargo: '2100' }]);
+    expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true });
+  }, 60_000);
+
+  it('by most of the log is made anew, and is not ready until then', async () => {
+    const { harbour, reasons } = await afterAbsence(500, 2_100);
+    expect(new Set(reasons)).toEqual(new Set(['behind']));
+    expect(await harbour.log.database.query('select cargo from boats_v1')).toEqual([{ cargo: '2100' }]);
+    const { position } = await arrive(harbour, 'Beagle');
+    await harbour.projections.reached('boats', position);
+    expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true, rows: 2 });
+  }, 60_000);
+
+  it('and can not be made anew because of one event takes in what comes before that event', async () => {
+    const first = await start();
+    await arrive(first, 'Ark');
+    await first.projections.reached('boats', await first.log.store.head('core'));
+    await end(first);
+    await loaded(test.url, 2_100);
+    const log = await openLog(test.url);
+    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 'not a number' }));
+    await log.close();
+    const harbour = await start();
+    await eventually(async () => (await harbour.projections.status()).some(({ status }) => status === 'failed'));
+    expect(await harbour.log.database.query('select cargo from boats_v1')).toEqual([{ cargo: '2100' }]);
+  }, 60_000);
 
   it('has the rows of a fresh fold after any life with new versions, rebuilds, catch-ups and broken connections', async () => {
     const act = fc.oneof(

@@ -11,6 +11,7 @@ import { Installation1700000000008 } from './0008-installation.ts';
 import { AggregateSnapshots1700000000010 } from './0010-aggregate-snapshots.ts';
 import { ReadModelVersions1700000000011 } from './0011-read-model-versions.ts';
 import { LogRetention1700000000012 } from './0012-log-retention.ts';
+import { RebuildReasons1700000000013 } from './0013-rebuild-reasons.ts';
 import { DrainedRuns1700000000014 } from './0014-drained-runs.ts';
 
 /** In the order in which they run. A released migration is never edited: add one. Class names end with 13 digits, rising. */
@@ -26,5 +27,6 @@ export const migrations: (new () => MigrationInterface)[] = [
   AggregateSnapshots1700000000010,
   ReadModelVersions1700000000011,
   LogRetention1700000000012,
+  RebuildReasons1700000000013,
   DrainedRuns1700000000014,
 ];
