@@ -1,6 +1,6 @@
-import { Transform } from 'class-transformer';
 import { registerDecorator, ValidateIf } from 'class-validator';
 
+import { hasLength } from '../platform/http/validation.ts';
 import { parseImageReference } from '../platform/image-reference.ts';
 
 /** What the texts of an agent may be; each rule answers what is wrong, or null. Both create routes and PATCH ask the same rules. */
@@ -11,20 +11,16 @@ const invisible = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u20
 /** Lines and tabs are allowed. */
 const controls = /[\p{Cc}\p{Cs}]/u;
 
-const characters = (text: string) => Array.from(text).length;
-
 export const nameRule: TextRule = (name) =>
-  characters(name) < 1 || characters(name) > 63 || name.trim() === '' || invisible.test(name)
+  !hasLength(name, 1, 63) || name.trim() === '' || invisible.test(name)
     ? 'must have 1 to 63 characters, none of them a control character'
     : null;
 
 export const externalIdRule: TextRule = (id) =>
-  characters(id) < 1 || characters(id) > 255 || invisible.test(id)
-    ? 'must have 1 to 255 characters, none of them a control character'
-    : null;
+  !hasLength(id, 1, 255) || invisible.test(id) ? 'must have 1 to 255 characters, none of them a control character' : null;
 
 export const descriptionRule: TextRule = (text) =>
-  characters(text) > 2_000 || controls.test(text.replaceAll(/[\n\r\t]/g, ''))
+  !hasLength(text, 0, 2_000) || controls.test(text.replaceAll(/[\n\r\t]/g, ''))
     ? 'must have at most 2000 characters, none of them a control character'
     : null;
 
@@ -55,17 +51,12 @@ export function Given(): PropertyDecorator {
   return ValidateIf((_, value) => value !== undefined);
 }
 
-/** A text in Unicode's composed form (NFC) that the rule allows; with `nullable` also null.  */
+/** A text that the rule allows, kept as it was sent; with `nullable` also null.  */
 export function Text(rule: TextRule, { nullable = false } = {}): PropertyDecorator {
-  const check = (value: unknown) => {
+  return checked('text', (value) => {
     if (value === null && nullable) return null;
     return typeof value === 'string' ? rule(value) : 'must be a string';
-  };
-  const compose = Transform(({ value }: { value: unknown }) => (typeof value === 'string' ? value.normalize('NFC') : value));
-  return (target, property) => {
-    compose(target, property);
-    checked('text', check)(target, property);
-  };
+  });
 }
 
 /** 0 or 30 to 86 400 seconds. */

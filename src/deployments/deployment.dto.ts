@@ -1,7 +1,7 @@
-import { IsIn, IsOptional, IsString, IsUUID, MaxLength } from 'class-validator';
+import { IsIn, IsOptional, IsString, IsUUID } from 'class-validator';
 
 import { branchRule, Given, imageNameRule, repoUrlRule, Text } from '../agents/index.ts';
-import { IntegerQuery } from '../platform/http/validation.ts';
+import { IntegerQuery, MaxLength } from '../platform/http/validation.ts';
 import type { DeploymentRow } from './deployment.entity.ts';
 
 /** Each overrides what the agent was provisioned with, for this deployment. */

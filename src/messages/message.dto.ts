@@ -1,10 +1,11 @@
-import { IsOptional, IsString, IsUUID, MaxLength, MinLength } from 'class-validator';
+import { IsOptional, IsString, IsUUID } from 'class-validator';
+
+import { Length } from '../platform/http/validation.ts';
 
 export class ChatRequest {
   /** What the agent is told. */
   @IsString()
-  @MinLength(1)
-  @MaxLength(200_000)
+  @Length(1, 200_000)
   message: string;
 
   /** Continues that thread; a new one begins where it is absent. */

@@ -79,6 +79,12 @@ class ThingsController {
   @Post('things') @RequireCaller() make(@Body() thing: Thing) {
     return thing;
   }
+  @Post('scoped') @RequireScope('manage') scoped(@Body() thing: Thing) {
+    return thing;
+  }
+  @Post('greeting') @Public() greet(@Body() thing: Thing) {
+    return { name: thing.name.length };
+  }
   @Post('once') @Idempotent() @RequireCaller() async once(
     @Body() thing: Thing,
     @IdempotencyKey() seed: string | null,
@@ -207,8 +213,8 @@ export function sendRaw(url: string, text: string): Promise<string> {
   });
 }
 
-export function chunked(url: string, target: string, bytes: number): Promise<string> {
+export function chunked(url: string, target: string, bytes: number, credential = 'x-api-key: mk_none\r\n'): Promise<string> {
   const [method, path] = target.split(' ');
-  const head = `${method} ${path} HTTP/1.1\r\nhost: x\r\nx-api-key: mk_none\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`;
+  const head = `${method} ${path} HTTP/1.1\r\nhost: x\r\n${credential}content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n`;
   return sendRaw(url, `${head}${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n0\r\n\r\n`);
 }

@@ -1,7 +1,7 @@
 import { Controller, Get } from '@nestjs/common';
 
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { expectProblem, startThings } from '../../../test/support/things-server.ts';
+import { chunked, expectProblem, sendRaw, startThings } from '../../../test/support/things-server.ts';
 
 let server: TestServer;
 beforeAll(async () => {
@@ -80,5 +80,30 @@ describe('a start with a route that says nothing about access', () => {
   it('is refused, and the route named', async () => {
     const start = startThings(SilentController);
     await expect(start).rejects.toThrow('GET /open');
+  });
+});
+
+describe('a caller that is refused', () => {
+  /** Announces a megabyte and sends none of it. */
+  const announce = (path: string, headers: string) =>
+    sendRaw(server.url, `POST ${path} HTTP/1.1\r\nhost: x\r\n${headers}content-type: application/json\r\ncontent-length: 1000000\r\n\r\n{`);
+
+  it.each([
+    ['without a credential', '/t/things', '', 401],
+    ['with one that is unknown', '/t/things', 'x-api-key: mk_unknown\r\n', 401],
+    ['without the scope', '/t/scoped', 'x-api-key: mk_none\r\n', 403],
+    ['at an address where nothing is', '/nowhere', '', 404],
+  ])('%s is answered before its body has come, and the connection ends', async (_, path, headers, status) => {
+    expect(await announce(path, headers)).toMatch(new RegExp(`^HTTP/1.1 ${status} [\\s\\S]*problem\\+json`));
+  });
+});
+
+describe('a caller without a credential, on a route that is open to everybody,', () => {
+  it('may send 16 kB and no more', async () => {
+    const send = (bytes: number) => server.request('POST', '/t/greeting', { json: { name: 'x'.repeat(bytes - 11) } });
+    expect((await send(16_384)).status).toBe(201);
+    expectProblem(await send(16_385), 413, 'payload_too_large');
+    const chunks = await chunked(server.url, 'POST /t/greeting', 20_000, '');
+    expect(chunks).toMatch(/^HTTP\/1\.1 413 /);
   });
 });

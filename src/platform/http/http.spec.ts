@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 
 import { allowedMethods, noteRoutes } from './known-routes.ts';
-import { parseJson } from './body.ts';
 import { checkRevision, parseIfMatch } from './etag.ts';
 import { holds } from './gate.ts';
+import { parseJson } from './json.ts';
 import { decodeCursor, encodeCursor } from './paging.ts';
 import { toProblem } from './problems.ts';
 import { parsePrefer } from './waiting.ts';

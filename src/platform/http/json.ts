@@ -1,0 +1,102 @@
+import { type FieldError, Refusal } from '../refusal.ts';
+
+const MAX_DEPTH = 64;
+/** Members of one object, or elements of one array; and of all together. What is done with a body afterwards takes longer than in proportion. */
+const MAX_MEMBERS = 250;
+const MAX_PARTS = 1_000;
+/** Bad fields that one answer names at most. */
+const MAX_ERRORS = 20;
+/** Characters of a field's name that an answer repeats. */
+const MAX_NAMED = 200;
+
+const decoder = new TextDecoder('utf-8', { fatal: true });
+
+/** The value; undefined where the body is empty. Throws `invalid_request`. */
+export function parseJson(bytes: Buffer): unknown {
+  if (bytes.length === 0) return undefined;
+  checkSize(bytes);
+  let value: unknown;
+  try {
+    value = JSON.parse(decoder.decode(bytes));
+  } catch {
+    throw new Refusal('invalid_request', 'The body is not well-formed JSON in UTF-8.');
+  }
+  const errors: FieldError[] = [];
+  checkText(value, '', errors);
+  if (errors.length > 0)
+    throw new Refusal('invalid_request', errors.map((error) => `${error.field}: ${error.message}`).join('; '), { errors });
+  return value;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+/** `[` and `{`, and what closes them, differ in one bit: with it set, they are `{` and `}`. */
+const CASE = 0x20;
+const OPENING = 0x7b;
+const CLOSING = 0x7d;
+
+/** Refuses what is too deep or has too many parts before it is parsed: by one pass over the bytes, which makes nothing. */
+function checkSize(bytes: Buffer): void {
+  const members = new Uint32Array(MAX_DEPTH + 1);
+  let depth = 0;
+  let parts = 0;
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at] as number;
+    if (byte === QUOTE) at = endOfString(bytes, at);
+    else if ((byte | CASE) === CLOSING) depth = Math.max(0, depth - 1);
+    else if ((byte | CASE) === OPENING) {
+      depth += 1;
+      if (depth > MAX_DEPTH) throw refused(`is nested more than ${MAX_DEPTH} levels deep`);
+      members[depth] = 1;
+      parts += 1;
+    } else if (byte === COMMA) {
+      const count = (members[depth] as number) + 1;
+      if (count > MAX_MEMBERS) throw refused(`has more than ${MAX_MEMBERS} members or elements in one place`);
+      members[depth] = count;
+      parts += 1;
+    }
+    if (parts > MAX_PARTS) throw refused(`has more than ${MAX_PARTS} members and elements in all`);
+  }
+}
+
+/** Where the string ends that begins there. */
+function endOfString(bytes: Buffer, start: number): number {
+  let at = start + 1;
+  while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
+  return at;
+}
+
+function refused(message: string): Refusal {
+  return new Refusal('invalid_request', `body: ${message}`, { errors: [{ field: 'body', message }] });
+}
+
+/** Members that the framework drops without a word; refused instead, so that nothing gets lost. */
+const lostNames = new Set(['__proto__', 'constructor', 'prototype']);
+
+/** Refuses text that PostgreSQL can't hold, and names that reach an object's prototype. */
+function checkText(value: unknown, field: string, errors: FieldError[]): void {
+  const refuse = (message: string) => {
+    if (errors.length < MAX_ERRORS) errors.push({ field: field || 'body', message });
+  };
+  if (typeof value === 'string' && !isPlainText(value)) refuse('holds NUL or half of a surrogate pair');
+  if (typeof value !== 'object' || value === null) return;
+  if (Array.isArray(value)) return value.forEach((item, index) => checkText(item, joined(field, String(index)), errors));
+  for (const [key, member] of Object.entries(value)) {
+    if (lostNames.has(key) || !isPlainText(key)) refuse('has a member whose name is not allowed');
+    else checkText(member, joined(field, key), errors);
+  }
+}
+
+function isPlainText(text: string): boolean {
+  return !text.includes('\0') && text.isWellFormed();
+}
+
+function joined(field: string, name: string): string {
+  return shortened(field === '' ? name : `${field}.${name}`);
+}
+
+/** A field's name as an answer repeats it. */
+export function shortened(field: string): string {
+  return field.length <= MAX_NAMED ? field : `${field.slice(0, MAX_NAMED).toWellFormed()}…`;
+}

@@ -1,0 +1,99 @@
+import { readFileSync } from 'node:fs';
+
+import { CommandBus } from '@nestjs/cqrs';
+import type { FastifyInstance } from 'fastify';
+
+import { OpenAccount } from '../../src/accounts/accounts.handlers.ts';
+import { AppModule } from '../../src/app.module.ts';
+import { systemContext } from '../../src/platform/http/caller.ts';
+import { hostileBodies, hostileFor } from '../support/hostile-bodies.ts';
+import { startTestServer, type TestServer } from '../support/http-server.ts';
+
+/** How much processor time a body may cost, beside an ordinary one of the same size. */
+const TIMES_AN_ORDINARY_BODY = 5;
+const TRIES = 4;
+
+const account = { email: 'root@example.org', password: 'correct horse battery', name: 'root', role: 'admin' as const };
+
+type Sent = Awaited<ReturnType<typeof send>>;
+
+interface Described {
+  paths: Record<string, Record<string, { requestBody?: { content: Record<string, { schema: { $ref: string } }> } }>>;
+  components: { schemas: Record<string, { properties: object }> };
+}
+
+const { paths, components } = JSON.parse(readFileSync(new URL('../../docs/openapi.json', import.meta.url), 'utf8')) as Described;
+
+/** The fields that the route takes. */
+function fieldsOf(method: string, path: string): string[] {
+  const { requestBody } = paths[path.replace(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()] ?? {};
+  const name = requestBody?.content['application/json']?.schema.$ref.split('/').at(-1) ?? '';
+  return Object.keys(components.schemas[name]?.properties ?? {});
+}
+
+/** Every route that may have a body, with ids that nothing has. */
+const routes = readFileSync(new URL('../coverage/routes.txt', import.meta.url), 'utf8')
+  .split('\n')
+  .map((line) => /^(\S+) +(\S+) {2}(.*)$/.exec(line))
+  .flatMap((found) => (found === null || found[1] === 'GET' ? [] : [{ method: found[1] as 'POST', path: found[2] as string }]))
+  .map(({ method, path }) => ({
+    method,
+    url: path.replace(/:\w+/g, '01890000-0000-7000-8000-000000000000'),
+    fields: fieldsOf(method, path),
+  }));
+
+let server: TestServer;
+let fastify: FastifyInstance;
+let session: string;
+
+beforeAll(async () => {
+  const environment = { MOORING_RUNTIME: 'local', MOORING_OPEN_REGISTRATION: 'on' };
+  server = await startTestServer((config) => ({ imports: [AppModule.forRoot(config, { allowUnsafeDatabase: true })] }), environment);
+  fastify = server.app.getHttpAdapter().getInstance();
+  await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));
+  const { email, password } = account;
+  session = (await server.request('POST', '/api/auth/login', { json: { email, password } })).json.session_token;
+}, 120_000);
+afterAll(() => server?.close(), 60_000);
+
+function send({ method, url }: Omit<(typeof routes)[number], 'fields'>, payload: string) {
+  // A session that is over: nobody is signed out by this test.
+  const credential = url === '/api/auth/logout' ? 'ms_over' : session;
+  const headers = { 'content-type': 'application/json', authorization: `Bearer ${credential}` };
+  return fastify.inject({ method, url, payload, headers });
+}
+
+/** Milliseconds of this process, the least of some tries: other work only adds to it. */
+async function cost(work: () => Promise<unknown>, tries: number, enough = 0): Promise<number> {
+  let least = Infinity;
+  for (let count = 0; count < tries && least > enough; count += 1) {
+    const before = process.cpuUsage();
+    await work();
+    const { user, system } = process.cpuUsage(before);
+    least = Math.min(least, (user + system) / 1_000);
+  }
+  return least;
+}
+
+describe('a hostile body of a megabyte', () => {
+  it('is refused on every route, and costs little more than an ordinary one', async () => {
+    const chat = { method: 'POST' as const, url: '/api/agents/01890000-0000-7000-8000-000000000000/chat' };
+    const ordinary = JSON.stringify({ message: 'word '.repeat(200_000) });
+    const allowed = TIMES_AN_ORDINARY_BODY * (await cost(() => send(chat, ordinary), 10));
+    const dear: string[] = [];
+    const accepted: string[] = [];
+    for (const route of routes) {
+      for (const [what, body] of [...hostileBodies, ...route.fields.flatMap(hostileFor)]) {
+        const answers: Sent[] = [];
+        const spent = await cost(async () => answers.push(await send(route, body)), TRIES, allowed);
+        const { statusCode, headers, body: said } = answers[0] as Sent;
+        const named = `${route.method} ${route.url} with ${what}`;
+        if (spent > allowed) dear.push(`${named}: ${spent.toFixed(0)} ms, ${allowed.toFixed(0)} are allowed`);
+        const isRefused = statusCode >= 400 && statusCode < 500 && String(headers['content-type']).startsWith('application/problem+json');
+        if (!isRefused || said.length > 50_000) accepted.push(`${named}: ${statusCode} ${said.slice(0, 200)}`);
+      }
+    }
+    expect({ dear, accepted }).toEqual({ dear: [], accepted: [] });
+    expect(routes.flatMap(({ fields }) => fields).length).toBeGreaterThan(30);
+  }, 600_000);
+});
