@@ -42,6 +42,26 @@ const configOf = (database: TestDatabase) =>
 const migrate = (database: TestDatabase, from: string, to: string) =>
   migrateStore(configOf(database), catalogue, { from, to, allowUnsafe: true });
 
+/** As if no run had come to its end. */
+async function brokenOff(database: TestDatabase): Promise<void> {
+  await operate(database, 'delete from installation');
+}
+
+async function operate(database: TestDatabase, ...statements: string[]): Promise<Record<string, unknown>[]> {
+  const client = new Client({ connectionString: database.url });
+  await client.connect();
+  try {
+    let rows: Record<string, unknown>[] = [];
+    for (const statement of statements) ({ rows } = await client.query(statement));
+    return rows;
+  } finally {
+    await client.end();
+  }
+}
+
+const placeOf = async (database: TestDatabase) =>
+  (await operate(database, `select value from installation where fact = 'log_place'`))[0]?.value;
+
 async function withStore<T>(
   kind: 'postgres' | 'eventstoredb',
   database: TestDatabase,
@@ -76,14 +96,14 @@ describe('A log that moves to another store', () => {
       await write(store, 0, 20);
       await store.append('agent-9', 'no_stream', [event('AgentDeletionRequested', {}), event('AgentDeleted', {})]);
     });
-    const client = new Client({ connectionString: source.url });
-    await client.connect();
     // As long ago: the times that come out are these, not those of the copy.
-    await client.query('alter table es_event disable trigger user');
-    await client.query(`update es_event set at = at - interval '400 days'`);
-    await client.query('alter table es_event enable trigger user');
-    await client.query(`insert into saga_deadlines (saga, key, due_at) values ('a', 'b', now())`);
-    await client.end();
+    await operate(
+      source,
+      'alter table es_event disable trigger user',
+      `update es_event set at = at - interval '400 days'`,
+      'alter table es_event enable trigger user',
+      `insert into saga_deadlines (saga, key, due_at) values ('a', 'b', now())`,
+    );
 
     const figures = await migrate(source, 'postgres', place.url);
     expect(figures).toMatchObject([
@@ -101,7 +121,15 @@ describe('A log that moves to another store', () => {
     await database.close();
   });
 
+  it('is remembered to be there, and moves from nowhere else', async () => {
+    expect(await placeOf(source)).toBe(`eventstoredb ${place.prefix}`);
+    await expect(migrate(source, 'postgres', place.url)).rejects.toThrow(
+      /is in EventStoreDB under the prefix .* can't be moved from PostgreSQL/,
+    );
+  });
+
   it('goes on where a run was broken off', async () => {
+    await brokenOff(source);
     await withStore('postgres', source, (store) => write(store, 20, 25));
     expect(await migrate(source, 'postgres', place.url)).toMatchObject([
       { eventClass: 'core', events: 77, before: 62 },
@@ -111,6 +139,8 @@ describe('A log that moves to another store', () => {
 
   it('comes back, and is what it was to the last byte', async () => {
     const there = await migrate(target, place.url, 'postgres');
+    expect(await placeOf(target)).toBe('postgres');
+    await brokenOff(target);
     const again = await migrate(target, place.url, 'postgres');
     expect(again.map(({ sha256 }) => sha256)).toEqual(there.map(({ sha256 }) => sha256));
     expect(again.map(({ before, events }) => before - events)).toEqual([0, 0]);
@@ -124,10 +154,29 @@ describe('A log that moves to another store', () => {
     await withStore('postgres', target, (store) => store.append('agent-1', 24, [event('Happened', {})]));
   });
 
-  it('refuses a target that holds anything else', async () => {
+  it('comes back to where older output still stands, which gives way', async () => {
+    await brokenOff(source);
+    // As if retention had removed this from the log that is moved, after it had been copied from here.
+    await operate(
+      source,
+      'alter table es_log_event disable trigger user',
+      `update es_log_event set data = '{"revision": -1, "text": "older"}' where version = 0`,
+      'alter table es_log_event enable trigger user',
+    );
+    expect(await migrate(source, place.url, 'postgres')).toMatchObject([
+      { eventClass: 'core', events: 77, before: 77 },
+      { eventClass: 'log', events: 25, before: 0 },
+    ]);
+    expect(await withStore('postgres', source, everything)).toEqual(await withStore('eventstoredb', source, everything));
+  });
+
+  it('refuses a target that holds anything else, and writes nothing', async () => {
+    for (const database of [source, target]) await brokenOff(database);
+    const before = await withStore('postgres', target, everything);
     await expect(migrate(target, place.url, 'postgres')).rejects.toThrow(/holds more than the source: event .* on agent-1/);
     await withStore('postgres', source, (store) => store.append('agent-2', 24, [event('Happened', { other: true })]));
     await expect(migrate(target, source.url, 'postgres')).rejects.toThrow(/the target holds another log: event .*agent-1 25/);
+    expect(await withStore('postgres', target, everything)).toEqual(before);
     await expect(migrate(target, 'postgres', 'postgres')).rejects.toThrow(/there already/);
   });
 });

@@ -5,9 +5,11 @@ import { agentEvents } from '../agents/index.ts';
 import { RETENTION } from '../logs/index.ts';
 import { type Database, openDatabase } from '../platform/database/database.ts';
 import { addressOf, connectOwner } from '../platform/database/migrate.ts';
+import { Installation } from '../platform/database/installation.ts';
 import { holdPostgres } from '../platform/database/reach-postgres.ts';
 import type { EventCatalogue } from '../platform/event-store/catalogue.ts';
-import { openEventStore, type EventStorePlace } from '../platform/event-store/event-store.module.ts';
+import { openEventStore } from '../platform/event-store/event-store.module.ts';
+import { logPlace, namedPlace, type EventStorePlace } from '../platform/event-store/log-place.ts';
 import { START, type EventClass, type EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { forgetReadModels } from './fill-tables.ts';
 import { portWriter, postgresWriter, type LogWriter } from './log-writers.ts';
@@ -33,16 +35,24 @@ export interface ClassFigures {
   sha256: string;
 }
 
+type Owner = Awaited<ReturnType<typeof connectOwner>>;
+
 interface Side {
   store: EventStore;
   writer: LogWriter;
+  /** As the database remembers it; null: another database, which is not the service's. */
+  place: string | null;
+  /** Of the PostgreSQL that holds the log; null where it is no PostgreSQL. */
+  url: string | null;
   /** EventStoreDB counts a trimmed stream from 0 again. */
   renumbers: boolean;
 }
 
 /**
- * Copies the log of one store into another and compares both. Services must be stopped. May be broken off and repeated. Throws where the
- * target holds anything else than the beginning of the same log, and where the logs differ in the end.
+ * Copies the log of one store into another and compares both; from then on the database knows that its log is there. Services must be
+ * stopped. May be broken off and repeated. Throws before anything is written where the log is not in the source, or where the target holds anything else
+ * than the beginning of the same log; and where the logs differ in the end. Older output in a PostgreSQL, of which retention has removed
+ * some in the source since, gives way to the source's.
  */
 export async function migrateStore(config: Config, catalogue: EventCatalogue, options: MigrationOptions): Promise<ClassFigures[]> {
   if (options.from === options.to) throw new Error('the log is there already');
@@ -57,18 +67,58 @@ export async function migrateStore(config: Config, catalogue: EventCatalogue, op
   try {
     await withOwner(server.url, refuseCompany);
     const [source, target] = [await sideAt(options.from), await sideAt(options.to)];
+    await refuseOldLog(source, await databaseAt(server.url));
+    const core = await standingIn(source, target, 'core');
+    if (!core.isBeginning) throw new Error(core.why);
+    let log = await standingIn(source, target, 'log');
+    if (!log.isBeginning && target.url === null) throw new Error(log.why);
+    // Everything was checked: from here on events are written.
+    if (!log.isBeginning) {
+      await withOwner(target.url ?? '', removeOutput);
+      log = { isBeginning: true, events: 0 };
+    }
     const figures: ClassFigures[] = [];
-    for (const eventClass of ['core', 'log'] as const) {
-      const before = await copy(source, target, eventClass);
-      figures.push({ eventClass, before, ...(await compare(source, target, eventClass)) });
+    for (const [eventClass, { events }] of [
+      ['core', core],
+      ['log', log],
+    ] as const) {
+      await copy(source, target, eventClass, events);
+      figures.push({ eventClass, before: events, ...(await compare(source, target, eventClass)) });
     }
     await settle(target.store);
-    await withOwner(server.url, forgetReadModels);
+    await withOwner(server.url, (owner) => moveIn(owner, target.place));
     return figures;
   } finally {
     for (const database of databases.values()) await database.then((opened) => opened.close()).catch(() => undefined);
     await server.release();
   }
+}
+
+/** What was written into an older log since would be missing: the way back begins where the log is now. */
+async function refuseOldLog({ place }: Side, own: Database): Promise<void> {
+  const standing = await new Installation(own).read('log_place');
+  if (place === null || standing === null || standing === place) return;
+  throw new Error(`the log of this database is in ${namedPlace(standing)}, so it can't be moved from ${namedPlace(place)}`);
+}
+
+/** In one step: the log's new place, and read models that are made anew from it. */
+async function moveIn(owner: Owner, place: string | null): Promise<void> {
+  await owner.query('begin');
+  await forgetReadModels(owner);
+  if (place !== null)
+    await owner.query(
+      `insert into installation (fact, value) values ('log_place', $1) on conflict (fact) do update set value = excluded.value`,
+      [place],
+    );
+  await owner.query('commit');
+}
+
+async function removeOutput(owner: Owner): Promise<void> {
+  await owner.query('begin');
+  await owner.query('alter table public.es_log_event disable trigger user');
+  await owner.query('truncate public.es_log_event');
+  await owner.query('alter table public.es_log_event enable trigger user');
+  await owner.query('commit');
 }
 
 interface Surroundings {
@@ -87,7 +137,13 @@ async function openSide(place: string, { config, ownUrl, catalogue, databaseAt }
     : { eventStore: 'eventstoredb', eventStoreUrl: place, eventStorePrefix: config.eventStorePrefix };
   const store = openEventStore(eventStore, database, catalogue);
   if (isPostgres) await holdTrimming(database);
-  return { store, writer: isPostgres ? postgresWriter(url) : portWriter(store), renumbers: !isPostgres };
+  return {
+    store,
+    writer: isPostgres ? postgresWriter(url) : portWriter(store),
+    place: isPostgres && place !== 'postgres' ? null : logPlace(eventStore),
+    url: isPostgres ? url : null,
+    renumbers: !isPostgres,
+  };
 }
 
 /** What is copied must not become less meanwhile: a trim finds this lock taken, and leaves it. */
@@ -97,7 +153,7 @@ async function holdTrimming(database: Database): Promise<void> {
   database.beforeClose(() => Promise.resolve(client.release(true)));
 }
 
-async function withOwner(url: string, work: (owner: Awaited<ReturnType<typeof connectOwner>>) => Promise<void>): Promise<void> {
+async function withOwner(url: string, work: (owner: Owner) => Promise<void>): Promise<void> {
   const owner = await connectOwner(addressOf(url));
   try {
     await work(owner);
@@ -106,32 +162,44 @@ async function withOwner(url: string, work: (owner: Awaited<ReturnType<typeof co
   }
 }
 
-/** Goes along both logs, and writes from where the target ends. Answers how many it held. */
-async function copy(source: Side, target: Side, eventClass: EventClass): Promise<number> {
-  const standing = eventsOf(target.store, eventClass);
-  const renumber = target.renumbers && eventClass === 'log' ? renumbering() : (event: StoredEvent) => event;
-  let before = 0;
-  let next = await standing.next();
-  let batch: StoredEvent[] = [];
-  for await (const event of eventsOf(source.store, eventClass)) {
-    const wanted = renumber(event);
-    if (next.done !== true) {
-      if (canonical(next.value) !== canonical(wanted))
-        throw new Error(
-          `the target holds another log: event ${next.value.id} (${next.value.stream} ${next.value.revision}) is not what the source has there`,
-        );
-      before += 1;
-      next = await standing.next();
-      continue;
+/** How the target's events compare with the source's: their beginning, so many, or why not. */
+type Standing = { isBeginning: true; events: number } | { isBeginning: false; why: string; events: 0 };
+
+async function standingIn(source: Side, target: Side, eventClass: EventClass): Promise<Standing> {
+  const wanted = wantedEvents(source, target, eventClass);
+  let events = 0;
+  for await (const standing of eventsOf(target.store, eventClass)) {
+    const next = await wanted.next();
+    const no = (why: string) => ({ isBeginning: false as const, why, events: 0 as const });
+    if (next.done === true) return no(`the target holds more than the source: event ${standing.id} on ${standing.stream}`);
+    if (canonical(standing) !== canonical(next.value)) {
+      const { id, stream, revision } = standing;
+      return no(`the target holds another log: event ${id} (${stream} ${revision}) is not what the source has there`);
     }
-    batch.push(wanted);
+    events += 1;
+  }
+  return { isBeginning: true, events };
+}
+
+/** Writes what the source has after so many events. */
+async function copy(source: Side, target: Side, eventClass: EventClass, after: number): Promise<void> {
+  let passed = 0;
+  let batch: StoredEvent[] = [];
+  for await (const event of wantedEvents(source, target, eventClass)) {
+    passed += 1;
+    if (passed <= after) continue;
+    batch.push(event);
     if (batch.length < BATCH) continue;
     await target.writer(batch, eventClass);
     batch = [];
   }
-  if (next.done !== true) throw new Error(`the target holds more than the source: event ${next.value.id} on ${next.value.stream}`);
   if (batch.length > 0) await target.writer(batch, eventClass);
-  return before;
+}
+
+/** The source's events as the target counts them. */
+async function* wantedEvents(source: Side, target: Side, eventClass: EventClass): AsyncGenerator<StoredEvent> {
+  const renumber = target.renumbers && eventClass === 'log' ? renumbering() : (event: StoredEvent) => event;
+  for await (const event of eventsOf(source.store, eventClass)) yield renumber(event);
 }
 
 async function compare(source: Side, target: Side, eventClass: EventClass): Promise<{ events: number; sha256: string }> {

@@ -6,10 +6,10 @@ import type { Database } from './database.ts';
 const ALONE = '5040, 30';
 const ALONE_AGAIN_MS = 200;
 
-/** `first_run` is `done` once; the others are ids. */
-export type InstallationFact = 'instance_id' | 'master_key_id' | 'first_run_seed' | 'first_run';
+/** `first_run` is `done` once; `log_place` names the store of the log; the others are ids. */
+export type InstallationFact = 'instance_id' | 'master_key_id' | 'first_run_seed' | 'first_run' | 'log_place';
 
-/** Facts that all services on one database share: the first that says one decides, and it never changes. */
+/** Facts that all services on one database share: the first that says one decides. Only tools change one, while no service runs. */
 export class Installation {
   constructor(private readonly database: Database) {}
 

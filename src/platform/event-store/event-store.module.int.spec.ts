@@ -79,7 +79,35 @@ describe('The service with its event store', () => {
       await app.close();
       await expect(app.get(EventStore).ping()).rejects.toBeInstanceOf(EventStoreUnavailable);
     }
+    // Whoever forgets the setting would write into another log.
+    await expect(assembled({ DATABASE_URL: place.url }, true)).rejects.toThrow(
+      `The log of this database is in EventStoreDB under the prefix ${log.prefix}, and the configuration says PostgreSQL: ` +
+        `set EVENT_STORE=eventstoredb and EVENTSTORE_PREFIX=${log.prefix}, or move the log with npm run migrate-store.`,
+    );
+    const { EVENTSTORE_PREFIX: _, ...withoutPrefix } = environment;
+    await expect(assembled(withoutPrefix, true)).rejects.toThrow(/says EventStoreDB without a prefix/);
     await log.close();
+    await place.drop();
+  });
+
+  it('does not start on a log that ends before what its read models have followed', async () => {
+    const place = await freshDatabase();
+    const app = await assembled({ DATABASE_URL: place.url }, true);
+    await app.init();
+    await app.get(Aggregates).execute('agent-1', list, 1, systemContext('test', null));
+    const head = await app.get(EventStore).head('core');
+    const follow = (position: string) =>
+      app
+        .get(Database)
+        .query(
+          `insert into projection_checkpoints (table_name, position, epoch) values ('boats', $1, 1) on conflict (table_name) do update set position = $1`,
+          [position],
+        );
+    await follow(head);
+    await (await assembled({ DATABASE_URL: place.url }, true)).close();
+    await follow(String(Number(head) + 1).padStart(head.length, '0'));
+    await app.close();
+    await expect(assembled({ DATABASE_URL: place.url }, true)).rejects.toThrow(/it is another log, or an older copy/);
     await place.drop();
   });
 

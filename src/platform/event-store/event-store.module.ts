@@ -9,12 +9,11 @@ import { EventWaits } from './event-waits.ts';
 import { EventStoreDbEventStore } from './eventstoredb/eventstoredb-event-store.ts';
 import { AccountPositions } from './account-positions.ts';
 import { LogFollower } from './log-follower.ts';
+import { claimLogPlace, refuseShorterLog, type EventStorePlace } from './log-place.ts';
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 import { Snapshots } from './states/snapshots.ts';
 import { StreamStates } from './states/stream-states.ts';
 import { RetentionMetrics } from './retention-metrics.ts';
-
-export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;
 
 /** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, `LogFollower`, `EventWaits` and `AccountPositions`. Needs `Config`, `Clock` and `Database` to be provided globally. */
 @Module({})
@@ -25,7 +24,7 @@ export class EventStoreModule {
       global: true,
       providers: [
         { provide: EventCatalogue, useFactory: () => new EventCatalogue(definitions) },
-        { provide: EventStore, useFactory: openEventStore, inject: [Config, Database, EventCatalogue] },
+        { provide: EventStore, useFactory: openOwnLog, inject: [Config, Database, EventCatalogue] },
         Aggregates,
         AppendMetrics,
         StreamStates,
@@ -38,6 +37,14 @@ export class EventStoreModule {
       exports: [EventCatalogue, EventStore, Aggregates, LogFollower, EventWaits, AccountPositions],
     };
   }
+}
+
+/** Throws where the configured store does not hold this database's log. */
+async function openOwnLog(config: Config, database: Database, catalogue: EventCatalogue): Promise<EventStore> {
+  await claimLogPlace(config, database);
+  const store = openEventStore(config, database, catalogue);
+  await refuseShorterLog(store, database);
+  return store;
 }
 
 /** Closed together with the database. */

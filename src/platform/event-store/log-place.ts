@@ -1,0 +1,76 @@
+import { setTimeout as wait } from 'node:timers/promises';
+
+import { Logger } from '@nestjs/common';
+
+import type { Config } from '../../config.ts';
+import type { Database } from '../database/database.ts';
+import { Installation } from '../database/installation.ts';
+import { EventStoreUnavailable, type EventStore, type Position } from './event-store.ts';
+
+export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;
+
+/** Between two tries of a start to reach the store. */
+const FIRST_RETRY_MS = 500;
+const LAST_RETRY_MS = 10_000;
+
+/** Which store and prefix hold the log, as the database remembers it. Where the store's servers are may change. */
+export function logPlace({ eventStore, eventStorePrefix }: EventStorePlace): string {
+  return eventStore === 'postgres' ? 'postgres' : `eventstoredb ${eventStorePrefix ?? ''}`.trimEnd();
+}
+
+/**
+ * Throws where the log of this database is in another store than the configuration says: what would be written there would be missing
+ * in the log. The first start decides, and after it `migrate-store`.
+ */
+export async function claimLogPlace(configured: EventStorePlace, database: Database): Promise<void> {
+  const wanted = logPlace(configured);
+  const standing = await new Installation(database).settle('log_place', wanted);
+  if (standing === wanted) return;
+  throw new Error(
+    `The log of this database is in ${namedPlace(standing)}, and the configuration says ${namedPlace(wanted)}: ` +
+      `set ${settingsOf(standing)}, or move the log with npm run migrate-store.`,
+  );
+}
+
+/**
+ * Throws where the log ends before the place to which read models have followed it: it is another log, or an older copy of it. Waits for
+ * a store that does not answer.
+ */
+export async function refuseShorterLog(store: EventStore, database: Database): Promise<void> {
+  const [row] = await database.query<{ position: Position | null }>('select max(position) as position from projection_checkpoints');
+  const followed = row?.position ?? null;
+  const [core, log] = [await headOf(store, 'core'), await headOf(store, 'log')];
+  const head = core > log ? core : log;
+  if (followed === null || followed <= head) return;
+  throw new Error(
+    `The read models have followed the log up to ${followed}, and this log ends at ${head}: it is another log, or an older copy. ` +
+      'Set EVENT_STORE, EVENTSTORE_URL and EVENTSTORE_PREFIX to the store that holds the log; where an older copy was put in place on purpose, ' +
+      'see "A log that is older than its read models" in docs/operations.md.',
+  );
+}
+
+async function headOf(store: EventStore, eventClass: 'core' | 'log'): Promise<Position> {
+  const logger = new Logger('EventStore');
+  for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(retryMs * 2, LAST_RETRY_MS)) {
+    try {
+      return await store.head(eventClass);
+    } catch (error) {
+      if (!(error instanceof EventStoreUnavailable)) throw error;
+      logger.warn(`The start waits for the event store, which does not answer: ${error.message}`);
+    }
+    await wait(retryMs);
+  }
+}
+
+/** As a person says it. */
+export function namedPlace(place: string): string {
+  const [store, prefix] = place.split(' ');
+  if (store === 'postgres') return 'PostgreSQL';
+  return prefix === undefined ? 'EventStoreDB without a prefix' : `EventStoreDB under the prefix ${prefix}`;
+}
+
+function settingsOf(place: string): string {
+  const [store, prefix] = place.split(' ');
+  if (store === 'postgres') return 'EVENT_STORE=postgres';
+  return `EVENT_STORE=eventstoredb${prefix === undefined ? ' and no EVENTSTORE_PREFIX' : ` and EVENTSTORE_PREFIX=${prefix}`}`;
+}
