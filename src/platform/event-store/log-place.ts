@@ -39,21 +39,20 @@ export async function claimLogPlace(configured: EventStorePlace, database: Datab
 export async function refuseShorterLog(store: EventStore, database: Database): Promise<void> {
   const [row] = await database.query<{ position: Position | null }>('select max(position) as position from projection_checkpoints');
   const followed = row?.position ?? null;
-  const [core, log] = [await headOf(store, 'core'), await headOf(store, 'log')];
-  const head = core > log ? core : log;
-  if (followed === null || followed <= head) return;
+  const end = await endOf(store);
+  if (followed === null || followed <= end) return;
   throw new Error(
-    `The read models have followed the log up to ${followed}, and this log ends at ${head}: it is another log, or an older copy. ` +
+    `The read models have followed the log up to ${followed}, and this log ends at ${end}: it is another log, or an older copy. ` +
       'Set EVENT_STORE, EVENTSTORE_URL and EVENTSTORE_PREFIX to the store that holds the log; where an older copy was put in place on purpose, ' +
       'see "A log that is older than its read models" in docs/operations.md.',
   );
 }
 
-async function headOf(store: EventStore, eventClass: 'core' | 'log'): Promise<Position> {
+async function endOf(store: EventStore): Promise<Position> {
   const logger = new Logger('EventStore');
   for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(retryMs * 2, LAST_RETRY_MS)) {
     try {
-      return await store.head(eventClass);
+      return await store.end();
     } catch (error) {
       if (!(error instanceof EventStoreUnavailable)) throw error;
       logger.warn(`The start waits for the event store, which does not answer: ${error.message}`);

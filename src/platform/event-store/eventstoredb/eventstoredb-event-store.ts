@@ -125,6 +125,10 @@ export class EventStoreDbEventStore extends EventStore {
     return this.#reader.head(eventClass);
   }
 
+  override end(): Promise<Position> {
+    return this.#reader.end();
+  }
+
   async setRetention(stream: string, { maxAgeSeconds }: { maxAgeSeconds: number }): Promise<void> {
     checkForgettable(stream, maxAgeSeconds);
     await this.#retention.setAge(stream, maxAgeSeconds);
