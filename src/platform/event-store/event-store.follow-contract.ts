@@ -113,7 +113,8 @@ export function following(given: Given): void {
     await until(() => seen.upTo === head);
     const stored = await everything(store, core, before);
     expect(stored).toHaveLength(4 * 15 + 4 * 60);
-    expect(seen.events.map(({ position }) => position)).toEqual(stored.map(({ position }) => position));
+    // Also those that this adapter appended itself, and may not have read back.
+    expect(seen.events).toEqual(stored);
     await subscription.stop();
   });
 }

@@ -50,6 +50,7 @@ export class AppendBatcher {
   #draining = false;
   #drained: Promise<void> = Promise.resolve();
   #closed = false;
+  #underWay: Promise<unknown> | null = null;
 
   constructor(
     private readonly pool: pg.Pool,
@@ -69,6 +70,11 @@ export class AppendBatcher {
     });
   }
 
+  /** Resolves when the transaction under way has ended; null where there is none. */
+  get underWay(): Promise<unknown> | null {
+    return this.#underWay;
+  }
+
   /** Takes no more, and waits for what was taken. */
   async close(): Promise<void> {
     this.#closed = true;
@@ -79,8 +85,9 @@ export class AppendBatcher {
     this.#draining = true;
     while (this.#queue.length > 0) {
       const batch = this.#take();
-      // A batch that the database refused as a whole is tried one by one: the fault of one is no fault of the others.
-      if ((await this.#commit(batch)) === 'refused') for (const append of batch) await this.#commit([append]);
+      this.#underWay = this.#commitEach(batch);
+      await this.#underWay;
+      this.#underWay = null;
       // Writers that were just answered get to append again, into one batch; a single writer need not wait for others.
       if (batch.length > 1) await turn();
     }
@@ -106,6 +113,11 @@ export class AppendBatcher {
     this.#queue = rest;
     this.#queuedBytes -= size;
     return batch;
+  }
+
+  /** A batch that the database refused as a whole is tried one by one: the fault of one is no fault of the others. */
+  async #commitEach(batch: Waiting[]): Promise<void> {
+    if ((await this.#commit(batch)) === 'refused') for (const append of batch) await this.#commit([append]);
   }
 
   async #commit(batch: Waiting[]): Promise<'settled' | 'refused'> {

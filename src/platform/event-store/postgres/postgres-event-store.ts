@@ -35,6 +35,9 @@ import { SharedReads } from './shared-reads.ts';
 
 const channel = 'mooring_events';
 
+/** How long a notification waits for the answer to an append that is under way. */
+const ANSWER_WITHIN_MS = 20;
+
 /** Appends: milliseconds. The last is the client's own, for a server that fell silent. */
 const timeouts = { lock_timeout: 5_000, statement_timeout: 10_000, query_timeout: 15_000 };
 
@@ -88,17 +91,17 @@ export class PostgresEventStore extends EventStore {
       for await (const event of this.readStream(stream, { from: revision + 1, limit: events.length })) stored.push(event);
       return { revision: outcome.revision, position, duplicate: true, events: stored };
     }
+    const appended = asStored(stream, serialised, outcome.revision, outcome.position, outcome.at);
+    const after = positionOf(String(outcome.position - events.length));
+    this.#sharedReads[eventClass].keep({ after, events: appended, upTo: position, size });
     this.#watches[eventClass].tell(position);
-    return {
-      revision: outcome.revision,
-      position,
-      duplicate: false,
-      events: asStored(stream, prepared.events, outcome.revision, outcome.position, outcome.at),
-    };
+    return { revision: outcome.revision, position, duplicate: false, events: appended };
   }
 
   readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<StoredEvent> {
     const { backwards = false, from = backwards ? Number.MAX_SAFE_INTEGER : 0, limit = Infinity } = options;
+    const kept = limit === 1 && !backwards ? this.#sharedReads[classOf(stream)].find(stream, from) : undefined;
+    if (kept !== undefined) return one(kept);
     return this.#reader.stream(tables[classOf(stream)], stream, from, backwards, limit);
   }
 
@@ -193,12 +196,29 @@ export class PostgresEventStore extends EventStore {
     )?.();
   }
 
+  /** A notification can be faster than the answer to the append that it tells of, whose events need not be read back. */
+  #tell(eventClass: EventClass, position: Position): void {
+    const told = () => this.#watches[eventClass].tell(position);
+    const { underWay } = this.#batchers[eventClass];
+    if (underWay === null) return told();
+    const timer = setTimeout(told, ANSWER_WITHIN_MS).unref();
+    void underWay.finally(() => {
+      clearTimeout(timer);
+      // By then whoever appended has kept the events.
+      setImmediate(told);
+    });
+  }
+
   /** `core 17`: that log has come to 17. Empty: something may have been missed. */
   #heard(payload: string): void {
     const [eventClass, number] = payload.split(' ');
-    if ((eventClass === 'core' || eventClass === 'log') && number) this.#watches[eventClass].tell(positionOf(number));
+    if ((eventClass === 'core' || eventClass === 'log') && number) this.#tell(eventClass, positionOf(number));
     else for (const watch of Object.values(this.#watches)) void watch.look();
   }
+}
+
+async function* one(event: StoredEvent): AsyncGenerator<StoredEvent> {
+  yield event;
 }
 
 function asStored(stream: string, events: SerialisedEvent[], revision: number, position: number, at: number): StoredEvent[] {

@@ -74,7 +74,8 @@ export class EventReader {
     return positionOf(low.toString());
   }
 
-  async batch(after: Position, filter: EventFilter): Promise<Batch> {
+  /** With the size of the events, bytes. */
+  async batch(after: Position, filter: EventFilter): Promise<Batch & { size: number }> {
     const { eventClass, categories = null, types = null } = filter;
     const filtered = categories !== null || types !== null;
     // Bounded by what it looks at and by what it gives, in one statement, so that `up_to` and the rows are of one snapshot.
@@ -97,8 +98,9 @@ export class EventReader {
     const rows = await ask<[upTo: string, ...event: Row] | [upTo: string, null]>(this.pool, { name, text, values });
     const found = rows.flatMap(([, ...row]) => (row[0] === null ? [] : [row]));
     const last = found.at(-1);
-    const cut = last !== undefined && (found.length === maxEvents || sizeOf(found) >= maxBytes);
-    return { events: found.map((row) => this.#event(row)), upTo: positionOf(cut ? last[0] : (rows[0]?.[0] ?? numberOf(after))) };
+    const size = sizeOf(found);
+    const cut = last !== undefined && (found.length === maxEvents || size >= maxBytes);
+    return { events: found.map((row) => this.#event(row)), upTo: positionOf(cut ? last[0] : (rows[0]?.[0] ?? numberOf(after))), size };
   }
 
   async at(positions: readonly Position[]): Promise<StoredEvent[]> {
