@@ -72,8 +72,8 @@ export class ChatIntake {
   async #ready({ accountId, agentId, conversationId, context }: Chat): Promise<boolean> {
     const stream = `agent-${agentId}`;
     const [agent, conversation] = await Promise.all([
-      this.aggregates.load(stream, agentDecider),
-      conversationId === null ? null : this.aggregates.load(streamOf(conversationId), conversationDecider),
+      this.aggregates.load(stream, agentDecider, context.heardUpTo),
+      conversationId === null ? null : this.aggregates.load(streamOf(conversationId), conversationDecider, context.heardUpTo),
     ]);
     const { status } = owned(agent.state, accountId);
     if (conversation !== null) conversationOf(conversation.state, agentId);

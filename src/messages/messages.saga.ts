@@ -14,6 +14,7 @@ import {
   textContext,
   type Conversation,
   type ConversationCommand,
+  type ConversationState,
   type PendingMessage,
 } from './conversation.decider.ts';
 import { ListWaitingConversations } from './conversation.projection.ts';
@@ -55,17 +56,18 @@ export class MessagesSaga implements Saga, OnModuleInit {
 
   async run(pass: SagaPass): Promise<Date | null> {
     // Every turn takes at least one attempt's worth off the queue; what arrives meanwhile wakes the saga anew.
+    let { state: conversation } = await this.aggregates.load(streamOf(pass.key), conversationDecider);
     for (let turn = 0; turn < PENDING_MAX && !pass.signal.aborted; turn++) {
-      const { state: conversation } = await this.aggregates.load(streamOf(pass.key), conversationDecider);
       const message = conversation?.pending[0];
       if (conversation === null || message === undefined) return null;
       pass.belongsTo(conversation.accountId);
-      await this.#deliver(pass, conversation, message);
+      conversation = await this.#deliver(pass, conversation, message);
     }
     return new Date();
   }
 
-  async #deliver(pass: SagaPass, conversation: Conversation, message: PendingMessage): Promise<void> {
+  /** Answers the conversation with the record of what came of it. */
+  async #deliver(pass: SagaPass, conversation: Conversation, message: PendingMessage): Promise<ConversationState> {
     const { key: conversationId, signal, mayAct } = pass;
     using room = this.delivery.room(conversation);
     const outcome = await pass.aside(() => this.delivery.deliver({ conversationId, conversation, message, room, signal, mayAct }));
@@ -74,10 +76,11 @@ export class MessagesSaga implements Saga, OnModuleInit {
     sagaStep(this.name, conversationId, 'delivered');
     const command = await this.#record(conversation.agentId, message, outcome);
     const context = systemContext('messages', conversation.accountId, message.id);
-    await this.aggregates.execute(streamOf(conversationId), conversationDecider, command, context, {
+    const { state } = await this.aggregates.execute(streamOf(conversationId), conversationDecider, command, context, {
       eventId: (event) => uuidv5(`${conversationId}:${message.id}:${event.type}:${message.attempts}`, RECORD_NAMESPACE),
     });
     sagaStep(this.name, conversationId, 'recorded');
+    return state;
   }
 
   async #record(agentId: string, message: PendingMessage, outcome: DeliveryOutcome): Promise<ConversationCommand> {

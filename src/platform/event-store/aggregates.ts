@@ -85,9 +85,12 @@ export class Aggregates {
     private readonly snapshots: Snapshots,
   ) {}
 
-  /** The stream's state now. Throws Refusal `event_store_unavailable`. */
-  async load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>): Promise<Loaded<S>> {
-    return loaded(await available(() => this.states.newest<S>(stream, decider)));
+  /**
+   * The stream's state now; where `upTo` is given, as it was when the log ended there, or later: a request asks for the log's end once
+   * (`CommandContext.heardUpTo`). Throws Refusal `event_store_unavailable`.
+   */
+  async load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>, upTo?: Position): Promise<Loaded<S>> {
+    return loaded(await available(() => this.states.newest<S>(stream, decider, upTo)));
   }
 
   /**

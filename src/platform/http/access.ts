@@ -26,6 +26,8 @@ export interface MooringRequest {
   caller?: Caller;
   /** Resolves when all that was in the log when the request came has been heard here; see `LogFollower.hearHead`. Not on public routes. */
   headHeard?: Promise<Position | null>;
+  /** What that resolved to. */
+  heardUpTo?: Position;
   requestId: string;
   ip: string;
   /** Of this request's commands; made when a handler first asks for it. */
@@ -46,9 +48,9 @@ export const Context = createParamDecorator((_: unknown, context: ExecutionConte
   return request.commandContext;
 });
 
-function contextOf({ caller, requestId, ip }: MooringRequest): CommandContext {
+function contextOf({ caller, requestId, ip, heardUpTo }: MooringRequest): CommandContext {
   const actor = caller
     ? { kind: caller.kind, id: caller.id, name: caller.name }
     : { kind: 'anonymous' as const, id: 'anonymous', name: 'anonymous' };
-  return { actor, accountId: caller?.accountId ?? null, requestId, causationId: null, ip };
+  return { actor, accountId: caller?.accountId ?? null, requestId, causationId: null, ip, heardUpTo };
 }

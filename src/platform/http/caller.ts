@@ -21,6 +21,8 @@ export interface CommandContext {
   requestId: string | null;
   causationId: string | null;
   ip: string | null;
+  /** The log's end as it was when the request came, all of which was heard here; absent where that is not known. */
+  heardUpTo?: Position;
   /** Position of the last event that was written under this context; `Aggregates` keeps it, for read-your-writes. */
   writtenUpTo?: Position;
 }

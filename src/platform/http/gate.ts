@@ -42,6 +42,7 @@ export class Gate implements OnModuleInit {
       request.headHeard = this.follower.hearHead();
       // Where the log can't be heard, reads are refused later on; a key is looked up.
       const head = await request.headHeard.catch(() => null);
+      if (head !== null) request.heardUpTo = head;
       const caller = await this.identify(request, head !== null);
       if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
       check(access, caller);

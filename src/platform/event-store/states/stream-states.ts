@@ -57,10 +57,11 @@ export class StreamStates {
     return this.#cache.get(stream, decider);
   }
 
-  /** The state with all that was in the log at the time of the call. Throws `EventStoreUnavailable`. */
-  async newest<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
+  /** The state with all that was in the log up to the position, or at the time of the call. Throws `EventStoreUnavailable`. */
+  async newest<S>(stream: string, decider: AnyDecider<S>, upTo?: Position): Promise<StreamState<S>> {
     const before = this.known(stream, decider);
     if (before === undefined) return this.read(stream, decider);
+    if (upTo !== undefined && upTo <= this.follower.heard) return before;
     const head = await this.#hearHead();
     const known = this.known(stream, decider);
     if (head === null || known === undefined) return this.read(stream, decider);
