@@ -5,6 +5,7 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { UnknownEvent } from '../event-store/catalogue.ts';
 import { START, type Position, type StoredEvent } from '../event-store/event-store.ts';
+import { GatheredEvents } from './gathered-events.ts';
 import type { Lease, Leases } from './leases.ts';
 import { catchUpInBulk, isFarBehind, isRefilledSooner } from './bulk-catch-up.ts';
 import { type Projection, tableOf } from './projection.ts';
@@ -28,6 +29,14 @@ const OUTDATED_RETRY_MS = 30_000;
 /** Where a replica's projection stands: `standby` follows nothing because another process holds the lease. */
 export type RunnerState = 'standby' | 'live' | 'failed';
 
+/** Who starts a runner and is told of it. */
+export interface RunnerOwner {
+  /** The runner's state or position changed. */
+  moved(): void;
+  /** Whether a read waits for what is not in the table yet. */
+  isAwaited(): boolean;
+}
+
 /**
  * Keeps one read model up to date for as long as this process holds its lease, and makes it anew where that is wanted. A failure of the
  * database is tried again; a poison event stops it until it is rebuilt or started again, and the rows that stand go on serving.
@@ -48,13 +57,15 @@ export class ProjectionRunner {
   private table: ReadModelTable;
   private turn: Promise<void> = Promise.resolve();
   private quietWrite: NodeJS.Timeout | null = null;
+  /** What the log brought and is not in the table yet; null while the log is not followed. */
+  private gathered: GatheredEvents | null = null;
 
   constructor(
     readonly projection: Projection,
     private readonly parts: RebuildParts,
     private readonly leases: Leases,
     readonly orders: RebuildOrders,
-    private readonly onMoved: () => void,
+    private readonly owner: RunnerOwner,
   ) {
     this.registry = new ProjectionRegistry(parts.database);
   }
@@ -65,7 +76,12 @@ export class ProjectionRunner {
     this.running = this.run();
   }
 
-  /** Finishes the batch under way and gives the lease back. */
+  /** Has what was taken from the log written now, since somebody waits for it. */
+  hurry(): void {
+    this.gathered?.hurry();
+  }
+
+  /** Writes what it has taken from the log and gives the lease back. */
   async stop(): Promise<void> {
     this.stopping.abort();
     await this.running;
@@ -88,7 +104,7 @@ export class ProjectionRunner {
       }
       this.state = 'standby';
       await lease.release();
-      this.onMoved();
+      this.owner.moved();
     }
   }
 
@@ -102,7 +118,7 @@ export class ProjectionRunner {
         error.stack,
       );
       this.state = 'failed';
-      this.onMoved();
+      this.owner.moved();
       const told = this.registry.setState(this.projection, lease.epoch, 'failed', error.message.slice(0, 500));
       await told.catch((reason: Error) => this.logger.warn(reason.message));
       // The lease is kept: on another replica the same event would do the same. Only rows made anew may help.
@@ -121,7 +137,7 @@ export class ProjectionRunner {
     );
     this.outdatedBy = error.message;
     this.state = 'failed';
-    this.onMoved();
+    this.owner.moved();
     const told = this.registry.setState(this.projection, lease.epoch, 'failed', error.message.slice(0, 500), true);
     await told.catch((reason: Error) => this.logger.warn(reason.message));
     await lease.release();
@@ -177,31 +193,43 @@ export class ProjectionRunner {
   /** Follows the log, and serves orders for rebuilds beside it, until either ends or the log runs away. */
   private async follow(lease: Lease, until: AbortSignal): Promise<void> {
     const over = new AbortController();
+    const gathered = new GatheredEvents(
+      (events, upTo) => this.write(events, upTo),
+      () => this.owner.isAwaited(),
+    );
+    this.gathered = gathered;
     const subscription = this.parts.store.subscribe(this.table.position, this.projection.filter, async (events, upTo) => {
-      await this.take(events, upTo);
+      await this.take(gathered, events, upTo);
       if (events.length >= FULL_BATCH && (await isFarBehind(this.parts.store, this.projection, this.table)))
         over.abort(new Error('the log runs away'));
     });
     const orders = this.serveOrders(lease, AbortSignal.any([until, over.signal]), this.changeOver, false);
     try {
-      await Promise.race([subscription.ended, orders, aborted(until), aborted(over.signal)]);
+      await Promise.race([subscription.ended, gathered.failed, orders, aborted(until), aborted(over.signal)]);
     } finally {
       over.abort(new Error('the consumer ended'));
       await orders.catch(() => undefined);
       // Its rejection is the one just thrown, or none.
       await subscription.stop().catch(() => undefined);
       subscription.ended.catch(() => undefined);
+      // What can't be written any more is read again.
+      await gathered.flush().catch((error: Error) => this.logger.debug(error.message));
+      this.gathered = null;
       await this.writeQuietly();
     }
   }
 
-  private async take(events: StoredEvent[], upTo: Position): Promise<void> {
+  private async take(gathered: GatheredEvents, events: StoredEvent[], upTo: Position): Promise<void> {
     // Most events concern few projections: a write for each of the others would cost more than the events themselves.
-    if (events.length === 0) {
+    if (events.length === 0 && gathered.isWritten) {
       this.quietWrite ??= setTimeout(() => void this.writeQuietly(), QUIET_WRITE_MS);
       if (upTo > this.position) this.moveTo(upTo);
       return;
     }
+    await gathered.add(events, upTo);
+  }
+
+  private async write(events: StoredEvent[], upTo: Position): Promise<void> {
     const write = async () => {
       // After a rebuild that read further than this one had come, some are in the table already.
       const missing = events.filter(({ position }) => position > this.table.position);
@@ -238,7 +266,7 @@ export class ProjectionRunner {
 
   private moveTo(position: Position): void {
     this.position = position;
-    this.onMoved();
+    this.owner.moved();
   }
 
   /** Makes the rows of this version, beside those of another one where there are such. */

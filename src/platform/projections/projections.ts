@@ -95,8 +95,9 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
         throw new Error(`the projection ${projection.name} is registered twice`);
     this.nameEntities(projection.table.name, tableOf(projection));
     const orders = new RebuildOrders(this.aggregates, tableOf(projection));
+    const owner = { moved: () => this.moved(entry), isAwaited: () => entry.waiters.size > 0 };
     const entry: Entry = {
-      runner: new ProjectionRunner(projection as unknown as Projection, this.parts, this.leases, orders, () => this.moved(entry)),
+      runner: new ProjectionRunner(projection as unknown as Projection, this.parts, this.leases, orders, owner),
       known: START,
       waiters: new Set(),
       caughtUp: false,
@@ -278,6 +279,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
       };
       entry.waiters.add(waiter);
       this.waiting += 1;
+      entry.runner.hurry();
       this.lookWhileNeeded();
     });
   }
