@@ -246,6 +246,21 @@ function capturing(open: () => Promise<Printer>): void {
     expect(await captured(view.agentId)).toEqual(numbers(1_000));
   });
 
+  it('goes on behind lines that the store refuses, and says that they are missing', async () => {
+    const refusing = changed(store, {
+      append(...given: Parameters<EventStore['append']>) {
+        const [, , [event]] = given;
+        const hasRefused = (event?.data.lines as CapturedLine[] | undefined)?.some(({ m }) => m === 'line 7' || m === 'line 30');
+        return hasRefused ? Promise.reject(new TypeError("it can't be stored")) : store.append(...given);
+      },
+    });
+    const view = await printing(0, 100, true);
+    await capture(printer.runtime, refusing).follow(view, always);
+    await holds(view.agentId, 100);
+    const missing = 'A line of the output could not be stored and was left out here.';
+    expect(await captured(view.agentId)).toEqual(numbers(100).map((line) => (line === 'line 7' || line === 'line 30' ? missing : line)));
+  });
+
   it('ends, and says nothing, with a container that is removed', async () => {
     const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     const views = await Promise.all(Array.from({ length: 5 }, () => printing(0, 40, true)));

@@ -1,7 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, Logger } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
-import { EventStore, StreamClosed, WrongExpectedRevision, type NewEvent } from '../platform/event-store/event-store.ts';
+import {
+  EventStore,
+  EventStoreUnavailable,
+  OutcomeUnknown,
+  StreamClosed,
+  WrongExpectedRevision,
+  type NewEvent,
+} from '../platform/event-store/event-store.ts';
 import {
   ContainerGone,
   ContainerRuntime,
@@ -11,7 +18,7 @@ import {
   type LogLine,
 } from '../platform/runtime/runtime.ts';
 import type { CaptureCursor, CapturedLine } from './log.events.ts';
-import { readLogLine } from './log-line.ts';
+import { leftOut, readLogLine } from './log-line.ts';
 import { Batcher } from './batcher.ts';
 import { LineBound, totalOf } from './line-bound.ts';
 
@@ -160,10 +167,22 @@ export class LogCapture {
     return { revision: -1, total: 0, cursor: null };
   }
 
+  /** A line that the store refuses is left out, and a line says so: it would be refused again, and nothing after it would be captured. */
   async #append(stream: string, place: Place, lines: LogLine[]): Promise<void> {
+    try {
+      await this.#store(stream, place, lines, lines.map(readLogLine));
+    } catch (error) {
+      if (mayPass(error)) throw error;
+      if (lines.length === 1) return this.#store(stream, place, lines, lines.map(leftOut));
+      const half = lines.length / 2;
+      await this.#append(stream, place, lines.slice(0, half));
+      await this.#append(stream, place, lines.slice(half));
+    }
+  }
+
+  async #store(stream: string, place: Place, lines: LogLine[], captured: CapturedLine[]): Promise<void> {
     const last = lines.at(-1);
     if (last === undefined) return;
-    const captured: CapturedLine[] = lines.map(readLogLine);
     const before = place.total;
     const total = before + lines.length;
     const event: NewEvent = {
@@ -178,6 +197,11 @@ export class LogCapture {
     place.total = total;
     await this.bound.hold(stream, place.revision, before, total);
   }
+}
+
+/** Whether the store may take the same event later. */
+function mayPass(error: unknown): boolean {
+  return [WrongExpectedRevision, StreamClosed, OutcomeUnknown, EventStoreUnavailable].some((known) => error instanceof known);
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

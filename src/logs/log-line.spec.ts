@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { storedJson } from '../platform/event-store/stored-json.ts';
 import { readLogLine } from './log-line.ts';
 
 const line = (text: string, stream: 'stdout' | 'stderr' = 'stdout') => ({
@@ -6,6 +7,15 @@ const line = (text: string, stream: 'stdout' | 'stderr' = 'stdout') => ({
   text,
   cursor: { generation: 1, time: '2026-01-02T03:04:05.678901234Z', count: 1 },
 });
+
+const anyLevel = fc.oneof(
+  fc.constantFrom(...Object.getOwnPropertyNames(Object.prototype), 'WARN', 'fatal'),
+  fc.jsonValue({ stringUnit: 'binary' }),
+);
+/** What looks like a structured line, whatever its members are. */
+const jsonLine = fc
+  .record({ level: anyLevel, message: fc.oneof(fc.string({ unit: 'binary' }), fc.jsonValue()), msg: fc.string() }, { requiredKeys: [] })
+  .map((members) => JSON.stringify(members));
 
 describe('a line of output', () => {
   it.each([
@@ -15,6 +25,9 @@ describe('a line of output', () => {
     ['{"message":"no level"}', 'info', '{"message":"no level"}'],
     ['{not json', 'info', '{not json'],
     ['Error: on stdout', 'info', 'Error: on stdout'],
+    ['{"level":"constructor","message":"x"}', 'info', 'x'],
+    ['{"level":"__proto__","message":"x"}', 'info', 'x'],
+    ['{"level":"valueOf","message":"x"}', 'info', 'x'],
   ])('%s on stdout is %s', (text, level, message) => {
     expect(readLogLine(line(text))).toEqual({ t: '2026-01-02T03:04:05.678Z', l: level, m: message });
   });
@@ -31,10 +44,14 @@ describe('a line of output', () => {
   it('is taken in whatever it holds', () => {
     fc.assert(
       fc.property(
-        fc.oneof(fc.string({ unit: 'binary' }), fc.json()),
+        fc.oneof(fc.string({ unit: 'binary' }), fc.json(), jsonLine),
         fc.constantFrom('stdout' as const, 'stderr' as const),
         (text, stream) => {
-          expect(['info', 'warning', 'error']).toContain(readLogLine(line(text, stream)).l);
+          const read = readLogLine(line(text, stream));
+          expect(['info', 'warning', 'error']).toContain(read.l);
+          expect(typeof read.m).toBe('string');
+          // A store takes it.
+          expect(() => storedJson(read)).not.toThrow();
         },
       ),
     );

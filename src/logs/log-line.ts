@@ -1,19 +1,20 @@
 import type { LogLine } from '../platform/runtime/runtime.ts';
 import type { CapturedLine, LogLevel } from './log.events.ts';
 
-const levels: Record<string, LogLevel> = {
-  trace: 'info',
-  debug: 'info',
-  info: 'info',
-  notice: 'info',
-  warn: 'warning',
-  warning: 'warning',
-  error: 'error',
-  err: 'error',
-  fatal: 'error',
-  critical: 'error',
-  panic: 'error',
-};
+/** A map, since an agent may name its level `constructor`. */
+const levels = new Map<string, LogLevel>([
+  ['trace', 'info'],
+  ['debug', 'info'],
+  ['info', 'info'],
+  ['notice', 'info'],
+  ['warn', 'warning'],
+  ['warning', 'warning'],
+  ['error', 'error'],
+  ['err', 'error'],
+  ['fatal', 'error'],
+  ['critical', 'error'],
+  ['panic', 'error'],
+]);
 
 /** pino's and bunyan's numbers. */
 function levelOfNumber(level: number): LogLevel {
@@ -37,7 +38,7 @@ function readJsonLine(text: string): { l: LogLevel; m: string } | null {
     const { level } = parsed;
     if (typeof message !== 'string') return null;
     if (typeof level === 'number') return { l: levelOfNumber(level), m: message };
-    return typeof level === 'string' ? { l: levels[level.toLowerCase()] ?? 'info', m: message } : null;
+    return typeof level === 'string' ? { l: levels.get(level.toLowerCase()) ?? 'info', m: message } : null;
   } catch {
     return null;
   }
@@ -46,6 +47,11 @@ function readJsonLine(text: string): { l: LogLevel; m: string } | null {
 function levelOfWords(text: string): LogLevel {
   if (/\b(error|exception|fatal|panic|traceback)\b|Error\b/i.test(text)) return 'error';
   return /\bwarn(ing)?\b/i.test(text) ? 'warning' : 'info';
+}
+
+/** What stands in the place of a line that the store refuses. */
+export function leftOut(line: LogLine): CapturedLine {
+  return { t: millisecondsOf(line.cursor.time), l: 'warning', m: 'A line of the output could not be stored and was left out here.' };
 }
 
 /** The engine's time stamp, nanoseconds and all, cut to milliseconds. */

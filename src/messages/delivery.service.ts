@@ -6,6 +6,7 @@ import { WakeGate, type Agent } from '../agents/index.ts';
 import { Config } from '../config.ts';
 import {
   AgentAnsweredError,
+  AgentBrokeOff,
   AgentUnreachable,
   protocolFor,
   ReplyTimeout,
@@ -180,7 +181,9 @@ function outcomeOf(error: unknown): DeliveryOutcome {
   if (error instanceof RuntimeUnavailable)
     return { kind: 'unreachable', code: 'runtime_unavailable', reason: 'The container engine does not answer.' };
   if (error instanceof ReplyTimeout) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
-  if (error instanceof AgentAnsweredError) return { kind: 'given_up', code: 'agent_failed', reason: error.message };
+  // What the agent may have begun it is not asked to do again.
+  if (error instanceof AgentAnsweredError || error instanceof AgentBrokeOff)
+    return { kind: 'given_up', code: 'agent_failed', reason: error.message };
   if (error instanceof Refusal && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))
     return { kind: 'given_up', code: 'agent_unavailable', reason: error.message };
   throw error;

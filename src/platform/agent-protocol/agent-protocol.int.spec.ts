@@ -1,7 +1,17 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { unboundedRoom } from '../../../test/support/exchange-room.ts';
-import { AgentAnsweredError, AgentUnreachable, allowedHeaders, protocolFor, ready, ReplyTimeout, type Delivery } from './agent-protocol.ts';
+import { answersOfAHostileAgent, serveHostilely } from '../../../test/support/hostile-agent.ts';
+import {
+  AgentAnsweredError,
+  AgentBrokeOff,
+  AgentUnreachable,
+  allowedHeaders,
+  protocolFor,
+  ready,
+  ReplyTimeout,
+  type Delivery,
+} from './agent-protocol.ts';
 import { waitAfter } from './readiness.ts';
 
 const servers: Server[] = [];
@@ -213,12 +223,36 @@ describe('the mooring protocol', () => {
       if (when === 'within') response.write('{"response":"half');
       setImmediate(() => request.socket.destroy());
     });
-    expect(await failure(delivery(port))).toBeInstanceOf(AgentUnreachable);
+    expect(await failure(delivery(port))).toMatchObject({ name: 'AgentBrokeOff', retryable: false });
   });
 
-  it('takes garbage for no answer', async () => {
-    const port = await listening(createTcpServer((socket) => socket.on('error', () => undefined).end('garbage\r\n\r\n')));
-    expect(await failure(delivery(port))).toBeInstanceOf(AgentUnreachable);
+  it('says that the agent broke off only where it got the whole message', async () => {
+    const port = await listening(
+      createTcpServer((socket) => socket.on('error', () => undefined).once('data', () => socket.resetAndDestroy())),
+    );
+    const text = 'x'.repeat(20_000_000);
+    expect(await failure(delivery(port, { message: { id: 'm1', channel: 'chat', conversationId: 'c1', text } }))).toBeInstanceOf(
+      AgentUnreachable,
+    );
+  });
+
+  const { silence, 'a drip of headers': headers, 'a drip of body': body, ...atOnce } = answersOfAHostileAgent;
+
+  it.each(Object.keys(atOnce))('ends a conversation with an agent that answers with %s', async (text) => {
+    const port = await listening(createTcpServer((socket) => serveHostilely(socket)));
+    const memory = process.memoryUsage.rss();
+    const error = await failure(delivery(port, { message: { id: 'm1', channel: 'chat', conversationId: 'c1', text } }));
+    expect(text === 'a body without end' ? error instanceof AgentAnsweredError : error instanceof AgentBrokeOff).toBe(true);
+    expect((error as AgentBrokeOff).retryable).toBe(false);
+    expect(process.memoryUsage.rss() - memory).toBeLessThan(100 * 1024 * 1024);
+  });
+
+  it.each(Object.keys({ silence, headers, body }))('gives up in time on an agent that answers with %s', async (kind) => {
+    const port = await listening(createTcpServer((socket) => serveHostilely(socket)));
+    const text = kind === 'silence' ? kind : `a drip of ${kind}`;
+    expect(
+      await failure(delivery(port, { timeoutMs: 300, message: { id: 'm1', channel: 'chat', conversationId: 'c1', text } })),
+    ).toBeInstanceOf(ReplyTimeout);
   });
 
   it('stops when it is told to', async () => {
@@ -321,6 +355,13 @@ describe('readiness', () => {
       });
       expect(await ready('127.0.0.1', await listening(server), { path: '/healthz' }, 200, never)).toBe(false);
     }
+  });
+
+  it('is not held up by an agent that sends one informational answer after the other', async () => {
+    const port = await listening(
+      createTcpServer((socket) => answersOfAHostileAgent['continue without end'](socket.on('error', () => undefined))),
+    );
+    expect(await ready('127.0.0.1', port, { path: '/healthz' }, 500, never)).toBe(false);
   });
 
   it('is looked for ever less often, at most a tenth of the time too late', () => {

@@ -63,20 +63,32 @@ export interface Delivery {
 
 /**
  * How a message reaches an agent. One attempt; retries are the caller's. An adapter keeps no reference to the message and the history
- * while it waits for the reply: thousands of exchanges wait at once. Rejects with `AgentUnreachable`, `AgentAnsweredError`,
- * `ReplyTimeout`, or the signal's reason.
+ * while it waits for the reply: thousands of exchanges wait at once. Rejects with `AgentUnreachable`, `AgentBrokeOff`,
+ * `AgentAnsweredError`, `ReplyTimeout`, or the signal's reason.
  */
 export abstract class AgentProtocol {
   /** The reply is well-formed text without NUL, at most 1 MiB. */
   abstract deliver(delivery: Delivery): Promise<{ response: string }>;
 }
 
-/** No whole answer came: refused, reset, closed. Another attempt may succeed. */
+/** The agent did not get the whole message: nobody listens, or the connection broke before. Another attempt may succeed. */
 export class AgentUnreachable extends Error {
   readonly retryable = true;
   constructor(cause: unknown) {
     super('the agent could not be reached', { cause });
     this.name = 'AgentUnreachable';
+  }
+}
+
+/**
+ * The agent got the message, and then the connection broke, or what came is no HTTP or goes beyond all bounds. A repeat would have the
+ * agent do again what it may have done.
+ */
+export class AgentBrokeOff extends Error {
+  readonly retryable = false;
+  constructor(how: string, cause?: unknown) {
+    super(`the agent ${how}`, { cause });
+    this.name = 'AgentBrokeOff';
   }
 }
 

@@ -1,10 +1,18 @@
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
-import { AgentAnsweredError, AgentUnreachable, ReplyTimeout, type ExchangeRoom } from './delivery.ts';
+import { AgentAnsweredError, AgentBrokeOff, AgentUnreachable, ReplyTimeout, type ExchangeRoom } from './delivery.ts';
 
 const MAX_REPLY_BYTES = 1_024 * 1_024;
 /** What of a reply is read before there is room for all of it. */
 const READ_AHEAD_BYTES = 16 * 1_024;
 const MAX_ERROR_TEXT = 300;
+/** Bytes of an answer's headers, and of a chunk's extensions and trailers. */
+const MAX_HEADER_BYTES = 16 * 1_024;
+/** Answers such as `100 Continue` that come before the answer. */
+const MAX_INFORMATIONAL = 16;
+/** Pieces of a reply. A piece costs about the same however few bytes it has. */
+const MAX_PIECES = 20_000;
+/** Pieces that are kept apart: each takes more memory than its bytes. */
+const APART = 256;
 
 export interface JsonCall {
   host: string;
@@ -24,7 +32,7 @@ export function jsonBody(value: object): Buffer {
 
 /**
  * Posts JSON to an agent on a connection of its own and answers what it said with 2xx: parsed, null where the body is empty.
- * Follows no redirect, decompresses nothing, reads at most 1 MiB. Nothing here refers to the request's body once it is sent.
+ * Follows no redirect, decompresses nothing, reads at most 1 MiB in 20,000 pieces, 16 KiB of headers and 16 informational answers. Nothing here refers to the request's body once it is sent.
  */
 export function postJson(call: JsonCall): Promise<unknown> {
   return exchange(call).then(parsed);
@@ -54,7 +62,7 @@ function exchange({ host, port, path, body, timeoutMs, signal, room }: JsonCall)
     accept: 'application/json',
     'accept-encoding': 'identity',
   };
-  const asking = request({ host, port, path, method: 'POST', agent: false, headers });
+  const asking = request({ host, port, path, method: 'POST', agent: false, headers, maxHeaderSize: MAX_HEADER_BYTES });
   const replied = replyTo(asking, timeoutMs, signal, room);
   asking.end(body);
   return replied;
@@ -73,8 +81,14 @@ function replyTo(asking: ClientRequest, timeoutMs: number, signal: AbortSignal, 
     const onAbort = () => settle(() => reject(signal.reason as Error));
     signal.addEventListener('abort', onAbort);
     asking.on('finish', () => room.sent());
-    asking.on('error', (error) => settle(() => reject(new AgentUnreachable(error))));
+    const fail = (error: Error) => settle(() => reject(asking.writableFinished ? brokenOff(error) : new AgentUnreachable(error)));
+    asking.on('error', fail);
+    const onClose = () => fail(new Error('the connection closed before an answer'));
+    asking.on('close', onClose);
+    onTooManyInformational(asking, () => settle(() => reject(new AgentBrokeOff('sent one informational answer after the other'))));
     asking.on('response', (answer) => {
+      // From here on the answer tells how it ends.
+      asking.off('close', onClose);
       read(asking, answer, room).then(
         (text) => settle(() => resolve({ status: answer.statusCode ?? 0, text })),
         (error: unknown) => settle(() => reject(error)),
@@ -83,10 +97,20 @@ function replyTo(asking: ClientRequest, timeoutMs: number, signal: AbortSignal, 
   });
 }
 
+/** Node reads such answers for as long as they come, and as fast. */
+export function onTooManyInformational(asking: ClientRequest, end: () => void): void {
+  let count = 0;
+  asking.on('information', () => {
+    count += 1;
+    if (count === MAX_INFORMATIONAL + 1) end();
+  });
+}
+
 function read(asking: ClientRequest, answer: IncomingMessage, room: ExchangeRoom): Promise<string> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
+    let chunks: Buffer[] = [];
     let size = 0;
+    let pieces = 0;
     let hasRoom = false;
     const makeRoom = () => {
       hasRoom = true;
@@ -100,13 +124,22 @@ function read(asking: ClientRequest, answer: IncomingMessage, room: ExchangeRoom
     answer.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (size > MAX_REPLY_BYTES) return reject(new AgentAnsweredError(answer.statusCode ?? 0, 'the reply is larger than 1 MiB'));
+      pieces += 1;
+      if (pieces > MAX_PIECES) return reject(new AgentBrokeOff('sent its reply in too many pieces'));
       chunks.push(chunk);
+      if (chunks.length > APART) chunks = [Buffer.concat(chunks)];
       if (size > READ_AHEAD_BYTES && !hasRoom) makeRoom();
     });
     answer.on('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
-    answer.on('error', (error) => reject(new AgentUnreachable(error)));
-    answer.on('close', () => reject(new AgentUnreachable(new Error('the connection closed within the reply'))));
+    answer.on('error', (error) => reject(brokenOff(error)));
+    answer.on('close', () => reject(brokenOff(new Error('the connection closed within the reply'))));
   });
+}
+
+function brokenOff(error: NodeJS.ErrnoException): AgentBrokeOff {
+  if (error.code === 'HPE_HEADER_OVERFLOW') return new AgentBrokeOff(`sent more than ${MAX_HEADER_BYTES} bytes of headers`, error);
+  if (error.code?.startsWith('HPE_')) return new AgentBrokeOff('answered with something that is no HTTP', error);
+  return new AgentBrokeOff('broke the connection off before its answer was complete', error);
 }
 
 function whenSent(asking: ClientRequest): Promise<void> {

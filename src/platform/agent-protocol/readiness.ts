@@ -1,6 +1,7 @@
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
+import { onTooManyInformational } from './post-json.ts';
 
 /** How an agent shows that it is ready: 2xx on a path, or that its port takes connections. */
 export type HealthCheck = { path: string } | { tcp: true };
@@ -44,6 +45,7 @@ function answers(host: string, port: number, path: string, signal: AbortSignal):
     });
     asking.on('error', () => resolve(false));
     asking.on('close', () => resolve(false));
+    onTooManyInformational(asking, () => asking.destroy());
     asking.end();
   });
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 
 import { StandInContainer, type CreateBody, type Labels } from './container.ts';
 import { EngineProblem } from './engine-problem.ts';
@@ -152,7 +153,9 @@ export class StandInContainers {
   }
 
   async #listen(container: StandInContainer): Promise<void> {
-    if (container.parts.program.listens) await this.#listeners.open(container.parts.address, container.port);
+    const { address, program } = container.parts;
+    const take = program.connection && ((socket: Socket) => program.connection?.(container.run(), socket));
+    if (program.listens) await this.#listeners.open(address, container.port, take);
   }
 
   #freeAddress(): string {

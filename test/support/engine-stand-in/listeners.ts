@@ -1,5 +1,5 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { createServer as createListener, type Server } from 'node:net';
+import { createServer as createListener, type Server, type Socket } from 'node:net';
 
 /** Calls that a listener gets are answered by whoever owns its address. */
 export type AnswerCall = (address: string, request: IncomingMessage, response: ServerResponse) => void;
@@ -11,6 +11,7 @@ export type AnswerCall = (address: string, request: IncomingMessage, response: S
 export class Listeners {
   readonly #http;
   readonly #open = new Map<string, Server>();
+  readonly #taken = new Set<Socket>();
   /** Differs between stand-ins, so that several can be there at once. */
   readonly #second = 16 + (process.pid % 220);
   #given = Math.floor(Math.random() * 30_000);
@@ -26,10 +27,15 @@ export class Listeners {
     return `127.${this.#second}.${this.#given >> 8}.${this.#given & 255 || 255}`;
   }
 
-  /** Resolves when connections are accepted there. */
-  async open(address: string, port: number): Promise<void> {
+  /** Resolves when connections are accepted there. `take` serves them, where HTTP does not. */
+  async open(address: string, port: number, take?: (socket: Socket) => void): Promise<void> {
     if (this.#open.has(address)) return;
-    const listener = createListener((socket) => void this.#http.emit('connection', socket));
+    const listener = createListener((socket) => {
+      if (take === undefined) return void this.#http.emit('connection', socket);
+      this.#taken.add(socket);
+      socket.on('close', () => this.#taken.delete(socket));
+      take(socket);
+    });
     this.#open.set(address, listener);
     await new Promise<void>((resolve, reject) => listener.once('error', reject).listen(port, address, 1_024, resolve));
   }
@@ -41,6 +47,7 @@ export class Listeners {
 
   closeAll(): void {
     for (const address of this.#open.keys()) this.close(address);
+    for (const socket of this.#taken) socket.destroy();
     this.#http.closeAllConnections();
   }
 }

@@ -1,3 +1,5 @@
+import type { Socket } from 'node:net';
+
 /** What a program sees of the container that it runs in. */
 export interface ProgramRun {
   environment: Record<string, string>;
@@ -31,6 +33,8 @@ export interface StandInProgram {
   start?(run: ProgramRun): void;
   /** One HTTP request. A rejection is answered with 500. */
   answer(run: ProgramRun, request: ProgramRequest): Promise<ProgramAnswer> | ProgramAnswer;
+  /** A connection to its port, which the program then serves byte by byte itself; no `answer` is asked for. */
+  connection?(run: ProgramRun, socket: Socket): void;
   /** The exit code after a SIGTERM; null: it does not heed the signal. Where absent: 143. */
   terminate?(run: ProgramRun): number | null;
 }

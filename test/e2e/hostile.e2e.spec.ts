@@ -1,0 +1,68 @@
+import { EngineStandIn } from '../support/engine-stand-in/engine-stand-in.ts';
+import { messagesProgram } from '../support/engine-stand-in/program.ts';
+import { answersOfAHostileAgent, hostileProgram } from '../support/hostile-agent.ts';
+import { StartedService } from '../support/started-service.ts';
+import { until } from '../support/until.ts';
+
+const [HOSTILE, GOOD] = ['test/hostile:1', 'test/good:1'];
+const REPLY_TIMEOUT_SECONDS = 3;
+
+let engine: EngineStandIn;
+let service: StartedService;
+let hostile: string;
+let good: string;
+/** Texts that the hostile agent was given. */
+const given: string[] = [];
+
+beforeAll(async () => {
+  engine = await EngineStandIn.start({ programs: { [HOSTILE]: hostileProgram((text) => given.push(text)), [GOOD]: messagesProgram() } });
+  const environment = { ...engine.environment, MOORING_REPLY_TIMEOUT: String(REPLY_TIMEOUT_SECONDS) };
+  service = await StartedService.start({ runtime: 'docker', environment });
+  [hostile, good] = [await agent(HOSTILE), await agent(GOOD)];
+}, 120_000);
+
+afterAll(async () => {
+  await service?.dispose();
+  await engine?.close();
+});
+
+async function agent(image: string): Promise<string> {
+  const body = { name: image, image: 'docker', image_name: image };
+  const made = await service.call('POST', '/api/v1/provision', body, { prefer: 'wait=60' });
+  expect(made.body).toMatchObject({ status: 'active' });
+  return made.body.agent_id;
+}
+
+const chat = (agentId: string, message: string) => service.call('POST', `/api/agents/${agentId}/chat`, { message });
+const messages = async (query: string): Promise<string[]> =>
+  (await service.call('GET', `/api/v1/agents/${hostile}/logs?${query}`)).body.map(({ message }: { message: string }) => message);
+
+describe('a hostile agent', () => {
+  const { silence: _silence, 'a drip of headers': _headers, 'a drip of body': _body, ...broken } = answersOfAHostileAgent;
+
+  it.each(Object.keys(broken))('that answers with %s is told to the caller as 502 at once, and gets the message once', async (text) => {
+    const answer = await chat(hostile, text);
+    expect(answer).toMatchObject({ status: 502, body: { code: 'agent_failed' } });
+    expect(given.filter((each) => each === text)).toHaveLength(1);
+  });
+
+  it.each(['silence', 'a drip of headers', 'a drip of body'])('that answers with %s is told as 504', async (text) => {
+    expect(await chat(hostile, text)).toMatchObject({ status: 504, body: { code: 'reply_timeout' } });
+    expect(given.filter((each) => each === text)).toHaveLength(1);
+  });
+
+  it('keeps nobody from a good agent', async () => {
+    const attacks = Object.keys(answersOfAHostileAgent).map((text) => chat(hostile, text));
+    for (let n = 0; n < 5; n++) expect((await chat(good, 'hello')).status).toBe(200);
+    await Promise.all(attacks);
+  });
+
+  it.each(['constructor', '__proto__', 'toString'])('can’t end the capture of its log by a line of the level %s', async (level) => {
+    const line = JSON.stringify({ level, message: `before ${level}` });
+    await chat(hostile, `print ${line}\nafter ${level}`);
+    await until('both lines are in the log', async () => {
+      const found = await messages(`q=${level}&limit=100`);
+      return found.includes(`before ${level}`) && found.includes(`after ${level}`) ? true : undefined;
+    });
+  });
+});
