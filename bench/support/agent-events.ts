@@ -7,9 +7,10 @@ export const EVENTS_EACH = 100;
 
 const CHUNK = 2_000;
 const BEGIN = Date.UTC(2026, 0, 1);
-const metadata = (accountId: string) =>
+const ACTOR = '0190aaaa-0000-7000-8000-000000000001';
+const metadata = (accountId: string, actorId: string) =>
   JSON.stringify({
-    actor: { kind: 'api_key', id: '0190aaaa-0000-7000-8000-000000000001', name: 'deployments' },
+    actor: { kind: 'api_key', id: actorId, name: 'deployments' },
     account_id: accountId,
     request_id: '0190aaaa-0000-7000-8000-000000000002',
     causation_id: null,
@@ -69,8 +70,8 @@ function event(n: number, accountId: string, deploymentId: string): Happened {
 }
 
 /** The events of all the agents, all of one age before those of the next, as lines of a COPY into the log. */
-export async function* eventLines(agentIds: readonly string[], accountId: string, after: number): AsyncGenerator<Buffer> {
-  const about = metadata(accountId);
+export async function* eventLines(agentIds: readonly string[], accountId: string, after: number, actorId = ACTOR): AsyncGenerator<Buffer> {
+  const about = metadata(accountId, actorId);
   let position = after;
   let lines: string[] = [];
   for (let n = 0; n < EVENTS_EACH; n += 1)

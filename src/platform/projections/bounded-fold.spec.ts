@@ -36,12 +36,15 @@ let directory: string;
 beforeAll(async () => (directory = await mkdtemp(join(tmpdir(), 'mooring-spill-'))));
 afterAll(() => rm(directory, { recursive: true }));
 
-/** All rows of a fold with so much memory, given so many events at a time. */
-async function folded(projection: Projection, events: StoredEvent[], memoryBytes: number, atOnce = 3) {
+/** All rows of a fold with so much memory, given so many events at a time; the final ones are taken in between where that is asked for. */
+async function folded(projection: Projection, events: StoredEvent[], memoryBytes: number, takesFinal = false, atOnce = 3) {
   const fold = new BoundedFold(projection, { memoryBytes, directory });
   const rows: Row[] = [];
   try {
-    for (let from = 0; from < events.length; from += atOnce) await fold.take(events.slice(from, from + atOnce));
+    for (let from = 0; from < events.length; from += atOnce) {
+      await fold.take(events.slice(from, from + atOnce));
+      if (takesFinal) rows.push(...fold.takeFinal());
+    }
     for await (const batch of fold.rows()) rows.push(...batch);
     return { spilled: fold.spilled, rows: rows.toSorted((a, b) => (String(a.name) < String(b.name) ? -1 : 1)) };
   } finally {
@@ -58,10 +61,10 @@ describe('a fold with little memory', () => {
       tons: fc.nat(9),
     });
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 40 }), fc.nat(2_000), async (steps, memory) => {
+      fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 40 }), fc.nat(2_000), fc.boolean(), async (steps, memory, takesFinal) => {
         const events = steps.map(({ type, ...data }, index) => event(type, `boat-of-${data.boat}`, data, index));
         const plenty = await folded(boats, events, 1e9);
-        const little = await folded(boats, events, memory);
+        const little = await folded(boats, events, memory, takesFinal);
         expect(little.rows).toEqual(plenty.rows);
       }),
       { numRuns: 40 },
@@ -71,6 +74,16 @@ describe('a fold with little memory', () => {
     );
     expect(await folded(boats, many, 1_000)).toMatchObject({ spilled: true, rows: { length: 100 } });
     expect(await readdir(directory)).toEqual([]);
+  });
+
+  it('keeps no row that nothing names, however many there are', async () => {
+    const fold = new BoundedFold(boats, { memoryBytes: 1_000, directory });
+    for (let n = 0; n < 1_000; n += 1) {
+      await fold.take([event('Marked', 'boat-Ark', { text: 'x'.repeat(100) }, n)]);
+      expect(fold.takeFinal()).toHaveLength(1);
+    }
+    expect([fold.spilled, fold.bytes]).toEqual([false, 0]);
+    await fold.close();
   });
 
   it('keeps together what a projection says belongs together, though it comes from several streams', async () => {

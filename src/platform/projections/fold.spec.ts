@@ -79,6 +79,12 @@ describe('folding a batch', () => {
     );
   });
 
+  it('refuses to remove a row that was not named, because a fold of the whole log may have written it away', () => {
+    expect(folded({ keys: () => [] }, [event('Left', 'a')]).failure?.error).toEqual(
+      new Error('the row a is removed but not named by keys()'),
+    );
+  });
+
   it('refuses members that are no columns, and a row under another key', () => {
     const set = (row: Row) => folded({ project: (_, rows) => rows.set('a', row) }, [event('Loaded', 'a')]).failure?.error;
     expect(set({ name: 'a', typo: 1 })).toMatchObject({ message: expect.stringContaining('typo') });

@@ -1,0 +1,339 @@
+import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import pg from 'pg';
+import { v7 as uuidv7 } from 'uuid';
+
+import { eventDefinitions } from '../src/app.module.ts';
+import { AuditEntries, type AuditSelection } from '../src/history/audit-entries.ts';
+import { auditProjection } from '../src/history/audit.projection.ts';
+import { copyIn } from '../src/platform/database/copy.ts';
+import { openDatabase, type Database } from '../src/platform/database/database.ts';
+import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
+import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
+import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
+import { LogPasses } from '../src/platform/projections/log-pass.ts';
+import { type Projection, tableOf } from '../src/platform/projections/projection.ts';
+import { inBatches, writeRows } from '../src/platform/projections/projection-rebuild.ts';
+import { createBareStatement, indexStatements } from '../src/platform/projections/projection-sql.ts';
+import { agentIdOf, eventLines, EVENTS_EACH } from './support/agent-events.ts';
+import { machineLoad, percentile, rounded } from './support/figures.ts';
+
+/** Sizes of the log of output before a trim. */
+const LOG_EVENTS = (process.env.BENCH_LOG_EVENTS ?? '2000000,20000000').split(',').map(Number);
+const REMOVED = [1_000, 10_000, 100_000];
+const STREAMS = 1_000;
+const CHUNK = 500_000;
+/** Seconds over which the events of output are spread. */
+const SPAN_SECONDS = 6 * 24 * 3600;
+const AUDIT_EVENTS = Number(process.env.BENCH_EVENTS ?? 1_000_000);
+const ACCOUNTS = 100;
+const FOLD_BYTES = 48 * 1024 * 1024;
+const ASKED = 20;
+const PAGE = 50;
+const COLUMNS = 'position, stream, version, id, type, schema_version, data, metadata, size, at';
+const STREAM_OF = (n: string) => `'log-0190aaaa-0000-7000-8000-' || lpad((${n})::text, 12, '0')`;
+
+const parts: Record<string, (bench: RetentionBench) => Promise<object>> = {
+  trim: (bench) => bench.trim(),
+  audit: (bench) => bench.audit(),
+};
+
+/** `trim`: what it costs to remove old output from a log of 2 000 000 and of 20 000 000 events. `audit`: how large the audit of 1 000 000 events is, and what its filters read. */
+export async function run(part?: string): Promise<object> {
+  const asked = part === undefined ? Object.keys(parts) : [part];
+  const figures: Record<string, object> = {};
+  for (const name of asked) {
+    const measure = parts[name];
+    if (measure === undefined) throw new Error(`retention has no part ${name}; there are ${Object.keys(parts).join(', ')}`);
+    const bench = await RetentionBench.start();
+    const onSignal = () => void bench.end().finally(() => process.exit(1));
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onSignal);
+    try {
+      figures[name] = { ...(await measure(bench)), load_of_the_machine: machineLoad() };
+    } finally {
+      for (const signal of ['SIGINT', 'SIGTERM'] as const) process.removeListener(signal, onSignal);
+      await bench.end();
+    }
+    console.info(name, JSON.stringify(figures[name], null, 1));
+  }
+  return figures;
+}
+
+interface Counts extends pg.QueryResultRow {
+  blocks: number;
+  seq_scans: number;
+}
+
+class RetentionBench {
+  readonly #store: PostgresEventStore;
+  #statements = 0;
+
+  private constructor(
+    private readonly dataDir: string,
+    private readonly server: Awaited<ReturnType<typeof startEmbeddedPostgres>>,
+    private readonly database: Database,
+    private readonly owner: pg.Client,
+  ) {
+    this.#store = new PostgresEventStore(database, new EventCatalogue(eventDefinitions));
+  }
+
+  static async start(): Promise<RetentionBench> {
+    const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
+    await chmod(dataDir, 0o711);
+    const server = await startEmbeddedPostgres({ dataDir });
+    const owner = new pg.Client({ connectionString: server.url });
+    owner.on('error', () => undefined);
+    const database = await openDatabase({ url: server.url });
+    await owner.connect();
+    return new RetentionBench(dataDir, server, database, owner);
+  }
+
+  async end(): Promise<void> {
+    await this.#store.close().catch(() => undefined);
+    await this.owner.end();
+    await this.database.close();
+    await this.server.stop();
+    await rm(await realpath(join(this.dataDir, 'postgres')), { recursive: true, force: true });
+    await rm(this.dataDir, { recursive: true, force: true });
+  }
+
+  async trim(): Promise<object> {
+    this.#countStatements();
+    await this.owner.query('alter table es_log_event set (autovacuum_enabled = false)');
+    const sizes = [];
+    let standing = 0;
+    for (const events of LOG_EVENTS) {
+      const began = performance.now();
+      await this.#seed(standing, events);
+      standing = events;
+      const seeded = { events, seeded_in_seconds: rounded((performance.now() - began) / 1_000, 0), mb: await this.#sizeOf('es_log_event') };
+      console.info('seeded', seeded);
+      // The first one after the statistics have changed plans anew.
+      await this.#measured(events, 0);
+      const trims = [await this.#measured(events, 0)];
+      for (const removed of REMOVED) trims.push(await this.#measured(events, removed));
+      sizes.push({ ...seeded, trims });
+    }
+    return { sizes };
+  }
+
+  /** A trim that finds so many events too old. */
+  async #measured(events: number, wanted: number): Promise<object> {
+    if (wanted > 0) await this.#ageOldest(events, wanted);
+    const before = await this.#counts();
+    this.#statements = 0;
+    const began = performance.now();
+    const removed = await this.#store.trim();
+    const ms = performance.now() - began;
+    const statements = this.#statements;
+    const after = await this.#counts();
+    const blocks = after.blocks - before.blocks;
+    const trim = {
+      removed,
+      ms: rounded(ms, 1),
+      us_each: removed === 0 ? null : rounded((ms * 1_000) / removed, 1),
+      statements,
+      blocks,
+      blocks_each: removed === 0 ? null : rounded(blocks / removed, 1),
+      whole_scans: after.seq_scans - before.seq_scans,
+    };
+    console.info('trim', trim);
+    return trim;
+  }
+
+  #countStatements(): void {
+    const { pool } = this.database;
+    const query = pool.query.bind(pool) as (...of: unknown[]) => unknown;
+    pool.query = ((...of: unknown[]) => {
+      this.#statements += 1;
+      return query(...of);
+    }) as typeof pool.query;
+  }
+
+  /** The oldest first, the streams by turns; keys are made when the rows are there. */
+  async #seed(from: number, to: number): Promise<void> {
+    await this.owner.query('alter table es_log_event drop constraint es_log_event_pkey, drop constraint es_log_event_stream_version_key');
+    const data = JSON.stringify({ lines: [{ t: '2026-01-01T00:00:00.000Z', l: 'info', m: 'x'.repeat(60) }], total: 1 });
+    await this.owner.query('select set_config($1, $2, false)', ['mooring.trimming', 'on']);
+    // What was trimmed before is filled up again, and gets the times of a log of the new length.
+    await this.owner.query('alter table es_log_event disable trigger all');
+    if (from > 0) await this.owner.query('truncate es_log_event');
+    for (let done = 0; done < to; done += CHUNK)
+      await this.owner.query(
+        `insert into es_log_event (${COLUMNS})
+         select n, ${STREAM_OF(`n % ${STREAMS}`)}, (n - 1) / ${STREAMS}, gen_random_uuid(), 'LogLinesCaptured', 1,
+                $1::json, '{}', $2, now() - (1 - n::float8 / ${to}) * interval '${SPAN_SECONDS} seconds'
+           from generate_series($3::bigint, $4::bigint) n`,
+        [data, data.length + 2, done + 1, Math.min(done + CHUNK, to)],
+      );
+    await this.owner.query(`set maintenance_work_mem = '1GB'`);
+    await this.owner.query('alter table es_log_event add primary key (position), add unique (stream, version)');
+    await this.owner.query('alter table es_log_event enable trigger all');
+    await this.owner.query('vacuum analyze es_log_event');
+    await this.owner.query('delete from es_log_retention');
+    await this.#keep(SPAN_SECONDS + 24 * 3600);
+    await this.owner.query('checkpoint');
+  }
+
+  /** So many of the oldest that stand become too old. */
+  async #ageOldest(events: number, wanted: number): Promise<void> {
+    const { rows } = await this.owner.query<{ first: string }>('select position as first from es_log_event order by position limit 1');
+    const position = Number(rows[0]?.first) + wanted;
+    const { rows: found } = await this.owner.query<{ age: number }>(
+      'select extract(epoch from clock_timestamp() - at)::float8 as age from es_log_event where position >= $1 order by position limit 1',
+      [Math.min(position, events)],
+    );
+    await this.#keep(Math.ceil(found[0]?.age ?? 0));
+  }
+
+  async #keep(seconds: number): Promise<void> {
+    await this.owner.query(
+      `insert into es_stream_meta as m (stream, max_age_seconds) select ${STREAM_OF('n')}, $1 from generate_series(0, ${STREAMS - 1}) n
+       on conflict (stream) do update set max_age_seconds = excluded.max_age_seconds`,
+      [seconds],
+    );
+  }
+
+  /** Blocks of the table and its indexes that were looked at so far, and scans of the whole table. */
+  async #counts(): Promise<Counts> {
+    // A session tells its counts at the end of a transaction that comes a second after it told them last.
+    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    await Promise.all(Array.from({ length: 10 }, () => this.#store.ping()));
+    const { rows } = await this.owner.query<Counts>(
+      `select (heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::float8 as blocks, s.seq_scan::float8 as seq_scans
+         from pg_statio_user_tables join pg_stat_user_tables s using (relid) where relid = 'es_log_event'::regclass`,
+    );
+    return rows[0] as Counts;
+  }
+
+  async audit(): Promise<object> {
+    const accounts = Array.from({ length: ACCOUNTS }, () => ({ accountId: uuidv7(), actorId: uuidv7() }));
+    const agentIds = await this.#seedAgents(accounts);
+    const projection = auditProjection as unknown as Projection;
+    const table = tableOf(projection);
+    const began = performance.now();
+    await this.#fill(projection, table);
+    const seconds = rounded((performance.now() - began) / 1_000);
+    const { rows: indexes } = await this.owner.query<{ name: string; mb: number }>(
+      `select indexrelid::regclass::text as name, round(pg_relation_size(indexrelid) / 1e6, 1)::float8 as mb from pg_index where indrelid = $1::regclass`,
+      [table],
+    );
+    const size = {
+      events: AUDIT_EVENTS,
+      filled_in_seconds: seconds,
+      audit_mb_per_million: rounded(((await this.#sizeOf(table)) * 1e6) / AUDIT_EVENTS, 0),
+      log_mb: await this.#sizeOf('es_event'),
+      indexes_mb: Object.fromEntries(indexes.map(({ name, mb }) => [name, mb])),
+    };
+    console.info('audit', size);
+    const [one] = accounts.slice(ACCOUNTS / 2);
+    return { ...size, filters: await this.#filters(one?.accountId ?? '', one?.actorId ?? '', agentIds.at(ACCOUNTS / 2) ?? '') };
+  }
+
+  /** Answers an agent of each account. */
+  async #seedAgents(accounts: { accountId: string; actorId: string }[]): Promise<string[]> {
+    const perAccount = AUDIT_EVENTS / EVENTS_EACH / ACCOUNTS;
+    const firsts: string[] = [];
+    for (const [index, { accountId, actorId }] of accounts.entries()) {
+      const agentIds = Array.from({ length: perAccount }, agentIdOf);
+      firsts.push(agentIds[0] as string);
+      const lines = eventLines(agentIds, accountId, index * perAccount * EVENTS_EACH, actorId);
+      await copyIn(this.owner, `copy es_event (${COLUMNS}) from stdin`, lines);
+    }
+    await this.owner.query('analyze es_event');
+    return firsts;
+  }
+
+  /** As a rebuild does. */
+  async #fill(projection: Projection, table: string): Promise<void> {
+    const passes = new LogPasses(this.#store, { memoryBytes: FOLD_BYTES, directory: this.dataDir });
+    const { signal } = new AbortController();
+    const client = new pg.Client({ connectionString: this.server.url });
+    await client.connect();
+    await this.database.query(createBareStatement(projection.table, table));
+    await passes.fold({
+      projection,
+      end: null,
+      signal,
+      onBegin: () => Promise.resolve(),
+      onProgress: () => Promise.resolve(),
+      add: (rows) => writeRows(client, projection, table, inBatches(rows), signal),
+      write: (fold) => writeRows(client, projection, table, fold.rows(), signal),
+    });
+    await client.end();
+    for (const statement of indexStatements(projection.table, table)) await this.database.query(statement);
+    await this.owner.query(`vacuum analyze ${table}`);
+  }
+
+  /** Pages of the audit by each filter: how long one takes, and what the plan of its statement reads. */
+  async #filters(accountId: string, actor: string, agentId: string): Promise<object> {
+    const none: AuditSelection = { accountId: null, agentId: null, types: null, actor: null, since: null, until: null, newestFirst: true };
+    const since = new Date(Date.UTC(2026, 0, 1) + AUDIT_EVENTS * 3 * 0.5).toISOString();
+    const until = new Date(Date.parse(since) + 60_000).toISOString();
+    const selections: Record<string, Partial<AuditSelection>> = {
+      type: { types: ['DeploymentRequested'] },
+      'type, oldest first': { types: ['DeploymentRequested'], newestFirst: false },
+      'type that does not occur': { types: ['VariableSet'] },
+      actor: { actor },
+      time: { since, until },
+      account: { accountId },
+      agent: { agentId },
+      'type and actor': { types: ['DeploymentRequested'], actor },
+      'type, actor and time': { types: ['AgentStopped'], actor, since, until },
+      'account, type and time': { accountId, types: ['AgentStopped'], since, until },
+    };
+    const asked: { text: string; values: unknown[] }[] = [];
+    const query = this.database.query.bind(this.database);
+    this.database.query = (text, values = []) => {
+      asked.push({ text, values });
+      return query(text, values);
+    };
+    const entries = new AuditEntries(this.database, this.#store);
+    const figures: Record<string, object> = {};
+    for (const [name, selection] of Object.entries(selections)) {
+      const times: number[] = [];
+      let found = 0;
+      for (let time = 0; time < ASKED; time += 1) {
+        asked.length = 0;
+        const began = performance.now();
+        found = (await entries.list({ ...none, ...selection }, null, PAGE)).length;
+        times.push(performance.now() - began);
+      }
+      const last = asked.at(-1) as { text: string; values: unknown[] };
+      figures[name] = { found, p50_ms: percentile(times, 0.5), statements: asked.length, ...(await this.#planOf(last.text, last.values)) };
+      console.info(name, figures[name]);
+    }
+    return figures;
+  }
+
+  async #planOf(text: string, values: unknown[]): Promise<object> {
+    const { rows } = await this.owner.query<{ 'QUERY PLAN': [{ Plan: Plan }] }>(`explain (analyze, buffers, format json) ${text}`, values);
+    const plan = rows[0]?.['QUERY PLAN'][0].Plan as Plan;
+    const reads = new Set<string>();
+    const look = (node: Plan) => {
+      if (node['Relation Name'] !== undefined) reads.add([node['Node Type'], node['Index Name']].filter(Boolean).join(' '));
+      else if (node['Index Name'] !== undefined) reads.add(`${node['Node Type']} ${node['Index Name']}`);
+      node.Plans?.forEach(look);
+    };
+    look(plan);
+    return { reads: [...reads], blocks: plan['Shared Hit Blocks'] + plan['Shared Read Blocks'] };
+  }
+
+  async #sizeOf(table: string): Promise<number> {
+    const { rows } = await this.owner.query<{ mb: number }>('select round(pg_total_relation_size($1::regclass) / 1e6)::float8 as mb', [
+      table,
+    ]);
+    return rows[0]?.mb ?? NaN;
+  }
+}
+
+interface Plan {
+  'Node Type': string;
+  'Relation Name'?: string;
+  'Index Name'?: string;
+  'Shared Hit Blocks': number;
+  'Shared Read Blocks': number;
+  Plans?: Plan[];
+}
