@@ -204,13 +204,13 @@ export abstract class EventStore {
   }
   /** The core's events at the positions, 1 000 of them at most, in that order; a position at which none stands is left out. */
   abstract readAt(positions: readonly Position[]): Promise<StoredEvent[]>;
-  /** How much of the log follows the position. */
   /** No event of any class, and no position to which one was followed, lies behind it. */
   async end(): Promise<Position> {
     const [core, log] = await Promise.all([this.head('core'), this.head('log')]);
     return core > log ? core : log;
   }
 
+  /** How much of the log follows the position. */
   async lag(after: Position, eventClass: EventClass): Promise<Lag> {
     const lag: Lag = { events: 0, since: null };
     for await (const events of this.readAll(after, { eventClass })) {
