@@ -145,6 +145,37 @@ describe('Commands on a stream', () => {
     expect(await collect(store.readStream(stream))).toHaveLength(2);
   });
 
+  it('says that a change may have been stored where the answer to any try was lost, whatever the last one says', async () => {
+    const stream = newStream();
+    const clock = jest.spyOn(performance, 'now');
+    const began = performance.now();
+    const lost = failing(
+      async (append) => {
+        await append();
+        throw new OutcomeUnknown(stream, new Error('reset'));
+      },
+      () => {
+        clock.mockReturnValue(began + 60_000);
+        return Promise.reject(new EventStoreUnavailable(new Error('refused')));
+      },
+    );
+    const [outcome] = await Promise.allSettled([lost.execute(stream, counter, { by: 5 }, context)]);
+    clock.mockRestore();
+    expect(outcome).toMatchObject({
+      reason: { code: 'event_store_unavailable', message: expect.stringMatching(/may or may not .* Idempotency-Key/) },
+    });
+    expect(await collect(store.readStream(stream))).toHaveLength(1);
+  });
+
+  it('says that a part was stored where an earlier step of the same request was', async () => {
+    const request = { ...context };
+    await aggregates.execute(newStream(), counter, { by: 1 }, request);
+    const refused = () => failing(() => Promise.reject(new EventStoreUnavailable(new Error('refused'))));
+    const attempt = (its: typeof context) => refused().execute(newStream(), counter, { by: 1 }, its);
+    await expect(attempt(request)).rejects.toThrow(/a part of the change has been stored/);
+    await expect(attempt({ ...context, writtenUpTo: undefined })).rejects.toThrow(/nothing was changed/);
+  });
+
   it('says that the store is unavailable, and hands on that a stream is closed', async () => {
     const stream = newStream();
     const refused = failing(() => Promise.reject(new EventStoreUnavailable(new Error('refused'))));

@@ -60,6 +60,8 @@ const REPEAT_FOR_MS = 10_000;
 const FIRST_REPEAT_MS = 50;
 const LAST_REPEAT_MS = 2_000;
 
+const REPEAT = 'Send the request again with the same Idempotency-Key: what was stored is found, and not done twice.';
+
 /** What is to be executed, with all that it needs. */
 interface Work<S, C, E extends AnyEvent> {
   stream: string;
@@ -105,7 +107,7 @@ export class Aggregates {
     context: CommandContext,
     options: ExecuteOptions<E> = {},
   ): Promise<Executed<S>> {
-    return this.#queues.run(stream, () => available(() => this.#execute({ stream, decider, command, context, options })));
+    return this.#queues.run(stream, () => available(() => this.#execute({ stream, decider, command, context, options }), context));
   }
 
   /** Removes the snapshots that hold states of the subject. To be called when its data key is destroyed. */
@@ -175,16 +177,22 @@ export class Aggregates {
     return { id, type: event.type, schemaVersion: this.catalogue.versionOf(event.type), data: event.data as JsonObject, metadata };
   }
 
-  /** Repeats the same append with the same ids for as long as its outcome is unknown, within bounds. */
+  /**
+   * Repeats the same append with the same ids for as long as its outcome is unknown, within bounds. Throws `OutcomeUnknown` where that of
+   * any try is: the last one may say no more than that the store is gone by now.
+   */
   async #append(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult> {
     let delay = FIRST_REPEAT_MS;
     const began = performance.now();
+    let unknown: OutcomeUnknown | null = null;
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await this.store.append(stream, revision < 0 ? 'no_stream' : revision, events);
       } catch (error) {
-        const unknown = error instanceof OutcomeUnknown || (attempt > 1 && error instanceof EventStoreUnavailable);
-        if (!unknown || attempt === REPEATS_MAX || performance.now() - began > REPEAT_FOR_MS) throw error;
+        if (error instanceof OutcomeUnknown) unknown = error;
+        // Every other answer of the store tells what became of the tries before: an append with the same ids is stored once.
+        if (unknown === null || !(error instanceof OutcomeUnknown || error instanceof EventStoreUnavailable)) throw error;
+        if (attempt === REPEATS_MAX || performance.now() - began > REPEAT_FOR_MS) throw unknown;
         await wait(delay * (0.5 + Math.random() / 2));
         delay = Math.min(delay * 2, LAST_REPEAT_MS);
       }
@@ -205,16 +213,19 @@ function metadataOf({ actor, accountId, requestId, causationId, ip }: CommandCon
   return { actor, account_id: accountId, request_id: requestId, causation_id: causationId, ip };
 }
 
-async function available<T>(work: () => Promise<T>): Promise<T> {
+async function available<T>(work: () => Promise<T>, context?: CommandContext): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (error instanceof OutcomeUnknown)
-      throw new Refusal('event_store_unavailable', 'The event store did not answer; the change may or may not have been stored.', {
-        retryAfterSeconds: 1,
-      });
-    if (error instanceof EventStoreUnavailable)
-      throw new Refusal('event_store_unavailable', 'The event store is not available; nothing was changed.', { retryAfterSeconds: 1 });
-    throw error;
+      throw unavailable(`The event store did not answer; the change may or may not have been stored. ${REPEAT}`);
+    if (!(error instanceof EventStoreUnavailable)) throw error;
+    // What one request changes may stand on several streams.
+    if (context?.writtenUpTo === undefined) throw unavailable('The event store is not available; nothing was changed.');
+    throw unavailable(`The event store is not available; a part of the change has been stored. ${REPEAT}`);
   }
+}
+
+function unavailable(detail: string): Refusal {
+  return new Refusal('event_store_unavailable', detail, { retryAfterSeconds: 1 });
 }
