@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { AccountCredentialRow, accountEvents, AccountRow, AccountsModule } from '../accounts/index.ts';
 import { Activity, AgentActivityRow, agentEvents, AgentRow, AgentsModule, type AgentSettings } from '../agents/index.ts';
 import { environmentEvents, EnvironmentModule } from '../environment/index.ts';
@@ -79,6 +80,18 @@ async function streamOf(stream: string): Promise<StoredEvent[]> {
 }
 
 describe('an agent', () => {
+  it('that gets another name or description is no work for the engine, and one that gets another idle time is', async () => {
+    const [renamed, patient] = [await created(), await created()];
+    const passes = jest.spyOn(server.app.get(DeploymentSaga, { strict: false }), 'run');
+    await ask('PATCH', path(renamed), { name: 'another', description: 'new words' });
+    await ask('PATCH', path(patient), { idle_ttl_seconds: 77 });
+    const seen = () => passes.mock.calls.map(([{ key }]) => key);
+    // Signals are served in their order.
+    await until('the other agent is looked at', async () => (seen().includes(patient) ? true : undefined));
+    expect(seen()).not.toContain(renamed);
+    passes.mockRestore();
+  });
+
   it('lives its whole life in one container after the other, on one volume', async () => {
     const agentId = await deployed();
     expect(await states(agentId)).toEqual(['running']);

@@ -1,6 +1,6 @@
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
 
-import { agentEvents, deploymentStep, isInTransit, type Agent, type AgentRecord } from '../agents/index.ts';
+import { agentEvents, deploymentStep, isInTransit, type Agent, type AgentRecord, type AgentSettings } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
@@ -20,6 +20,9 @@ const TURN_CAME_AT_ONCE_MS = 50;
 const LIST_MAX_AGE_MS = 5_000;
 /** How soon work that keeps an agent from its sleep is looked at again, ms. */
 const HELD_AGAIN_MS = 1_000;
+
+/** The settings that are only shown. */
+const WORDS: ReadonlySet<string> = new Set<keyof AgentSettings>(['name', 'description']);
 
 type Doing = Exclude<Step, { do: 'rest' }>;
 
@@ -57,8 +60,8 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     await this.following;
   }
 
-  keyOf(event: StoredEvent): string {
-    return idOf(event.stream);
+  keyOf(event: StoredEvent): string | null {
+    return changesOnlyWords(event) ? null : idOf(event.stream);
   }
 
   async resync(): Promise<SagaKey[]> {
@@ -291,6 +294,12 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     this.engine.stir(agentId);
     this.sagas.wake(this.name, agentId, account ?? undefined);
   }
+}
+
+/** A name or a description is nothing to an agent's container. */
+function changesOnlyWords({ type, data }: StoredEvent): boolean {
+  if (type !== 'AgentConfigured') return false;
+  return Object.keys(data.changes as Partial<AgentSettings>).every((setting) => WORDS.has(setting));
 }
 
 function endedEarly(agent: Agent, { exitCode, oomKilled }: ContainerView): AgentRecord {
