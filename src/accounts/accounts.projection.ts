@@ -106,7 +106,7 @@ export class GetWrittenAccountHandler implements IQueryHandler<GetWrittenAccount
 
   async execute({ accountId }: GetWrittenAccount): Promise<AccountRow> {
     const [{ row }, credential] = await Promise.all([
-      this.latest.find(accountsProjection, `account-${accountId}`, accountId),
+      this.latest.find(accountsProjection, `account-${accountId}`),
       this.database.dataSource.getRepository(AccountCredentialRow).findOneBy({ account_id: accountId }),
     ]);
     if (row === undefined) throw accountNotFound();

@@ -57,6 +57,11 @@ interface Held {
   usedAt: number;
 }
 
+interface LastUse {
+  agent_id: string;
+  last_active_at: Date;
+}
+
 /** Keeps when agents were used, and that they are in use, for every replica to see. */
 @Injectable()
 export class Activity implements BeforeApplicationShutdown {
@@ -66,6 +71,9 @@ export class Activity implements BeforeApplicationShutdown {
   private renewal: NodeJS.Timeout | null = null;
   private releasing: NodeJS.Timeout | null = null;
   private isStopping = false;
+  private readonly askedAfter = new Set<string>();
+  private nextLook: Promise<Map<string, Date>> | null = null;
+  private lastLook: Promise<unknown> = Promise.resolve();
 
   constructor(private readonly database: Database) {}
 
@@ -110,10 +118,21 @@ export class Activity implements BeforeApplicationShutdown {
   /** Null where it was never used. */
   async lastActiveAt(agentId: string): Promise<Date | null> {
     await this.releaseIdle(agentId);
-    const [row] = await this.database.query<{ last_active_at: Date }>('select last_active_at from agent_activity where agent_id = $1', [
-      agentId,
-    ]);
-    return row?.last_active_at ?? null;
+    this.askedAfter.add(agentId);
+    this.nextLook ??= this.lastLook.then(() => this.look());
+    return (await this.nextLook).get(agentId) ?? null;
+  }
+
+  /** One statement serves all who ask while another one is under way. */
+  private look(): Promise<Map<string, Date>> {
+    const ids = [...this.askedAfter];
+    this.askedAfter.clear();
+    this.nextLook = null;
+    const found = this.database
+      .query<LastUse>('select agent_id, last_active_at from agent_activity where agent_id = any($1::text[])', [ids])
+      .then((rows) => new Map(rows.map(({ agent_id, last_active_at }) => [agent_id, last_active_at])));
+    this.lastLook = found.catch(() => undefined);
+    return found;
   }
 
   /** Forgets an agent that is no more. */

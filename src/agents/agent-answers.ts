@@ -41,9 +41,9 @@ export class AgentAnswers {
 
   /** The agent after a write or a wait, from its stream: a write that was appended is answered, even where the read model is behind. */
   private async showWritten<View>(view: (row: AgentRow) => View, { context, accountId, agentId }: Written, reply: FastifyReply) {
-    const { row, position } = await this.queries.execute(new GetWrittenAgent(accountId, agentId));
+    const { row, position } = await this.queries.execute(new GetWrittenAgent(accountId, agentId, context.heardUpTo));
     // What the caller is told here its next read must not take back.
-    if (position !== null && position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
+    if (position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
     setRevision(reply, row.revision);
     return view(row);
   }

@@ -107,10 +107,12 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
 }
 
 /** The account's agent as its stream says it is, even where the read model is behind, and up to which position. Throws `agent_not_found`. */
-export class GetWrittenAgent extends Query<{ row: AgentRow; position: Position | null }> {
+export class GetWrittenAgent extends Query<{ row: AgentRow; position: Position }> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
+    /** See `CommandContext.heardUpTo`. */
+    readonly heardUpTo: Position | undefined,
   ) {
     super();
   }
@@ -123,9 +125,9 @@ export class GetWrittenAgentHandler implements IQueryHandler<GetWrittenAgent> {
     private readonly activity: Activity,
   ) {}
 
-  async execute({ accountId, agentId }: GetWrittenAgent): Promise<{ row: AgentRow; position: Position | null }> {
+  async execute({ accountId, agentId, heardUpTo }: GetWrittenAgent): Promise<{ row: AgentRow; position: Position }> {
     const [{ row: columns, position }, lastActiveAt] = await Promise.all([
-      this.latest.find(agentsProjection, `agent-${agentId}`, agentId),
+      this.latest.find(agentsProjection, `agent-${agentId}`, heardUpTo),
       this.activity.lastActiveAt(agentId),
     ]);
     if (columns === undefined || columns.account_id !== accountId) throw agentNotFound();

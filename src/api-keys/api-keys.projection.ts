@@ -84,7 +84,7 @@ export class GetWrittenApiKeyHandler implements IQueryHandler<GetWrittenApiKey> 
 
   async execute({ accountId, keyId }: GetWrittenApiKey): Promise<ApiKeyRow> {
     const [{ row }, use] = await Promise.all([
-      this.latest.find(apiKeysProjection, `apiKey-${keyId}`, keyId),
+      this.latest.find(apiKeysProjection, `apiKey-${keyId}`),
       this.database.dataSource.getRepository(ApiKeyUseRow).findOneBy({ key_id: keyId }),
     ]);
     if (row === undefined || row.account_id !== accountId) throw new Refusal('key_not_found', 'There is no such API key.');

@@ -15,7 +15,7 @@ import { Snapshots } from './states/snapshots.ts';
 import { StreamStates } from './states/stream-states.ts';
 import { RetentionMetrics } from './retention-metrics.ts';
 
-/** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, `LogFollower`, `EventWaits` and `AccountPositions`. Needs `Config`, `Clock` and `Database` to be provided globally. */
+/** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, `StreamStates`, `LogFollower`, `EventWaits` and `AccountPositions`. Needs `Config`, `Clock` and `Database` to be provided globally. */
 @Module({})
 export class EventStoreModule {
   static forRoot({ definitions }: { definitions: readonly AnyEventDefinition[] }): DynamicModule {
@@ -34,7 +34,7 @@ export class EventStoreModule {
         AccountPositions,
         RetentionMetrics,
       ],
-      exports: [EventCatalogue, EventStore, Aggregates, LogFollower, EventWaits, AccountPositions],
+      exports: [EventCatalogue, EventStore, Aggregates, StreamStates, LogFollower, EventWaits, AccountPositions],
     };
   }
 }

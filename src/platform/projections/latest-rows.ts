@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
 
 import { Database } from '../database/database.ts';
-import { EventStore, type Position } from '../event-store/event-store.ts';
+import { idOf, type Position, type StoredEvent } from '../event-store/event-store.ts';
+import type { AnyDecider } from '../event-store/states/stream-state.ts';
+import { StreamStates } from '../event-store/states/stream-states.ts';
 import type { Row } from './fold.ts';
 import { type Projection, tableOf } from './projection.ts';
 import { loadStatement } from './projection-sql.ts';
@@ -13,41 +15,62 @@ const UNDEFINED_TABLE = '42P01';
 export interface LatestRow<Columns> {
   /** Undefined where the stream's events leave no such row. */
   row: Columns | undefined;
-  /** Of the last event that was folded here; null where the read model held them all. */
-  position: Position | null;
+  /** Of the stream's last event. */
+  position: Position;
 }
 
-/** Answers a row as its stream says it is now, however far the read model is behind: a write is answered with it. */
+/** The row that one stream's events leave; null where they leave none. */
+type RowState = Row | null;
+
+/**
+ * Answers a row as its stream says it is now, however far the read model is behind: a write is answered with it. The row is folded by the
+ * projection itself, and kept in memory as a state of the stream beside those of deciders.
+ */
 @Injectable()
 export class LatestRows {
+  private readonly deciders = new Map<string, AnyDecider<RowState>>();
+
   constructor(
     private readonly database: Database,
-    private readonly store: EventStore,
+    private readonly states: StreamStates,
   ) {}
 
   /**
-   * The stream must be the only one that touches the row. Where the table has a column `revision`, which then tells the stream's revision up to which
-   * the row goes, only the events after it are read; otherwise all events of the stream. Throws `EventStoreUnavailable`.
+   * The stream must be the only one that touches the row, and the row the only one that it touches. Where the table has a column `revision`, which
+   * then tells the stream's revision up to which the row goes, a long stream that is not in memory is read from there on. `upTo` is as for
+   * `Aggregates.load`. Throws `EventStoreUnavailable`.
    */
-  async find<Columns extends object>(projection: Projection<Columns>, stream: string, key: string): Promise<LatestRow<Columns>> {
-    const replay = new Replay(projection);
-    const standing = 'revision' in projection.table.columns ? await this.standing(projection as unknown as Projection, key) : undefined;
-    if (standing !== undefined) replay.put(key, standing);
-    let position: Position | null = null;
-    for await (const event of this.store.readStream(stream, { from: ((standing?.revision as number | undefined) ?? -1) + 1 })) {
-      replay.take(event);
-      position = event.position;
-    }
-    return { row: replay.get(key), position };
+  async find<Columns extends object>(projection: Projection<Columns>, stream: string, upTo?: Position): Promise<LatestRow<Columns>> {
+    const { state, position } = await this.states.newest(stream, this.deciderOf(projection as unknown as Projection), upTo);
+    return { row: (state ?? undefined) as Columns | undefined, position };
   }
 
-  private async standing(projection: Projection, key: string): Promise<Row | undefined> {
+  private deciderOf(projection: Projection): AnyDecider<RowState> {
+    const known = this.deciders.get(projection.name);
+    if (known !== undefined) return known;
+    const decider: AnyDecider<RowState> = {
+      initialState: () => null,
+      decide: () => [],
+      evolve: (row: RowState, event: StoredEvent) => {
+        const key = projection.keys(event)[0] as string;
+        const replay = new Replay(projection);
+        if (row !== null) replay.put(key, row);
+        replay.take(event);
+        return replay.get(key) ?? null;
+      },
+    };
+    if ('revision' in projection.table.columns) decider.standing = (stream) => this.standing(projection, stream);
+    this.deciders.set(projection.name, decider);
+    return decider;
+  }
+
+  private async standing(projection: Projection, stream: string): Promise<{ state: Row; revision: number } | null> {
     try {
-      const [found] = await this.database.query<{ row: Row }>(loadStatement(projection.table, tableOf(projection)), [[key]]);
-      return found?.row;
+      const [found] = await this.database.query<{ row: Row }>(loadStatement(projection.table, tableOf(projection)), [[idOf(stream)]]);
+      return found === undefined ? null : { state: found.row, revision: found.row.revision as number };
     } catch (error) {
       // The read model is being made; the stream holds all that it will show.
-      if ((error as { code?: string }).code === UNDEFINED_TABLE) return undefined;
+      if ((error as { code?: string }).code === UNDEFINED_TABLE) return null;
       throw error;
     }
   }

@@ -21,7 +21,10 @@ export interface StreamState<S = unknown> {
 
 // Deciders are each typed by their own commands and events; what is kept of them is the same for all.
 // oxlint-disable-next-line typescript/no-explicit-any -- as above
-export type AnyDecider<S = any> = Decider<S, any, any>;
+export type AnyDecider<S = any> = Decider<S, any, any> & {
+  /** The state as another place keeps it, up to some revision; null where it keeps none. It spares the fold of a long stream. */
+  standing?: (stream: string) => Promise<{ state: S; revision: number } | null>;
+};
 
 export function absent<S>(decider: AnyDecider<S>): StreamState<S> {
   return {
@@ -42,7 +45,7 @@ export function advanced<S>(decider: AnyDecider<S>, from: StreamState<S>, events
   let { state, revision, account } = from;
   for (const event of events) {
     if (event.revision !== revision + 1) throw new RangeError(`${event.stream}: event ${event.revision} does not follow ${revision}`);
-    state = decider.evolve(state, { type: event.type, data: event.data });
+    state = decider.evolve(state, event);
     revision = event.revision;
   }
   account = last.metadata.account_id ?? account;
