@@ -58,6 +58,9 @@ export class Config {
   containerRuntime: string | null;
   /** Of memory for streams' states, MiB. */
   stateCacheMb: number;
+  /** Streams (logs, histories, exports) that one process has open: of all accounts, and of one account. */
+  streamsMax: number;
+  streamsPerAccount: number;
   metricsLoopbackOnly: boolean;
   /** Addresses, or ranges of them, of proxies whose `X-Forwarded-For` is believed. */
   trustedProxies: string[];
@@ -147,6 +150,8 @@ function placeSettings(read: Reader) {
     eventStoreUrl: read.text('EVENTSTORE_URL'),
     eventStorePrefix: read.text('EVENTSTORE_PREFIX'),
     stateCacheMb: read.integer('MOORING_STATE_CACHE_MB', 64, 1, 65_536),
+    streamsMax: read.integer('MOORING_STREAMS', 1_000, 1, 100_000),
+    streamsPerAccount: read.integer('MOORING_STREAMS_PER_ACCOUNT', 200, 1, 100_000),
     metricsLoopbackOnly: read.onOff('MOORING_METRICS_LOOPBACK_ONLY', false),
     logLevel: read.choice('MOORING_LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info'),
   };

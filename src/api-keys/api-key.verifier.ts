@@ -22,9 +22,7 @@ type IssuedRow = Pick<ApiKeyColumns, 'key_id' | 'account_id' | 'name' | 'scopes'
 
 /** A key that is not revoked. */
 interface KnownKey {
-  caller: Caller;
-  /** Ms since 1970; `Infinity` where it never ends by itself. */
-  expiresAt: number;
+  caller: Caller & { expiresAt: number };
   /** When its use was noted here, ms since 1970. */
   notedAt: number;
 }
@@ -61,7 +59,7 @@ export class ApiKeyVerifier {
     const hash = sha256Of(rawKey);
     const key = (isCurrent ? this.remembered(hash) : undefined) ?? (await this.find(hash));
     const now = this.clock.now().getTime();
-    if (key === null || key.expiresAt <= now) return null;
+    if (key === null || key.caller.expiresAt <= now) return null;
     if (now - key.notedAt >= NOTED_EVERY_MS) {
       key.notedAt = now;
       await this.noteUse(key.caller.id);
@@ -85,9 +83,9 @@ export class ApiKeyVerifier {
     const { state } = await this.aggregates.load(`apiKey-${row.key_id}`, apiKeyDecider);
     if (state === null || state.revoked) return null;
     const { key_id: id, name, account_id: accountId, scopes } = row;
+    const expiresAt = state.expiresAt === null ? Infinity : Date.parse(state.expiresAt);
     const key: KnownKey = {
-      caller: { kind: 'api_key', id, name, accountId, role: 'member', scopes: new Set(scopes) },
-      expiresAt: state.expiresAt === null ? Infinity : Date.parse(state.expiresAt),
+      caller: { kind: 'api_key', id, name, accountId, role: 'member', scopes: new Set(scopes), expiresAt },
       notedAt: 0,
     };
     // What was read before an event that came meanwhile may be out of date already.

@@ -2,6 +2,7 @@ import { Module } from '@nestjs/common';
 
 import { Projections } from '../platform/projections/projections.ts';
 import { Sagas } from '../platform/sagas/saga.ts';
+import { ApiKeyEnds } from './api-key-ends.service.ts';
 import { ApiKeyVerifier } from './api-key.verifier.ts';
 import { ApiKeysController } from './api-keys.controller.ts';
 import { IssueApiKeyHandler, RevokeApiKeyHandler } from './api-keys.handlers.ts';
@@ -11,6 +12,7 @@ import { ApiKeysSaga } from './api-keys.saga.ts';
 @Module({
   controllers: [ApiKeysController],
   providers: [
+    ApiKeyEnds,
     ApiKeyVerifier,
     IssueApiKeyHandler,
     RevokeApiKeyHandler,

@@ -5,6 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { CurrentCaller, RequireScope } from '../platform/http/access.ts';
 import type { Caller } from '../platform/http/caller.ts';
+import { OpenRequests } from '../platform/http/open-requests.ts';
 import { NDJSON, sendNdjson, wantsNdjson } from '../platform/http/ndjson.ts';
 import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
 import { ReadsModel } from '../platform/http/positions.ts';
@@ -18,7 +19,10 @@ const DEFAULT_LIMIT = 50;
 
 @Controller('api/v1/audit')
 export class AuditController {
-  constructor(private readonly queries: QueryBus) {}
+  constructor(
+    private readonly queries: QueryBus,
+    private readonly requests: OpenRequests,
+  ) {}
 
   /**
    * Every event of the account, oldest first, output of containers and builds aside; for an administrator's session of all accounts, or of
@@ -37,8 +41,10 @@ export class AuditController {
   ): Promise<void> {
     const selection = auditOf(query, caller);
     const after = placeOf(query.cursor);
-    if (wantsNdjson(request))
+    if (wantsNdjson(request)) {
+      this.requests.addStream(reply);
       return sendNdjson(reply, await this.queries.execute(new ExportAudit(selection, after, query.limit ?? Number.MAX_SAFE_INTEGER)));
+    }
     const limit = query.limit ?? DEFAULT_LIMIT;
     const items = await this.queries.execute(new ListAudit(selection, after, limit));
     const last = items.at(-1);

@@ -7,6 +7,7 @@ import { AgentId } from '../agents/index.ts';
 import { CurrentCaller, RequireScope } from '../platform/http/access.ts';
 import type { Caller } from '../platform/http/caller.ts';
 import { sendEventStream, wantsEventStream, type ServerSentEvent } from '../platform/http/event-stream.ts';
+import { OpenRequests } from '../platform/http/open-requests.ts';
 import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ExplainStatus } from './explain.handlers.ts';
@@ -30,7 +31,10 @@ const DEFAULT_LIMIT = 50;
 @Controller('api/v1/agents/:agentId/history')
 @RequireScope('manage')
 export class HistoryController {
-  constructor(private readonly queries: QueryBus) {}
+  constructor(
+    private readonly queries: QueryBus,
+    private readonly requests: OpenRequests,
+  ) {}
 
   /** Every event of the agent, oldest first, also when it is deleted; with `Accept: text/event-stream` those that come, too. */
   @Get()
@@ -46,6 +50,7 @@ export class HistoryController {
     const after = placeOf(query, request);
     const selection = selectionOf(query);
     if (wantsEventStream(request)) {
+      this.requests.addStream(reply);
       return sendEventStream(reply, async (signal) =>
         numbered(await this.queries.execute(new FollowHistory(accountId, agentId, after, selection, signal))),
       );

@@ -1,13 +1,10 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { EventStore, idOf, type Position, type StoredEvent, type Subscription } from '../platform/event-store/event-store.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
-import { Refusal } from '../platform/refusal.ts';
 import { ReadModels, type Projection } from '../platform/projections/projection.ts';
 import type { LogEntry } from './log-entries.projection.ts';
 import { journalProjection, logLinesProjection, type LogEntryColumns } from './log.projection.ts';
 
-/** Readers that may follow logs at once, in this process. */
-const READERS_MAX = 200;
 /** Entries that a slow reader may lag behind before its stream is ended. */
 const LAG_MAX = 5_000;
 
@@ -46,10 +43,9 @@ export class LogTail implements OnApplicationShutdown {
 
   /**
    * Batches of entries from now on, until the signal aborts. What came before stands in the read models after this call, for the
-   * caller to read then. `cut` is called when the reader lags too far behind. Throws `rate_limited`, `read_model_behind`.
+   * caller to read then. `cut` is called when the reader lags too far behind. Throws `read_model_behind`.
    */
   async follow(agentId: string, signal: AbortSignal, cut: () => void): Promise<AsyncIterable<LogEntry[]>> {
-    if (this.readers.size >= READERS_MAX) throw new Refusal('rate_limited', 'Too many log streams are open.', { retryAfterSeconds: 10 });
     const reader: Reader = { agentId, waiting: [], ended: false, wake: () => {}, cut };
     this.readers.add(reader);
     signal.addEventListener('abort', () => this.#drop(reader), { once: true });

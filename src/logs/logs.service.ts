@@ -5,6 +5,7 @@ import { agentDecider, owned } from '../agents/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { Caller } from '../platform/http/caller.ts';
 import { sendEventStream, wantsEventStream, type ServerSentEvent } from '../platform/http/event-stream.ts';
+import { OpenRequests } from '../platform/http/open-requests.ts';
 import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ListLogEntries, type LogEntry, type LogFilter } from './log-entries.projection.ts';
@@ -18,12 +19,14 @@ export class LogsService {
     private readonly aggregates: Aggregates,
     private readonly queries: QueryBus,
     private readonly tail: LogTail,
+    private readonly requests: OpenRequests,
   ) {}
 
   async answer(agentId: string, query: LogQuery, caller: Caller, request: FastifyRequest, reply: FastifyReply): Promise<void> {
     owned((await this.aggregates.load(`agent-${agentId}`, agentDecider)).state, caller.accountId);
     const filter = filterOf(query);
     if (wantsEventStream(request)) {
+      this.requests.addStream(reply);
       const cut = () => void reply.raw.destroy();
       await sendEventStream(reply, async (signal) => this.#follow(agentId, query, filter, await this.tail.follow(agentId, signal, cut)));
       return;

@@ -12,6 +12,8 @@ export interface Caller {
   accountId: string;
   role: 'admin' | 'member';
   scopes: ReadonlySet<Scope>;
+  /** Ms since 1970; `Infinity` or absent: the credential never ends by itself, or is looked up for each request. */
+  expiresAt?: number;
 }
 
 /** What every command carries of the request that caused it; it becomes the metadata of the events. */

@@ -1,11 +1,11 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { HttpAdapterHost } from '@nestjs/core';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import type { Access, MooringRequest } from './access.ts';
 import { type Caller, CredentialVerifier, type Scope } from './caller.ts';
-import { LogFollower } from '../event-store/log-follower.ts';
 import { Refusal } from '../refusal.ts';
+import { OpenRequests } from './open-requests.ts';
 import { Positions } from './positions.ts';
 import { RouteTable } from './route-table.ts';
 
@@ -22,30 +22,28 @@ export class Gate implements OnModuleInit {
     private readonly host: HttpAdapterHost,
     private readonly routes: RouteTable,
     private readonly verifier: CredentialVerifier,
-    private readonly follower: LogFollower,
     private readonly positions: Positions,
+    private readonly requests: OpenRequests,
   ) {}
 
   onModuleInit(): void {
     const server = this.host.httpAdapter.getInstance<FastifyInstance>();
-    server.addHook('onRequest', (request: FastifyRequest & MooringRequest) => this.admit(request));
+    server.addHook('onRequest', (request: FastifyRequest & MooringRequest, reply) => this.admit(request, reply));
     server.addHook('onSend', (request: FastifyRequest & MooringRequest, reply, payload, done) => {
       this.positions.tell(request, reply);
       done(null, payload);
     });
   }
 
-  private async admit(request: FastifyRequest & MooringRequest): Promise<void> {
+  private async admit(request: FastifyRequest & MooringRequest, reply: FastifyReply): Promise<void> {
     if (request.is404) throw new Refusal('not_found', 'There is nothing at this address.');
     const { access, readModels } = this.routes.rulesOf(request);
     if (access?.kind !== 'public') {
-      request.headHeard = this.follower.hearHead();
-      // Where the log can't be heard, reads are refused later on; a key is looked up.
-      const head = await request.headHeard.catch(() => null);
-      if (head !== null) request.heardUpTo = head;
-      const caller = await this.identify(request, head !== null);
+      const isCurrent = await this.positions.hearHead(request);
+      const caller = await this.identify(request, isCurrent);
       if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
       check(access, caller);
+      this.requests.add(caller, reply);
       request.caller = caller;
     }
     await this.positions.await(request, readModels);

@@ -5,6 +5,7 @@ import { Gate } from './gate.ts';
 import { HealthController } from './health.controller.ts';
 import { HttpMetrics } from './http-metrics.ts';
 import { IdempotencyStore } from './idempotency-store.ts';
+import { OpenRequests } from './open-requests.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { Positions } from './positions.ts';
 import { ProblemFilter } from './problem.filter.ts';
@@ -26,12 +27,13 @@ import { createValidationPipe } from './validation.ts';
     HttpMetrics,
     LoginLimiter,
     Metrics,
+    OpenRequests,
     Positions,
     ReadinessChecks,
     RouteTable,
     { provide: APP_FILTER, useClass: ProblemFilter },
     { provide: APP_PIPE, useFactory: createValidationPipe },
   ],
-  exports: [IdempotencyStore, LoginLimiter, Metrics],
+  exports: [IdempotencyStore, LoginLimiter, Metrics, OpenRequests],
 })
 export class HttpModule {}

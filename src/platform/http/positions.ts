@@ -5,6 +5,7 @@ import type { MooringRequest } from './access.ts';
 import type { Caller } from './caller.ts';
 import { AccountPositions } from '../event-store/account-positions.ts';
 import { START, type Position } from '../event-store/event-store.ts';
+import { LogFollower } from '../event-store/log-follower.ts';
 import { ReadModels } from '../projections/projection.ts';
 import { Refusal } from '../refusal.ts';
 
@@ -23,7 +24,16 @@ export class Positions {
   constructor(
     private readonly readModels: ReadModels,
     private readonly positions: AccountPositions,
+    private readonly follower: LogFollower,
   ) {}
+
+  /** Answers whether all was heard that was in the log when the request came. Where it can't be heard, reads are refused later on. */
+  async hearHead(request: MooringRequest): Promise<boolean> {
+    request.headHeard = this.follower.hearHead();
+    const head = await request.headHeard.catch(() => null);
+    if (head !== null) request.heardUpTo = head;
+    return head !== null;
+  }
 
   /** Resolves when the read models show all that the request has to see. Throws `invalid_request`, `read_model_behind`. */
   async await(request: FastifyRequest & MooringRequest, projections: readonly string[]): Promise<void> {

@@ -1,0 +1,34 @@
+import { Injectable, Logger } from '@nestjs/common';
+
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { categoryOf, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { LogFollower } from '../platform/event-store/log-follower.ts';
+import { OpenRequests } from '../platform/http/open-requests.ts';
+import { apiKeyDecider } from './api-key.decider.ts';
+
+/** Ends the requests and streams of a key that was revoked, on every replica, as soon as that is heard from the log. */
+@Injectable()
+export class ApiKeyEnds {
+  private readonly logger = new Logger('ApiKeyEnds');
+
+  constructor(
+    private readonly requests: OpenRequests,
+    private readonly aggregates: Aggregates,
+    follower: LogFollower,
+  ) {
+    follower.listen({ onEvents: (events) => events.forEach((event) => this.hear(event)), onGap: () => this.lookAgain() });
+  }
+
+  private hear({ stream, type }: StoredEvent): void {
+    if (categoryOf(stream) === 'apiKey' && (type === 'ApiKeyRevoked' || type === 'ApiKeyExpired')) this.requests.end(idOf(stream));
+  }
+
+  /** After a gap nobody knows which ends were not heard. */
+  lookAgain(): void {
+    for (const keyId of this.requests.keys())
+      this.aggregates.load(`apiKey-${keyId}`, apiKeyDecider).then(
+        ({ state }) => state?.revoked === true && this.requests.end(keyId),
+        (error: unknown) => this.logger.warn({ msg: 'it is not known whether a key has ended', key_id: keyId, err: error }),
+      );
+  }
+}

@@ -1,0 +1,154 @@
+import { once } from 'node:events';
+import { get, type IncomingMessage } from 'node:http';
+
+import { jest } from '@jest/globals';
+import { Controller, Get, Module, Res } from '@nestjs/common';
+import { CommandBus } from '@nestjs/cqrs';
+import type { FastifyReply } from 'fastify';
+
+import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule, OpenAccount, Sessions } from '../../src/accounts/index.ts';
+import { newSession } from '../../src/accounts/sessions.ts';
+import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from '../../src/api-keys/index.ts';
+import { ApiKeyEnds } from '../../src/api-keys/api-key-ends.service.ts';
+import { CredentialsModule } from '../../src/credentials.module.ts';
+import { Clock } from '../../src/platform/clock.ts';
+import { RequireCaller } from '../../src/platform/http/access.ts';
+import { systemContext } from '../../src/platform/http/caller.ts';
+import { sendEventStream, type ServerSentEvent } from '../../src/platform/http/event-stream.ts';
+import { OpenRequests } from '../../src/platform/http/open-requests.ts';
+import { startFeatureServer } from '../support/feature-server.ts';
+import type { TestServer } from '../support/http-server.ts';
+import { until } from '../support/until.ts';
+
+/** A stream and a wait that end when their callers leave, and not before. */
+@Controller('t')
+class EndlessController {
+  constructor(private readonly requests: OpenRequests) {}
+
+  @Get('stream') @RequireCaller() stream(@Res() reply: FastifyReply): Promise<void> {
+    this.requests.addStream(reply);
+    return sendEventStream(reply, (signal) => Promise.resolve(silence(signal)));
+  }
+
+  @Get('wait') @RequireCaller() wait(@Res({ passthrough: true }) reply: FastifyReply): Promise<void> {
+    return new Promise((resolve) => reply.raw.once('close', resolve));
+  }
+}
+
+async function* silence(signal: AbortSignal): AsyncGenerator<ServerSentEvent> {
+  yield { id: '1', data: 'begun' };
+  await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+}
+
+@Module({ controllers: [EndlessController] })
+class EndlessModule {}
+
+const environment = { MOORING_MASTER_KEY: 'ab'.repeat(32), MOORING_STREAMS_PER_ACCOUNT: '2', MOORING_STREAMS: '3' };
+const features = {
+  modules: [AccountsModule, ApiKeysModule, EndlessModule],
+  entities: [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow],
+  definitions: [...Object.values(accountEvents), ...Object.values(apiKeyEvents)],
+  credentials: CredentialsModule,
+};
+
+let server: TestServer;
+let other: TestServer;
+let ann: string;
+let eve: string;
+
+async function holder(email: string): Promise<string> {
+  const account = { email, password: 'a long enough password', name: 'Ann', role: 'member' as const };
+  const accountId = await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));
+  const opened = newSession(new Date());
+  await server.app.get(Sessions, { strict: false }).keep(accountId, opened);
+  return opened.token;
+}
+
+beforeAll(async () => {
+  server = await startFeatureServer({ ...features, environment });
+  other = await startFeatureServer({ ...features, environment: { ...environment, DATABASE_URL: server.databaseUrl } });
+  ann = await holder('ann@example.com');
+  eve = await holder('eve@example.com');
+});
+afterAll(async () => {
+  await other?.close();
+  await server?.close();
+});
+
+const newKey = async (json: object = { name: 'one' }, credential = ann) =>
+  (await server.request('POST', '/api/v1/keys', { json, credential })).json as { id: string; raw_key: string; expires_at: string };
+const revoke = (id: string) => server.request('DELETE', `/api/v1/keys/${id}`, { credential: ann });
+
+/** Opens a stream on a connection of its own. */
+async function open({ url }: TestServer, credential: string) {
+  const asked = get(`${url}/t/stream`, { headers: { authorization: `Bearer ${credential}` }, agent: false });
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+  let isOpen = true;
+  answer
+    .on('error', () => undefined)
+    .on('close', () => (isOpen = false))
+    .resume();
+  return { status: answer.statusCode, isOpen: () => isOpen, leave: () => asked.destroy() };
+}
+
+const ended = (stream: { isOpen: () => boolean }) =>
+  until('the stream ends', () => Promise.resolve(stream.isOpen() ? undefined : true), 5_000);
+
+describe('a key that ends', () => {
+  it('takes its streams with it, and who waits is refused, on every replica; those of other keys go on', async () => {
+    const [{ id, raw_key }, kept] = [await newKey(), await newKey({ name: 'two' })];
+    const streams = [await open(server, raw_key), await open(other, raw_key)];
+    const going = await open(other, kept.raw_key);
+    const waiting = [server, other].map((each) => each.request('GET', '/t/wait', { credential: raw_key }));
+    await until('all of them are under way', () =>
+      Promise.resolve([server, other].every((each) => each.app.get(OpenRequests).keys().includes(id)) ? true : undefined),
+    );
+    expect((await revoke(id)).status).toBe(204);
+    for (const stream of streams) await ended(stream);
+    for (const answer of await Promise.all(waiting))
+      expect({ status: answer.status, code: answer.json?.code }).toEqual({ status: 401, code: 'unauthenticated' });
+    expect(going.isOpen()).toBe(true);
+    going.leave();
+  });
+
+  it('takes its streams with it when its time is over', async () => {
+    const { raw_key, expires_at } = await newKey({ name: 'a day', expires_in_days: 1 });
+    const stream = await open(server, raw_key);
+    const now = jest.spyOn(server.app.get(Clock, { strict: false }), 'now').mockImplementation(() => new Date(expires_at));
+    await ended(stream);
+    now.mockRestore();
+  });
+
+  it('takes its streams with it where its end was passed over by a gap in what was heard', async () => {
+    const { id, raw_key } = await newKey();
+    const stream = await open(other, raw_key);
+    const requests = jest.spyOn(other.app.get(OpenRequests), 'end').mockImplementationOnce(() => undefined);
+    await revoke(id);
+    await until('the end was passed over', () => Promise.resolve(requests.mock.calls.length > 0 ? true : undefined));
+    requests.mockRestore();
+    expect(stream.isOpen()).toBe(true);
+    other.app.get(ApiKeyEnds, { strict: false }).lookAgain();
+    await ended(stream);
+  });
+});
+
+describe('streams', () => {
+  it('are bounded for an account and for the process, and make room when they end', async () => {
+    const mine = [await open(server, ann), await open(server, ann)];
+    const refused = await server.request('GET', '/t/stream', { credential: ann });
+    expect({ status: refused.status, code: refused.json.code, detail: refused.json.detail }).toEqual({
+      status: 429,
+      code: 'rate_limited',
+      detail: 'This account has too many streams open.',
+    });
+    const others = await open(server, eve);
+    expect(others.status).toBe(200);
+    expect((await server.request('GET', '/t/stream', { credential: eve })).json.detail).toBe('Too many streams are open.');
+    mine[0]?.leave();
+    const again = await until('there is room again', async () => {
+      const stream = await open(server, eve);
+      return stream.status === 200 ? stream : undefined;
+    });
+    for (const stream of [...mine, others, again]) stream.leave();
+  });
+});
