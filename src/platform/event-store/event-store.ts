@@ -201,7 +201,10 @@ export abstract class EventStore {
       if (last !== undefined) yield { events, upTo: last.position };
       if (events.length < batch.length) return;
     }
+    const found = await this.end();
+    if (found < end) throw new EventStoreUnavailable(new Error(`the log ends at ${found} here, and at ${end} elsewhere`));
   }
+
   /** The core's events at the positions, 1 000 of them at most, in that order; a position at which none stands is left out. */
   abstract readAt(positions: readonly Position[]): Promise<StoredEvent[]>;
   /** No event of any class, and no position to which one was followed, lies behind it. */
@@ -220,6 +223,7 @@ export abstract class EventStore {
     }
     return lag;
   }
+
   /** A position which nothing precedes that happened after the time (by the store's clock); `START` from an adapter that can't look it up. */
   before(_time: Date, _eventClass: EventClass): Promise<Position> {
     return Promise.resolve(START);

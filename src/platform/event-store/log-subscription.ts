@@ -65,15 +65,23 @@ export class HeadWatch {
   }
 }
 
-/** What follows the position, up to and with `end`, by as many batches as that takes. */
+/**
+ * What follows the position, up to and with `end`, by as many batches as that takes. `endNow` tells where the log ends for whoever reads
+ * it: throws `EventStoreUnavailable` where that is before `end`, as on a node that lags behind the one that told of `end`.
+ */
 export async function* eventsUpTo(
   after: Position,
   end: Position,
   read: (after: Position) => Promise<Batch>,
+  endNow: () => Promise<Position>,
 ): AsyncGenerator<StoredEvent[]> {
   for (let position = after; position < end;) {
     const { events, upTo } = await read(position);
-    if (upTo <= position) return;
+    if (upTo <= position) {
+      const found = await endNow();
+      if (found < end) throw new EventStoreUnavailable(new Error(`the log ends at ${found} here, and at ${end} elsewhere`));
+      return;
+    }
     position = upTo;
     const wanted = upTo > end ? events.filter((event) => event.position <= end) : events;
     if (wanted.length > 0) yield wanted;

@@ -38,6 +38,8 @@ export class StandIn {
   /** Asked for each append, with its stream. */
   onAppend: (stream: string) => AppendFault = () => 'ok';
   onRead: () => ReadFault = () => 'ok';
+  /** Reads and subscriptions that any node may have answered, whatever it lacks. */
+  forAnyNode = 0;
   /** While set, it is a follower that knows its leader, or thinks that it does. */
   leader: StandIn | null = null;
   /** While set, it is a leader that was frozen and deposed: it knows the log up to there, and refuses by what it knows. */
@@ -171,7 +173,9 @@ export class StandIn {
     if (!options) return void call.end();
     const fault = this.onRead();
     try {
-      if (this.leader !== null && call.metadata.get('requires-leader').length > 0) throw notLeader('127.0.0.1', this.leader.port);
+      const leaderOnly = call.metadata.get('requires-leader').length > 0;
+      if (!leaderOnly) this.forAnyNode += 1;
+      if (this.leader !== null && leaderOnly) throw notLeader('127.0.0.1', this.leader.port);
       if (options.hasSubscription()) return this.#subscribe(call, options);
       if (fault === 'silent') return;
       if (fault === 'fails') throw unavailable('Connection dropped');

@@ -3,7 +3,7 @@ import { Logger } from '@nestjs/common';
 import { EventStoreUnavailable } from '../event-store.ts';
 import { credentialsOf, withDefaults } from '../eventstore-url.ts';
 import { Names } from './names.ts';
-import { faultOf, Silence, spoilsClient } from './faults.ts';
+import { faultOf, isLate, Silence, spoilsClient } from './faults.ts';
 
 /** A connection carries 100 calls; subscriptions need some of them too. */
 const maxCalls = 64;
@@ -127,8 +127,10 @@ export class Connection {
     // What the server answered, though it is no success, shows that it is there.
     if (isAnswer(error)) return this.succeeded();
     if (held !== this.#held) return;
+    const isAnother = this.#failingSince !== null;
     this.#failingSince ??= performance.now();
-    if (!spoilsClient(error) && performance.now() - this.#failingSince < failingFor) return;
+    const isSpoilt = spoilsClient(error) || (isLate(error) && isAnother);
+    if (!isSpoilt && performance.now() - this.#failingSince < failingFor) return;
     logger.warn(`The connection to the event store is made anew (${faultOf(error)}): ${(error as Error).message}`);
     this.renew();
   }

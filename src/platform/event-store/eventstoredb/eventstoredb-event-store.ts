@@ -99,7 +99,12 @@ export class EventStoreDbEventStore extends EventStore {
 
   async *readAll(after: Position, filter: EventFilter): AsyncIterable<StoredEvent[]> {
     const end = await this.head(filter.eventClass);
-    yield* eventsUpTo(after, end, (position) => this.#batch(position, filter));
+    yield* eventsUpTo(
+      after,
+      end,
+      (position) => this.#batch(position, filter),
+      () => this.#reader.end(),
+    );
   }
 
   async readAt(positions: readonly Position[]): Promise<StoredEvent[]> {

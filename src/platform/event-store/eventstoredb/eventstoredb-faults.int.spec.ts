@@ -198,6 +198,31 @@ describe('An EventStoreDB that fails', () => {
     await stop();
   });
 
+  it('asks the leader alone, for whatever it reads or follows', async () => {
+    const { seen, stop } = follow(store, await store.head('core'));
+    await store.append(newStream(), 'no_stream', newEvents(3));
+    await until(() => seen.length === 3);
+    // Where few events are of the class, the server is asked to pick them out.
+    await everything(store, { eventClass: 'log' });
+    await stop();
+    expect(node().forAnyNode).toBe(0);
+  });
+
+  it('fails to read up to an end that the node does not have, and says so', async () => {
+    const standIn = node();
+    await store.append(newStream(), 'no_stream', newEvents(2));
+    const end = await store.head('core');
+    standIn.deposedAt = standIn.log.records.at(-2)?.position ?? null;
+    try {
+      const read = async () => {
+        for await (const batch of store.readBulk(START, end, core)) void batch;
+      };
+      await expect(read()).rejects.toBeInstanceOf(EventStoreUnavailable);
+    } finally {
+      standIn.deposedAt = null;
+    }
+  });
+
   it('has no event lost or doubled, and no false conflict, after many troubles under 16 writers', async () => {
     const standIn = node();
     const before = await store.head('core');

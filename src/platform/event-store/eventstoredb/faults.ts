@@ -22,10 +22,15 @@ export function faultOf(error: unknown): Fault {
   return isOfType(error, ErrorType.ACCESS_DENIED) || neverSent.test(message) ? 'unreachable' : 'unknown';
 }
 
-/** A client that met one of these may never find to the right node again: a deadline, silence, a discovery that failed. */
+/** The client could not find a node, and may never find the right one again. */
 export function spoilsClient(error: unknown): boolean {
   const { type } = error as { type?: string };
-  return type === undefined || isOfType(error, ErrorType.DEADLINE_EXCEEDED);
+  return type === undefined && !isLate(error);
+}
+
+/** A server answers a repeat late whose first append is under way; where another call fails too, the client hangs on a node that is no good. */
+export function isLate(error: unknown): boolean {
+  return error instanceof Silence || isOfType(error, ErrorType.DEADLINE_EXCEEDED);
 }
 
 export function isOfType(error: unknown, type: ErrorType): boolean {

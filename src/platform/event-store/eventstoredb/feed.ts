@@ -134,7 +134,7 @@ export class Feed {
       });
       const fromPosition = this.#upTo === START ? ('start' as const) : placeOf(this.#upTo);
       const { credentials, client } = this.connection;
-      const subscription = client.subscribeToAll({ fromPosition, filter, credentials });
+      const subscription = client.subscribeToAll({ fromPosition, filter, requiresLeader: true, credentials });
       this.#subscription = subscription;
       this.#breakOff = () => {
         this.#generation += 1;

@@ -136,7 +136,7 @@ export class EventReader {
       checkpointReached: () => void (checkpoints += 1),
     });
     const fromPosition = after === START ? FIRST : placeOf(after);
-    const subscription = client.subscribeToAll({ fromPosition, filter, credentials });
+    const subscription = client.subscribeToAll({ fromPosition, filter, requiresLeader: true, credentials });
     const read = Object.assign(subscription, { cancel: () => subscription.unsubscribe() }) as unknown as Read;
     return collected(read, pageEvents, names, () => checkpoints).then(({ events, more }) => ({
       events,

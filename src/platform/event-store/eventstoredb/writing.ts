@@ -13,9 +13,9 @@ import { isClosing, positionOf } from './envelope.ts';
 import { faultOf, isOfType } from './faults.ts';
 import type { EventReader } from './reading.ts';
 
-/** Milliseconds. The server is asked to give up before we do. */
-const deadline = 3_000;
-const patience = 4_000;
+/** Milliseconds. The server answers a repeat whose first append is under way after 2 to 3 s, and is asked to give up before we do. */
+const deadline = 5_000;
+const patience = 6_000;
 /** A leader that was deposed while it was frozen gives wrong answers for up to 1.6 s. */
 const doubtFor = 2_500;
 const askAgainAfter = 250;

@@ -107,7 +107,12 @@ export class PostgresEventStore extends EventStore {
 
   async *readAll(after: Position, filter: EventFilter): AsyncIterable<StoredEvent[]> {
     const end = await this.head(filter.eventClass);
-    yield* eventsUpTo(after, end, (position) => this.#reader.batch(position, filter));
+    yield* eventsUpTo(
+      after,
+      end,
+      (position) => this.#reader.batch(position, filter),
+      () => this.head(filter.eventClass),
+    );
   }
 
   override readBulk(after: Position, end: Position, filter: EventFilter): AsyncIterable<EventsUpTo> {
