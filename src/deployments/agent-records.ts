@@ -79,7 +79,6 @@ export class AgentRecords {
 
   /** Nothing can be added to the streams of an agent that is no more. May be repeated. */
   async close(agentId: string, { revision }: Seen): Promise<void> {
-    await this.events.truncateStream(`log-${agentId}`, Number.MAX_SAFE_INTEGER);
     await this.events.closeStream(`agent-${agentId}`, revision);
     await this.aggregates.removeSnapshotsOf(agentId);
   }

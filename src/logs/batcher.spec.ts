@@ -54,6 +54,34 @@ describe('batches', () => {
     await expect(batches.next()).rejects.toThrow('torn');
   });
 
+  const leaving = { out: (item: string) => item === '-', told: (count: number, last: string) => `${count} ${last}` };
+
+  it('say in its place how much was left out', async () => {
+    const batcher = new Batcher({ ...limits, leaving });
+    void batcher.fill(from('a', '-', '-', 'b', '-', 'c', '-', '-', '-'));
+    expect((await collect(batcher)).flat()).toEqual(['a', '2 -', 'b', '1 -', 'c', '3 -']);
+  });
+
+  it('say in time how much was left out, also where nothing more comes', async () => {
+    const batcher = new Batcher({ ...limits, maxWaitMs: 20, leaving });
+    let finish = () => {};
+    const end = new Promise<void>((resolve) => (finish = resolve));
+    void batcher.fill(
+      (async function* () {
+        yield* ['-', '-'];
+        await end;
+      })(),
+    );
+    expect((await batcher.batches().next()).value).toEqual(['2 -']);
+    finish();
+  });
+
+  it('are not waited for where much is left out', async () => {
+    const batcher = new Batcher({ ...limits, leaving });
+    await batcher.fill(from('a', 'b', 'c', ...Array.from({ length: 5_000 }, () => '-')));
+    expect((await collect(batcher)).flat()).toEqual(['a', 'b', 'c', '5000 -']);
+  });
+
   it('end the source when nobody wants them any more', async () => {
     const batcher = new Batcher(limits);
     let ended = false;

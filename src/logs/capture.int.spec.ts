@@ -261,6 +261,28 @@ function capturing(open: () => Promise<Printer>): void {
     expect(await captured(view.agentId)).toEqual(numbers(100).map((line) => (line === 'line 7' || line === 'line 30' ? missing : line)));
   });
 
+  it('keeps a part of a flood, and says how many lines it left out', async () => {
+    const printed = 100_000;
+    const flooding = changed(printer.runtime, {
+      async *logs() {
+        for (let n = 0; n < printed; n++) {
+          const time = new Date(Date.parse('2026-01-01T00:00:00Z') + n / 100).toISOString();
+          yield { stream: 'stdout' as const, text: `line ${n}`, cursor: { generation: 1, time, count: n + 1 } };
+        }
+        await Promise.resolve();
+      },
+    });
+    const view = await printing(0, 0, false);
+    await ended(view);
+    await capture(flooding).drain(view);
+    const lines = await captured(view.agentId);
+    const leftOut = lines.map((line) => Number(/^(\d+) lines? of output left out here/.exec(line)?.[1] ?? 0));
+    const told = leftOut.filter((count) => count > 0).length;
+    expect(lines.length - told + leftOut.reduce((sum, count) => sum + count, 0)).toBe(printed);
+    expect(lines.length).toBeLessThan(30_000);
+    expect(lines.slice(0, 3)).toEqual(numbers(3));
+  });
+
   it('ends, and says nothing, with a container that is removed', async () => {
     const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     const views = await Promise.all(Array.from({ length: 5 }, () => printing(0, 40, true)));

@@ -20,6 +20,7 @@ import {
 import type { CaptureCursor, CapturedLine } from './log.events.ts';
 import { leftOut, readLogLine } from './log-line.ts';
 import { Batcher } from './batcher.ts';
+import { LineRate, linesLeftOut } from './line-rate.ts';
 import { LineBound, totalOf } from './line-bound.ts';
 
 const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
@@ -145,11 +146,13 @@ export class LogCapture {
     const place = await this.#place(stream);
     if (place.cursor !== null && place.cursor.generation > container.generation) return;
     const after = place.cursor?.generation === container.generation ? place.cursor : null;
+    const rate = new LineRate();
     const batcher = new Batcher<LogLine>({
       maxItems: 200,
       maxBytes: 64 * 1024,
       maxWaitMs: 1_000,
       bytesOf: (line) => line.text.length + 40,
+      leaving: { out: (line) => rate.exceeds(line), told: linesLeftOut },
     });
     const left = new AbortController();
     const reading = batcher.fill(this.runtime.logs(container.handle, after, AbortSignal.any([signal, left.signal])));

@@ -3,7 +3,7 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { Database } from '../platform/database/database.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
 import type { LogLevel } from './log.events.ts';
-import { entryId, KEPT_DAYS, LOG_JOURNAL, LOG_LINES } from './log.projection.ts';
+import { AGENTS_THAT_ARE, entryId, KEPT_DAYS, LOG_JOURNAL, LOG_LINES } from './log.projection.ts';
 
 export interface LogEntry {
   id: string;
@@ -87,6 +87,31 @@ export class LogRetention {
          select id from (select id from ${LOG_LINES} where agent_id = $2 order by timestamp, id limit $1) oldest where id < $3 collate "C"))`,
       [agentId, entryId('a', before, 0)],
     );
+  }
+
+  /** Removes all entries of an agent that is no more. */
+  async forgetAgent(agentId: string): Promise<void> {
+    for (const table of [LOG_LINES, LOG_JOURNAL])
+      await this.removeAll(`delete from ${table} where id = any (array(select id from ${table} where agent_id = $2 limit $1))`, [agentId]);
+  }
+
+  /** Agents that have entries here and are not in the read model of agents; at most 5,000. Costs a look for each agent, not for each entry. */
+  async strangers(): Promise<string[]> {
+    const found = new Set<string>();
+    for (const table of [LOG_LINES, LOG_JOURNAL]) {
+      const rows = await this.database.query<{ agent_id: string }>(
+        `with recursive agents as (
+           (select agent_id from ${table} order by agent_id limit 1)
+           union all
+           select (select l.agent_id from ${table} l where l.agent_id > a.agent_id order by l.agent_id limit 1)
+             from agents a where a.agent_id is not null)
+         select agent_id from agents
+          where agent_id is not null and agent_id not in (${AGENTS_THAT_ARE}) limit $1`,
+        [AT_ONCE],
+      );
+      for (const { agent_id } of rows) found.add(agent_id);
+    }
+    return [...found].slice(0, AT_ONCE);
   }
 
   /** Removes what is too old, and what of agents that are in the journal too often. */

@@ -1,3 +1,4 @@
+import { agentsProjection } from '../agents/index.ts';
 import { idOf } from '../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import type { LogEvent } from './log.events.ts';
@@ -24,11 +25,15 @@ const columns = {
 /** Days for which entries are kept (contract 10). */
 export const KEPT_DAYS = 7;
 
+/** Entries of other agents are removed. */
+export const AGENTS_THAT_ARE = `select agent_id from ${tableOf(agentsProjection)}`;
+
 const shape = {
   key: 'id',
   columns,
   indexes: { by_agent: '(agent_id, timestamp desc, id desc)', by_time: '(timestamp)' },
   expires: { column: 'timestamp', days: KEPT_DAYS },
+  belongs: { column: 'agent_id', to: AGENTS_THAT_ARE },
 };
 
 /** The id of a batch's n-th line: ordered as text. */
@@ -55,11 +60,13 @@ export const logLinesProjection: Projection<LogEntryColumns> = {
 
 export const LOG_LINES = tableOf(logLinesProjection);
 
+export const LOG_JOURNAL_NAME = 'log_journal';
+
 const journal = {
-  name: 'log_journal',
+  name: LOG_JOURNAL_NAME,
   version: 4,
   filter: { eventClass: 'core' as const, categories: ['agent', 'deployment'] },
-  table: { name: 'log_journal', ...shape },
+  table: { name: LOG_JOURNAL_NAME, ...shape },
 };
 
 export const LOG_JOURNAL = tableOf(journal);

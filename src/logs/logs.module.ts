@@ -11,12 +11,24 @@ import { journalProjection, logLinesProjection } from './log.projection.ts';
 import { LogsController } from './logs.controller.ts';
 import { LogsSaga } from './logs.saga.ts';
 import { LogsService } from './logs.service.ts';
+import { OutputRemoval } from './output-removal.service.ts';
 import { OutputRetentionSaga } from './output-retention.saga.ts';
 
 @Module({
   imports: [AgentsModule],
   controllers: [LogsController],
-  providers: [LogCapture, LineBound, LogTail, LogRetention, LogsSaga, LogsService, ListLogEntriesHandler, DrainedRuns, OutputRetentionSaga],
+  providers: [
+    LogCapture,
+    LineBound,
+    LogTail,
+    LogRetention,
+    LogsSaga,
+    LogsService,
+    ListLogEntriesHandler,
+    DrainedRuns,
+    OutputRemoval,
+    OutputRetentionSaga,
+  ],
   exports: [LogCapture],
 })
 export class LogsModule {

@@ -250,4 +250,5 @@ export const timers: Record<string, Record<string, readonly string[]>> = {
   seats: { 'no agent came for a seat': ['SeatReleased'] },
   'api-keys': { 'a key comes to its end': ['ApiKeyExpired'] },
   logs: {},
+  'output-retention': { 'the output of an agent that was deleted is removed': ['LogLinesCaptured'] },
 };

@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, readFile, realpath, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { connect, createServer, type AddressInfo, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,24 +16,8 @@ import { readPostmaster } from '../../src/platform/database/postgres-process.ts'
 import { operate } from '../support/log.ts';
 import { describeWithOwnEngine, PrivateEngine } from '../support/private-engine.ts';
 import { StartedService } from '../support/started-service.ts';
+import { clusterOf, databaseOf, dump } from '../support/stored-texts.ts';
 import { span, until } from '../support/until.ts';
-
-const clusterOf = (service: StartedService) => realpath(join(service.dataDir, 'postgres'));
-
-async function databaseOf(service: StartedService): Promise<string> {
-  const password = (await readFile(join(service.dataDir, 'postgres.password'), 'utf8')).trim();
-  const port = readPostmaster(await clusterOf(service))?.port;
-  return `postgres://mooring:${password}@127.0.0.1:${port}/mooring`;
-}
-
-/** Every row of every table as text, by table. */
-async function dump(url: string): Promise<[string, string][]> {
-  const tables = `select quote_ident(table_name) as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'`;
-  const dumped: [string, string][] = [];
-  for (const { name } of await operate(url, tables))
-    for (const { text } of await operate(url, `select t::text as text from ${String(name)} t`)) dumped.push([String(name), String(text)]);
-  return dumped;
-}
 
 async function agent(service: StartedService, name: string): Promise<string> {
   const made = await service.call('POST', '/api/agents', { name, templateId: 'hello' }, { prefer: 'wait=60' });

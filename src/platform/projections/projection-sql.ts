@@ -82,10 +82,15 @@ export function differenceStatement(table: ProjectionTable, live: string, fresh:
      order by 1 limit $1`;
 }
 
-/** The condition that leaves out what is removed with time. */
-function standing({ expires }: ProjectionTable): string {
-  if (expires === undefined) return '';
-  return `and coalesce(l."${expires.column}", f."${expires.column}") >= now() - interval '${expires.days} days'`;
+/** The conditions that leave out what is removed with time, or with what it belongs to. */
+function standing({ expires, belongs }: ProjectionTable): string {
+  const either = (column: string) => `coalesce(l."${column}", f."${column}")`;
+  return [
+    expires && `and ${either(expires.column)} >= now() - interval '${expires.days} days'`,
+    belongs && `and ${either(belongs.column)} in (${belongs.to})`,
+  ]
+    .filter((condition) => condition !== undefined)
+    .join(' ');
 }
 
 export function isTime(table: ProjectionTable, column: string): boolean {

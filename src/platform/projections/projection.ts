@@ -49,6 +49,8 @@ export interface ProjectionTable {
   indexes: Record<string, string>;
   /** Rows whose time is so many days ago are removed by whoever owns the table; a comparison with the log leaves them out. */
   expires?: { column: string; days: number };
+  /** Rows whose column is not among these (a `select`) are removed by whoever owns the table; a comparison with the log leaves them out. */
+  belongs?: { column: string; to: string };
 }
 
 /** Tells how far read models have come. */

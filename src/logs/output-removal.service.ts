@@ -1,0 +1,64 @@
+import { Injectable } from '@nestjs/common';
+import { v5 as uuidv5 } from 'uuid';
+
+import { EventStore, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { ReadModels } from '../platform/projections/projection.ts';
+import { DrainedRuns } from './drained-runs.ts';
+import { LogRetention } from './log-entries.projection.ts';
+import { totalOf } from './line-bound.ts';
+import { LOG_JOURNAL_NAME, logLinesProjection } from './log.projection.ts';
+
+const REMOVAL_NAMESPACE = '8f2f4d0e-6d0b-4a4c-9e56-5a7d4f1c2b90';
+const TRIES = 5;
+
+/** Removes all that an agent has printed. */
+@Injectable()
+export class OutputRemoval {
+  constructor(
+    private readonly events: EventStore,
+    private readonly readModels: ReadModels,
+    private readonly retention: LogRetention,
+    private readonly drained: DrainedRuns,
+  ) {}
+
+  /** For an agent whose containers are gone. May be repeated. */
+  async removeAll(agentId: string): Promise<void> {
+    const stream = `log-${agentId}`;
+    const last = await this.#emptied(stream);
+    if (last !== null) await this.events.truncateStream(stream, last.revision);
+    // What the read models have not taken in yet would come after their rows were removed.
+    if (last !== null) await this.readModels.reached(logLinesProjection.name, last.position);
+    const end = await this.#last(`agent-${agentId}`);
+    if (end !== null) await this.readModels.reached(LOG_JOURNAL_NAME, end.position);
+    await this.retention.forgetAgent(agentId);
+    await this.drained.forget([agentId]);
+  }
+
+  /**
+   * The stream's last event, after one was appended that holds no line: a store keeps the last event of a stream. A capture that still
+   * wants to write comes too late then: it reads where it stands once more, and finds no container. Null where there is no stream.
+   */
+  async #emptied(stream: string): Promise<Pick<StoredEvent, 'revision' | 'position'> | null> {
+    for (let tries = 1; ; tries++) {
+      const last = await this.#last(stream);
+      if (last === null || (last.data.lines as unknown[]).length === 0) return last;
+      const event = {
+        id: uuidv5(`${stream}:${last.revision + 1}`, REMOVAL_NAMESPACE),
+        type: 'LogLinesCaptured',
+        schemaVersion: 1,
+        data: { lines: [], cursor: last.data.cursor ?? null, total: totalOf(last) },
+        metadata: last.metadata,
+      };
+      try {
+        return await this.events.append(stream, last.revision, [event]);
+      } catch (error) {
+        if (!(error instanceof WrongExpectedRevision) || tries === TRIES) throw error;
+      }
+    }
+  }
+
+  async #last(stream: string): Promise<StoredEvent | null> {
+    for await (const last of this.events.readStream(stream, { backwards: true, limit: 1 })) return last;
+    return null;
+  }
+}
