@@ -62,6 +62,8 @@ export class Config {
   streamsMax: number;
   streamsPerAccount: number;
   metricsLoopbackOnly: boolean;
+  /** What a caller of `/metrics` has to bear; null: nothing. */
+  metricsToken: string | null;
   /** Addresses, or ranges of them, of proxies whose `X-Forwarded-For` is believed. */
   trustedProxies: string[];
   logLevel: string;
@@ -152,7 +154,8 @@ function placeSettings(read: Reader) {
     stateCacheMb: read.integer('MOORING_STATE_CACHE_MB', 64, 1, 65_536),
     streamsMax: read.integer('MOORING_STREAMS', 1_000, 1, 100_000),
     streamsPerAccount: read.integer('MOORING_STREAMS_PER_ACCOUNT', 200, 1, 100_000),
-    metricsLoopbackOnly: read.onOff('MOORING_METRICS_LOOPBACK_ONLY', false),
+    metricsLoopbackOnly: read.onOff('MOORING_METRICS_LOOPBACK_ONLY', true),
+    metricsToken: read.text('MOORING_METRICS_TOKEN'),
     logLevel: read.choice('MOORING_LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info'),
   };
 }
@@ -210,6 +213,8 @@ function checkTogether(config: Config, found: string[]): void {
     found.push('MOORING_SHARED_IMAGES must name images: [registry/]name[:tag], separated by commas');
   if (!config.trustedProxies.every((range) => ipaddr.isValid(range) || ipaddr.isValidCIDR(range)))
     found.push('MOORING_TRUSTED_PROXIES must be addresses or ranges such as 10.0.0.0/8, separated by commas');
+  if (config.metricsToken !== null && !/^[\x21-\x7e]{16,200}$/.test(config.metricsToken))
+    found.push('MOORING_METRICS_TOKEN must have 16 to 200 printable characters without spaces');
   if (config.masterKey !== null && masterKeyBytes(config.masterKey) === null)
     found.push('MOORING_MASTER_KEY must be 32 bytes, as base64 or hex');
 }

@@ -98,9 +98,10 @@ async function open(
   return { api_key: rawKey, agent_id: agentId };
 }
 
-/** What the operator reads, once: where it listens, the credentials, three commands to copy. */
-export function welcome({ url, email, password, api_key, agent_id }: FirstRun): string {
-  const lines = ['', `Mooring listens on ${url}`, '', `  sign in   ${email}`, `  password  ${password}`, `  API key   ${api_key}`, ''];
+/** What the operator reads, once, without a password that the operator has chosen: where it listens, the credentials, three commands to copy. */
+export function welcome({ url, email, password, api_key, agent_id }: FirstRun, givenPassword: string | null): string {
+  const shown = password === givenPassword ? 'as MOORING_ADMIN_PASSWORD gives it' : password;
+  const lines = ['', `Mooring listens on ${url}`, '', `  sign in   ${email}`, `  password  ${shown}`, `  API key   ${api_key}`, ''];
   if (agent_id !== null) lines.push('Your first agent is being deployed. Try:', '', ...commandsFor(url, api_key, agent_id), '');
   lines.push('The same stands in first-run.json in the data folder; it is not shown again.', '');
   return `${lines.join('\n')}\n`;

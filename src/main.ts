@@ -43,7 +43,7 @@ async function run(): Promise<void> {
   const url = urlOf(app, config);
   log.info({ url }, 'listening');
   const made = await firstRun(app.get(CommandBus), app.get(Database), config, url);
-  process.stdout.write(made === null ? `Mooring listens on ${url}\n` : welcome(made));
+  process.stdout.write(made === null ? `Mooring listens on ${url}\n` : welcome(made, config.adminPassword));
 }
 
 /** Where the service can be reached, with the port that it was given where the configuration left it open. */

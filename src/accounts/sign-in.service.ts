@@ -27,6 +27,7 @@ export class SignIn {
     const accountId = await this.credentials.verify(address, password);
     const { state: account } = accountId === null ? { state: null } : await this.aggregates.load(`account-${accountId}`, accountDecider);
     if (accountId === null || account === null) throw new Refusal('unauthenticated', 'The address or the password is wrong.');
+    await this.limiter.succeeded(context.ip ?? '', address);
     const session = newSession(this.clock.now());
     // First the event: no session is ever used that the log does not know.
     const by = { ...context, accountId, actor: { kind: 'session' as const, id: accountId, name: account.name } };

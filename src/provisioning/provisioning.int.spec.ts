@@ -90,6 +90,21 @@ describe('POST /api/v1/provision', () => {
     ]);
   });
 
+  it('gives a name back as it was sent, composed or not', async () => {
+    for (const name of ['Zoe\u0308', 'Zo\u00eb', '\u212b']) {
+      const { json } = await provision(image({ name, auto_deploy: false }));
+      const read = await server.request('GET', `/api/v1/agents/${json.agent_id}`, { credential: 'mk_acme' });
+      expect([json.name, read.json.name]).toEqual([name, name]);
+    }
+  });
+
+  it('answers an id of any length that nothing has as an unknown agent', async () => {
+    for (const length of [36, 3_000, 10_000]) {
+      const answer = await server.request('GET', `/api/v1/agents/${'7'.repeat(length)}`, { credential: 'mk_acme' });
+      expect([answer.status, answer.json.code]).toEqual([404, 'agent_not_found']);
+    }
+  });
+
   it('leaves the agent undeployed where that is asked for', async () => {
     const { json, status } = await provision(image({ auto_deploy: false }));
     expect([status, json.status, json.deployment_id, json.desired_state]).toEqual([201, 'created', null, 'none']);

@@ -143,7 +143,7 @@ describe('a session', () => {
     expect((await server.request('GET', '/api/auth/me', { credential: token })).status).toBe(401);
   });
 
-  it('is given 10 times a minute at most to one address, and for one account', async () => {
+  it('may be tried for 10 times a minute at most from one address, or from one network of version 6', async () => {
     const database = server.app.get(Database, { strict: false });
     await database.query('delete from rate_limits');
     const login = (email: string) => server.request('POST', '/api/auth/login', { json: { email, password: 'wrong password' } });
@@ -153,14 +153,25 @@ describe('a session', () => {
     expect(refused?.json.code).toBe('rate_limited');
     expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
     expect(Number(refused?.headers.get('retry-after'))).toBeLessThanOrEqual(60);
-    await database.query('delete from rate_limits');
     const limiter = server.app.get(LoginLimiter, { strict: false });
-    const tries = Array.from({ length: 12 }, (_, index) => limiter.take(`10.0.0.${index}`, 'victim@example.com'));
-    const outcomes = await Promise.allSettled(tries);
-    expect(outcomes.filter((outcome) => outcome.status === 'rejected').map(({ reason }) => reason.code)).toEqual([
-      'rate_limited',
-      'rate_limited',
-    ]);
+    const tries = Array.from({ length: 12 }, (_, index) => limiter.take(`2001:db8:1:2::${index + 1}`, `y${index}@example.com`));
+    expect((await Promise.allSettled(tries)).filter(({ status }) => status === 'rejected')).toHaveLength(2);
+    await database.query('delete from rate_limits');
+  });
+
+  it('is not kept from an account’s owner by wrong passwords that somebody else tries', async () => {
+    const limiter = server.app.get(LoginLimiter, { strict: false });
+    const email = 'root@example.com';
+    const login = () => server.request('POST', '/api/auth/login', { json: { email, password } });
+    expect((await login()).status).toBe(200);
+    const fromOneAddress = Array.from({ length: 20 }, () => limiter.take('10.9.9.9', email));
+    expect((await Promise.allSettled(fromOneAddress)).filter(({ status }) => status === 'fulfilled')).toHaveLength(10);
+    await limiter.take('10.8.8.8', email);
+    const fromEverywhere = Array.from({ length: 120 }, (_, index) => limiter.take(`10.1.1.${index}`, email));
+    expect((await Promise.allSettled(fromEverywhere)).some(({ status }) => status === 'rejected')).toBe(true);
+    await expect(limiter.take('10.7.7.7', email)).rejects.toMatchObject({ code: 'rate_limited' });
+    expect((await login()).status).toBe(200);
+    await server.app.get(Database, { strict: false }).query('delete from rate_limits');
   });
 });
 

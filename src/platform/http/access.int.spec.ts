@@ -33,6 +33,15 @@ describe('credentials', () => {
     expect(answer.headers.get('www-authenticate')).toContain('Bearer');
   });
 
+  it('two Authorization headers are a 401, whatever they hold', async () => {
+    const twice = (second: string) =>
+      sendRaw(
+        server.url,
+        `GET /t/caller HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer mk_manage\r\nAuthorization: ${second}\r\n\r\n`,
+      );
+    for (const second of ['Bearer mk_deploy', 'Bearer mk_manage']) expect(await twice(second)).toMatch(/^HTTP\/1\.1 401 /);
+  });
+
   const allowed: Record<string, string[]> = {
     provision: ['mk_provision', 'mk_manage', 'ms_member', 'ms_admin'],
     deploy: ['mk_deploy', 'mk_manage', 'ms_member', 'ms_admin'],

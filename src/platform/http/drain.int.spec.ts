@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+
 import { Controller, Get, Res } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 
@@ -45,6 +48,17 @@ describe('a stop', () => {
     answer();
     expect((await slow).json).toEqual({ done: true });
     await drained;
+    await server.close();
+  });
+
+  it('does not wait for a connection that asks for nothing', async () => {
+    const server = await startThings(SlowController);
+    const silent = connect(Number(new URL(server.url).port), '127.0.0.1');
+    const cut = once(silent, 'close');
+    await once(silent, 'connect');
+    await server.request('GET', '/health');
+    await drain(server.app, 60_000);
+    await cut;
     await server.close();
   });
 

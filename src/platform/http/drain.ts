@@ -1,4 +1,5 @@
-import type { Server, ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
@@ -9,11 +10,20 @@ const LOOK_EVERY_MS = 50;
 const STREAM_GRACE_MS = 1_000;
 
 const streamsOf = new WeakMap<FastifyInstance, Set<ServerResponse>>();
+/** Connections that have asked for nothing yet: the framework does not count them as idle, and would wait for them. */
+const silentOf = new WeakMap<FastifyInstance, Set<Socket>>();
 
-/** Takes note of answers that are event streams; to be called before the first route is made. */
-export function noteEventStreams(server: FastifyInstance): void {
+/** Takes note of what a stop need not wait for: answers that are event streams, and silent connections. To be called before the first route is made. */
+export function noteEndless(server: FastifyInstance): void {
   const open = new Set<ServerResponse>();
   streamsOf.set(server, open);
+  const silent = new Set<Socket>();
+  silentOf.set(server, silent);
+  server.server.on('connection', (socket: Socket) => {
+    silent.add(socket);
+    socket.once('close', () => silent.delete(socket));
+  });
+  server.server.on('request', ({ socket }: IncomingMessage) => silent.delete(socket));
   server.addHook('onSend', (_request, reply, payload, done) => {
     if (String(reply.getHeader('content-type') ?? '').startsWith('text/event-stream')) {
       open.add(reply.raw);
@@ -23,15 +33,16 @@ export function noteEventStreams(server: FastifyInstance): void {
   });
 }
 
-/** Takes no new connection and waits until what was asked is answered, at most so long (ms). Event streams are cut: their readers come again. */
+/** Takes no new connection and waits until what was asked is answered, at most so long (ms). Event streams are cut: their readers come again; so are connections that have asked for nothing. */
 export async function drain(app: NestFastifyApplication, timeoutMs: number): Promise<void> {
   const server: Server = app.getHttpServer();
   if (!server.listening) return;
-  const streams = streamsOf.get(app.getHttpAdapter().getInstance()) ?? new Set();
+  const fastify = app.getHttpAdapter().getInstance();
+  const endless = [streamsOf, silentOf].map((ofServer) => ofServer.get(fastify) ?? new Set<ServerResponse | Socket>());
   const drained = new AbortController();
   server.close(() => drained.abort());
   for (const started = performance.now(); !drained.signal.aborted && performance.now() - started < timeoutMs; await wait(LOOK_EVERY_MS)) {
     server.closeIdleConnections();
-    if (performance.now() - started > STREAM_GRACE_MS) for (const stream of streams) stream.destroy();
+    if (performance.now() - started > STREAM_GRACE_MS) for (const each of endless) for (const one of each) one.destroy();
   }
 }

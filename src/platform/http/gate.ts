@@ -36,6 +36,8 @@ export class Gate implements OnModuleInit {
   }
 
   private async admit(request: FastifyRequest & MooringRequest, reply: FastifyReply): Promise<void> {
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
+      throw new Refusal('invalid_request', 'The Host header is missing.');
     if (request.is404) throw new Refusal('not_found', 'There is nothing at this address.');
     const { access, readModels } = this.routes.rulesOf(request);
     if (access?.kind !== 'public') {
@@ -61,6 +63,7 @@ export class Gate implements OnModuleInit {
 
 /** The one credential that the request bears, in either header, or the same in both. */
 export function credentialOf(request: FastifyRequest): string {
+  if (countOf(request, 'authorization') > 1) throw unauthenticated('Two Authorization headers were sent.');
   const { authorization } = request.headers;
   const key = request.headers['x-api-key'];
   const bearer = authorization === undefined ? undefined : /^Bearer +([^\s]+) *$/i.exec(authorization)?.[1];
@@ -73,6 +76,14 @@ export function credentialOf(request: FastifyRequest): string {
     throw unauthenticated('Send X-API-Key: <key>, or Authorization: Bearer <key or session token>.');
   if (!/^m[ks]_/.test(credential)) throw unauthenticated('The credential is neither an API key nor a session token.');
   return credential;
+}
+
+/** The framework keeps the first of several alone. */
+function countOf({ raw: { rawHeaders } }: FastifyRequest, name: string): number {
+  let count = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2)
+    if (rawHeaders[at]?.length === name.length && rawHeaders[at]?.toLowerCase() === name) count += 1;
+  return count;
 }
 
 /** Before any look-up, so that nobody without the scope learns what exists. */

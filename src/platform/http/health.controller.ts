@@ -1,3 +1,5 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+
 import { Controller, Get, Header, Req, Res } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import ipaddr from 'ipaddr.js';
@@ -18,11 +20,11 @@ export class HealthController {
     private readonly config: Config,
   ) {}
 
-  /** Whether the service answers at all. */
+  /** Whether the service answers at all. Callers on the same machine are told its version. */
   @Get('health')
   @Public()
-  health(): Health {
-    return { status: 'ok', runtime: 'fleet', version };
+  health(@Req() request: FastifyRequest): Health {
+    return { status: 'ok', runtime: 'fleet', ...(isLocal(request) ? { version } : {}) };
   }
 
   /** Whether what the service stands on is there: 503 where the database or the event store is away. */
@@ -35,16 +37,28 @@ export class HealthController {
     return readiness;
   }
 
-  /** Prometheus. */
+  /** Prometheus. For callers on the same machine alone unless the configuration opens it; with its token where one is configured. */
   @Get('metrics')
   @Public()
   async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
-    if (this.config.metricsLoopbackOnly && !isLoopback(request.ip)) throw new Refusal('not_found', 'There is nothing at this address.');
+    const { metricsLoopbackOnly, metricsToken } = this.config;
+    if (metricsLoopbackOnly && !isLocal(request)) throw new Refusal('not_found', 'There is nothing at this address.');
+    if (metricsToken !== null && !isEqual(request.headers.authorization ?? '', `Bearer ${metricsToken}`))
+      throw new Refusal('unauthenticated', 'Send Authorization: Bearer and the token of MOORING_METRICS_TOKEN.');
     void reply.header('content-type', this.measured.contentType);
     return this.measured.text();
   }
 }
 
-function isLoopback(address: string): boolean {
-  return ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback';
+/** Whether the caller is on this machine, and not somebody for whom a proxy on it calls. */
+function isLocal({ ip, headers, socket }: FastifyRequest): boolean {
+  const isForwarded = headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined;
+  if (isForwarded && ip === socket.remoteAddress) return false;
+  return ipaddr.isValid(ip) && ipaddr.process(ip).range() === 'loopback';
+}
+
+/** In a time that does not tell how much of it is equal. */
+function isEqual(given: string, wanted: string): boolean {
+  const hashOf = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(hashOf(given), hashOf(wanted));
 }

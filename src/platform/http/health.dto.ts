@@ -2,7 +2,8 @@ export class Health {
   /** Always `ok`: the service answers. */
   status: string;
   runtime: string;
-  version: string;
+  /** Told to callers on the same machine. */
+  version?: string;
 }
 
 export class Dependency {

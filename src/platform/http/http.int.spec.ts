@@ -48,7 +48,9 @@ describe('requests', () => {
 
 describe('what operators look at', () => {
   it('/health is ok whatever else is away; /ready names what is', async () => {
-    expect((await server.request('GET', '/health')).json).toEqual({ status: 'ok', runtime: 'fleet', version: expect.any(String) });
+    const health = async (headers = {}) => (await server.request('GET', '/health', { headers })).json;
+    expect(await health()).toEqual({ status: 'ok', runtime: 'fleet', version: expect.any(String) });
+    expect(await health({ 'x-forwarded-for': '203.0.113.7' })).toEqual({ status: 'ok', runtime: 'fleet' });
     const ready = await server.request('GET', '/ready');
     expect(ready.status).toBe(503);
     expect(ready.json).toEqual({
@@ -69,6 +71,23 @@ describe('what operators look at', () => {
     expect(headers.get('content-type')).toContain('text/plain');
     expect(text).toContain('mooring_http_request_duration_seconds_count{method="GET",route="/t/fails/:how",status="5xx"}');
     expect(text).not.toContain('metric-canary');
+  });
+
+  it('/metrics is for callers on the same machine, and for those who bear its token where there is one', async () => {
+    const status = async (headers: Record<string, string> = {}) => (await server.request('GET', '/metrics', { headers })).status;
+    const forwarded = { 'x-forwarded-for': '203.0.113.7' };
+    expect([await status(), await status(forwarded)]).toEqual([200, 404]);
+    const { metricsLoopbackOnly } = server.config;
+    try {
+      server.config.metricsLoopbackOnly = false;
+      expect(await status(forwarded)).toBe(200);
+      server.config.metricsToken = 'a-token-of-sixteen';
+      expect([await status(forwarded), await status()]).toEqual([401, 401]);
+      expect(await status({ authorization: 'Bearer a token of sixteeN' })).toBe(401);
+      expect(await status({ ...forwarded, authorization: 'Bearer a-token-of-sixteen' })).toBe(200);
+    } finally {
+      Object.assign(server.config, { metricsLoopbackOnly, metricsToken: null });
+    }
   });
 
   it('the OpenAPI document and its page are open to everybody and say what each route asks', async () => {

@@ -23,7 +23,6 @@ describe('every error is a problem document', () => {
 
   it('for a malformed address', async () => {
     expectProblem(await server.request('GET', '/t/fails/%ff'), 400, 'invalid_request');
-    expectProblem(await server.request('GET', `/t/fails/${'x'.repeat(2_000)}`), 404, 'not_found');
   });
 
   it('for a body that is not JSON, not UTF-8, or too deep', async () => {
@@ -120,6 +119,13 @@ describe('every error is a problem document', () => {
     expectProblem(failed, 500, 'internal_error');
     expect(`${failed.text}${away.text}`).not.toContain('canary');
     expect(server.logLines.some((line) => line.includes(failed.json.request_id) && line.includes('canary inside'))).toBe(true);
+  });
+
+  it('for a request without a Host, and for an expectation that nobody meets', async () => {
+    const problem = /^HTTP\/1\.1 400 [\s\S]*application\/problem\+json[\s\S]*invalid_request/;
+    expect(await sendRaw(server.url, 'GET /health HTTP/1.1\r\nconnection: close\r\n\r\n')).toMatch(problem);
+    expect(await sendRaw(server.url, 'GET /health HTTP/1.1\r\nhost: x\r\nexpect: miracles\r\n\r\n')).toMatch(problem);
+    expect(await sendRaw(server.url, 'GET /health HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
   });
 
   it('for what is not HTTP, and for headers that are too large', async () => {

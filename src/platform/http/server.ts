@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 import { type DynamicModule, Logger, type Type } from '@nestjs/common';
@@ -8,7 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger as Pino } from 'pino';
 
 import { addBodyParsers, BODY_LIMIT } from './body.ts';
-import { noteEventStreams } from './drain.ts';
+import { noteEndless } from './drain.ts';
 import { noteRoutes } from './known-routes.ts';
 import { newRequestId } from './request-id.ts';
 import { createPino, PinoLogger } from './logger.ts';
@@ -67,8 +67,9 @@ function createAdapter(pino: Pino, trustedProxies: readonly string[]): FastifyAd
     keepAliveTimeout: 65_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    http: { maxHeaderSize: 16_384, headersTimeout: 10_000, connectionsCheckingInterval: 2_000 },
-    routerOptions: { maxParamLength: 1_024 },
+    http: { requireHostHeader: false, maxHeaderSize: 16_384, headersTimeout: 10_000, connectionsCheckingInterval: 2_000 },
+    // As long as headers may be: what an id may be is for its route to say.
+    routerOptions: { maxParamLength: 16_384 },
     frameworkErrors: (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
       markReply(request, reply);
       sendProblem(error, request, reply, logger);
@@ -77,9 +78,10 @@ function createAdapter(pino: Pino, trustedProxies: readonly string[]): FastifyAd
   });
   const server = adapter.getInstance<FastifyInstance>();
   noteRoutes(server);
-  noteEventStreams(server);
+  noteEndless(server);
   addBodyParsers(server);
   server.decorateRequest('requestId', '');
+  server.server.on('checkExpectation', answerExpectation);
   server.addHook('onRequest', (request, reply, done) => {
     markReply(request, reply);
     done();
@@ -111,6 +113,15 @@ function logAccess(pino: Pino, request: FastifyRequest, reply: FastifyReply): vo
     },
     'request',
   );
+}
+
+/** Expectations other than `100-continue`, which the server itself meets, never reach a route. */
+function answerExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const { status, headers, body } = toProblem(
+    new Refusal('invalid_request', 'The Expect header asks for what is not done here.'),
+    newRequestId(),
+  );
+  response.writeHead(status, { ...headers, 'x-request-id': body.request_id, connection: 'close' }).end(JSON.stringify(body));
 }
 
 /** What is not HTTP at all never reaches a route; it gets the same kind of answer, and the connection ends. */
