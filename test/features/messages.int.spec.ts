@@ -120,14 +120,12 @@ describe('talking to an agent', () => {
     expect((await talk.thread(json.conversation_id)).at(-1)).toMatchObject({ id: late.json.message_id, text: 'hang on', status });
   });
 
-  it('is said again, with the same id, to an agent that died in the middle of its answer', async () => {
+  it('is not said again to an agent that died in the middle of its answer, for it may have done what it was asked', async () => {
     const answer = await talk.chat('die once');
-    expect(answer).toMatchObject({ status: 200, json: { response: 'heard: die once' } });
-    const heard = (await talk.heard()).filter(([, text]) => text === 'die once');
-    expect(heard).toEqual([
-      [answer.json.message_id, 'die once'],
-      [answer.json.message_id, 'die once'],
-    ]);
+    expect(answer).toMatchObject({ status: 502, json: { code: 'agent_failed' } });
+    const all = await until('the agent runs again', () => talk.heard().catch(() => undefined));
+    const heard = all.filter(([, text]) => text === 'die once');
+    expect(heard).toEqual([[answer.json.message_id, 'die once']]);
   });
 
   it('wakes an agent that sleeps, and says so', async () => {
@@ -215,7 +213,8 @@ describe('talking to an agent', () => {
       const event = (await talk.events(json.conversation_id)).at(-1);
       return event?.type === 'MessageDeadLettered' ? event : undefined;
     });
-    expect(last.data).toMatchObject({ code: 'agent_unavailable' });
+    // The agent had the message, or it was gone before that.
+    expect(last.data.code).toMatch(/^agent_(failed|unavailable)$/);
   });
 });
 
