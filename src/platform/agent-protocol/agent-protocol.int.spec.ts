@@ -365,7 +365,7 @@ describe('readiness', () => {
   });
 
   it('is looked for ever less often, at most a tenth of the time too late', () => {
-    expect([0, 20, 500, 5_000, 60_000].map(waitAfter)).toEqual([5, 5, 50, 500, 1_000]);
+    expect([0, 20, 500, 5_000, 60_000].map(waitAfter)).toEqual([5, 5, 50, 500, 2_000]);
   });
 
   it('stops early when it is told to', async () => {

@@ -9,11 +9,11 @@ export type HealthCheck = { path: string } | { tcp: true };
 /** A server that takes a connection and does not answer may have been half started: it is asked again. */
 const ATTEMPT_MS = 2_000;
 const FIRST_WAIT_MS = 5;
-const LAST_WAIT_MS = 1_000;
+const LAST_WAIT_MS = 2_000;
 /** Port forwarders accept for a container that does not listen, and close at once. */
 const STAYS_OPEN_MS = 20;
 
-/** True as soon as the agent is ready, false when `withinMs` are over or the signal aborts. Looks every 5 ms at first, and every second in the end. */
+/** True as soon as the agent is ready, false when `withinMs` are over or the signal aborts. Looks every 5 ms at first, and every two seconds in the end. */
 export async function ready(host: string, port: number, health: HealthCheck, withinMs: number, signal: AbortSignal): Promise<boolean> {
   const begun = performance.now();
   const end = begun + withinMs;
