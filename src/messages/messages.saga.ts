@@ -56,7 +56,8 @@ export class MessagesSaga implements Saga, OnModuleInit {
 
   async run(pass: SagaPass): Promise<Date | null> {
     // Every turn takes at least one attempt's worth off the queue; what arrives meanwhile wakes the saga anew.
-    let { state: conversation } = await this.aggregates.load(streamOf(pass.key), conversationDecider);
+    // What others write there are further messages, each of which wakes the saga.
+    let { state: conversation } = await this.aggregates.load(streamOf(pass.key), conversationDecider, pass.heardUpTo);
     for (let turn = 0; turn < PENDING_MAX && !pass.signal.aborted; turn++) {
       const message = conversation?.pending[0];
       if (conversation === null || message === undefined) return null;

@@ -47,8 +47,7 @@ export async function openLog(url: string, newer: readonly AnyEventDefinition[] 
 }
 
 /** Commands on the store's streams, as one process has them. Its follower of the log rests until it is started. */
-export function openAggregates(database: Database, store: EventStore, catalogue: EventCatalogue) {
-  const follower = new LogFollower(store);
+export function openAggregates(database: Database, store: EventStore, catalogue: EventCatalogue, follower = new LogFollower(store)) {
   const snapshots = new Snapshots(database);
   const states = new StreamStates(store, follower, snapshots, readConfig({ MOORING_DATA_DIR: tmpdir() }));
   return { aggregates: new Aggregates(store, catalogue, new Clock(), states, snapshots), states, snapshots, follower };

@@ -1,11 +1,12 @@
 import { Clock } from '../../src/platform/clock.ts';
+import type { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { LogFollower } from '../../src/platform/event-store/log-follower.ts';
 import { Leases } from '../../src/platform/projections/leases.ts';
 import { Projections } from '../../src/platform/projections/projections.ts';
 import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
 import { ShardLeases } from '../../src/platform/sagas/shard-leases.ts';
 import { UnseenEvents } from '../../src/platform/sagas/unseen-events.ts';
-import type { OpenedLog } from './log.ts';
+import { openAggregates, type OpenedLog } from './log.ts';
 
 /** Says what time it is as the test wants it. */
 class TestClock extends Clock {
@@ -22,18 +23,23 @@ export class SagaProcess {
   readonly projections: Projections;
   readonly sagas: DurableSagas;
   private readonly follower: LogFollower;
+  /** With states that follow what this process hears. */
+  readonly aggregates: Aggregates;
 
   constructor(readonly log: OpenedLog) {
     this.leases = new Leases(log.database);
     this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config);
     this.follower = new LogFollower(log.store);
+    this.aggregates = openAggregates(log.database, log.store, log.catalogue, this.follower).aggregates;
     const unseen = new UnseenEvents(log.store, this.projections);
     this.sagas = new DurableSagas(log.database, this.clock, unseen, this.follower, new ShardLeases(log.database, this.leases));
   }
 
-  async start(): Promise<void> {
+  /** `beforeSagas` is called when the log is heard and no saga runs yet. */
+  async start(beforeSagas: () => Promise<void> = () => Promise.resolve()): Promise<void> {
     await this.projections.onApplicationBootstrap();
     await this.follower.onApplicationBootstrap();
+    await beforeSagas();
     this.sagas.onApplicationBootstrap();
   }
 

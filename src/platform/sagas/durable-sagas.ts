@@ -48,7 +48,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     private readonly shards: ShardLeases,
   ) {
     super();
-    this.tools = { database, clock, unseen };
+    this.tools = { database, clock, unseen, follower };
   }
 
   /** Before the application's bootstrap. */

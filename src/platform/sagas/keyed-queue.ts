@@ -15,6 +15,8 @@ const UNKNOWN = '';
 /** What a run may do with its slot. */
 export interface Run {
   key: string;
+  /** Whether the run before it failed. */
+  isRepeat: boolean;
   /** Aborts when the queue stops or drops the key. */
   signal: AbortSignal;
   /** Does work that mostly waits, without the slot; the run holds a slot again when it returns or throws. */
@@ -223,6 +225,7 @@ export class KeyedQueue {
     try {
       await this.options.run({
         key: state.key,
+        isRepeat: state.failures > 0,
         signal: abort.signal,
         aside: (work) => this.aside(state, abort, work),
         belongsTo: (account) => {

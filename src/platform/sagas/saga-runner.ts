@@ -4,7 +4,8 @@ import { Logger } from '@nestjs/common';
 
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
-import { categoryOf, type StoredEvent } from '../event-store/event-store.ts';
+import { categoryOf, type Position, type StoredEvent } from '../event-store/event-store.ts';
+import type { LogFollower } from '../event-store/log-follower.ts';
 import { toRefusal } from '../http/problems.ts';
 import type { Lease } from '../projections/leases.ts';
 import { Deadlines } from './deadlines.ts';
@@ -22,6 +23,14 @@ export interface SagaTools {
   database: Database;
   clock: Clock;
   unseen: UnseenEvents;
+  follower: LogFollower;
+}
+
+/** A shard whose keys are worked on. */
+interface Shard {
+  lease: Lease;
+  /** All that was in the log when it was taken up is heard up to here; undefined where the store did not tell. */
+  heardUpTo: Position | undefined;
 }
 
 /**
@@ -35,8 +44,7 @@ export class SagaRunner {
   private readonly stopping = new AbortController();
   private readonly queue: KeyedQueue;
   private readonly deadlines: Deadlines;
-  /** The leases of the shards whose keys are worked on. */
-  private readonly leases = new Map<number, Lease>();
+  private readonly shards = new Map<number, Shard>();
   private readonly categories: ReadonlySet<string> | null;
   private readonly types: ReadonlySet<string> | null;
 
@@ -59,7 +67,7 @@ export class SagaRunner {
 
   /** Nothing happens for a key in another process's shard: that hears of the event from the log itself. False where it was dropped. */
   wake(key: string, account: string | null): boolean {
-    return !this.leases.has(shardOf(key)) || this.queue.wake(key, account);
+    return !this.shards.has(shardOf(key)) || this.queue.wake(key, account);
   }
 
   hear(events: readonly StoredEvent[]): void {
@@ -86,7 +94,8 @@ export class SagaRunner {
     for (let shards = left(); shards.size > 0; shards = left()) {
       try {
         await this.deadlines.load(shards);
-        for (const [shard, lease] of left()) this.leases.set(shard, lease);
+        const heardUpTo = (await this.tools.follower.hearHead().catch(() => null)) ?? undefined;
+        for (const [shard, lease] of left()) this.shards.set(shard, { lease, heardUpTo });
         this.deadlines.tell();
         if (await this.remindOf(shards)) return;
       } catch (error) {
@@ -99,9 +108,9 @@ export class SagaRunner {
 
   /** Takes up what no signal told of. False where that failed. */
   async resync(): Promise<boolean> {
-    if (this.leases.size === 0 || this.stopping.signal.aborted) return true;
+    if (this.shards.size === 0 || this.stopping.signal.aborted) return true;
     try {
-      await this.remindOfMissed(this.leases);
+      await this.remindOfMissed(this.shards);
       return true;
     } catch (error) {
       this.logger.warn(`The saga ${this.saga.name} could not resync: ${(error as Error).message}`);
@@ -111,12 +120,12 @@ export class SagaRunner {
 
   /** Aborts the passes over keys in these shards, waits for them, and does nothing more for the shards. */
   async drop(shards: ReadonlySet<number>): Promise<void> {
-    for (const shard of shards) this.leases.delete(shard);
+    for (const shard of shards) this.shards.delete(shard);
     const concerns = (key: string) => shards.has(shardOf(key));
     this.deadlines.drop(concerns);
     this.warnOf(await this.queue.drop(concerns));
     // Also those of the passes that came to their end meanwhile.
-    this.deadlines.drop((key) => concerns(key) && !this.leases.has(shardOf(key)));
+    this.deadlines.drop((key) => concerns(key) && !this.shards.has(shardOf(key)));
   }
 
   /** Aborts what runs, and waits for it. */
@@ -131,16 +140,18 @@ export class SagaRunner {
     if (unheeding.length > 0) this.logger.error(`The saga ${this.saga.name} stepped aside, its runs of ${unheeding.join(', ')} go on`);
   }
 
-  private async pass({ key, signal, aside, belongsTo }: Run): Promise<void> {
-    const lease = this.leases.get(shardOf(key));
-    if (lease === undefined) return;
+  private async pass({ key, isRepeat, signal, aside, belongsTo }: Run): Promise<void> {
+    const shard = this.shards.get(shardOf(key));
+    if (shard === undefined) return;
+    const { lease } = shard;
     const mayAct = () => {
       signal.throwIfAborted();
       // A process that was suspended finds out here, before any timer tells it.
       if (!lease.valid) throw new Error('the lease ran out');
     };
     mayAct();
-    const dueAt = await this.saga.run({ key, signal, handover: lease.signal, mayAct, aside, belongsTo });
+    const heardUpTo = isRepeat ? undefined : shard.heardUpTo;
+    const dueAt = await this.saga.run({ key, heardUpTo, signal, handover: lease.signal, mayAct, aside, belongsTo });
     await this.deadlines.set(key, dueAt, lease);
   }
 
@@ -155,10 +166,10 @@ export class SagaRunner {
     return unseen !== null;
   }
 
-  private async remindOfMissed(shards: ReadonlyMap<number, Lease>): Promise<void> {
+  private async remindOfMissed(shards: ReadonlyMap<number, unknown>): Promise<void> {
     for (const { key, account } of await this.saga.resync()) {
       const shard = shardOf(key);
-      if (shards.has(shard) && this.leases.has(shard)) this.queue.remind(key, account);
+      if (shards.has(shard) && this.shards.has(shard)) this.queue.remind(key, account);
     }
   }
 

@@ -1,4 +1,4 @@
-import type { EventFilter, StoredEvent } from '../event-store/event-store.ts';
+import type { EventFilter, Position, StoredEvent } from '../event-store/event-store.ts';
 
 /** A key of a saga, and the account that it belongs to. */
 export interface SagaKey {
@@ -10,6 +10,12 @@ export interface SagaKey {
 /** One pass over one key. */
 export interface SagaPass {
   key: string;
+  /**
+   * A state of a stream that only this saga's passes record on is new enough to begin with where it holds the log up to here (see
+   * `Aggregates.load`): all was heard that was in the log when this process took the key over, and what it recorded since it knows. Undefined after a failure, since
+   * the outcome of a record may be unknown then.
+   */
+  heardUpTo?: Position | undefined;
   /** Aborts when the saga has to step aside. It is over with the pass. */
   signal: AbortSignal;
   /**

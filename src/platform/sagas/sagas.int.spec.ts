@@ -4,7 +4,9 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { SagaProcess } from '../../../test/support/saga-process.ts';
+import type { Decider, JsonObject } from '../event-store/event-definition.ts';
 import { idOf } from '../event-store/event-store.ts';
+import { systemContext } from '../http/caller.ts';
 import { SAGA_STEP_CHANNEL, type Saga, type SagaStep } from './saga.ts';
 import { sagaStep } from './saga-step.ts';
 
@@ -144,6 +146,74 @@ describe('a saga', () => {
     expect(seen).toEqual([]);
     await eventually(() => seen.length === 1);
     expect(() => sagas.wake('nobody', 'Ark')).toThrow('there is no saga nobody');
+  });
+
+  it('is told up to where the log was heard when its keys were taken over, but not after a failure', async () => {
+    const seen: string[] = [];
+    const told: (string | undefined)[] = [];
+    const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    const process = await start(
+      harbour(async ({ key, heardUpTo }) => {
+        seen.push(key);
+        if (key !== 'Beagle') return null;
+        told.push(heardUpTo);
+        if (told.length === 1) throw new Error('a storm');
+        return null;
+      }),
+    );
+    await listening(seen);
+    await appendTo(log.store, 'boat-Beagle', harbourEvent('BoatArrived'));
+    await eventually(() => told.length === 2, 'the second pass');
+    expect(told).toEqual([expect.any(String), undefined]);
+    expect((told[0] ?? '') >= position).toBe(true);
+    process.sagas.wake('harbour', 'Beagle');
+    await eventually(() => told.length === 3, 'the third pass');
+    expect(told[2]).toBe(told[0]);
+  });
+
+  it('does not do again what another process recorded, though the one that takes over hears of it late', async () => {
+    const loading: Decider<boolean, null, { type: 'BoatLoaded'; data: JsonObject }> = {
+      initialState: () => false,
+      decide: () => [{ type: 'BoatLoaded', data: {} }],
+      evolve: (isLoaded, { type }) => isLoaded || type === 'BoatLoaded',
+    };
+    const loads: string[] = [];
+    const passes: string[] = [];
+    const loader = (name: string, process: () => SagaProcess) => {
+      const run: Saga['run'] = async ({ heardUpTo }) => {
+        const { state: isLoaded } = await process().aggregates.load('boat-Ark', loading, heardUpTo);
+        if (!isLoaded) {
+          loads.push(name);
+          await process().aggregates.execute('boat-Ark', loading, null, systemContext('harbour', null));
+        }
+        passes.push(name);
+        return null;
+      };
+      return harbour(run, { resync: async () => [{ key: 'Ark', account: null }] });
+    };
+    await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    const second = new SagaProcess(await openLog(test.url));
+    processes.push(second);
+    const { store } = second.log;
+    const follow = store.subscribe.bind(store);
+    let hearing = Promise.resolve();
+    store.subscribe = (after, filter, onBatch) => follow(after, filter, async (...batch) => hearing.then(() => onBatch(...batch)));
+    second.sagas.register(loader('second', () => second));
+    let hearAgain = () => {};
+    await second.start(async () => {
+      // What it knows of the boat is from before the load, and it hears of nothing for a while.
+      expect(await second.aggregates.load('boat-Ark', loading)).toMatchObject({ state: false, revision: 0 });
+      hearing = new Promise((resolve) => (hearAgain = resolve));
+      const first = await start(loader('first', () => processes.at(-1) as SagaProcess));
+      await eventually(() => passes.includes('first'), 'the load');
+      await stop(first);
+    });
+    await eventually(() => second.sagas.shardCount === 64, 'the takeover');
+    // A pass that did not wait for what it has not heard would come by then.
+    for (let looks = 0; looks < 50 && !loads.includes('second'); looks += 1) await log.database.query('select 1');
+    hearAgain();
+    await eventually(() => passes.includes('second'), 'the pass of the second process');
+    expect(loads).toEqual(['first']);
   });
 
   it('tries again after a failure', async () => {
