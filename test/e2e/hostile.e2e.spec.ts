@@ -79,7 +79,7 @@ describe('a hostile agent', () => {
     const entries = async () => (await found(hostile)).filter((table) => /^(log_|drained_)/.test(table));
     await until('no entry of its log is left', async () => ((await entries()).length === 0 ? true : undefined), 60_000);
     for (const readModel of ['log_lines', 'log_journal']) expect(await verified(readModel)).toMatchObject({ equal: true });
-  });
+  }, 150_000);
 });
 
 /** The read model, compared with the log by an administrator. */
