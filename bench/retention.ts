@@ -12,6 +12,7 @@ import { copyIn } from '../src/platform/database/copy.ts';
 import { openDatabase, type Database } from '../src/platform/database/database.ts';
 import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
 import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
+import { LogTrimmer } from '../src/platform/event-store/postgres/log-trimmer.ts';
 import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
 import { LogPasses } from '../src/platform/projections/log-pass.ts';
 import { type Projection, tableOf } from '../src/platform/projections/projection.ts';
@@ -31,6 +32,7 @@ const AUDIT_EVENTS = Number(process.env.BENCH_EVENTS ?? 1_000_000);
 const ACCOUNTS = 100;
 const FOLD_BYTES = 48 * 1024 * 1024;
 const ASKED = 20;
+const NEVER_MS = 24 * 3_600_000;
 const PAGE = 50;
 const COLUMNS = 'position, stream, version, id, type, schema_version, data, metadata, size, at';
 const STREAM_OF = (n: string) => `'log-0190aaaa-0000-7000-8000-' || lpad((${n})::text, 12, '0')`;
@@ -67,7 +69,10 @@ interface Counts extends pg.QueryResultRow {
 }
 
 class RetentionBench {
-  readonly #store: PostgresEventStore;
+  /** Only where it is needed: it trims by itself. */
+  #store: PostgresEventStore | null = null;
+  /** Trims when it is asked to, and not by itself meanwhile. */
+  readonly #trimmer: LogTrimmer;
   #statements = 0;
 
   private constructor(
@@ -76,7 +81,7 @@ class RetentionBench {
     private readonly database: Database,
     private readonly owner: pg.Client,
   ) {
-    this.#store = new PostgresEventStore(database, new EventCatalogue(eventDefinitions));
+    this.#trimmer = new LogTrimmer(database.pool, NEVER_MS);
   }
 
   static async start(): Promise<RetentionBench> {
@@ -91,7 +96,8 @@ class RetentionBench {
   }
 
   async end(): Promise<void> {
-    await this.#store.close().catch(() => undefined);
+    await this.#trimmer.stop();
+    await this.#store?.close().catch(() => undefined);
     await this.owner.end();
     await this.database.close();
     await this.server.stop();
@@ -100,7 +106,8 @@ class RetentionBench {
   }
 
   async trim(): Promise<object> {
-    this.#countStatements();
+    // Each statement of a trim takes a connection of its own.
+    this.database.pool.on('acquire', () => (this.#statements += 1));
     await this.owner.query('alter table es_log_event set (autovacuum_enabled = false)');
     const sizes = [];
     let standing = 0;
@@ -125,7 +132,7 @@ class RetentionBench {
     const before = await this.#counts();
     this.#statements = 0;
     const began = performance.now();
-    const removed = await this.#store.trim();
+    const removed = await this.#trimmer.trim();
     const ms = performance.now() - began;
     const statements = this.#statements;
     const after = await this.#counts();
@@ -141,15 +148,6 @@ class RetentionBench {
     };
     console.info('trim', trim);
     return trim;
-  }
-
-  #countStatements(): void {
-    const { pool } = this.database;
-    const query = pool.query.bind(pool) as (...of: unknown[]) => unknown;
-    pool.query = ((...of: unknown[]) => {
-      this.#statements += 1;
-      return query(...of);
-    }) as typeof pool.query;
   }
 
   /** The oldest first, the streams by turns; keys are made when the rows are there. */
@@ -200,7 +198,7 @@ class RetentionBench {
   async #counts(): Promise<Counts> {
     // A session tells its counts at the end of a transaction that comes a second after it told them last.
     await new Promise((resolve) => setTimeout(resolve, 1_200));
-    await Promise.all(Array.from({ length: 10 }, () => this.#store.ping()));
+    await Promise.all(Array.from({ length: 10 }, () => this.database.query('select 1')));
     const { rows } = await this.owner.query<Counts>(
       `select (heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::float8 as blocks, s.seq_scan::float8 as seq_scans
          from pg_statio_user_tables join pg_stat_user_tables s using (relid) where relid = 'es_log_event'::regclass`,
@@ -209,12 +207,13 @@ class RetentionBench {
   }
 
   async audit(): Promise<object> {
+    const store = (this.#store = new PostgresEventStore(this.database, new EventCatalogue(eventDefinitions)));
     const accounts = Array.from({ length: ACCOUNTS }, () => ({ accountId: uuidv7(), actorId: uuidv7() }));
     const agentIds = await this.#seedAgents(accounts);
     const projection = auditProjection as unknown as Projection;
     const table = tableOf(projection);
     const began = performance.now();
-    await this.#fill(projection, table);
+    await this.#fill(store, projection, table);
     const seconds = rounded((performance.now() - began) / 1_000);
     const { rows: indexes } = await this.owner.query<{ name: string; mb: number }>(
       `select indexrelid::regclass::text as name, round(pg_relation_size(indexrelid) / 1e6, 1)::float8 as mb from pg_index where indrelid = $1::regclass`,
@@ -229,7 +228,7 @@ class RetentionBench {
     };
     console.info('audit', size);
     const [one] = accounts.slice(ACCOUNTS / 2);
-    return { ...size, filters: await this.#filters(one?.accountId ?? '', one?.actorId ?? '', agentIds.at(ACCOUNTS / 2) ?? '') };
+    return { ...size, filters: await this.#filters(store, one?.accountId ?? '', one?.actorId ?? '', agentIds.at(ACCOUNTS / 2) ?? '') };
   }
 
   /** Answers an agent of each account. */
@@ -247,8 +246,8 @@ class RetentionBench {
   }
 
   /** As a rebuild does. */
-  async #fill(projection: Projection, table: string): Promise<void> {
-    const passes = new LogPasses(this.#store, { memoryBytes: FOLD_BYTES, directory: this.dataDir });
+  async #fill(store: PostgresEventStore, projection: Projection, table: string): Promise<void> {
+    const passes = new LogPasses(store, { memoryBytes: FOLD_BYTES, directory: this.dataDir });
     const { signal } = new AbortController();
     const client = new pg.Client({ connectionString: this.server.url });
     await client.connect();
@@ -268,7 +267,7 @@ class RetentionBench {
   }
 
   /** Pages of the audit by each filter: how long one takes, and what the plan of its statement reads. */
-  async #filters(accountId: string, actor: string, agentId: string): Promise<object> {
+  async #filters(store: PostgresEventStore, accountId: string, actor: string, agentId: string): Promise<object> {
     const none: AuditSelection = { accountId: null, agentId: null, types: null, actor: null, since: null, until: null, newestFirst: true };
     const since = new Date(Date.UTC(2026, 0, 1) + AUDIT_EVENTS * 3 * 0.5).toISOString();
     const until = new Date(Date.parse(since) + 60_000).toISOString();
@@ -290,7 +289,7 @@ class RetentionBench {
       asked.push({ text, values });
       return query(text, values);
     };
-    const entries = new AuditEntries(this.database, this.#store);
+    const entries = new AuditEntries(this.database, store);
     const figures: Record<string, object> = {};
     for (const [name, selection] of Object.entries(selections)) {
       const times: number[] = [];

@@ -23,14 +23,16 @@ const PATIENCE_MS = 600_000;
 
 const parts: Record<string, (bench: UpgradeBench) => Promise<object>> = {
   behind: () => Promise.resolve({}),
-  beside: (bench) => bench.beside(),
+  beside: (bench) => bench.beside(false),
+  'beside-killed': (bench) => bench.beside(true),
   alone: (bench) => bench.alone(),
+  'alone-killed': (bench) => bench.aloneKilled(),
 };
 
 /**
  * Upgrades over 1 000 000 events to a program three of whose read models are of the next version. `behind` starts a program whose read models
- * stand and lack them all, which the other parts do first, too. `beside` starts it as a replica beside
- * one of the version before, while 50 readers and 20 writers go on; `alone` starts it where nothing else runs. Both also kill it in the middle.
+ * stand and lack them all, which the other parts do first, too. `beside` starts it as a replica beside one of the version before, while 50 readers
+ * and 20 writers go on; `alone` starts it where nothing else runs; the parts with `killed` in their names kill it in the middle.
  */
 export async function run(part?: string): Promise<object> {
   const asked = part === undefined ? Object.keys(parts) : [part];
@@ -90,77 +92,69 @@ class UpgradeBench {
     if (this.#all[0] !== undefined) await rm(this.#all[0].dataDir, { recursive: true, force: true });
   }
 
-  /** The next program beside the older one: undisturbed, killed in the middle, and alone once the older one has left. */
-  async beside(): Promise<object> {
+  /** The next program beside the older one, undisturbed or killed in the middle, and then both serving. */
+  async beside(isKilled: boolean): Promise<object> {
     const targets = [this.#old];
     let turn = 0;
     const target = () => (targets[(turn += 1) % targets.length] as StartedService).firstRun;
     const load = new Load(target, this.#agentIds, { readers: READERS, writers: WRITERS, pauseMs: PAUSE_MS });
-    const during = async (work: () => Promise<unknown>) => {
+    const during = async (name: string, work: () => Promise<unknown>) => {
       load.reset();
       await work();
-      return load.figures();
+      const figures = load.figures();
+      console.info(name, figures);
+      return figures;
     };
     await load.start();
-    const olderAlone = await during(() => wait(BASELINE_MS));
-    console.info('the older one alone', olderAlone);
+    const olderAlone = await during('the older one alone', () => wait(BASELINE_MS));
     let seconds = NaN;
     let next!: StartedService;
-    const filling = await during(async () => {
-      const began = performance.now();
+    const filling = await during('filling', async () => {
+      let began = performance.now();
       next = await this.#start(this.next.entry);
+      if (isKilled) {
+        await this.#whenUnderWay(next);
+        await next.kill();
+        began = performance.now();
+        await next.start();
+      }
       await this.#whenReady(next);
       seconds = since(began);
     });
-    console.info('filling', seconds, filling);
-    const memory = memoryMb(next.pid);
-    await next.stop();
-    await this.#forgetRaised();
-    let secondsAfterKill = NaN;
-    const killed = await during(async () => {
-      await next.start();
-      await this.#whenUnderWay(next);
-      await next.kill();
-      const began = performance.now();
-      await next.start();
-      await this.#whenReady(next);
-      secondsAfterKill = since(began);
-    });
-    console.info('killed', secondsAfterKill, killed);
     targets.push(next);
-    const both = await during(() => wait(BASELINE_MS));
+    const both = await during('both serving', () => wait(BASELINE_MS));
     await load.stop();
-    const answers = await this.#compare([this.#old, next]);
     return {
-      older_alone: olderAlone,
       ready_in_seconds: seconds,
+      older_alone: olderAlone,
       while_it_fills: filling,
-      memory_mb: memory,
-      ready_in_seconds_after_kill: secondsAfterKill,
-      while_killed_and_filled: killed,
       both_serving: both,
       acknowledged_and_not_in_the_log: load.acknowledged - (await this.#configured()),
-      answers,
+      next: figuresOf(next),
+      answers: await this.#compare([this.#old, next]),
     };
   }
 
-  /** The next program where nothing else runs: without callers, with writers who do not wait until it is ready, and killed in the middle. */
+  /** The next program where nothing else runs: without callers, and with writers who do not wait until it is ready. */
   async alone(): Promise<object> {
-    await this.#old.stop();
     const quiet = await this.#round(() => this.#start(this.next.entry));
     const next = this.#all.at(-1) as StartedService;
-    const start = async () => {
+    const written = await this.#round(async () => {
       await next.start();
       return next;
-    };
-    const written = await this.#round(start, WRITERS);
+    }, WRITERS);
+    return { quiet, written };
+  }
+
+  /** The same, killed in the middle: its next start counts. */
+  async aloneKilled(): Promise<object> {
     const killed = await this.#round(async () => {
-      await next.start();
+      const next = await this.#start(this.next.entry);
       await this.#whenUnderWay(next);
       await next.kill();
       return next;
-    });
-    return { quiet, written, killed };
+    }, WRITERS);
+    return { killed };
   }
 
   /** One start as if the next version had never run here. A service that is given as ended was killed in the middle: its next start counts. */

@@ -61,20 +61,33 @@ function valueOf({ name, type, is_unique }: Column): string {
 interface Plan {
   'Node Type': string;
   'Relation Name'?: string;
+  'Index Name'?: string;
   Plans?: Plan[];
 }
 
-/** The tables, not small ones, that the statement would read whole. */
-export async function scansOf(client: Client, { text, values }: Statement): Promise<string[]> {
+/** How a statement reads a table that is not small. */
+export interface TableRead {
+  table: string;
+  /** As the planner names it, with the index where there is one: `Index Scan agents_v2_pkey`. */
+  how: string;
+}
+
+/** What the plan of the statement reads. */
+export async function readsOf(client: Client, { text, values }: Statement): Promise<TableRead[]> {
   const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: Plan }] }>({ text: `explain (format json) ${text}`, values });
   const { rows: sizes } = await client.query<{ name: string }>('select relname as name from pg_class where reltuples > $1', [SMALL_ROWS]);
   const large = new Set(sizes.map(({ name }) => name));
-  const found: string[] = [];
+  const found: TableRead[] = [];
   const look = (plan: Plan) => {
-    const table = plan['Relation Name'];
-    if (plan['Node Type'] === 'Seq Scan' && table !== undefined && large.has(table)) found.push(table);
+    const { 'Relation Name': table, 'Index Name': index, 'Node Type': node } = plan;
+    const how = index === undefined ? node : `${node} ${index}`;
+    if (table !== undefined && large.has(table)) found.push({ table, how });
     plan.Plans?.forEach(look);
   };
   rows[0]?.['QUERY PLAN'].forEach(({ Plan: plan }) => look(plan));
   return found;
+}
+
+export function isWhole({ how }: TableRead): boolean {
+  return how === 'Seq Scan';
 }
