@@ -18,14 +18,16 @@ import { LogPasses } from '../src/platform/projections/log-pass.ts';
 import { type Projection, tableOf } from '../src/platform/projections/projection.ts';
 import { inBatches, writeRows } from '../src/platform/projections/projection-rebuild.ts';
 import { createBareStatement, indexStatements } from '../src/platform/projections/projection-sql.ts';
-import { agentIdOf, eventLines, EVENTS_EACH } from './support/agent-events.ts';
+import { agentIdOf, BEGIN, eventLines, EVENTS_EACH } from './support/agent-events.ts';
 import { machineLoad, percentile, rounded } from './support/figures.ts';
 
 /** Sizes of the log of output before a trim. */
 const LOG_EVENTS = (process.env.BENCH_LOG_EVENTS ?? '2000000,20000000').split(',').map(Number);
 const REMOVED = [1_000, 10_000, 100_000];
 const STREAMS = 1_000;
-const CHUNK = 500_000;
+const CHUNK = 100_000;
+/** Sessions that fill the log at the same time. */
+const SEEDERS = 3;
 /** Seconds over which the events of output are spread. */
 const SPAN_SECONDS = 6 * 24 * 3600;
 const AUDIT_EVENTS = Number(process.env.BENCH_EVENTS ?? 1_000_000);
@@ -154,20 +156,30 @@ class RetentionBench {
   async #seed(from: number, to: number): Promise<void> {
     await this.owner.query('alter table es_log_event drop constraint es_log_event_pkey, drop constraint es_log_event_stream_version_key');
     const data = JSON.stringify({ lines: [{ t: '2026-01-01T00:00:00.000Z', l: 'info', m: 'x'.repeat(60) }], total: 1 });
-    await this.owner.query('select set_config($1, $2, false)', ['mooring.trimming', 'on']);
     // What was trimmed before is filled up again, and gets the times of a log of the new length.
     await this.owner.query('alter table es_log_event disable trigger all');
     if (from > 0) await this.owner.query('truncate es_log_event');
-    for (let done = 0; done < to; done += CHUNK)
-      await this.owner.query(
-        `insert into es_log_event (${COLUMNS})
-         select n, ${STREAM_OF(`n % ${STREAMS}`)}, (n - 1) / ${STREAMS}, gen_random_uuid(), 'LogLinesCaptured', 1,
-                $1::json, '{}', $2, now() - (1 - n::float8 / ${to}) * interval '${SPAN_SECONDS} seconds'
-           from generate_series($3::bigint, $4::bigint) n`,
-        [data, data.length + 2, done + 1, Math.min(done + CHUNK, to)],
-      );
-    await this.owner.query(`set maintenance_work_mem = '1GB'`);
-    await this.owner.query('alter table es_log_event add primary key (position), add unique (stream, version)');
+    const sessions = new pg.Pool({ connectionString: this.server.url, max: SEEDERS });
+    let next = 0;
+    const seeder = async () => {
+      for (let done = next; done < to; done = next) {
+        next += CHUNK;
+        await sessions.query(
+          `insert into es_log_event (${COLUMNS})
+           select n, ${STREAM_OF(`n % ${STREAMS}`)}, (n - 1) / ${STREAMS}, gen_random_uuid(), 'LogLinesCaptured', 1,
+                  $1::json, '{}', $2, now() - (1 - n::float8 / ${to}) * interval '${SPAN_SECONDS} seconds'
+             from generate_series($3::bigint, $4::bigint) n`,
+          [data, data.length + 2, done + 1, Math.min(done + CHUNK, to)],
+        );
+      }
+    };
+    await Promise.all(Array.from({ length: SEEDERS }, seeder));
+    const keys = { es_log_event_pkey: '(position)', es_log_event_stream_version_key: '(stream, version)' };
+    await Promise.all(Object.entries(keys).map(([name, key]) => sessions.query(`create unique index ${name} on es_log_event ${key}`)));
+    await sessions.end();
+    await this.owner.query(
+      `alter table es_log_event add primary key using index es_log_event_pkey, add unique using index es_log_event_stream_version_key`,
+    );
     await this.owner.query('alter table es_log_event enable trigger all');
     await this.owner.query('vacuum analyze es_log_event');
     await this.owner.query('delete from es_log_retention');
@@ -269,7 +281,7 @@ class RetentionBench {
   /** Pages of the audit by each filter: how long one takes, and what the plan of its statement reads. */
   async #filters(store: PostgresEventStore, accountId: string, actor: string, agentId: string): Promise<object> {
     const none: AuditSelection = { accountId: null, agentId: null, types: null, actor: null, since: null, until: null, newestFirst: true };
-    const since = new Date(Date.UTC(2026, 0, 1) + AUDIT_EVENTS * 3 * 0.5).toISOString();
+    const since = new Date(BEGIN + AUDIT_EVENTS * 3 * 0.5).toISOString();
     const until = new Date(Date.parse(since) + 60_000).toISOString();
     const selections: Record<string, Partial<AuditSelection>> = {
       type: { types: ['DeploymentRequested'] },
