@@ -81,11 +81,14 @@ async function streamOf(stream: string): Promise<StoredEvent[]> {
 
 describe('an agent', () => {
   it('that gets another name or description is no work for the engine, and one that gets another idle time is', async () => {
-    const [renamed, patient] = [await created(), await created()];
     const passes = jest.spyOn(server.app.get(DeploymentSaga, { strict: false }), 'run');
+    const seen = () => passes.mock.calls.map(([{ key }]) => key);
+    const [renamed, patient] = [await created(), await created()];
+    const bothSeen = async () => (seen().includes(renamed) && seen().includes(patient) ? true : undefined);
+    await until('both are looked at because they were made', bothSeen);
+    passes.mockClear();
     await ask('PATCH', path(renamed), { name: 'another', description: 'new words' });
     await ask('PATCH', path(patient), { idle_ttl_seconds: 77 });
-    const seen = () => passes.mock.calls.map(([{ key }]) => key);
     // Signals are served in their order.
     await until('the other agent is looked at', async () => (seen().includes(patient) ? true : undefined));
     expect(seen()).not.toContain(renamed);
