@@ -16,8 +16,6 @@ const STEPS_MAX = 60;
 const EVENTS_AGAIN_MS = 1_000;
 /** A turn that came at once needs no second look at the agent, ms. */
 const TURN_CAME_AT_ONCE_MS = 50;
-/** Other sagas ask for the list of all containers at the same time, and share it, ms. */
-const LIST_MAX_AGE_MS = 5_000;
 /** How soon work that keeps an agent from its sleep is looked at again, ms. */
 const HELD_AGAIN_MS = 1_000;
 
@@ -64,8 +62,8 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     return changesOnlyWords(event) ? null : idOf(event.stream);
   }
 
-  async resync(): Promise<SagaKey[]> {
-    return this.differences.find(LIST_MAX_AGE_MS);
+  async resync(maxAgeMs: number): Promise<SagaKey[]> {
+    return this.differences.find(maxAgeMs);
   }
 
   async run({ key: agentId, signal, mayAct, aside, belongsTo }: SagaPass): Promise<Date | null> {

@@ -7,8 +7,6 @@ import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas
 import { LogCapture } from './capture.service.ts';
 import { DrainedRuns } from './drained-runs.ts';
 
-/** Events tell of what starts and ends, so an older list of the engine's containers is good enough to find what was missed, ms. */
-const LIST_MAX_AGE_MS = 25_000;
 /** Containers that have ended, and of which nobody knows whether their last lines were captured: so many are looked at each time. */
 const UNDRAINED_AT_A_TIME = 100;
 
@@ -44,8 +42,8 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
   }
 
   /** The agents whose containers run and are not followed here, and some of those whose containers have ended and were not drained. */
-  async resync(): Promise<SagaKey[]> {
-    const containers = await this.#listed();
+  async resync(maxAgeMs: number): Promise<SagaKey[]> {
+    const containers = await this.#listed(maxAgeMs);
     if (containers === null) return [];
     const up = containers.filter(({ state }) => state === 'running' || state === 'frozen');
     const ended = containers.filter(({ state }) => state === 'exited');
@@ -69,9 +67,9 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
   }
 
   /** Null where the engine does not answer: its events tell when it is back. */
-  async #listed(): Promise<readonly ListedContainer[] | null> {
+  async #listed(maxAgeMs: number): Promise<readonly ListedContainer[] | null> {
     try {
-      return (await this.runtime.listed(LIST_MAX_AGE_MS)).containers;
+      return (await this.runtime.listed(maxAgeMs)).containers;
     } catch (error) {
       if (error instanceof RuntimeUnavailable) return null;
       throw error;

@@ -66,6 +66,13 @@ export class SeenLog {
     return Object.fromEntries(await Promise.all(told));
   }
 
+  /** Whether a row is not to be removed, as those of agents that are no more. */
+  private async standing({ table: { belongs } }: Projection): Promise<(row: Record<string, unknown>) => boolean> {
+    if (belongs === undefined) return () => true;
+    const owners = new Set((await this.query(belongs.to)).flatMap((row) => Object.values(row)));
+    return (row) => owners.has(row[belongs.column]);
+  }
+
   private async difference(projection: Projection, events: StoredEvent[], rowsMayStay: boolean): Promise<number> {
     const { table } = projection;
     const passed = events.filter((event) => follows(projection, event));
@@ -79,8 +86,9 @@ export class SeenLog {
           return isTime(table, name) && value !== null ? new Date(value as string).toISOString() : value;
         }),
       );
-    const wanted = new Set(written.map(asText));
-    const found = new Set(rows.map(asText));
+    const stands = await this.standing(projection);
+    const wanted = new Set(written.filter(stands).map(asText));
+    const found = new Set(rows.filter(stands).map(asText));
     const missing = [...wanted].filter((row) => !found.has(row)).length;
     return missing + (rowsMayStay ? 0 : [...found].filter((row) => !wanted.has(row)).length);
   }

@@ -18,6 +18,9 @@ import type { UnseenEvents } from './unseen-events.ts';
 const AGAIN_MS = 1_000;
 const AGAIN_MAX_MS = 30_000;
 
+/** All sagas resync at about the same time and share what they look at, which may be this old, ms. */
+const LOOK_MAX_AGE_MS = 5_000;
+
 /** What a saga runner stands on. */
 export interface SagaTools {
   database: Database;
@@ -90,6 +93,7 @@ export class SagaRunner {
   /** Works on the keys in these shards too, from now on until they are given up or their leases are lost. */
   async takeUp(taken: ReadonlyMap<number, Lease>): Promise<void> {
     const left = () => new Map([...taken].filter(([, { signal }]) => !signal.aborted && !this.stopping.signal.aborted));
+    const takenAt = performance.now();
     let pauseMs = AGAIN_MS;
     for (let shards = left(); shards.size > 0; shards = left()) {
       try {
@@ -97,7 +101,7 @@ export class SagaRunner {
         const heardUpTo = (await this.tools.follower.hearHead().catch(() => null)) ?? undefined;
         for (const [shard, lease] of left()) this.shards.set(shard, { lease, heardUpTo });
         this.deadlines.tell();
-        if (await this.remindOf(shards)) return;
+        if (await this.remindOf(shards, takenAt)) return;
       } catch (error) {
         this.logger.warn(`The saga ${this.saga.name} could not take up its shards yet: ${(error as Error).message}`);
       }
@@ -110,7 +114,7 @@ export class SagaRunner {
   async resync(): Promise<boolean> {
     if (this.shards.size === 0 || this.stopping.signal.aborted) return true;
     try {
-      await this.remindOfMissed(this.shards);
+      await this.remindOfMissed(this.shards, LOOK_MAX_AGE_MS);
       return true;
     } catch (error) {
       this.logger.warn(`The saga ${this.saga.name} could not resync: ${(error as Error).message}`);
@@ -156,18 +160,18 @@ export class SagaRunner {
   }
 
   /** False where there is more that the read models do not show than can be read now. */
-  private async remindOf(shards: ReadonlyMap<number, Lease>): Promise<boolean> {
+  private async remindOf(shards: ReadonlyMap<number, Lease>, takenAt: number): Promise<boolean> {
     const { filter } = this.saga;
     const reached = await this.tools.unseen.reached(filter);
-    await this.remindOfMissed(shards);
+    await this.remindOfMissed(shards, performance.now() - takenAt);
     if (reached === null) return true;
     const unseen = await this.tools.unseen.after(reached, filter);
     for await (const events of unseen ?? []) this.hear(events);
     return unseen !== null;
   }
 
-  private async remindOfMissed(shards: ReadonlyMap<number, unknown>): Promise<void> {
-    for (const { key, account } of await this.saga.resync()) {
+  private async remindOfMissed(shards: ReadonlyMap<number, unknown>, maxAgeMs: number): Promise<void> {
+    for (const { key, account } of await this.saga.resync(maxAgeMs)) {
       const shard = shardOf(key);
       if (shards.has(shard) && this.shards.has(shard)) this.queue.remind(key, account);
     }

@@ -57,9 +57,10 @@ export interface Saga {
   run(pass: SagaPass): Promise<Date | null>;
   /**
    * The keys that need work though no signal told, and only those: asked at a take-over, and every 30 s, less often where that takes long
-   * (`restAfter`). They run at low priority.
+   * (`restAfter`). They run at low priority. What it looks at may have been seen so long ago (ms): at a take-over not before that, since
+   * what happened until then was told to whoever had the keys.
    */
-  resync(): Promise<SagaKey[]>;
+  resync(maxAgeMs: number): Promise<SagaKey[]>;
 }
 
 /** The sagas' front: features register theirs and wake keys. */
