@@ -60,14 +60,14 @@ export const logLinesProjection: Projection<LogEntryColumns> = {
 
 export const LOG_LINES = tableOf(logLinesProjection);
 
-export const LOG_JOURNAL_NAME = 'log_journal';
-
 const journal = {
-  name: LOG_JOURNAL_NAME,
+  name: 'log_journal',
   version: 4,
   filter: { eventClass: 'core' as const, categories: ['agent', 'deployment'] },
-  table: { name: LOG_JOURNAL_NAME, ...shape },
+  table: { name: 'log_journal', ...shape },
 };
+
+export const LOG_JOURNAL_NAME = journal.name;
 
 export const LOG_JOURNAL = tableOf(journal);
 
