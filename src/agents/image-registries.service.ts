@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache';
 
 import { Config } from '../config.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
+import { unlessAborted } from '../platform/async/unless-aborted.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { parseImageReference, type ImageReference } from '../platform/image-reference.ts';
 
@@ -60,7 +61,7 @@ export class ImageRegistries {
       this.places.set(host, place);
       return place;
     });
-    return Promise.race([found, aborted(signal)]).catch(() => 'unknown');
+    return unlessAborted(found, signal).catch(() => 'unknown');
   }
 
   private isAllowed({ host, port }: NonNullable<ImageReference['registry']>): boolean {
@@ -78,8 +79,4 @@ function placeOfAll(addresses: readonly string[]): RegistryPlace {
 async function resolveHost(host: string): Promise<string[]> {
   const found = await lookup(host, { all: true });
   return found.map(({ address }) => address);
-}
-
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }));
 }

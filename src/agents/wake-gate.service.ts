@@ -1,6 +1,7 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
 import { Config } from '../config.ts';
+import { unlessAborted } from '../platform/async/unless-aborted.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { categoryOf, idOf, START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { EventWaits } from '../platform/event-store/event-waits.ts';
@@ -130,20 +131,5 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
       this.seenActive.delete(row);
       this.heardUpTo.set(row, position);
     }
-  }
-}
-
-/** Lets go of a wait that goes on for others. */
-async function unlessAborted<T>(shared: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  let onAbort = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => reject(signal.reason as Error);
-    signal.addEventListener('abort', onAbort, { once: true });
-  });
-  try {
-    return await Promise.race([shared, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }
