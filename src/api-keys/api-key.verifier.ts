@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
 
 import { Clock } from '../platform/clock.ts';
 import { Database } from '../platform/database/database.ts';
@@ -33,10 +34,10 @@ interface KnownKey {
  */
 @Injectable()
 export class ApiKeyVerifier {
-  /** By the SHA-256 of the key; the one that was used longest ago first. */
-  private readonly known = new Map<string, KnownKey>();
-  /** Key id → SHA-256, of those in `known`. */
+  /** Key id → SHA-256 of each key in `known`. */
   private readonly hashes = new Map<string, string>();
+  /** By the SHA-256 of the key. */
+  private readonly known = new LRUCache<string, KnownKey>({ max: REMEMBERED_MAX, dispose: ({ caller }) => this.hashes.delete(caller.id) });
   /** No event of a key that was heard follows this position. */
   private lastChange: Position = START;
 
@@ -57,7 +58,7 @@ export class ApiKeyVerifier {
   async verify(rawKey: string, isCurrent: boolean): Promise<Caller | null> {
     if (!isWellFormed(rawKey)) return null;
     const hash = sha256Of(rawKey);
-    const key = (isCurrent ? this.remembered(hash) : undefined) ?? (await this.find(hash));
+    const key = (isCurrent ? this.known.get(hash) : undefined) ?? (await this.find(hash));
     const now = this.clock.now().getTime();
     if (key === null || key.caller.expiresAt <= now) return null;
     if (now - key.notedAt >= NOTED_EVERY_MS) {
@@ -65,14 +66,6 @@ export class ApiKeyVerifier {
       await this.noteUse(key.caller.id);
     }
     return key.caller;
-  }
-
-  private remembered(hash: string): KnownKey | undefined {
-    const key = this.known.get(hash);
-    if (key === undefined) return undefined;
-    this.known.delete(hash);
-    this.known.set(hash, key);
-    return key;
   }
 
   /** Which key it is the read model says; whether it is revoked, its stream. */
@@ -89,7 +82,10 @@ export class ApiKeyVerifier {
       notedAt: 0,
     };
     // What was read before an event that came meanwhile may be out of date already.
-    if (lastChange === this.lastChange) this.remember(hash, key);
+    if (lastChange === this.lastChange) {
+      this.known.set(hash, key);
+      this.hashes.set(id, hash);
+    }
     return key;
   }
 
@@ -105,13 +101,6 @@ export class ApiKeyVerifier {
     return this.issued(hash);
   }
 
-  private remember(hash: string, key: KnownKey): void {
-    this.known.set(hash, key);
-    this.hashes.set(key.caller.id, hash);
-    const [oldest] = this.known;
-    if (this.known.size > REMEMBERED_MAX && oldest !== undefined) this.forget(oldest[1].caller.id);
-  }
-
   private hear({ stream, position }: StoredEvent): void {
     if (categoryOf(stream) !== 'apiKey') return;
     this.lastChange = position;
@@ -120,13 +109,11 @@ export class ApiKeyVerifier {
 
   private forget(keyId: string): void {
     const hash = this.hashes.get(keyId);
-    this.hashes.delete(keyId);
     if (hash !== undefined) this.known.delete(hash);
   }
 
   private forgetAll(from: Position): void {
     this.known.clear();
-    this.hashes.clear();
     this.lastChange = from;
   }
 
