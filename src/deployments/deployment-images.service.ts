@@ -3,7 +3,7 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import { ImageRegistries, type Agent, type AgentRecord, type Deployment } from '../agents/index.ts';
 import { Config } from '../config.ts';
-import { namesSameImage, parseImageReference } from '../platform/image-reference.ts';
+import { canonicalRepository, namesSameImage, parseImageReference } from '../platform/image-reference.ts';
 import { ContainerRuntime, RuntimeRefused, type ImageSource } from '../platform/runtime/runtime.ts';
 import { Templates, type Template } from '../templates/index.ts';
 import { AccountHasImage } from './account-images.projection.ts';
@@ -74,10 +74,8 @@ export class DeploymentImages {
     return this.config.sharedImages.some((name) => {
       const shared = parseImageReference(name);
       if (shared === null) return false;
-      return namesSameImage(
-        wanted,
-        shared.tag === null && shared.digest === null ? { ...shared, tag: wanted.tag, digest: wanted.digest } : shared,
-      );
+      if (shared.tag !== null || shared.digest !== null) return namesSameImage(wanted, shared);
+      return canonicalRepository(wanted) === canonicalRepository(shared);
     });
   }
 }
