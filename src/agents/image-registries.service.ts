@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache';
 import { Config } from '../config.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { unlessAborted } from '../platform/async/unless-aborted.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { invalidField } from '../platform/refusal.ts';
 import { parseImageReference, type ImageReference } from '../platform/image-reference.ts';
 
 /** Names that are looked up at once. A name whose server never answers holds a thread of the process for up to 30 s, and there are four. */
@@ -45,7 +45,7 @@ export class ImageRegistries {
   async refusePrivate(imageName: string | null | undefined, accountId: string): Promise<void> {
     if (!imageName || (await this.placeOf(imageName, accountId, CALLER_WAITS_MS)) !== 'private') return;
     const message = 'must not be at a registry with a private address; the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
-    throw new Refusal('invalid_request', `image_name: ${message}.`, { errors: [{ field: 'image_name', message }] });
+    throw invalidField('image_name', message);
   }
 
   /** Found within the time, ms, else `unknown`. The default registry and those that the operator allows count as public. */

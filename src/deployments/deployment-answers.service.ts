@@ -5,7 +5,7 @@ import type { FastifyReply } from 'fastify';
 import { AgentAnswers, agentView, GetAgent } from '../agents/index.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
 import type { Caller, CommandContext } from '../platform/http/caller.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { invalidField, Refusal } from '../platform/refusal.ts';
 import { readBuildLog } from './build-log.ts';
 import { repositoryRefusal, type SourceOverrides } from './deployment-source.decider.ts';
 import { deploymentView, type DeploymentView, type RestDeployBody } from './deployment.dto.ts';
@@ -74,10 +74,7 @@ export class DeploymentAnswers {
 function overridesOf({ source, imageName, repoUrl, templateId }: RestDeployBody): SourceOverrides {
   const required = { github: ['repoUrl', repoUrl], docker: ['imageName', imageName], template: ['templateId', templateId] } as const;
   const [field, value] = required[source];
-  if (value === undefined)
-    throw new Refusal('invalid_request', `${field}: must be given where source is ${source}.`, {
-      errors: [{ field, message: `must be given where source is ${source}` }],
-    });
+  if (value === undefined) throw invalidField(field, `must be given where source is ${source}`);
   if (source === 'github') throw repositoryRefusal('repoUrl');
   return source === 'docker' ? { imageName } : { templateId };
 }

@@ -1,5 +1,5 @@
 import type { AgentSettings, DeploymentRequest } from '../agents/index.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { invalidField, Refusal } from '../platform/refusal.ts';
 
 /** What a deployment may be told beside the agent's own settings; null or absent: as the agent says. */
 export interface SourceOverrides {
@@ -11,13 +11,9 @@ export interface SourceOverrides {
 
 type SourceSettings = Pick<AgentSettings, 'image' | 'image_name' | 'repo_url' | 'branch' | 'template_id'>;
 
-function invalid(field: string, message: string): Refusal {
-  return new Refusal('invalid_request', `${field}: ${message}.`, { errors: [{ field, message }] });
-}
-
 /** The one place that says so; `field` as the caller spells it. */
 export function repositoryRefusal(field: 'repo_url' | 'repoUrl'): Refusal {
-  return invalid(field, 'deployments from Git repositories are not part of this version');
+  return invalidField(field, 'deployments from Git repositories are not part of this version');
 }
 
 /** What a deployment is made from (contract 3 and 5). Throws `invalid_request`, `template_not_found`. */
@@ -35,11 +31,11 @@ export function deploymentSource(
   switch (settings.image) {
     case 'docker':
     case 'custom':
-      throw invalid('image_name', `must be given where image is ${settings.image}`);
+      throw invalidField('image_name', `must be given where image is ${settings.image}`);
     case 'auto':
-      throw invalid('image', 'there is nothing to deploy: give image_name, or the image of a template');
+      throw invalidField('image', 'there is nothing to deploy: give image_name, or the image of a template');
     default:
-      if (!hasTemplate(settings.image)) throw invalid('image', `this installation has no template ${settings.image}; give image_name`);
+      if (!hasTemplate(settings.image)) throw invalidField('image', `this installation has no template ${settings.image}; give image_name`);
       return ofTemplate(settings.image, hasTemplate);
   }
 }

@@ -3,7 +3,7 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { agentNotFound } from '../agents/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { invalidField, Refusal } from '../platform/refusal.ts';
 import { differences, touches } from './differences.ts';
 import type { ChangeView, DiffView, Moment, MomentView, PastState } from './history.dto.ts';
 import { ownOrGone } from './history.handlers.ts';
@@ -122,8 +122,7 @@ function comparable({ env, ...others }: AgentThen): object {
 async function revisionAt(store: EventStore, agentId: string, head: number, moment: Moment, field: string): Promise<number> {
   if ('revision' in moment) {
     if (moment.revision <= head) return moment.revision;
-    const message = `must be at most ${head}, the agent's last`;
-    throw new Refusal('invalid_request', `${field}: ${message}.`, { errors: [{ field, message }] });
+    throw invalidField(field, `must be at most ${head}, the agent's last`);
   }
   for await (const event of store.readStream(`agent-${agentId}`, { from: head, backwards: true }))
     if (event.at <= moment.time) return event.revision;

@@ -66,3 +66,8 @@ export class Refusal extends Error {
     this.name = 'Refusal';
   }
 }
+
+/** The refusal of one field; `field` is spelled as the caller spells it, and the message goes on after "field: ". */
+export function invalidField(field: string, message: string): Refusal {
+  return new Refusal('invalid_request', `${field}: ${message}.`, { errors: [{ field, message }] });
+}
