@@ -1,19 +1,13 @@
-import { AccountCredentialRow, accountEvents, AccountRow, AccountsModule } from '../accounts/index.ts';
-import { Activity, AgentActivityRow, agentEvents, AgentRow, AgentsModule, type AgentSettings } from '../agents/index.ts';
-import { environmentEvents, EnvironmentModule } from '../environment/index.ts';
-import { logEvents, LogsModule } from '../logs/index.ts';
+import { Activity, type AgentSettings } from '../agents/index.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { TemplatesModule } from '../templates/index.ts';
 import { AgentBed } from '../../test/support/agent-bed.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faulty-runtime.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
+import { runningFeatures } from '../../test/support/features.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
 import { passOver } from '../../test/support/saga-pass.ts';
 import { until } from '../../test/support/until.ts';
-import { DeploymentRow } from './deployment.entity.ts';
-import { deploymentEvents } from './deployment.events.ts';
 import { DeploymentSaga } from './deployment.saga.ts';
-import { DeploymentsModule } from './deployments.module.ts';
 
 const settings: Partial<AgentSettings> = { image: 'auto', image_name: null, template_id: 'hello' };
 const credential = 'mk_acme';
@@ -23,20 +17,8 @@ let bed: AgentBed;
 let faulty: FaultyRuntime;
 
 beforeAll(async () => {
-  server = await startFeatureServer({
-    modules: [
-      AccountsModule,
-      FaultyRuntimeModule.forTest((opened) => (faulty = opened)),
-      AgentsModule,
-      EnvironmentModule,
-      LogsModule,
-      TemplatesModule,
-      DeploymentsModule,
-    ],
-    entities: [AccountRow, AccountCredentialRow, AgentRow, AgentActivityRow, DeploymentRow],
-    definitions: [accountEvents, agentEvents, environmentEvents, logEvents, deploymentEvents].flatMap((events) => Object.values(events)),
-    environment: { MOORING_DEEP_SLEEP_AFTER: '2' },
-  });
+  const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened)));
+  server = await startFeatureServer({ ...features, environment: { MOORING_DEEP_SLEEP_AFTER: '2' } });
   bed = new AgentBed(server);
   await bed.account('acme', 100);
 }, 60_000);

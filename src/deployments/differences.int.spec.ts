@@ -1,16 +1,9 @@
-import { AccountCredentialRow, accountEvents, AccountRow, AccountsModule } from '../accounts/index.ts';
-import { AgentActivityRow, agentEvents, AgentRow, AgentsModule } from '../agents/index.ts';
-import { environmentEvents, EnvironmentModule } from '../environment/index.ts';
-import { logEvents, LogsModule } from '../logs/index.ts';
-import { TemplatesModule } from '../templates/index.ts';
 import { AgentBed } from '../../test/support/agent-bed.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faulty-runtime.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
+import { runningFeatures } from '../../test/support/features.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
 import { until } from '../../test/support/until.ts';
-import { DeploymentRow } from './deployment.entity.ts';
-import { deploymentEvents } from './deployment.events.ts';
-import { DeploymentsModule } from './deployments.module.ts';
 import { Differences } from './differences.service.ts';
 
 const settings = { image: 'auto' as const, image_name: null, template_id: 'hello' };
@@ -20,20 +13,8 @@ let bed: AgentBed;
 let faulty: FaultyRuntime;
 
 beforeAll(async () => {
-  server = await startFeatureServer({
-    modules: [
-      AccountsModule,
-      FaultyRuntimeModule.forTest((opened) => (faulty = opened)),
-      AgentsModule,
-      EnvironmentModule,
-      LogsModule,
-      TemplatesModule,
-      DeploymentsModule,
-    ],
-    entities: [AccountRow, AccountCredentialRow, AgentRow, AgentActivityRow, DeploymentRow],
-    definitions: [accountEvents, agentEvents, environmentEvents, logEvents, deploymentEvents].flatMap((events) => Object.values(events)),
-    environment: { MOORING_IMAGE_BUILDS: '2' },
-  });
+  const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened)));
+  server = await startFeatureServer({ ...features, environment: { MOORING_IMAGE_BUILDS: '2' } });
   bed = new AgentBed(server);
   await bed.account('acme', 100);
   await bed.account('globex', 100);

@@ -1,21 +1,15 @@
-import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-
 import Dockerode from 'dockerode';
 
-import { DockerRuntime } from '../../../src/platform/runtime/docker/docker-runtime.ts';
-import { eventually, TestBed, type RuntimeUnderTest } from '../../../src/platform/runtime/runtime.bed.contract.ts';
+import { eventually, TestBed } from '../../../src/platform/runtime/runtime.bed.contract.ts';
 import { creation, lifecycle, sleep } from '../../../src/platform/runtime/runtime.life.contract.ts';
 import { events, logs } from '../../../src/platform/runtime/runtime.work.contract.ts';
 import { RuntimeUnavailable } from '../../../src/platform/runtime/runtime.ts';
+import { dockerUnderTest } from '../docker-under-test.ts';
 import { EngineStandIn } from './engine-stand-in.ts';
 import { standInProbe } from './probe.ts';
 import { messagesProgram } from './program.ts';
 
 let engine: EngineStandIn;
-const folders: string[] = [];
 
 beforeAll(async () => {
   engine = await EngineStandIn.start({
@@ -25,40 +19,11 @@ beforeAll(async () => {
   });
 });
 
-afterAll(async () => {
-  await engine.close();
-  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
-});
-
-function runtimeOn(instance: string): DockerRuntime {
-  return new DockerRuntime({ instance, docker: new Dockerode({ socketPath: engine.socket }), helperImage: null, ociRuntime: null });
-}
-
-async function make(): Promise<RuntimeUnderTest> {
-  const instance = randomBytes(6).toString('hex');
-  const opened = [runtimeOn(instance)];
-  return {
-    runtime: opened[0] as DockerRuntime,
-    program(files, start) {
-      const directory = mkdtempSync(join(tmpdir(), 'mooring-program-'));
-      folders.push(directory);
-      for (const [name, content] of Object.entries(files)) writeFileSync(join(directory, name), content);
-      return { kind: 'program', directory, language: 'node', start };
-    },
-    async reopen() {
-      const again = runtimeOn(instance);
-      opened.push(again);
-      return again;
-    },
-    async close() {
-      for (const runtime of opened) await runtime.close();
-    },
-  };
-}
+afterAll(() => engine.close());
 
 /** The runtime's contract without exec, archives, and what needs real processes. */
 describe('the stand-in of an engine', () => {
-  const bed = new TestBed(make);
+  const bed = new TestBed(async () => dockerUnderTest(new Dockerode({ socketPath: engine.socket })));
   beforeAll(() => bed.open());
   afterAll(() => bed.close());
   describe('images and containers', () => {

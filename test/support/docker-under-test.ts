@@ -1,0 +1,37 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import type Dockerode from 'dockerode';
+
+import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
+import type { RuntimeUnderTest } from '../../src/platform/runtime/runtime.bed.contract.ts';
+
+/** A Docker runtime of an instance of its own for the contract's suites; `clean` is called at the end with the instance's name. */
+export function dockerUnderTest(docker: Dockerode, clean: (instance: string) => Promise<void> = () => Promise.resolve()): RuntimeUnderTest {
+  const instance = randomBytes(6).toString('hex');
+  const open = () => new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null });
+  const first = open();
+  const opened = [first];
+  const folders: string[] = [];
+  return {
+    runtime: first,
+    program(files, start) {
+      const directory = mkdtempSync(join(tmpdir(), 'mooring-program-'));
+      folders.push(directory);
+      for (const [name, content] of Object.entries(files)) writeFileSync(join(directory, name), content);
+      return { kind: 'program', directory, language: 'node', start };
+    },
+    async reopen() {
+      const again = open();
+      opened.push(again);
+      return again;
+    },
+    async close() {
+      for (const runtime of opened) await runtime.close();
+      for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+      await clean(instance);
+    },
+  };
+}
