@@ -125,7 +125,12 @@ function evolve(account: Account | null, event: AccountEvent): Account | null {
       const seats = account.seats.delete(event.data.agent_id);
       return { ...account, seats, byExternalId: externalId === null ? account.byExternalId : account.byExternalId.delete(externalId) };
     }
+    case 'FirstMonthCharged':
+    case 'SignedIn':
+    case 'SignedOut':
+      return account;
     default:
+      event satisfies never;
       return account;
   }
 }

@@ -65,7 +65,12 @@ function changedBy(
       return { ...row, seats_used: row.seats_used + 1 };
     case 'SeatReleased':
       return { ...row, seats_used: row.seats_used - 1 };
+    case 'FirstMonthCharged':
+    case 'SignedIn':
+    case 'SignedOut':
+      return undefined;
     default:
+      event satisfies never;
       return undefined;
   }
 }

@@ -1,10 +1,14 @@
+import { isOneOf } from '../platform/event-store/event-definition.ts';
 import {
-  agentEvents,
+  deploymentProgressEvents,
+  lifecycleEvents,
   type AgentEvent,
   type AgentSettings,
+  type DeploymentProgressEvent,
   type DeploymentSource,
   type DeploymentStep,
   type FailureKind,
+  type LifecycleEvent,
   type SleepDepth,
 } from './agent.events.ts';
 
@@ -49,24 +53,24 @@ export interface Agent {
   settings: AgentSettings;
   status: AgentStatus;
   message: string;
-  /** Of the container that is wanted; a smaller one has no right to be. */
+  /** Generation of the desired container; containers of lower generations are stale and removed. */
   generation: number;
-  /** The latest. */
+  /** The latest deployment. */
   deployment: Deployment | null;
-  /** Of the deployment under way, once its image is there. */
+  /** The release that the deployment in progress makes, once its image is there. */
   candidate: Release | null;
-  /** Of the last deployment that succeeded. */
+  /** The release of the last deployment that succeeded. */
   release: Release | null;
-  /** When the status in transition has to be over. */
+  /** The transition in progress fails at this time; null where none is in progress. */
   deadlineAt: string | null;
   /** The earliest start of a container that replaces a crashed one. */
   restartAt: string | null;
-  /** Where a stop leads to, and how deep a sleep is wanted. */
+  /** The depth of the sleep that is asked for; null where the agent stops for good. */
   wantedSleep: SleepDepth | null;
-  /** How deep it sleeps. */
+  /** The depth of its present sleep; null where it is awake. */
   sleepDepth: SleepDepth | null;
   sleptAt: string | null;
-  /** Since when it is `active`; null in every other status, so that only a run that was ready counts as a steady one. */
+  /** It has been `active` since this time; null in every other status, so that only a run that was ready counts as a steady one. */
   activeSince: string | null;
   crashes: number;
   failure: FailureKind | null;
@@ -77,7 +81,7 @@ export type AgentState = Agent | null;
 
 const inTransit: readonly AgentStatus[] = ['deploying', 'starting', 'stopping', 'restarting', 'waking'];
 
-/** Asleep, or on the way there: a wake brings it back with what it had in memory, as far as that was kept. */
+/** Whether the agent sleeps or is going to sleep: a wake brings it back with what it had in memory, as far as that was kept. */
 export function isAsleep(agent: Agent): boolean {
   return agent.status === 'sleeping' || (agent.status === 'stopping' && agent.wantedSleep !== null);
 }
@@ -86,27 +90,44 @@ export function isInTransit(agent: Agent): boolean {
   return inTransit.includes(agent.status);
 }
 
-/** Events that leave the agent in what it is doing. */
-const steps = new Set<string>([
-  'AgentConfigured',
-  'DeploymentStarted',
-  'ImageResolved',
-  'ContainerCreated',
-  'DeploymentCanceled',
-] satisfies AgentEvent['type'][]);
+/** Whether an event takes the agent from one status to another; the others leave it in what it is doing. */
+const TRANSITIONS: Record<AgentEvent['type'], boolean> = {
+  AgentProvisioned: true,
+  AgentConfigured: false,
+  AgentDeletionRequested: true,
+  AgentDeleted: true,
+  DeploymentRequested: true,
+  DeploymentStarted: false,
+  ImageResolved: false,
+  ContainerCreated: false,
+  DeploymentSucceeded: true,
+  DeploymentFailed: true,
+  DeploymentCanceled: false,
+  AgentStartRequested: true,
+  AgentStarted: true,
+  AgentStopRequested: true,
+  AgentStopped: true,
+  AgentRestartRequested: true,
+  AgentSleepRequested: true,
+  AgentSlept: true,
+  AgentWakeRequested: true,
+  AgentWoke: true,
+  AgentFailed: true,
+  ContainerExited: true,
+};
 
 /** Whether an event of the type takes the agent from one status to another: what it does from then on is because of that. */
 export function beginsTransition(type: string): boolean {
-  return type in agentEvents && !steps.has(type);
+  return Object.hasOwn(TRANSITIONS, type) && TRANSITIONS[type as AgentEvent['type']];
 }
 
-/** What its deployment is at. */
+/** The step that the agent's deployment has reached. */
 export function deploymentStep({ deployment, candidate }: Agent): DeploymentStep {
   if (candidate === null) return 'image';
   return deployment?.status === 'starting' ? 'start' : 'container';
 }
 
-/** What the agent is meant to become, as callers read it. */
+/** The desired state, as callers read it. */
 export function desiredState(agent: Agent): 'running' | 'sleeping' | 'stopped' | 'none' | 'deleted' {
   switch (agent.status) {
     case 'created':
@@ -130,6 +151,8 @@ export const initialState = (): AgentState => null;
 export function evolve(agent: AgentState, event: AgentEvent): AgentState {
   if (event.type === 'AgentProvisioned') return provisioned(event.data);
   if (agent === null) return agent;
+  if (isOneOf(deploymentProgressEvents, event)) return evolveDeployment(agent, event);
+  if (isOneOf(lifecycleEvents, event)) return evolveLifecycle(agent, event);
   switch (event.type) {
     case 'AgentConfigured':
       return { ...agent, settings: { ...agent.settings, ...event.data.changes } };
@@ -137,14 +160,9 @@ export function evolve(agent: AgentState, event: AgentEvent): AgentState {
       return settled(agent, 'deleting', 'Being deleted.');
     case 'AgentDeleted':
       return settled(agent, 'deleted', 'Deleted.');
-    case 'AgentFailed':
-      return { ...settled(agent, 'error'), failure: event.data.kind, message: event.data.reason };
-    case 'ContainerExited':
-      return exited(agent, event.data);
     default:
-      return event.type.startsWith('Deployment') || event.type === 'ImageResolved' || event.type === 'ContainerCreated'
-        ? evolveDeployment(agent, event)
-        : evolveLifecycle(agent, event);
+      event satisfies never;
+      return agent;
   }
 }
 
@@ -228,7 +246,7 @@ function exited(agent: Agent, data: Extract<AgentEvent, { type: 'ContainerExited
   };
 }
 
-function evolveDeployment(agent: Agent, event: AgentEvent): Agent {
+function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
   if (event.type === 'DeploymentRequested') {
     const { deployment_id: id, source, image_name: imageName, repo_url: repoUrl, branch, template_id: templateId } = event.data;
     return {
@@ -270,16 +288,17 @@ function evolveDeployment(agent: Agent, event: AgentEvent): Agent {
     case 'DeploymentCanceled':
       return { ...abandoned(agent), deployment: { ...deployment, status: 'canceled' } };
     default:
+      event satisfies never;
       return agent;
   }
 }
 
-/** The container that the deployment made has no right to be any more, however healthy: it does not run the release. */
+/** Makes the container of the failed deployment stale, however healthy it is: it does not run the release. */
 function abandoned(agent: Agent): Agent {
   return { ...agent, candidate: null, generation: agent.generation + 1 };
 }
 
-function evolveLifecycle(agent: Agent, event: AgentEvent): Agent {
+function evolveLifecycle(agent: Agent, event: LifecycleEvent): Agent {
   switch (event.type) {
     case 'AgentStartRequested':
       return Object.assign(moving(agent, 'starting', event.data.deadline_at, 'Starting.'), {
@@ -324,7 +343,12 @@ function evolveLifecycle(agent: Agent, event: AgentEvent): Agent {
         ...moving(agent, 'waking', event.data.deadline_at, 'Waking.'),
         sleepDepth: agent.sleepDepth,
       };
+    case 'AgentFailed':
+      return { ...settled(agent, 'error'), failure: event.data.kind, message: event.data.reason };
+    case 'ContainerExited':
+      return exited(agent, event.data);
     default:
+      event satisfies never;
       return agent;
   }
 }

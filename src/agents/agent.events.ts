@@ -50,7 +50,8 @@ const because: Record<SleepReason, string> = {
 };
 const kept = (depth: SleepDepth) => (depth === 'frozen' ? 'its memory kept' : 'its container stopped');
 
-export const agentEvents = {
+/** The agent is there, changes its settings, and goes. */
+const existenceEvents = {
   AgentProvisioned: defineEvent<AgentSettings & { account_id: string; external_id: string | null }>()(
     'AgentProvisioned',
     (agent) => `Created the agent "${agent.name}"`,
@@ -59,6 +60,12 @@ export const agentEvents = {
     'AgentConfigured',
     ({ changes }) => `Changed ${Object.keys(changes).join(', ')}`,
   ),
+  AgentDeletionRequested: defineEvent<Record<string, never>>()('AgentDeletionRequested', () => 'Asked for the agent to be deleted'),
+  AgentDeleted: defineEvent<Record<string, never>>()('AgentDeleted', () => 'Deleted the agent: container, volume and data key are gone'),
+};
+
+/** A deployment, from its request to its outcome. */
+export const deploymentProgressEvents = {
   DeploymentRequested: defineEvent<{
     deployment_id: string;
     /** Of the container that the deployment makes. */
@@ -103,6 +110,10 @@ export const agentEvents = {
     'DeploymentCanceled',
     ({ reason }) => `Canceled the deployment: ${reason}`,
   ),
+};
+
+/** The container of a deployed agent starts, stops, sleeps, wakes and fails. */
+export const lifecycleEvents = {
   AgentStartRequested: defineEvent<{ generation: number; deadline_at: string }>()('AgentStartRequested', () => 'Asked the agent to start'),
   AgentStarted: defineEvent<{ generation: number; started_at: string }>()('AgentStarted', () => 'The agent started and is ready'),
   AgentStopRequested: defineEvent<{ deadline_at: string }>()('AgentStopRequested', () => 'Asked the agent to stop'),
@@ -141,8 +152,10 @@ export const agentEvents = {
       cause === 'removed' ? 'The container was removed from outside' : `The container ended with exit code ${exit_code ?? 'unknown'}`;
     return `${what}${oom ? ', out of memory' : ''}${restart ? '; it is made again' : '; it keeps crashing and is not started again'}`;
   }),
-  AgentDeletionRequested: defineEvent<Record<string, never>>()('AgentDeletionRequested', () => 'Asked for the agent to be deleted'),
-  AgentDeleted: defineEvent<Record<string, never>>()('AgentDeleted', () => 'Deleted the agent: container, volume and data key are gone'),
 };
 
+export const agentEvents = { ...existenceEvents, ...deploymentProgressEvents, ...lifecycleEvents };
+
 export type AgentEvent = EventsOf<typeof agentEvents>;
+export type DeploymentProgressEvent = EventsOf<typeof deploymentProgressEvents>;
+export type LifecycleEvent = EventsOf<typeof lifecycleEvents>;

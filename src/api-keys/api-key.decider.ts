@@ -43,7 +43,15 @@ export const apiKeyDecider: Decider<ApiKey | null, ApiKeyCommand, ApiKeyEvent> =
       return { accountId, keyId, expiresAt, revoked: false, expired: false };
     }
     if (key === null) return key;
-    return event.type === 'ApiKeyRevoked' ? { ...key, revoked: true } : { ...key, expired: true };
+    switch (event.type) {
+      case 'ApiKeyRevoked':
+        return { ...key, revoked: true };
+      case 'ApiKeyExpired':
+        return { ...key, expired: true };
+      default:
+        event satisfies never;
+        return key;
+    }
   },
 };
 

@@ -57,10 +57,17 @@ export const apiKeysProjection: Projection<ApiKeyColumns> = {
       const { account_id, name, prefix, sha256, scopes, expires_at } = event.data;
       const key = { key_id, account_id, name, prefix, sha256, scopes, expires_at };
       rows.set(key_id, { ...key, revoked_at: null, expired_at: null, created_at: stored.at });
-    } else {
-      const row = rows.get(key_id);
-      const ended = event.type === 'ApiKeyRevoked' ? { revoked_at: stored.at } : { expired_at: stored.at };
-      if (row !== undefined) rows.set(key_id, { ...row, ...ended });
+      return;
+    }
+    const row = rows.get(key_id);
+    if (row === undefined) return;
+    switch (event.type) {
+      case 'ApiKeyRevoked':
+        return rows.set(key_id, { ...row, revoked_at: stored.at });
+      case 'ApiKeyExpired':
+        return rows.set(key_id, { ...row, expired_at: stored.at });
+      default:
+        event satisfies never;
     }
   },
 };

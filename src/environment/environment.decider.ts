@@ -152,6 +152,8 @@ function evolve(environment: Environment, event: EnvironmentEvent | AgentEvent):
       return { ...environment, variables };
     }
     default:
+      // The stream has the agent's other events too.
+      event satisfies AgentEvent;
       return environment;
   }
 }

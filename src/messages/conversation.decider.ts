@@ -123,6 +123,7 @@ function evolve(before: ConversationState, event: ConversationEvent): Conversati
     case 'MessageDeadLettered':
       return { ...conversation, pending: conversation.pending.filter(({ id }) => id !== event.data.message_id) };
     default:
+      event satisfies never;
       return conversation;
   }
 }

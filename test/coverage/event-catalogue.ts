@@ -60,7 +60,7 @@ export function eventCatalogue(files: string[]): string {
   return [
     '# Events',
     '',
-    'Made from the sources by `UPDATE_EVENTS=1 npm test -- test/coverage/events`. Every event also says who did it, for which account, by which',
+    'Made from the sources by `npm run update-golden`. Every event also says who did it, for which account, by which',
     'request and because of what: `actor {kind, id, name}`, `account_id`, `request_id`, `causation_id`, `ip`. A `Sealed` value is cipher text.',
     '',
     ...sections,

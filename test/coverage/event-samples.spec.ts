@@ -19,6 +19,7 @@ import {
   writeMissingSamples,
 } from './event-samples.ts';
 import { misfits } from './event-shapes.ts';
+import { golden, updatesGolden } from './golden.ts';
 import { sampleLog } from './sample-log.ts';
 
 const source = resolve(import.meta.dirname, '../../src');
@@ -27,12 +28,11 @@ const files = readdirSync(source, { recursive: true, encoding: 'utf8' })
   .toSorted()
   .map((path) => join(source, path));
 const catalogue = new EventCatalogue(eventDefinitions);
-const update = process.env.UPDATE_EVENTS !== undefined;
 /** One item a line, so that a change shows where it is. */
 const asText = (items: unknown[]) => `[\n${items.map((item) => JSON.stringify(item)).join(',\n')}\n]\n`;
 
 beforeAll(() => {
-  if (!update) return;
+  if (!updatesGolden) return;
   writeFileSync(catalogueFile, asText(catalogueOf(files, (type) => catalogue.versionOf(type), readCatalogue())));
   writeMissingSamples((type) => catalogue.versionOf(type));
   for (const which of ['oldest', 'newest'] as const) writeFileSync(foldedFile(which), asText(foldHistory(sampleHistory(which), catalogue)));
@@ -40,7 +40,7 @@ beforeAll(() => {
 
 describe('The catalogue of stored events', () => {
   it('is what the sources declare, and keeps every older version', () => {
-    expect(catalogueOf(files, (type) => catalogue.versionOf(type), readCatalogue())).toEqual(readCatalogue());
+    golden(() => expect(catalogueOf(files, (type) => catalogue.versionOf(type), readCatalogue())).toEqual(readCatalogue()));
     const expected = eventDefinitions.flatMap(({ type, version }) =>
       Array.from({ length: version }, (_, before) => `${type} ${before + 1}`),
     );
@@ -86,7 +86,7 @@ describe('Stored samples', () => {
   });
 
   it.each(['oldest', 'newest'] as const)('in their %s versions fold into what they always did', (which) => {
-    expect(foldHistory(sampleHistory(which), catalogue)).toEqual(JSON.parse(readFileSync(foldedFile(which), 'utf8')));
+    golden(() => expect(foldHistory(sampleHistory(which), catalogue)).toEqual(JSON.parse(readFileSync(foldedFile(which), 'utf8'))));
   });
 
   it('that are newer than the program are refused', () => {

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 
 import { eventDefinitions } from '../../src/app.module.ts';
 import { declaredEvents, eventCatalogue } from './event-catalogue.ts';
+import { golden, updatesGolden } from './golden.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const page = join(root, 'docs/events.md');
@@ -14,8 +15,8 @@ const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8'
 describe('docs/events.md', () => {
   it('is what the sources declare', () => {
     const catalogue = eventCatalogue(files);
-    if (process.env.UPDATE_EVENTS !== undefined) writeFileSync(page, catalogue);
-    expect(readFileSync(page, 'utf8')).toBe(catalogue);
+    if (updatesGolden) writeFileSync(page, catalogue);
+    golden(() => expect(readFileSync(page, 'utf8')).toBe(catalogue));
     expect(catalogue).not.toContain('NO STREAM SAID');
   });
 

@@ -7,8 +7,9 @@ import { AppModule } from '../../src/app.module.ts';
 import { readConfig } from '../../src/config.ts';
 import type { Access } from '../../src/platform/http/access.ts';
 import { listRoutes } from '../../src/platform/http/route-table.ts';
+import { golden, updatesGolden } from './golden.ts';
 
-const golden = new URL('routes.txt', import.meta.url);
+const file = new URL('routes.txt', import.meta.url);
 
 function said(access: Access | undefined): string {
   if (access === undefined) return 'NOBODY SAID';
@@ -45,14 +46,14 @@ it('every read says which read models it answers from, unless it answers from st
   expect(silent).toEqual(answeredWithoutReadModels);
 });
 
-/** A new route, or another access rule, is seen in review: `UPDATE_ROUTES=1 npm test -- test/coverage/routes` writes the table. */
+/** A new route, or another access rule, is seen in review: `npm run update-golden` writes the table. */
 describe('test/coverage/routes.txt', () => {
   it('says of every route what it asks of its caller', async () => {
     const routes = await routesOfTheService();
     const lines = routes.map(({ method, path, access }) => `${method.padEnd(6)} ${path}  ${said(access)}`);
     const table = `${lines.join('\n')}\n`;
-    if (process.env.UPDATE_ROUTES !== undefined) writeFileSync(golden, table);
-    expect(table).toBe(readFileSync(golden, 'utf8'));
+    if (updatesGolden) writeFileSync(file, table);
+    golden(() => expect(table).toBe(readFileSync(file, 'utf8')));
     expect(new Set(routes.map(({ method, path }) => `${method} ${path}`)).size).toBe(routes.length);
     expect(table).not.toContain('NOBODY SAID');
   });

@@ -13,6 +13,7 @@ import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import type { Decider, Json, SnapshotShape } from '../../src/platform/event-store/event-definition.ts';
 import { categoryOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { sampleHistory } from './event-samples.ts';
+import { updatesGolden } from './golden.ts';
 
 // oxlint-disable-next-line typescript/no-explicit-any -- each decider is typed by its own events
 type AnyDecider = Decider<any, any, any>;
@@ -20,7 +21,6 @@ type AnyDecider = Decider<any, any, any>;
 const folder = resolve(import.meta.dirname, '../../eventstore/snapshots');
 const catalogue = new EventCatalogue(eventDefinitions);
 const history = sampleHistory('newest').map((event) => catalogue.upcast(event));
-const update = process.env.UPDATE_EVENTS !== undefined;
 
 /** Deciders whose states are kept as snapshots, with the category of their streams. */
 const kept: [name: string, category: string, decider: AnyDecider][] = [
@@ -68,7 +68,7 @@ const stored = (decider: AnyDecider) =>
   (existsSync(fileOf(decider)) ? JSON.parse(readFileSync(fileOf(decider), 'utf8')) : {}) as Record<string, Json>;
 
 beforeAll(() => {
-  if (!update) return;
+  if (!updatesGolden) return;
   mkdirSync(folder, { recursive: true });
   // What is there already stays as it is: another form of it needs another version.
   for (const [, category, decider] of kept) {
@@ -86,7 +86,7 @@ describe('Snapshots of states', () => {
     const now = snapshotsOf(category, decider);
     const changed = Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(stored(decider)[key]));
     // To mend: raise `version` in the decider's `snapshot`, so that older snapshots are ignored, remove the file of the version before,
-    // and run `UPDATE_EVENTS=1 npm test -- test/coverage/snapshot-shapes`. A new sample of an event wants the last step alone.
+    // and run `npm run update-golden`. A new sample of an event wants the last step alone.
     expect({ file: fileOf(decider), changed }).toEqual({ file: fileOf(decider), changed: [] });
   });
 

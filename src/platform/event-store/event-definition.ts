@@ -28,6 +28,14 @@ export type EventsOf<Definitions> = {
   [K in keyof Definitions]: Definitions[K] extends EventDefinition<infer Type, infer Data> ? { type: Type; data: Data } : never;
 }[keyof Definitions];
 
+/** Whether the event is of a type that these definitions declare. */
+export function isOneOf<Definitions extends Record<string, EventDefinition<string, never>>>(
+  definitions: Definitions,
+  event: { type: string },
+): event is EventsOf<Definitions> {
+  return Object.hasOwn(definitions, event.type);
+}
+
 /**
  * How states of long streams are kept as snapshots, so that they need not be folded from the first event. Snapshots are a cache. They hold
  * what the events hold, and secrets only sealed.

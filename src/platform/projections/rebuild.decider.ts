@@ -45,7 +45,10 @@ export const rebuildDecider: Decider<RebuildState, RebuildCommand, RebuildEvent>
       case 'ProjectionRebuilt':
       case 'ProjectionRebuildFailed':
         return { running: null };
+      case 'ProjectionVerified':
+        return state;
       default:
+        event satisfies never;
         return state;
     }
   },
