@@ -9,7 +9,8 @@ export default {
   testEnvironment: 'node',
   extensionsToTreatAsEsm: ['.ts'],
   testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/**/*.spec.ts'],
-  testTimeout: 30_000,
+  // Guards against a test that hangs, not against one that is slow on a busy machine.
+  testTimeout: 180_000,
   maxWorkers: 2,
   // The heap of a worker grows by some 12 MB for each file that loads Nest and TypeORM.
   workerIdleMemoryLimit: '700MB',

@@ -47,7 +47,7 @@ beforeAll(async () => {
   server = await startFeatureServer({ ...runningFeatures(runtime), environment: { MOORING_SHARED_IMAGES: 'operator/shared' } });
   bed = new AgentBed(server);
   for (const account of ['acme', 'other']) await bed.account(account, 100);
-}, 60_000);
+});
 
 afterAll(async () => {
   await server?.close();

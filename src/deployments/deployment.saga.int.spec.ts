@@ -21,7 +21,7 @@ beforeAll(async () => {
   server = await startFeatureServer({ ...features, environment: { MOORING_DEEP_SLEEP_AFTER: '2' } });
   bed = new AgentBed(server);
   await bed.account('acme', 100);
-}, 60_000);
+});
 
 afterAll(async () => {
   await server?.close();

@@ -18,7 +18,7 @@ beforeAll(async () => {
   bed = new AgentBed(server);
   await bed.account('acme', 100);
   await bed.account('globex', 100);
-}, 60_000);
+});
 
 afterAll(async () => {
   await server?.close();
@@ -75,5 +75,5 @@ describe('deployments whose images never come', () => {
     await deployed('acme');
     expect(begun).toBe(1);
     expect(new Set(await Promise.all(waiting.map(status)))).toEqual(new Set(['deploying']));
-  }, 60_000);
+  });
 });

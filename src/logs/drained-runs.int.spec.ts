@@ -9,7 +9,7 @@ let opened: Database;
 beforeAll(async () => {
   database = await freshDatabase();
   opened = await openDatabase({ url: database.url, allowUnsafe: true });
-}, 60_000);
+});
 
 afterAll(async () => {
   await opened?.close();

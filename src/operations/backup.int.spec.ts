@@ -166,7 +166,7 @@ describe('A backup', () => {
     const kept = await to.rows(log);
     expect(kept.map(({ position }) => Number(position))).toEqual(Array.from({ length: head }, (_, before) => before + 1));
     expect(kept).toEqual((await from.rows(log)).slice(0, head));
-  }, 60_000);
+  });
 
   it('leaves nothing where it can not be written, and is never written over', async () => {
     const { from } = await filled();
@@ -306,7 +306,7 @@ describe('A restore', () => {
       expect(await to.rows('select count(*)::int as events from es_event')).toEqual([{ events: 100_000 }]);
       await to.serve(({ store }) => store.append('agent-2', 'no_stream', [happened()]));
     }
-  }, 60_000);
+  });
 
   async function killedInTheMiddle(to: Installation, words: string[]): Promise<void> {
     const root = resolve(import.meta.dirname, '../..');

@@ -59,14 +59,14 @@ beforeAll(async () => {
     accountId,
   };
   statements = new Statements(server.app.getHttpServer());
-}, 120_000);
+});
 
 afterAll(async () => {
   statements?.stop();
   await server?.close().catch((error: unknown) => {
     if (!isClosed) throw error;
   });
-}, 60_000);
+});
 
 /** The queries that each route is asked with, beside the bare address: every filter, and combinations of them. */
 function queriesOf(path: string): string[] {

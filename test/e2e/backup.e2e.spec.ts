@@ -35,12 +35,12 @@ describe('An installation that is put back', () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'mooring-backups-'));
     service = await StartedService.start({ runtime: 'local' });
-  }, 60_000);
+  });
   afterAll(async () => {
     await restored?.dispose();
     await service?.dispose();
     await rm(folder, { recursive: true, force: true });
-  }, 60_000);
+  });
 
   const agent = async (name: string): Promise<string> => {
     const { body } = await service.call('POST', '/api/agents', { name, templateId: 'hello' }, { prefer: 'wait=60' });
@@ -95,5 +95,5 @@ describe('An installation that is put back', () => {
     expect((await again.call('POST', `/api/v1/agents/${kept}/deploy`, {}, { prefer: 'wait=60' })).body.status).toBe('active');
     const { body } = await again.call('POST', `/api/agents/${kept}/chat`, { message: 'are you there?' });
     expect(body.response).toContain('are you there?');
-  }, 120_000);
+  });
 });

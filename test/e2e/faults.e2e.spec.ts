@@ -53,9 +53,9 @@ describe('a service on the local runtime', () => {
 
   beforeAll(async () => {
     service = await StartedService.start({ runtime: 'local', environment: { MOORING_ADMIN_PASSWORD: password } });
-  }, 60_000);
+  });
 
-  afterAll(() => service?.dispose(), 60_000);
+  afterAll(() => service?.dispose());
 
   it('makes an agent’s messages unreadable for good when it is deleted', async () => {
     const agentId = await agent(service, 'forgotten');
@@ -153,7 +153,7 @@ describe('a service on the local runtime', () => {
     expect((await service.call('GET', thread)).body).toMatchObject([{ text: 'before' }, { text: body.response }]);
     expect((await chat(service, agentId, 'after')).status).toBe(200);
     expect([service.running, service.pid]).toEqual([true, pid]);
-  }, 60_000);
+  });
 });
 
 /** Seconds of a core that a process has used. */
@@ -196,7 +196,7 @@ describeWithProc('a service with nothing to do', () => {
     } finally {
       await service.dispose();
     }
-  }, 120_000);
+  });
 });
 
 /** A port of this machine that leads to a port of the engine's network. */
@@ -292,5 +292,5 @@ describeWithOwnEngine('an engine that stops under the service', () => {
       await passage.close();
       await engine.close();
     }
-  }, 150_000);
+  });
 });

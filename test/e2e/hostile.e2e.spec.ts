@@ -20,7 +20,7 @@ beforeAll(async () => {
   const environment = { ...engine.environment, MOORING_REPLY_TIMEOUT: String(REPLY_TIMEOUT_SECONDS) };
   service = await StartedService.start({ runtime: 'docker', environment });
   [hostile, good] = [await agent(HOSTILE), await agent(GOOD)];
-}, 120_000);
+});
 
 afterAll(async () => {
   await service?.dispose();
@@ -79,7 +79,7 @@ describe('a hostile agent', () => {
     const entries = async () => (await found(hostile)).filter((table) => /^(log_|drained_)/.test(table));
     await until('no entry of its log is left', async () => ((await entries()).length === 0 ? true : undefined), 60_000);
     for (const readModel of ['log_lines', 'log_journal']) expect(await verified(readModel)).toMatchObject({ equal: true });
-  }, 150_000);
+  });
 });
 
 /** The read model, compared with the log by an administrator. */

@@ -30,11 +30,11 @@ describeWithDocker('two services on one database and one engine', () => {
     log = await SeenLog.open(replicas.database.url);
     const { email, password } = replicas.firstRun;
     session = (await replicas.at(0).call('POST', '/api/auth/login', { email, password })).body.session_token;
-  }, 90_000);
+  });
   afterAll(async () => {
     await log?.close();
     await replicas?.dispose();
-  }, 60_000);
+  });
 
   const bySession = () => ({ authorization: `Bearer ${session}` });
   const agent = async (name: string): Promise<string> => {
@@ -68,7 +68,7 @@ describeWithDocker('two services on one database and one engine', () => {
     const answered = async () => (await log.lines(agentId)).filter((line) => line === 'answered a message').length;
     await until('the lines are in the log', async () => ((await answered()) >= 100 ? true : undefined));
     expect(await answered()).toBe(100);
-  }, 60_000);
+  });
 
   it('refuse a key at both from the moment on when its revocation was answered at one', async () => {
     for (let round = 0; round < 20; round += 1) {
@@ -129,7 +129,7 @@ describeWithDocker('two services on one database and one engine', () => {
     await reading;
     await replicas.at(0).call('POST', `/api/v1/agents/${agentId}/sleep`);
     expect((await waiting).status).toBe(200);
-  }, 60_000);
+  });
 
   it('count tries to sign in together', async () => {
     const tries = await Promise.all(
@@ -148,10 +148,11 @@ describeWithDocker('two services on one database and one engine', () => {
       const other = replicas.all.find((each) => each !== stopped) as StartedService;
       const since = performance.now();
       expect((await other.call('POST', `/api/agents/${agentId}/chat`, { message: 'still there?' })).status).toBe(200);
-      expect(performance.now() - since).toBeLessThan(5_000);
+      // Sooner than the leases of the stopped one would have ended.
+      expect(performance.now() - since).toBeLessThan(10_000);
       await stopped.start();
     }
-  }, 60_000);
+  });
 });
 
 describeWithDocker('a service that joins others from another machine', () => {
@@ -177,7 +178,7 @@ describeWithDocker('a service that joins others from another machine', () => {
       await replicas.dispose();
       await rm(dataDir, { recursive: true, force: true });
     }
-  }, 120_000);
+  });
 });
 
 /** What the agent says of how often it was asked. */
@@ -247,7 +248,7 @@ describeWithDocker('three services under load, of which one is always suspended 
     );
     await log?.close();
     await replicas?.dispose();
-  }, 90_000);
+  });
 
   const repliesOf = (agentId: string) => users.flatMap((user) => user.replies).filter((reply) => reply.agentId === agentId);
   const standing = () => users.flatMap(({ agentId }) => (agentId === '' ? [] : [agentId]));

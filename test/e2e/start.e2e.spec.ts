@@ -26,7 +26,7 @@ describe('npm start under a supervisor', () => {
 
   afterEach(async () => {
     for (const npm of started.splice(0)) npm.kill('SIGTERM');
-    await until('nobody has the data directory', () => (ownerOf(dataDir) === null ? true : undefined), 30_000);
+    await until('nobody has the data directory', () => (ownerOf(dataDir) === null ? true : undefined));
     await removeDataDir(dataDir);
   });
 
@@ -47,14 +47,10 @@ describe('npm start under a supervisor', () => {
 
   /** Its process id, as soon as it listens. */
   function serviceOf({ npm, output }: Supervised): Promise<number> {
-    return until(
-      'the service listens',
-      () => {
-        if (npm.exitCode !== null) throw new Error(`npm start ended: ${output()}`);
-        return /Mooring listens on/.test(output()) ? (ownerOf(dataDir) ?? undefined) : undefined;
-      },
-      60_000,
-    );
+    return until('the service listens', () => {
+      if (npm.exitCode !== null) throw new Error(`npm start ended: ${output()}`);
+      return /Mooring listens on/.test(output()) ? (ownerOf(dataDir) ?? undefined) : undefined;
+    });
   }
 
   it('ends the service before npm ends, on SIGTERM', async () => {
@@ -64,7 +60,7 @@ describe('npm start under a supervisor', () => {
     supervised.npm.kill('SIGTERM');
     await ended;
     expect(ownerOf(dataDir)).toBe(null);
-  }, 90_000);
+  });
 
   it('stops in order on Ctrl-C, which the terminal sends to npm and to the service', async () => {
     const supervised = start();
@@ -74,27 +70,23 @@ describe('npm start under a supervisor', () => {
     await ended;
     expect(supervised.output()).toContain('"stopped"');
     expect(ownerOf(dataDir)).toBe(null);
-  }, 90_000);
+  });
 
   it('leaves no service behind where npm is killed', async () => {
     const supervised = start();
     await serviceOf(supervised);
     supervised.npm.kill('SIGKILL');
-    await until('the service has ended', () => (ownerOf(dataDir) === null ? true : undefined), 20_000);
-  }, 90_000);
+    await until('the service has ended', () => (ownerOf(dataDir) === null ? true : undefined));
+  });
 
   it('starts again right after the service was killed', async () => {
     const first = await serviceOf(start());
     // It hangs, and so is still there when the next one starts.
     process.kill(first, 'SIGSTOP');
     const next = start();
-    await until(
-      'the next one says that it waits',
-      () => (/waiting up to \d+ s for its end/.test(next.output()) ? true : undefined),
-      30_000,
-    );
+    await until('the next one says that it waits', () => (/waiting up to \d+ s for its end/.test(next.output()) ? true : undefined));
     process.kill(first, 'SIGKILL');
     expect(await serviceOf(next)).not.toBe(first);
     expect(await readFile(join(dataDir, 'first-run.json'), 'utf8')).toContain('"url"');
-  }, 120_000);
+  });
 });

@@ -40,11 +40,11 @@ function story(runtime: 'docker' | 'local'): void {
   beforeAll(async () => {
     service = await StartedService.start({ runtime, environment: { MOORING_DEEP_SLEEP_AFTER: '2' } });
     agentId = await provision(service, 'story');
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await service.dispose();
-  }, 60_000);
+  });
 
   it('deploys an agent from the template hello', async () => {
     await waitFor(service, agentId, 'active');
@@ -104,7 +104,7 @@ function story(runtime: 'docker' | 'local'): void {
     expect(replies.map(({ status }) => status)).toEqual(Array.from({ length: 100 }, () => 200));
     expect(new Set(replies.map(({ body }) => body.response)).size).toBe(100);
     if (onDocker) expect((await startsSince(agentId, since)) - before).toBe(1);
-  }, 60_000);
+  });
 
   it('refuses a message while it is stopped, and starts again', async () => {
     const stopped = await service.call('POST', `/api/agents/${agentId}/stop`, undefined, { prefer: 'wait=30' });
@@ -140,14 +140,10 @@ function story(runtime: 'docker' | 'local'): void {
     it('notices within 2 s that its container was removed by hand, and comes back', async () => {
       const [container] = await seenContainers(agentId);
       await removeBehindOurBack(container?.id ?? '');
-      await until(
-        'the history tells',
-        async () => {
-          const history = await service.call('GET', `/api/v1/agents/${agentId}/history?limit=200&type=ContainerExited`);
-          return history.body.length > 0 ? true : undefined;
-        },
-        2_000,
-      );
+      await until('the history tells', async () => {
+        const history = await service.call('GET', `/api/v1/agents/${agentId}/history?limit=200&type=ContainerExited`);
+        return history.body.length > 0 ? true : undefined;
+      });
       await waitFor(service, agentId, 'active');
       expect((await chat(service, agentId, 'still there?')).status).toBe(200);
     });

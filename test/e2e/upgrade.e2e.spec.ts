@@ -22,14 +22,14 @@ describe('An upgrade to a program whose read models are of another version', () 
       const made = await old.call('POST', '/api/agents', { name, templateId: 'hello' }, { prefer: 'wait=60' });
       agentIds.push(made.body.agent_id as string);
     }
-  }, 120_000);
+  });
 
   afterAll(async () => {
     await next?.stop();
     await old?.dispose();
     await database?.stop();
     await nextVersion?.remove();
-  }, 120_000);
+  });
 
   const startNext = () =>
     StartedService.start(
@@ -97,7 +97,7 @@ describe('An upgrade to a program whose read models are of another version', () 
     await expectRight([old, next]);
     const tables = await operate(database.url, `select tablename from pg_tables where tablename ~ '^agents_v[0-9]+$'`);
     expect(tables).toHaveLength(2);
-  }, 120_000);
+  });
 
   it('answers every write that it appended, also alone and killed at its beginning, and is ready when all is filled', async () => {
     await next.stop();
@@ -123,5 +123,5 @@ describe('An upgrade to a program whose read models are of another version', () 
       expect(Number(now?.count) - Number(before[index]?.[0]?.count)).toBe(written.get(agentId) ?? 0);
     }
     await expectRight([next]);
-  }, 120_000);
+  });
 });

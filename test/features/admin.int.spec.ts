@@ -45,7 +45,7 @@ beforeAll(async () => {
   });
   bed = new AgentBed(server);
   await bed.account('acme', 100);
-}, 60_000);
+});
 afterAll(() => server?.close());
 
 const ask = (method: string, path: string, options: RequestOptions = {}) =>
@@ -208,7 +208,7 @@ it('holds the engine against the log: containers as wanted, those of nobody by n
   await faulty.inner.ensureVolume(stranger);
   expect((await ask('GET', 'runtime')).json.orphans).toEqual({ containers: [], volumes: [`mooring-${stranger}`] });
   await faulty.inner.removeVolume(stranger);
-}, 60_000);
+});
 
 it('shows what the sagas have to do and whose it is, in /metrics without names', async () => {
   let goOn = () => {};
@@ -229,4 +229,4 @@ it('shows what the sagas have to do and whose it is, in /metrics without names',
   expect(told).not.toContain('acme');
   faulty.imageWork = () => Promise.resolve();
   goOn();
-}, 60_000);
+});

@@ -53,8 +53,8 @@ beforeAll(async () => {
   await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));
   const { email, password } = account;
   session = (await server.request('POST', '/api/auth/login', { json: { email, password } })).json.session_token;
-}, 120_000);
-afterAll(() => server?.close(), 60_000);
+});
+afterAll(() => server?.close());
 
 function send({ method, url }: Omit<(typeof routes)[number], 'fields'>, payload: string) {
   // A session that is over: nobody is signed out by this test.

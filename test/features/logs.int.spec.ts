@@ -34,7 +34,7 @@ beforeAll(async () => {
   bed = new AgentBed(server);
   await bed.account('acme', 100);
   await bed.account('other', 100);
-}, 60_000);
+});
 
 afterAll(() => server?.close());
 
@@ -290,7 +290,7 @@ describe('following a log', () => {
     await nobody();
     socket.resume();
     await closed;
-  }, 60_000);
+  });
 
   it('leaves no reader where its caller left before it began', async () => {
     const talker = await output(line('stands'));

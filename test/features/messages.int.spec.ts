@@ -17,7 +17,7 @@ const environment = { MOORING_REPLY_TIMEOUT: String(REPLY_TIMEOUT_SECONDS) };
 describe('talking to an agent', () => {
   let talk: Talk;
 
-  beforeAll(async () => void (talk = await startTalk(environment)), 60_000);
+  beforeAll(async () => void (talk = await startTalk(environment)));
 
   afterAll(() => talk?.server.close());
 
@@ -148,7 +148,7 @@ describe('talking to an agent', () => {
     expect([...codes].filter((status) => ![200, 429, 504].includes(status))).toEqual([]);
     const ends = async () =>
       (await talk.events(json.conversation_id)).filter(({ type }) => /^Message(Delivered|DeadLettered)$/.test(type)).length;
-    await until('each has its end', async () => ((await ends()) === 2 + 103 - refusals ? true : undefined), 30_000);
+    await until('each has its end', async () => ((await ends()) === 2 + 103 - refusals ? true : undefined));
     const refused = answers.find(({ status }) => status === 429);
     expect(refused?.json).toMatchObject({ code: 'rate_limited' });
     expect(refused?.headers.get('retry-after')).toBe('5');
@@ -265,5 +265,5 @@ describe('a service that stops between accepting and delivering', () => {
       for (const runtime of runtimes) await runtime.clear();
       await first.close();
     }
-  }, 60_000);
+  });
 });

@@ -46,7 +46,7 @@ beforeAll(async () => {
   bed = new AgentBed(one);
   await bed.account('acme', 100);
   await bed.account('other', 100);
-}, 60_000);
+});
 afterAll(async () => {
   await two?.close();
   await one?.close();

@@ -91,8 +91,7 @@ async function open({ url }: TestServer, credential: string) {
   return { status: answer.statusCode, isOpen: () => isOpen, leave: () => asked.destroy() };
 }
 
-const ended = (stream: { isOpen: () => boolean }) =>
-  until('the stream ends', () => Promise.resolve(stream.isOpen() ? undefined : true), 5_000);
+const ended = (stream: { isOpen: () => boolean }) => until('the stream ends', () => Promise.resolve(stream.isOpen() ? undefined : true));
 
 describe('a key that ends', () => {
   it('takes its streams with it, and who waits is refused, on every replica; those of other keys go on', async () => {

@@ -6,7 +6,7 @@ import { until } from '../support/until.ts';
 describe('reading a thread', () => {
   let talk: Talk;
 
-  beforeAll(async () => void (talk = await startTalk({ MOORING_REPLY_TIMEOUT: '4' })), 60_000);
+  beforeAll(async () => void (talk = await startTalk({ MOORING_REPLY_TIMEOUT: '4' })));
   afterAll(() => talk?.server.close());
 
   const numbered = (count: number) =>

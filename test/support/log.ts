@@ -16,6 +16,7 @@ import { PostgresEventStore } from '../../src/platform/event-store/postgres/post
 import { Snapshots } from '../../src/platform/event-store/states/snapshots.ts';
 import { StreamStates } from '../../src/platform/event-store/states/stream-states.ts';
 import { rebuildEvents } from '../../src/platform/projections/rebuild.events.ts';
+import { until } from './until.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
 
 /** Events of a harbour, for tests of what consumes a log. */
@@ -78,18 +79,13 @@ export async function appendTo(store: EventStore, stream: string, ...events: New
   return store.append(stream, 'no_stream', events);
 }
 
-/** Waits until the condition holds, looking every few milliseconds; throws after 10 s. */
-export async function eventually<T>(
-  look: () => Promise<T | undefined | false> | T | undefined | false,
-  what = 'the condition',
-): Promise<T> {
-  const deadline = performance.now() + 10_000;
-  for (;;) {
-    const found = await look();
-    if (found !== undefined && found !== false) return found;
-    if (performance.now() > deadline) throw new Error(`${what} did not come to hold within 10 s`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
+/** Waits until the condition holds, looking every few milliseconds. */
+export function eventually<T>(look: () => Promise<T | undefined | false> | T | undefined | false, what = 'the condition'): Promise<T> {
+  const found = async () => {
+    const seen = await look();
+    return seen === false ? undefined : seen;
+  };
+  return until(what, found, undefined, 5);
 }
 
 /** Runs one statement as the operator of the server may, who can do what the service's role can't. */

@@ -113,17 +113,13 @@ export class StartedService {
     };
     child.stdout?.on('data', collect);
     child.stderr?.on('data', collect);
-    const url = await until(
-      'the service answers',
-      async () => {
-        if (!this.running) throw new Error(`the service ended: ${output.slice(-4000)}`);
-        const address = /Mooring listens on (http:\/\/\S+)/.exec(output)?.[1];
-        const health = address === undefined ? null : await fetch(`${address}/health`).catch(() => null);
-        return health?.ok === true ? address : undefined;
-      },
-      30_000,
-    );
-    const firstRun = this.options.caller ?? (await until('first-run.json stands', () => this.#readFirstRun(), 15_000));
+    const url = await until('the service answers', async () => {
+      if (!this.running) throw new Error(`the service ended: ${output.slice(-4000)}`);
+      const address = /Mooring listens on (http:\/\/\S+)/.exec(output)?.[1];
+      const health = address === undefined ? null : await fetch(`${address}/health`).catch(() => null);
+      return health?.ok === true ? address : undefined;
+    });
+    const firstRun = this.options.caller ?? (await until('first-run.json stands', () => this.#readFirstRun()));
     this.#firstRun = { ...firstRun, url: url };
   }
 

@@ -1,10 +1,13 @@
 import { setTimeout as after } from 'node:timers/promises';
 
+/** A wait that is this long over is given up: long enough for a machine with ten times the work it can do. */
+const GIVE_UP_AFTER_MS = 90_000;
+
 /** Looks until `probe` answers something other than undefined, and gives that; a time-out (ms) fails with what was waited for. */
 export async function until<T>(
   what: string,
   probe: () => Promise<T | undefined> | T | undefined,
-  timeoutMs = 10_000,
+  timeoutMs = GIVE_UP_AFTER_MS,
   everyMs = 25,
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs;
@@ -17,7 +20,7 @@ export async function until<T>(
 }
 
 /** Looks until the condition holds; one that throws does not hold yet. */
-export async function untilTrue(condition: () => Promise<boolean> | boolean, timeoutMs = 10_000): Promise<void> {
+export async function untilTrue(condition: () => Promise<boolean> | boolean, timeoutMs = GIVE_UP_AFTER_MS): Promise<void> {
   const holds = async () => ((await condition()) ? true : undefined);
   await until(String(condition), () => holds().catch(() => undefined), timeoutMs);
 }

@@ -130,13 +130,14 @@ describe('the keyring', () => {
     expect(await replica.open(subject, 'c', value)).toBe('secret');
     await keyring.shred(subject);
     const began = performance.now();
-    let seen: string | null = 'secret';
-    while (seen !== null && performance.now() - began < 5_000) {
-      seen = await replica.open(subject, 'c', value);
+    let lastOpenedAt = began;
+    for (;;) {
+      const asked = performance.now();
+      if ((await replica.open(subject, 'c', value)) === null) break;
+      lastOpenedAt = asked;
       await new Promise((resolve) => setImmediate(resolve));
     }
-    expect(performance.now() - began).toBeLessThan(1_200);
-    expect(seen).toBeNull();
+    expect(lastOpenedAt - began).toBeLessThan(1_000);
   });
 
   it('removes the row version that held the key', async () => {

@@ -66,9 +66,7 @@ describe('a stop', () => {
     const server = await startThings(SlowController);
     const slow = server.request('GET', '/slow').catch(() => 'broken off');
     await isAsked;
-    const began = performance.now();
     await drain(server.app, 200);
-    expect(performance.now() - began).toBeLessThan(5_000);
     answer();
     await slow;
     await server.close();

@@ -76,7 +76,7 @@ describe('leases', () => {
     );
     keep(await waiting);
     await aborted;
-    expect(performance.now() - began).toBeLessThan(3_000);
+    expect(performance.now() - began).toBeLessThan(10_000);
     expect(lost.valid).toBe(false);
   });
 
@@ -99,7 +99,7 @@ describe('leases', () => {
     const began = performance.now();
     const { acquire } = await open();
     const lease = keep(await acquire('boats'));
-    expect(performance.now() - began).toBeLessThan(4_000);
+    expect(performance.now() - began).toBeLessThan(10_000);
     expect(lease.epoch).toBe('2');
   });
 

@@ -123,7 +123,7 @@ export class TestBed {
 }
 
 /** Tries again until it holds. */
-export async function eventually<T>(check: () => Promise<T>, withinMs = 10_000): Promise<T> {
+export async function eventually<T>(check: () => Promise<T>, withinMs = 90_000): Promise<T> {
   const end = performance.now() + withinMs;
   for (;;) {
     try {

@@ -71,14 +71,12 @@ describe('the choice of a runtime', () => {
       await runtime.close();
     });
 
-    it('waits two seconds for a silent one', async () => {
+    it('takes the local runtime where the engine says nothing', async () => {
       let close: () => void = () => undefined;
       await listen((write) => {
         close = () => write('');
       });
-      const begun = performance.now();
       const runtime = await openRuntime(config('auto'), home, logger);
-      expect(performance.now() - begun).toBeLessThan(4_000);
       expect(runtime.name).toBe('local');
       close();
     });

@@ -95,7 +95,7 @@ describe('the shards of several replicas', () => {
     await eventually(() => holder.size === KEYS.length, 'all keys');
   });
 
-  it('are taken over within 3 s of the death of a replica’s session, and what was to be done in them is taken up', async () => {
+  it('are taken over sooner than their leases end when a replica’s session dies, and what was to be done in them is taken up', async () => {
     const [one, two] = [await start(), await start()];
     await shared([32, 32]);
     await workedOn();
@@ -104,7 +104,7 @@ describe('the shards of several replicas', () => {
     const began = performance.now();
     await die(one);
     await eventually(() => orphans.every((key) => holder.get(key) === 1), 'work on the keys of the dead one');
-    expect(performance.now() - began).toBeLessThan(3_000);
+    expect(performance.now() - began).toBeLessThan(10_000);
     expect([one.sagas.shardCount, two.sagas.shardCount]).toEqual([0, SHARDS]);
   });
 

@@ -179,7 +179,7 @@ describe('Several replicas on one log', () => {
       }),
       { numRuns: 60 },
     );
-  }, 120_000);
+  });
 
   it('writes with one append and no look at the stream where nothing came in between', async () => {
     const { aggregates, store } = replicas[0] as (typeof replicas)[number];

@@ -99,7 +99,7 @@ describe('Snapshots of long streams', () => {
       }),
       { numRuns: 60 },
     );
-  }, 120_000);
+  });
 
   it('are taken after a long load, and refreshed as the stream grows', async () => {
     const { stream, events } = await streamOf(700);

@@ -74,7 +74,7 @@ describe('What a process knows of streams', () => {
     expect(await aggregates.load(stream, counter)).toMatchObject({ revision: 0 });
     isLagging = false;
     expect(await aggregates.load(stream, counter)).toMatchObject({ revision: 1 });
-  }, 20_000);
+  });
 
   it('forgets what it knows where events were passed over', async () => {
     const stream = `counter-${uuidv4()}`;

@@ -37,18 +37,18 @@ describeWithDocker('behind our back', () => {
     bed = await DockerBed.open();
     listener = new Listener(bed.runtime);
     await until('the event stream stands', () => (listener.told('lost') > 0 ? true : undefined));
-  }, 60_000);
+  });
   afterAll(async () => {
     await listener.close();
     await bed.close();
-  }, 60_000);
+  });
 
   it('a container that somebody removes is noticed within two seconds', async () => {
     const view = await bed.running();
     await until('the start is told', () => (listener.told('changed', view.agentId) > 0 ? true : undefined));
     listener.seen.length = 0;
     await bed.docker.getContainer(view.handle).remove({ force: true });
-    await until('the removal is told', () => (listener.told('changed', view.agentId) > 0 ? true : undefined), 2_000);
+    await until('the removal is told', () => (listener.told('changed', view.agentId) > 0 ? true : undefined));
     await expect(bed.runtime.freeze(view.handle)).rejects.toThrow(ContainerGone);
   });
 
@@ -57,13 +57,13 @@ describeWithDocker('behind our back', () => {
     for (const act of ['pause', 'unpause'] as const) {
       listener.seen.length = 0;
       await bed.docker.getContainer(view.handle)[act]();
-      await until(`the ${act} is told`, () => (listener.told('changed', view.agentId) > 0 ? true : undefined), 2_000);
+      await until(`the ${act} is told`, () => (listener.told('changed', view.agentId) > 0 ? true : undefined));
     }
     await bed.runtime.remove(view.handle);
-    await until('the removal is told', () => (listener.told('changed', view.agentId) > 1 ? true : undefined), 2_000);
+    await until('the removal is told', () => (listener.told('changed', view.agentId) > 1 ? true : undefined));
     listener.seen.length = 0;
     await bed.docker.getVolume(`mooring-${view.agentId}`).remove();
-    await until('the volume’s removal is told', () => (listener.told('changed', view.agentId) > 0 ? true : undefined), 2_000);
+    await until('the volume’s removal is told', () => (listener.told('changed', view.agentId) > 0 ? true : undefined));
   });
 
   it('what bears another instance’s label tells nothing', async () => {
@@ -92,7 +92,7 @@ describeWithDocker('behind our back', () => {
     service.kill('SIGKILL');
     await once(service, 'exit');
     expect(await sleeping()).toBe(true);
-    await until('the command has ended', async () => ((await sleeping()) ? undefined : true), 15_000);
+    await until('the command has ended', async () => ((await sleeping()) ? undefined : true));
   });
 });
 
@@ -130,7 +130,7 @@ describeWithOwnEngine('an engine that goes and comes back', () => {
       ])
         await expect(act()).rejects.toThrow(RuntimeUnavailable);
       await engine.start();
-      await until('the engine is known to be back', async () => ((await bed.runtime.available()) ? true : undefined), 2_000);
+      await until('the engine is known to be back', async () => ((await bed.runtime.available()) ? true : undefined));
       await until('the gap is told', () => (listener.told('lost') === 2 ? true : undefined));
       expect(await bed.state(view)).toMatchObject({ state: 'exited', generation: 1 });
       await bed.runtime.start(view.handle);
@@ -140,5 +140,5 @@ describeWithOwnEngine('an engine that goes and comes back', () => {
     } finally {
       await engine.close();
     }
-  }, 90_000);
+  });
 });

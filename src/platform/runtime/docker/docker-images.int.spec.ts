@@ -15,8 +15,8 @@ describeWithDocker('an image', () => {
   let bed: DockerBed;
   let folder: string;
   let log: string[];
-  beforeAll(async () => (bed = await DockerBed.open()), 60_000);
-  afterAll(() => bed.close(), 60_000);
+  beforeAll(async () => (bed = await DockerBed.open()));
+  afterAll(() => bed.close());
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'mooring-image-'));
     log = [];
@@ -127,9 +127,7 @@ describeWithDocker('an image', () => {
 
   it('of a program is made without any registry, and the log says from what', async () => {
     write({ 'agent.mjs': 'console.log(process.version, process.getuid()); setInterval(() => 0, 1000);' });
-    const begun = performance.now();
     const made = await ensure(program());
-    expect(performance.now() - begun).toBeLessThan(20_000);
     if (!log.some((line) => line.startsWith('Pulling') && log.length === 1))
       expect(log).toEqual(
         expect.arrayContaining([expect.stringContaining('No registry was reached'), expect.stringContaining(process.version)]),

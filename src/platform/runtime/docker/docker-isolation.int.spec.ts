@@ -11,8 +11,8 @@ const user = '10001:10001';
 
 describeWithDocker('an agent’s container', () => {
   let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()), 60_000);
-  afterAll(() => bed.close(), 60_000);
+  beforeAll(async () => (bed = await DockerBed.open()));
+  afterAll(() => bed.close());
 
   it('has no more rights than an image’s start script needs as root, and none as another user', async () => {
     const status = 'grep -E "^(CapEff|CapBnd|NoNewPrivs|Seccomp):" /proc/1/status /proc/self/status';

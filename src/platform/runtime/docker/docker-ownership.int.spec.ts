@@ -6,8 +6,8 @@ import { containerName, volumeName } from './names.ts';
 
 describeWithDocker('what is ours on the engine', () => {
   let bed: DockerBed;
-  beforeAll(async () => (bed = await DockerBed.open()), 60_000);
-  afterAll(() => bed.close(), 60_000);
+  beforeAll(async () => (bed = await DockerBed.open()));
+  afterAll(() => bed.close());
 
   const network = () => bed.docker.getNetwork(`mooring-${bed.instance}`);
 

@@ -188,7 +188,7 @@ describe('the local runtime, beyond the contract', () => {
     const last = Buffer.from('the end\n').toString('base64');
     const view = await under.runtime.create(spec({ EXIT: '0', PRINT: `${line}*45000,${last}` }));
     await under.runtime.start(view.handle);
-    await untilTrue(async () => (await stateOf(view)) === 'exited', 20_000);
+    await untilTrue(async () => (await stateOf(view)) === 'exited');
     const files = readdirSync(folderOf(view.handle)).filter((name) => name.startsWith('output-'));
     const kept = files.reduce((sum, name) => sum + statSync(join(folderOf(view.handle), name)).size, 0);
     expect(files).toHaveLength(3);
