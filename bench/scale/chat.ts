@@ -6,14 +6,16 @@ import { makeAgent, ScaleBed, together } from '../support/scale-bed.ts';
 
 const IMAGE = 'bench/agent:1';
 const CALLERS = 8;
-const CHATS = 800;
-const IDLE_MS = 10_000;
+const CHATS = 1_600;
+/** Chats before those that are measured: so many until the compiler has done its work, which would count as theirs. */
+const WARM_UP = 4_000;
+const IDLE_MS = 20_000;
 const SHORT_THREAD = 10;
 const LONG_THREAD = 1_000;
 /** Chats of which the rows that they read are counted. */
-const COUNTED = 20;
-/** PostgreSQL tells its counts this much later at most. */
-const COUNTS_LATER_MS = 1_500;
+const COUNTED = 100;
+/** A connection that has nothing to do tells its counts this much later at most. */
+const COUNTS_LATER_MS = 11_000;
 
 /** This part measures what one chat costs: processor time of the service, transactions, and rows read, in short threads and in long ones. */
 export async function chat(): Promise<object> {
@@ -34,17 +36,15 @@ export async function chat(): Promise<object> {
       await Promise.all(agents.map(one));
       return times;
     };
-    // The first ones compile the code.
-    await many(CHATS / 2);
+    await many(WARM_UP);
     const idle = await spent(bed, () => span(IDLE_MS));
     const busy = await spent(bed, () => many(CHATS));
-    const per = (what: 'cpu' | 'transactions') => rounded((busy[what] - (idle[what] / idle.ms) * busy.ms) / CHATS);
     const figures = {
       callers: CALLERS,
       chats: CHATS,
       chat_ms: summary(busy.result),
-      service_cpu_ms_per_chat: per('cpu'),
-      transactions_per_chat: per('transactions'),
+      service_cpu_ms_per_chat: rounded((busy.cpu - (idle.cpu / idle.ms) * busy.ms) / CHATS),
+      transactions_per_chat: perOne('transactions', idle, busy, CHATS),
       rows_per_chat: await rowsByLength(bed, owner),
     };
     console.table([{ ...figures, chat_ms: figures.chat_ms.p50, rows_per_chat: JSON.stringify(figures.rows_per_chat) }]);
@@ -67,18 +67,28 @@ async function rowsByLength(bed: ScaleBed, owner: Caller): Promise<Record<number
       for (let n = 0; n < COUNTED; n++) await sayIn(owner, agentId, id);
     });
     length += COUNTED;
-    rows[wanted] = rounded((busy.rows - (idle.rows / idle.ms) * busy.ms) / COUNTED, 1);
+    rows[wanted] = perOne('rows', idle, busy, COUNTED);
   }
   return rows;
 }
 
-interface Spent<Result> {
+interface Counts {
+  transactions: number;
+  /** Rows of the log that were read. */
+  rows: number;
+}
+
+interface Spent<Result> extends Counts {
   result: Result;
   ms: number;
   cpu: number;
-  transactions: number;
-  /** The rows of the log that a chat read. */
-  rows: number;
+  /** The time in which the counts came about. */
+  countedMs: number;
+}
+
+/** What one of so many costs, less what the idle service counts in that time. */
+function perOne(what: keyof Counts, idle: Spent<unknown>, busy: Spent<unknown>, many: number): number {
+  return rounded((busy[what] - (idle[what] / idle.countedMs) * busy.countedMs) / many);
 }
 
 async function spent<Result>(bed: ScaleBed, work: () => Promise<Result>): Promise<Spent<Result>> {
@@ -88,16 +98,17 @@ async function spent<Result>(bed: ScaleBed, work: () => Promise<Result>): Promis
   const ms = performance.now() - began;
   const used = cpuMs(bed.service.pid) - cpu;
   const after = await counts(bed);
-  return { result, ms, cpu: used, transactions: after.transactions - before.transactions, rows: after.rows - before.rows };
+  const [transactions, rows] = [after.transactions - before.transactions, after.rows - before.rows];
+  return { result, ms, cpu: used, transactions, rows, countedMs: after.at - before.at };
 }
 
-async function counts(bed: ScaleBed): Promise<{ transactions: number; rows: number }> {
+async function counts(bed: ScaleBed): Promise<Counts & { at: number }> {
   await span(COUNTS_LATER_MS);
   const [found] = await bed.query<{ transactions: string; rows: string }>(
     `select (select xact_commit + xact_rollback from pg_stat_database where datname = current_database()) as transactions,
             (select coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0) from pg_stat_user_tables where relname like 'es\\_event%') as rows`,
   );
-  return { transactions: Number(found?.transactions), rows: Number(found?.rows) };
+  return { transactions: Number(found?.transactions), rows: Number(found?.rows), at: performance.now() };
 }
 
 async function say(owner: Caller, agentId: string): Promise<string> {

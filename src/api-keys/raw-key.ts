@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 import { base62 } from '../platform/crypto/base62.ts';
@@ -29,7 +29,7 @@ export function prefixOf(rawKey: string): string {
 
 /** Hex. A key has 256 random bits: no slow hash is needed. */
 export function sha256Of(rawKey: string): string {
-  return createHash('sha256').update(rawKey).digest('hex');
+  return hash('sha256', rawKey);
 }
 
 function checksumOf(random: string): string {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 import { v5 as uuidv5 } from 'uuid';
 
@@ -135,5 +135,5 @@ function conversationKey(stream: string): string {
 }
 
 function digest(text: string): Buffer {
-  return createHash('sha1').update(text).digest();
+  return hash('sha1', text, 'buffer');
 }

@@ -3,7 +3,9 @@ import type { ByteBudget } from '../platform/async/byte-budget.ts';
 
 /** The room in memory for one message on its way to the agent, and for the reply until it is recorded. Dispose of it then. */
 export class MessageRoom implements ExchangeRoom, Disposable {
-  private readonly over = new AbortController();
+  /** Made where the reply waits for room. */
+  private waiting: AbortController | null = null;
+  private isOver = false;
   private giveRequest: (() => void) | null = null;
   private giveReply: (() => void) | null = null;
 
@@ -23,12 +25,15 @@ export class MessageRoom implements ExchangeRoom, Disposable {
   }
 
   async forReply(bytes: number): Promise<void> {
-    this.giveReply = await this.budget.take(this.account, bytes, this.over.signal);
-    if (this.over.signal.aborted) this.giveReply();
+    this.waiting = new AbortController();
+    if (this.isOver) this.waiting.abort(new Error('the exchange is over'));
+    this.giveReply = await this.budget.take(this.account, bytes, this.waiting.signal);
+    if (this.isOver) this.giveReply();
   }
 
   [Symbol.dispose](): void {
-    this.over.abort(new Error('the exchange is over'));
+    this.isOver = true;
+    this.waiting?.abort(new Error('the exchange is over'));
     this.sent();
     this.giveReply?.();
   }

@@ -1,11 +1,12 @@
 import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, type IQueryHandler } from '@nestjs/cqrs';
-import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
+import { v5 as uuidv5 } from 'uuid';
 
 import { agentDecider, owned } from '../agents/index.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventWaits } from '../platform/event-store/event-waits.ts';
+import { newId } from '../platform/new-id.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ChatIntake, conversationOf, type Chat, type ChatIds } from './chat-intake.service.ts';
 import { conversationDecider, textContext } from './conversation.decider.ts';
@@ -77,7 +78,7 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
 
 /** Every try under one Idempotency-Key is about the same message. */
 function idsOf({ attempt, conversationId }: Chat): ChatIds {
-  const make = (what: string) => (attempt === null ? uuidv7() : uuidv5(what, attempt.id));
+  const make = (what: string) => (attempt === null ? newId() : uuidv5(what, attempt.id));
   return { conversationId: conversationId ?? make('conversation'), messageId: make('message') };
 }
 

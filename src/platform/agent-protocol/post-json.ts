@@ -130,9 +130,13 @@ function read(asking: ClientRequest, answer: IncomingMessage, room: ExchangeRoom
       if (chunks.length > APART) chunks = [Buffer.concat(chunks)];
       if (size > READ_AHEAD_BYTES && !hasRoom) makeRoom();
     });
-    answer.on('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
+    const onClose = () => reject(brokenOff(new Error('the connection closed within the reply')));
+    answer.on('end', () => {
+      answer.off('close', onClose);
+      resolve(Buffer.concat(chunks).toString('utf8'));
+    });
     answer.on('error', (error) => reject(brokenOff(error)));
-    answer.on('close', () => reject(brokenOff(new Error('the connection closed within the reply'))));
+    answer.on('close', onClose);
   });
 }
 

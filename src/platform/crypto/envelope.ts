@@ -1,5 +1,6 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 
+import { pooledRandomBytes } from '../new-id.ts';
 import type { Sealed } from './sealed.ts';
 
 const CIPHER = 'aes-256-gcm';
@@ -29,7 +30,7 @@ export function unwrapDataKey(masterKey: Buffer, subject: string, version: numbe
 }
 
 export function sealText(dataKey: Buffer, place: { subject: string; context: string; version: number }, plain: string): Sealed {
-  const nonce = randomBytes(NONCE_BYTES);
+  const nonce = pooledRandomBytes(NONCE_BYTES);
   const cipherText = encrypt(dataKey, nonce, valuePlace(place), Buffer.from(plain, 'utf8'));
   return { v: 1, key: place.version, iv: nonce.toString('base64'), ct: cipherText.toString('base64') };
 }

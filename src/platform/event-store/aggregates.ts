@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { v7 as uuidv7 } from 'uuid';
 import { Clock } from '../clock.ts';
 import type { CommandContext } from '../http/caller.ts';
+import { newId } from '../new-id.ts';
 import { Refusal } from '../refusal.ts';
 import { EventCatalogue } from './catalogue.ts';
 import type { Decider, JsonObject } from './event-definition.ts';
@@ -158,7 +158,7 @@ export class Aggregates {
       throw new Refusal('revision_mismatch', `It was changed meanwhile: revision ${before.revision}, not ${expectedRevision}.`);
     const metadata = metadataOf(context);
     const decided = decider.decide(command, before.state, this.clock.now());
-    if (eventId === undefined) return decided.map((event) => this.#newEvent(event, uuidv7(), metadata));
+    if (eventId === undefined) return decided.map((event) => this.#newEvent(event, newId(), metadata));
     const events = decided.map((event, index) => this.#newEvent(event, eventId(event, index).toLowerCase(), metadata));
     if (!events.every(({ id }) => DerivedIds.isDerived(id))) throw new Error('the id of a record has to be a UUIDv5');
     return events.filter(({ id }) => !before.derivedIds.has(id));

@@ -1,5 +1,3 @@
-import { once } from 'node:events';
-
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { Injectable } from '@nestjs/common';
 
@@ -11,10 +9,11 @@ const MAX_WATCHES = 10_000;
 /** Unread events kept per watch, the newest: whoever missed some looks at the state anyway. */
 const MAX_UNREAD = 100;
 
-/** The events of one stream from the moment when the watch began. Dispose of it (`using`) when done. */
+/** The events of one stream from the moment when the watch began, for one who waits. Dispose of it (`using`) when done. */
 export class EventWatch implements Disposable {
   private readonly unread: StoredEvent[] = [];
-  private readonly arrivals = new EventTarget();
+  /** Ends the sleep of whoever waits for the next event. */
+  private wake: () => void = () => undefined;
   private ended = false;
 
   constructor(private readonly onDispose: (watch: EventWatch) => void) {}
@@ -28,32 +27,37 @@ export class EventWatch implements Disposable {
       typeof first === 'number'
         ? [(event: StoredEvent) => event, first, second as AbortSignal | undefined]
         : [first, second as number, third];
-    const timeout = new AbortController();
-    const timer = setTimeout(() => timeout.abort(), Math.max(0, timeoutMs));
-    const until = signal === undefined ? timeout.signal : AbortSignal.any([signal, timeout.signal]);
+    let isOver = signal?.aborted ?? false;
+    const end = () => {
+      isOver = true;
+      this.wake();
+    };
+    const timer = setTimeout(end, Math.max(0, timeoutMs));
+    signal?.addEventListener('abort', end);
     try {
       for (;;) {
         for (let event = this.unread.shift(); event !== undefined; event = this.unread.shift()) {
           const answer = onEvent(event);
           if (answer !== undefined) return answer;
         }
-        if (this.ended || until.aborted) return null;
-        await once(this.arrivals, 'arrival', { signal: until }).catch(() => undefined);
+        if (this.ended || isOver) return null;
+        await new Promise<void>((resolve) => (this.wake = resolve));
       }
     } finally {
       clearTimeout(timer);
+      signal?.removeEventListener('abort', end);
     }
   }
 
   arrived(event: StoredEvent): void {
     if (this.unread.length >= MAX_UNREAD) this.unread.shift();
     this.unread.push(event);
-    this.arrivals.dispatchEvent(new Event('arrival'));
+    this.wake();
   }
 
   end(): void {
     this.ended = true;
-    this.arrivals.dispatchEvent(new Event('arrival'));
+    this.wake();
   }
 
   [Symbol.dispose](): void {

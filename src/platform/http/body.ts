@@ -84,8 +84,12 @@ function collect(payload: NodeJS.ReadableStream, onBytes: (bytes: number) => voi
       }
     };
     payload.on('data', take);
-    payload.on('end', () => resolve(Buffer.concat(chunks)));
+    payload.on('end', () => {
+      payload.off('close', onClose);
+      resolve(Buffer.concat(chunks));
+    });
     payload.on('error', reject);
-    payload.on('close', () => reject(new Refusal('invalid_request', 'The body did not come to its end.')));
+    const onClose = () => reject(new Refusal('invalid_request', 'The body did not come to its end.'));
+    payload.on('close', onClose);
   });
 }

@@ -10,12 +10,12 @@ import type { Logger as Pino } from 'pino';
 import { addBodyParsers, BODY_LIMIT } from './body.ts';
 import { noteEndless } from './drain.ts';
 import { noteRoutes } from './known-routes.ts';
-import { newRequestId } from './request-id.ts';
 import { createPino, PinoLogger } from './logger.ts';
 import { setUpOpenApi } from './openapi.ts';
 import { sendProblem } from './problem.filter.ts';
 import { toProblem } from './problems.ts';
 import { routeOf } from './request-route.ts';
+import { newId } from '../new-id.ts';
 import { Refusal } from '../refusal.ts';
 
 declare module 'fastify' {
@@ -94,7 +94,7 @@ function createAdapter(pino: Pino, trustedProxies: readonly string[]): FastifyAd
 }
 
 function requestIdFrom(header: string | string[] | undefined): string {
-  return typeof header === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(header) ? header : newRequestId();
+  return typeof header === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(header) ? header : newId();
 }
 
 function markReply(request: FastifyRequest, reply: FastifyReply): void {
@@ -117,10 +117,7 @@ function logAccess(pino: Pino, request: FastifyRequest, reply: FastifyReply): vo
 
 /** Expectations other than `100-continue`, which the server itself meets, never reach a route. */
 function answerExpectation(_request: IncomingMessage, response: ServerResponse): void {
-  const { status, headers, body } = toProblem(
-    new Refusal('invalid_request', 'The Expect header asks for what is not done here.'),
-    newRequestId(),
-  );
+  const { status, headers, body } = toProblem(new Refusal('invalid_request', 'The Expect header asks for what is not done here.'), newId());
   response.writeHead(status, { ...headers, 'x-request-id': body.request_id, connection: 'close' }).end(JSON.stringify(body));
 }
 
@@ -135,7 +132,7 @@ function answerUnreadable(error: Error & { code?: string }, socket: Socket): voi
   const refusal = tooLarge
     ? new Refusal('payload_too_large', 'The headers are too large.')
     : new Refusal('invalid_request', late ? 'The request did not come to its end in time.' : 'This is not an HTTP request.');
-  const { status, headers, body } = toProblem(refusal, newRequestId());
+  const { status, headers, body } = toProblem(refusal, newId());
   const text = JSON.stringify(body);
   const lines = Object.entries({
     ...headers,

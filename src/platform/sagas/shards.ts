@@ -1,11 +1,11 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** Every saga's keys are spread over so many shards, and a shard is the same for all sagas. */
 export const SHARDS = 64;
 
 /** The shard of a key: the same in every version and on every replica. */
 export function shardOf(key: string): number {
-  return (createHash('sha256').update(key).digest()[0] as number) % SHARDS;
+  return (hash('sha256', key, 'buffer')[0] as number) % SHARDS;
 }
 
 /** The same in SQL, of the column `key`. */
