@@ -4,6 +4,7 @@ import { problemOf } from './platform/event-store/eventstore-url.ts';
 import ipaddr from 'ipaddr.js';
 
 import { parseImageReference } from './platform/image-reference.ts';
+import type { EgressMode } from './platform/runtime/runtime.ts';
 
 export type Environment = Record<string, string | undefined>;
 
@@ -56,6 +57,8 @@ export class Config {
   imagePulls: number;
   /** OCI runtime of agent containers (`runsc` for gVisor); null: the engine's default. */
   containerRuntime: string | null;
+  /** What agents may reach. */
+  agentEgress: EgressMode;
   /** Of memory for streams' states, MiB. */
   stateCacheMb: number;
   /** Streams (logs, histories, exports) that one process has open: of all accounts, and of one account. */
@@ -179,6 +182,7 @@ function agentSettings(read: Reader) {
     helperImage: read.text('MOORING_HELPER_IMAGE'),
     allowPrivateSources: read.list('MOORING_ALLOW_PRIVATE_SOURCES'),
     sharedImages: read.list('MOORING_SHARED_IMAGES'),
+    agentEgress: read.choice('MOORING_AGENT_EGRESS', ['internet', 'none', 'all'], 'internet'),
     agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
     agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
     agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),

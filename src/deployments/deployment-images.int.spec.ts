@@ -38,6 +38,7 @@ beforeAll(async () => {
             docker: new Dockerode({ socketPath: engine.socket }),
             helperImage: null,
             ociRuntime: null,
+            egress: 'all',
           }),
       },
       { provide: RESOLVE_HOST, useValue: async (host: string) => (host === 'moves.example' ? [innerAddress] : [host]) },

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import Dockerode from 'dockerode';
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
-import type { ContainerSpec, ContainerView, ExecResult } from '../../src/platform/runtime/runtime.ts';
+import type { ContainerSpec, ContainerView, EgressMode, ExecResult } from '../../src/platform/runtime/runtime.ts';
 import { importBusyboxImage, removeInstance } from './images.ts';
 
 /** A Docker runtime of an instance of its own, and an image with nothing but a busybox. */
@@ -12,19 +12,22 @@ export class DockerBed {
   image: string;
   private readonly images: string[] = [];
 
-  private constructor(docker: Dockerode) {
+  private constructor(
+    docker: Dockerode,
+    private readonly egress: EgressMode,
+  ) {
     this.docker = docker;
     this.runtime = this.another();
   }
 
-  static async open(docker = new Dockerode()): Promise<DockerBed> {
-    const bed = new DockerBed(docker);
+  static async open(docker = new Dockerode(), egress: EgressMode = 'all'): Promise<DockerBed> {
+    const bed = new DockerBed(docker, egress);
     bed.image = await bed.imageWith(['CMD ["sleep", "300"]']);
     return bed;
   }
 
-  another(ociRuntime: string | null = null): DockerRuntime {
-    return new DockerRuntime({ instance: this.instance, docker: this.docker, helperImage: null, ociRuntime });
+  another(ociRuntime: string | null = null, egress = this.egress): DockerRuntime {
+    return new DockerRuntime({ instance: this.instance, docker: this.docker, helperImage: null, ociRuntime, egress });
   }
 
   /** A busybox image with these Dockerfile lines. */

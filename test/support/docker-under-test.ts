@@ -11,7 +11,7 @@ import type { RuntimeUnderTest } from '../../src/platform/runtime/runtime.bed.co
 /** A Docker runtime of an instance of its own for the contract's suites; `clean` is called at the end with the instance's name. */
 export function dockerUnderTest(docker: Dockerode, clean: (instance: string) => Promise<void> = () => Promise.resolve()): RuntimeUnderTest {
   const instance = randomBytes(6).toString('hex');
-  const open = () => new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null });
+  const open = () => new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null, egress: 'all' });
   const first = open();
   const opened = [first];
   const folders: string[] = [];

@@ -2,6 +2,9 @@ import { readFile } from 'node:fs/promises';
 import Dockerode from 'dockerode';
 import { tarOf } from '../../src/platform/runtime/docker/build-context.ts';
 import { ensureNodeBase } from '../../src/platform/runtime/docker/node-base.ts';
+import { noRules } from '../../src/platform/runtime/docker/egress-rules.ts';
+import { Nft } from '../../src/platform/runtime/docker/nft.ts';
+import { RuntimeRefused } from '../../src/platform/runtime/runtime.ts';
 import { importImage } from '../../src/platform/runtime/docker/registry.ts';
 
 const importMs = 60_000;
@@ -28,12 +31,18 @@ export async function importBusyboxImage(docker: Dockerode, name = 'mooring-test
   return name;
 }
 
-/** Removes everything that bears the instance's label, containers first; and the images that are named. */
+/** Removes everything that bears the instance's label, containers first, and the rules of its networks; and the images that are named. */
 export async function removeInstance(docker: Dockerode, instance: string, images: string[] = []): Promise<void> {
+  await new Nft(docker, instance).run(noRules(instance)).catch(unlessRefused);
   const filters = JSON.stringify({ label: [`mooring.instance=${instance}`] });
   for (const { Id } of await docker.listContainers({ all: true, filters })) await docker.getContainer(Id).remove({ force: true, v: true });
   for (const { Name } of (await docker.listVolumes({ filters })).Volumes ?? []) await docker.getVolume(Name).remove();
   for (const { Id } of await docker.listNetworks({ filters })) await docker.getNetwork(Id).remove();
   for (const { Id } of await docker.listImages({ filters })) await docker.getImage(Id).remove({ force: true });
   for (const name of images) await docker.getImage(name).remove({ force: true });
+}
+
+/** Where there is no nft, no rules were made. */
+function unlessRefused(error: unknown): void {
+  if (!(error instanceof RuntimeRefused)) throw error;
 }

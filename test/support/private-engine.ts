@@ -35,11 +35,12 @@ export class PrivateEngine {
     return ['nsenter', `--net=/proc/${this.holder.pid}/ns/net`];
   }
 
-  async start(): Promise<void> {
+  /** The words are settings of the engine's own. */
+  async start(settings: string[] = []): Promise<void> {
     const at = (name: string) => join(this.folder, name);
     const paths = ['--data-root', at('data'), '--exec-root', at('exec'), '--pidfile', at('pid'), '--host', `unix://${this.socket}`];
     const [program = '', ...words] = this.inside;
-    this.daemon = spawn(program, [...words, 'dockerd', ...paths], { stdio: 'ignore' });
+    this.daemon = spawn(program, [...words, 'dockerd', ...paths, ...settings], { stdio: 'ignore' });
     await until(
       'the private engine answers',
       () =>
@@ -65,6 +66,9 @@ export class PrivateEngine {
     const ended = once(this.holder, 'exit');
     this.holder.kill('SIGKILL');
     await ended;
+    // Containers on the network of the engine's machine have it mounted there.
+    const mounted = readFileSync('/proc/mounts', 'utf8').match(new RegExp(`${this.folder}\\S*`, 'g')) ?? [];
+    for (const path of mounted) execFileSync('umount', ['--lazy', path]);
     rmSync(this.folder, { recursive: true, force: true });
   }
 }
@@ -80,5 +84,14 @@ export function describeWithOwnEngine(name: string, fn: () => void): void {
   else
     describe(name, () => {
       it('needs the right to start an engine', () => reportNoEngine(name, process.env.CI));
+    });
+}
+
+/** Tests of the rules of packets, with an engine of their own. Where there is no nft, continuous integration does without them, too. */
+export function describeWithNft(name: string, fn: () => void): void {
+  if (onPath('nft')) describeWithOwnEngine(name, fn);
+  else
+    describe(name, () => {
+      it('needs nft', () => console.warn(`there is no nft: the tests of "${name}" were NOT run`));
     });
 }

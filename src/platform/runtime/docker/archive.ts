@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
+import { extract } from 'tar-stream';
 import { RuntimeRefused } from '../runtime.ts';
 import { call } from './engine.ts';
 
@@ -38,4 +39,19 @@ async function* rest(head: Buffer, chunks: AsyncIterator<Buffer>): AsyncGenerato
 /** By GET alone: the engine's HEAD of a path can be raced by the running container. Throws `RuntimeRefused` where nothing is there. */
 export async function copyOut(container: Dockerode.Container, path: string): Promise<NodeJS.ReadableStream> {
   return call(container.id, (abortSignal) => container.getArchive({ path, abortSignal }));
+}
+
+/** What the file holds; nothing where there is a link in its place. Throws `RuntimeRefused` where nothing is there, or more than so many bytes. */
+export async function fileIn(container: Dockerode.Container, path: string, mostBytes: number): Promise<Buffer> {
+  const tar = (await copyOut(container, path)).pipe(extract());
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const entry of tar) {
+    for await (const chunk of entry) {
+      size += (chunk as Buffer).length;
+      if (size > mostBytes) throw new RuntimeRefused(`${path} has more than ${mostBytes} bytes.`);
+      parts.push(chunk as Buffer);
+    }
+  }
+  return Buffer.concat(parts);
 }

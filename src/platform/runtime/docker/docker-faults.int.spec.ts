@@ -82,7 +82,7 @@ describeWithDocker('behind our back', () => {
     const view = await bed.running();
     const source = `
       import { DockerRuntime } from './src/platform/runtime/docker/docker-runtime.ts';
-      const runtime = new DockerRuntime({ instance: '${bed.instance}', helperImage: null, ociRuntime: null });
+      const runtime = new DockerRuntime({ instance: '${bed.instance}', helperImage: null, ociRuntime: null, egress: 'all' });
       await runtime.exec('${view.handle}', { argv: ['sleep', '281'], timeoutMs: 8_000, outputLimitBytes: 10 });`;
     const service = spawn(process.execPath, ['--import', './scripts/typescript.mjs', '--input-type=module', '-e', source], {
       stdio: 'inherit',

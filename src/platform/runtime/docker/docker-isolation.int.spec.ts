@@ -122,7 +122,16 @@ describeWithDocker('an agent’s container', () => {
     }).listen(0, '127.0.0.1');
     await once(away, 'listening');
     const docker = new Dockerode({ host: '127.0.0.1', port: (away.address() as AddressInfo).port });
-    const runtime = new DockerRuntime({ instance: bed.instance, docker, helperImage: bed.image, ociRuntime: null });
+    const said: string[] = [];
+    const logger = { log: () => undefined, warn: (fields: object, message: string) => said.push(`${message} ${JSON.stringify(fields)}`) };
+    const runtime = new DockerRuntime({
+      instance: bed.instance,
+      docker,
+      helperImage: bed.image,
+      ociRuntime: null,
+      egress: 'internet',
+      logger,
+    });
     try {
       const view = await runtime.create(bed.spec({ command: ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www'] }));
       await runtime.start(view.handle);
@@ -139,6 +148,9 @@ describeWithDocker('an agent’s container', () => {
       const ran = await runtime.exec(view.handle, { argv: ['cat'], stdin: Buffer.from('in'), timeoutMs: 10_000, outputLimitBytes: 10 });
       expect(ran).toMatchObject({ exitCode: 0, stdout: Buffer.from('in') });
       await runtime.remove(view.handle);
+      // There the rules of what agents may reach can't be loaded, and that is told.
+      expect(await runtime.egress()).toMatchObject({ lack: expect.stringContaining('on another machine') });
+      expect(said).toEqual([expect.stringMatching(/WHAT AGENTS MAY REACH IS NOT ENFORCED.*on another machine/)]);
     } finally {
       await runtime.close();
       for (const socket of sockets) socket.destroy();

@@ -6,6 +6,8 @@ import type {
   ContainerSpec,
   ContainerState,
   ContainerView,
+  EgressMode,
+  EgressStatus,
   ExecRequest,
   ExecResult,
   ImageSource,
@@ -16,6 +18,7 @@ import type {
   RuntimeEvent,
   RuntimeList,
 } from '../runtime.ts';
+import { AgentEgress } from './agent-egress.ts';
 import { eachContainer, eachVolume } from './bulk-list.ts';
 import { listedView, view } from './container-view.ts';
 import { call, callTimeoutMs, hasLeftoverTask, mapBounded, pingEngine, statusOf, until } from './engine.ts';
@@ -30,8 +33,8 @@ import { Images } from './images.ts';
 import { hasSocketFile } from './local-engine.ts';
 import { containerLog } from './logs.ts';
 import { bears, containerLabels, containerName, identityOf, labels, networkName, volumeName } from './names.ts';
-import type { Labels } from './names.ts';
-import { AgentNetwork } from './network.ts';
+import type { Labels, NetworkKind } from './names.ts';
+import { AgentNetworks } from './network.ts';
 import { findImage } from './registry.ts';
 import { VolumeRoots } from './volume-root.ts';
 import { ensureLabelledVolume, findVolume, removeAgentVolume } from './volumes.ts';
@@ -45,7 +48,9 @@ export interface DockerRuntimeOptions {
   helperImage: string | null;
   /** OCI runtime of agents' containers (`runsc` for gVisor); null: the engine's default. */
   ociRuntime: string | null;
-  logger?: { warn(fields: object, message: string): void };
+  /** What agents may reach. */
+  egress: EgressMode;
+  logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
 /** 50 ms apart. */
@@ -60,7 +65,10 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly ociRuntime: string | null;
   /** Where containers can't be reached by their own address their port is published on the loopback address. */
   private readonly publish: boolean;
-  private readonly network: AgentNetwork;
+  private readonly agentEgress: AgentEgress;
+  private readonly networks: AgentNetworks;
+  /** Of the agents that are made from now on. */
+  private readonly network: NetworkKind;
   private readonly helper: HelperVolume;
   private readonly images: Images;
   private readonly volumeRoots: VolumeRoots;
@@ -74,8 +82,19 @@ export class DockerRuntime extends ContainerRuntime {
     this.instance = options.instance;
     this.ociRuntime = options.ociRuntime;
     this.publish = process.platform !== 'linux' || !hasSocketFile(this.docker);
-    this.network = new AgentNetwork(this.docker, this.instance);
-    this.images = new Images(this.docker, this.instance, this.network);
+    // Of a network without a way out no port is published; there the rules alone have to do.
+    this.network = options.egress === 'none' && !this.publish ? 'closed' : 'open';
+    this.agentEgress = new AgentEgress({
+      docker: this.docker,
+      instance: this.instance,
+      mode: options.egress,
+      onChange: (lack) =>
+        lack === null
+          ? options.logger?.log({}, 'what agents may reach is enforced again')
+          : options.logger?.warn({ reason: lack }, 'WHAT AGENTS MAY REACH IS NOT ENFORCED (MOORING_AGENT_EGRESS)'),
+    });
+    this.networks = new AgentNetworks(this.docker, this.instance, this.agentEgress);
+    this.images = new Images(this.docker, this.instance, this.networks);
     this.volumeRoots = new VolumeRoots(this.docker, this.instance);
     this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>
       options.logger?.warn({ reason }, 'no helper program: agents are made without exec'),
@@ -126,13 +145,13 @@ export class DockerRuntime extends ContainerRuntime {
       this.helper.ensure(),
       this.ownVolume(spec.agentId),
       findImage(this.docker, spec.image),
-      this.network.ensure(),
+      this.networks.ensure(this.network),
     ]);
     if (image === null) throw new RuntimeRefused(`The engine no longer has the image ${spec.image}: deploy again.`);
     const rootFromImage = this.images.opensVolume(image.Id, spec.volumePath) && this.volumeRoots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
-    const { instance, ociRuntime, publish } = this;
-    const options = createOptions(spec, { instance, helperVolume, ociRuntime, publish, rootFromImage });
+    const { instance, network, ociRuntime, publish } = this;
+    const options = createOptions(spec, { instance, network, helperVolume, ociRuntime, publish, rootFromImage });
     this.generations.mayStand(spec.agentId, spec.generation);
     const container = await this.createOrAdopt(spec, options);
     this.volumeRoots.mounted(volume, rootFromImage);
@@ -173,6 +192,7 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async start(handle: ContainerHandle): Promise<void> {
+    await this.agentEgress.settle();
     const container = this.docker.getContainer(handle);
     const start = (): Promise<unknown> => ignoring304(call(handle, (abortSignal) => container.start({ abortSignal })));
     try {
@@ -185,7 +205,8 @@ export class DockerRuntime extends ContainerRuntime {
       }
       if (!error.message.includes(networkName(this.instance))) throw error;
       // Somebody removed the network while nothing ran on it.
-      await this.network.ensure();
+      const { HostConfig } = await this.look(handle);
+      await this.networks.ensure(HostConfig.NetworkMode === networkName(this.instance, 'closed') ? 'closed' : 'open');
       await start();
     }
   }
@@ -303,8 +324,11 @@ export class DockerRuntime extends ContainerRuntime {
     return containerLog(this.docker.getContainer(handle), after, AbortSignal.any([signal, this.closing.signal]));
   }
 
-  override events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
-    return engineEvents(this.docker, this.instance, this.health, AbortSignal.any([signal, this.closing.signal]));
+  override async *events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
+    for await (const event of engineEvents(this.docker, this.instance, this.health, AbortSignal.any([signal, this.closing.signal]))) {
+      if (event.kind === 'lost') this.agentEgress.doubt();
+      yield event;
+    }
   }
 
   override async address(container: ContainerName, port: number): Promise<{ host: string; port: number }> {
@@ -317,12 +341,18 @@ export class DockerRuntime extends ContainerRuntime {
       if (published === undefined) throw new RuntimeRefused(`Port ${port} of the container is not published.`);
       return { host: '127.0.0.1', port: Number(published.HostPort) };
     }
-    const host = NetworkSettings.Networks[networkName(this.instance)]?.IPAddress;
+    const { [networkName(this.instance, 'open')]: open, [networkName(this.instance, 'closed')]: closed } = NetworkSettings.Networks;
+    const host = (open ?? closed)?.IPAddress;
     if (!host) throw new RuntimeRefused('The container is not on the agents’ network.');
     return { host, port };
   }
 
+  override egress(): Promise<EgressStatus> {
+    return this.agentEgress.read();
+  }
+
   override async close(): Promise<void> {
+    this.agentEgress.close();
     this.closing.abort();
   }
 

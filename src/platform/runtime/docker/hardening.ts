@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 import type { ContainerSpec } from '../runtime.ts';
-import { containerLabels, containerName, helperMount, networkName, volumeName } from './names.ts';
+import { containerLabels, containerName, helperMount, networkName, volumeName, type NetworkKind } from './names.ts';
 
 /**
  * What the start scripts of ordinary images need as root, and no more: hand their folders to a user (CHOWN, DAC_OVERRIDE, FOWNER),
@@ -10,6 +10,7 @@ const capabilities = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'NET_BIND_SERVI
 
 export interface Surroundings {
   instance: string;
+  network: NetworkKind;
   /** Null: no helper program could be had; then there is no exec. */
   helperVolume: string | null;
   ociRuntime: string | null;
@@ -47,7 +48,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
       NanoCpus: Math.round(spec.cpus * 1e9),
       RestartPolicy: { Name: 'no' },
       LogConfig: { Type: 'json-file', Config: { 'max-size': '10m', 'max-file': '3' } },
-      NetworkMode: networkName(around.instance),
+      NetworkMode: networkName(around.instance, around.network),
       ReadonlyRootfs: spec.readOnlyRoot,
       Tmpfs: Object.fromEntries(spec.tmpfs.map((path) => [path, 'rw,nosuid,nodev,mode=1777'])),
       Mounts: mounts(spec, around),

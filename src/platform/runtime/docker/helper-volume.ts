@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type Dockerode from 'dockerode';
-import { extract } from 'tar-stream';
 import { RuntimeRefused } from '../runtime.ts';
-import { copyOut } from './archive.ts';
+import { fileIn } from './archive.ts';
 import { tarOf } from './build-context.ts';
 import { call } from './engine.ts';
 import { isLocalEngine } from './local-engine.ts';
@@ -80,7 +79,7 @@ export class HelperVolume {
     await ensureLabelledVolume(this.docker, volume, label);
     const mount = { Type: 'volume' as const, Source: volume, Target: helperMount, ReadOnly: false };
     return this.withContainer({ Image: image, Cmd: [helperProgram], Labels: label, HostConfig: { Mounts: [mount] } }, async (container) =>
-      program.equals(await fileIn(container, helperProgram)),
+      program.equals(await fileIn(container, helperProgram, mostBytes)),
     );
   }
 
@@ -104,7 +103,7 @@ export class HelperVolume {
       if ((await findImage(this.docker, image)) === null)
         await pull(this.docker, image, () => undefined, AbortSignal.timeout(pullMs), answerMs);
       const options = { Image: image, Cmd: ['/bin/busybox'], Labels: { [labels.instance]: this.instance } };
-      const program = await this.withContainer(options, (container) => fileIn(container, '/bin/busybox'));
+      const program = await this.withContainer(options, (container) => fileIn(container, '/bin/busybox', mostBytes));
       return isStatic(program) ? program : null;
     } catch (error) {
       if (error instanceof RuntimeRefused || (error as Error).name === 'TimeoutError') return null;
@@ -124,21 +123,6 @@ export class HelperVolume {
       await call(null, (abortSignal) => container.remove({ force: true, abortSignal }));
     }
   }
-}
-
-async function fileIn(container: Dockerode.Container, path: string): Promise<Buffer> {
-  const tar = (await copyOut(container, path)).pipe(extract());
-  const parts: Buffer[] = [];
-  let size = 0;
-  for await (const entry of tar) {
-    // A link at the path has no content; then nothing is found, and that is said.
-    for await (const chunk of entry) {
-      size += (chunk as Buffer).length;
-      if (size > mostBytes) throw new RuntimeRefused(`${path} is larger than a helper program.`);
-      parts.push(chunk as Buffer);
-    }
-  }
-  return Buffer.concat(parts);
 }
 
 /** Whether it is an ELF program that names no interpreter: then it runs in an image without any library. */

@@ -107,6 +107,7 @@ describe('what the engine made', () => {
       instance: 'x',
       helperVolume: 'h',
       ociRuntime: 'runsc',
+      network: 'open',
       publish: false,
       rootFromImage: false,
     },

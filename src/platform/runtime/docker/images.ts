@@ -9,7 +9,7 @@ import type { TarEntry } from './build-context.ts';
 import { startCommand } from './command.ts';
 import { call, portErrors } from './engine.ts';
 import { labels, networkName } from './names.ts';
-import type { AgentNetwork } from './network.ts';
+import type { AgentNetworks } from './network.ts';
 import { isLocalEngine } from './local-engine.ts';
 import { ensureNodeBase } from './node-base.ts';
 import { checkReference, findImage, follow, pull } from './registry.ts';
@@ -32,17 +32,17 @@ const baseKeptMs = 10 * 60_000;
 export class Images {
   private readonly docker: Dockerode;
   private readonly instance: string;
-  private readonly network: AgentNetwork;
+  private readonly networks: AgentNetworks;
   /** Milliseconds since 1970; a registry that didn't answer isn't asked again for some minutes. */
   private registryMissedAt = 0;
   private base: { name: string; until: number } | null = null;
   /** Ids of the programs' images that this process has built or found by their content: no label or name of a strange image gets in here. */
   private readonly programs = new Set<string>();
 
-  constructor(docker: Dockerode, instance: string, network: AgentNetwork) {
+  constructor(docker: Dockerode, instance: string, networks: AgentNetworks) {
     this.docker = docker;
     this.instance = instance;
-    this.network = network;
+    this.networks = networks;
   }
 
   /** See `ContainerRuntime.ensureImage`. Throws the signal's reason where it is aborted. */
@@ -150,7 +150,7 @@ export class Images {
 
   /** The image's id. The build's own steps run with limits and on the agents' network, where they reach no agent. */
   private async build(entries: TarEntry[], dockerfile: string, name: string | null, log: Log, signal: AbortSignal): Promise<string> {
-    await this.network.ensure();
+    await this.networks.ensure('open');
     let id: string | undefined;
     const options = {
       ...(name === null ? {} : { t: name }),

@@ -16,7 +16,10 @@ export type Labels = Record<string, string>;
 
 export const containerName = ({ agentId, generation }: ContainerName): string => `mooring-${agentId}-g${generation}`;
 export const volumeName = (agentId: string): string => `mooring-${agentId}`;
-export const networkName = (instance: string): string => `mooring-${instance}`;
+/** Agents on the open network have a way out, as far as the rules let them; those on the closed one have none. */
+export type NetworkKind = 'open' | 'closed';
+export const networkName = (instance: string, kind: NetworkKind = 'open'): string =>
+  kind === 'open' ? `mooring-${instance}` : `mooring-${instance}-closed`;
 
 /** The agent whose volume bears this name, or null. Volume events carry no labels, so the name has to do. */
 export function agentOfVolume(name: string): string | null {

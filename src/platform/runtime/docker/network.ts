@@ -1,58 +1,49 @@
 import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../runtime.ts';
 import { call, statusOf, until } from './engine.ts';
-import { bears, labels, networkName } from './names.ts';
+import type { AgentEgress } from './agent-egress.ts';
+import { apart, bridgeOf, networksNamed } from './bridges.ts';
+import { labels, networkName, type NetworkKind } from './names.ts';
 
-const apart = { 'com.docker.network.bridge.enable_icc': 'false' };
 const tries = 10;
 
-/** The agents' own bridge, on which they can't reach each other. Made on demand, and again where somebody removed it. */
-export class AgentNetwork {
-  private readonly name: string;
-  private making: Promise<void> | null = null;
+/** The agents' own bridges, on which they can't reach each other. Made on demand, and again where somebody removed them. */
+export class AgentNetworks {
+  private readonly making = new Map<NetworkKind, Promise<void>>();
 
   constructor(
     private readonly docker: Dockerode,
     private readonly instance: string,
-  ) {
-    this.name = networkName(instance);
+    private readonly egress: AgentEgress,
+  ) {}
+
+  /** Resolves when the network stands, under the rules. Throws `RuntimeRefused` where its name is somebody else's. */
+  ensure(kind: NetworkKind): Promise<void> {
+    const making = this.making.get(kind) ?? this.make(kind).finally(() => this.making.delete(kind));
+    this.making.set(kind, making);
+    return making;
   }
 
-  /** Throws `RuntimeRefused` where the name is somebody else's. */
-  ensure(): Promise<void> {
-    this.making ??= this.make().finally(() => (this.making = null));
-    return this.making;
-  }
-
-  private async make(): Promise<void> {
-    const settled = async (): Promise<true | null> => {
-      const standing = await this.standing();
-      if (standing.length === 1) return true;
+  private async make(kind: NetworkKind): Promise<void> {
+    const name = networkName(this.instance, kind);
+    const settled = async (): Promise<Dockerode.NetworkInspectInfo | null> => {
+      const standing = await networksNamed(this.docker, this.instance, name);
       // An engine lets several networks bear one name, and then takes the name for none: whoever made them at once leaves the oldest.
       if (standing.length > 1) await this.removeAllButOne(standing);
-      else await this.create();
-      return null;
+      else if (standing.length === 0) await this.create(name, kind);
+      return standing.length === 1 ? (standing[0] ?? null) : null;
     };
-    if ((await until(settled, tries, 20)) === null) throw new RuntimeRefused(`The network ${this.name} can't be made.`);
+    const network = await until(settled, tries, 20);
+    if (network === null) throw new RuntimeRefused(`The network ${name} can't be made.`);
+    await this.egress.cover(bridgeOf(network));
   }
 
-  /** Oldest first. */
-  private async standing(): Promise<Dockerode.NetworkInspectInfo[]> {
-    const filters = JSON.stringify({ name: [this.name] });
-    const listed = await call(null, (abortSignal) => this.docker.listNetworks({ filters, abortSignal }));
-    const found = listed.filter(({ Name }) => Name === this.name);
-    if (!found.every(({ Labels }) => bears(Labels, { [labels.instance]: this.instance })))
-      throw new RuntimeRefused(`A network named ${this.name} exists that this installation did not make.`);
-    if (!found.every(({ Options }) => bears(Options, apart)))
-      throw new RuntimeRefused(`The network ${this.name} lets agents reach each other: remove it.`);
-    return found.toSorted((a, b) => (a.Created + a.Id < b.Created + b.Id ? -1 : 1));
-  }
-
-  private async create(): Promise<void> {
+  private async create(name: string, kind: NetworkKind): Promise<void> {
     const network = {
-      Name: this.name,
+      Name: name,
       CheckDuplicate: true,
       Driver: 'bridge',
+      Internal: kind === 'closed',
       Options: apart,
       Labels: { [labels.instance]: this.instance },
     };

@@ -25,7 +25,7 @@ export async function ensureNodeBase(docker: Dockerode, signal: AbortSignal): Pr
   const key = createHash('sha256').update(JSON.stringify([layout, process.version, size, mtimeMs]));
   const name = `mooring-base-node:${key.digest('hex').slice(0, 16)}`;
   if ((await findImage(docker, name)) !== null) return name;
-  const tar = tarOf([...fixedEntries(), ...libraryEntries(await libraries(node)), file('usr/local/bin/node', node, 0o755)]);
+  const tar = tarOf([...fixedEntries(), ...(await machineProgram(node, 'usr/local/bin/node'))]);
   await importImage(docker, tar, name, ['ENV PATH=/usr/local/bin:/usr/bin:/bin', 'CMD ["node"]'], signal);
   return name;
 }
@@ -45,13 +45,15 @@ function fixedEntries(): TarEntry[] {
   ];
 }
 
-function libraryEntries(paths: string[]): TarEntry[] {
-  return paths.map((path) => file(path.slice(1), path, 0o755));
+/** A program of this machine under a name of its own, and the libraries that it names where they are. */
+export async function machineProgram(path: string, name: string): Promise<TarEntry[]> {
+  const named = await libraries(path);
+  return [...named.map((library) => file(library.slice(1), library, 0o755)), file(name, path, 0o755)];
 }
 
 /** Absolute paths; none for a binary that needs none. */
-async function libraries(node: string): Promise<string[]> {
-  const { stdout } = await promisify(execFile)('ldd', [node], { timeout: 10_000 }).catch(() => ({ stdout: '' }));
+async function libraries(program: string): Promise<string[]> {
+  const { stdout } = await promisify(execFile)('ldd', [program], { timeout: 10_000 }).catch(() => ({ stdout: '' }));
   const named = [...stdout.matchAll(/^\s*(?:\S+ => )?(\/\S+) \(0x/gm)].map((match) => match[1] ?? '');
   const beside = named.filter((path) => /\/libc\.so/.test(path)).flatMap((path) => nameService.map((name) => join(dirname(path), name)));
   return [...new Set([...named, ...beside.filter((path) => existsSync(path))])];

@@ -255,6 +255,10 @@ export class LocalRuntime extends ContainerRuntime {
     return { host: '127.0.0.1', port: port === spec.port ? (run?.port ?? port) : port };
   }
 
+  async egress(): Promise<null> {
+    return null;
+  }
+
   /** Nothing to close: agents go on running, as they do under an engine. */
   async close(): Promise<void> {}
 

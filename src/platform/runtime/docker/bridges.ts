@@ -1,0 +1,32 @@
+import type Dockerode from 'dockerode';
+import { RuntimeRefused } from '../runtime.ts';
+import { call } from './engine.ts';
+import { bears, labels, networkName, type NetworkKind } from './names.ts';
+
+/** What keeps the containers of a network from each other. */
+export const apart = { 'com.docker.network.bridge.enable_icc': 'false' };
+
+/** The bridges of an installation's networks, by the names that the host's kernel knows them by. */
+export type Bridges = Record<NetworkKind, readonly string[]>;
+
+/** The name that the engine gives to a network's bridge. */
+export const bridgeOf = ({ Id }: Dockerode.NetworkInspectInfo): string => `br-${Id.slice(0, 12)}`;
+
+/** The bridges of the networks that stand. */
+export async function agentBridges(docker: Dockerode, instance: string): Promise<Bridges> {
+  const bridges = async (kind: NetworkKind): Promise<string[]> =>
+    (await networksNamed(docker, instance, networkName(instance, kind))).map(bridgeOf);
+  return { open: await bridges('open'), closed: await bridges('closed') };
+}
+
+/** Oldest first. Throws `RuntimeRefused` where one of them is somebody else's. */
+export async function networksNamed(docker: Dockerode, instance: string, name: string): Promise<Dockerode.NetworkInspectInfo[]> {
+  const filters = JSON.stringify({ name: [name] });
+  const listed = await call(null, (abortSignal) => docker.listNetworks({ filters, abortSignal }));
+  const found = listed.filter(({ Name }) => Name === name);
+  if (!found.every(({ Labels }) => bears(Labels, { [labels.instance]: instance })))
+    throw new RuntimeRefused(`A network named ${name} exists that this installation did not make.`);
+  if (!found.every(({ Options }) => bears(Options, apart)))
+    throw new RuntimeRefused(`The network ${name} lets agents reach each other: remove it.`);
+  return found.toSorted((a, b) => (a.Created + a.Id < b.Created + b.Id ? -1 : 1));
+}

@@ -1,0 +1,82 @@
+import type { Bridges } from './bridges.ts';
+import { privateRanges4, privateRanges6 } from '../private-addresses.ts';
+
+/** What refused packets were going to. */
+export const refusedTo = ['private', 'host', 'agents', 'anywhere'] as const;
+
+const nameOf = (instance: string): string => `inet mooring_${instance}`;
+
+/** Takes the installation's table away. */
+export const noRules = (instance: string): string => `add table ${nameOf(instance)}\ndelete table ${nameOf(instance)}\n`;
+
+/**
+ * The rules of an installation as one transaction of nft, which may be loaded again at any time: it sets right what somebody changed, and keeps
+ * the counters. Each rule begins with a bridge of the installation, so that nobody else's traffic is touched. Answers to who called an agent
+ * pass; all else is judged by where it goes, packet by packet, so that a connection made while the rules were away ends with their return. At
+ * its end it lists the counters.
+ */
+export function egressRules(instance: string, mode: 'internet' | 'none', bridges: Bridges, nameservers: readonly string[]): string {
+  const table = nameOf(instance);
+  const chain = (name: string, rules: string[], hook = ''): string[] => [
+    `add chain ${table} ${name}${hook}`,
+    `flush chain ${table} ${name}`,
+    ...rules.map((rule) => `add rule ${table} ${name} ${rule}`),
+  ];
+  const set = (name: string, type: string, elements: readonly string[], flags = ''): string[] => [
+    `add set ${table} ${name} { type ${type}; ${flags}}`,
+    `flush set ${table} ${name}`,
+    ...(elements.length === 0 ? [] : [`add element ${table} ${name} { ${elements.join(', ')} }`]),
+  ];
+  const refuse = (to: (typeof refusedTo)[number]): string => `counter name refused_${to} goto refuse`;
+  const names = (family: string, version: 4 | 6): string =>
+    `${family} daddr @nameservers${version} meta l4proto { tcp, udp } th dport 53 accept`;
+  const answers = 'ct direction reply ct state established accept';
+  const neighbours = 'icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit } accept';
+  const ours = [...bridges.open, ...bridges.closed].map((bridge) => `"${bridge}"`);
+  const outward =
+    mode === 'none'
+      ? [refuse('anywhere')]
+      : [names('ip', 4), names('ip6', 6), `ip daddr @private4 ${refuse('private')}`, `ip6 daddr @private6 ${refuse('private')}`];
+  const toHost = mode === 'none' ? [] : [names('ip', 4), names('ip6', 6)];
+  const hooked = (hook: 'forward' | 'input'): string[] =>
+    chain(
+      hook,
+      [
+        ...bridges.open.map((bridge) => `iifname "${bridge}" jump open_${hook}`),
+        ...bridges.closed.map((bridge) => `iifname "${bridge}" jump closed_${hook}`),
+      ],
+      ` { type filter hook ${hook} priority filter - 10; policy accept; }`,
+    );
+  const amongAgents = ours.length === 0 ? [] : [`oifname { ${ours.join(', ')} } ${refuse('agents')}`];
+  return [
+    `add table ${table}`,
+    ...refusedTo.map((to) => `add counter ${table} refused_${to}`),
+    ...set('private4', 'ipv4_addr', privateRanges4, 'flags interval; '),
+    ...set('private6', 'ipv6_addr', privateRanges6, 'flags interval; '),
+    ...set(
+      'nameservers4',
+      'ipv4_addr',
+      nameservers.filter((address) => !address.includes(':')),
+    ),
+    ...set(
+      'nameservers6',
+      'ipv6_addr',
+      nameservers.filter((address) => address.includes(':')),
+    ),
+    ...chain('refuse', ['meta l4proto tcp reject with tcp reset', 'reject with icmpx admin-prohibited']),
+    ...chain('open_forward', [answers, ...amongAgents, ...outward]),
+    ...chain('closed_forward', [answers, ...amongAgents, refuse('anywhere')]),
+    ...chain('open_input', [answers, neighbours, ...toHost, refuse('host')]),
+    ...chain('closed_input', [answers, neighbours, refuse('host')]),
+    ...hooked('forward'),
+    ...hooked('input'),
+    `list counters table ${table}`,
+    '',
+  ].join('\n');
+}
+
+/** Packets refused since the table was made, as nft lists the counters. */
+export function refusedPackets(listed: string): Map<string, number> {
+  const found = [...listed.matchAll(/counter refused_(\w+) \{\s*packets (\d+)/g)];
+  return new Map(found.map(([, to = '', packets]) => [to, Number(packets)]));
+}

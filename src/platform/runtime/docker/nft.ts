@@ -1,0 +1,137 @@
+import { createHash } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import Dockerode from 'dockerode';
+import ipaddr from 'ipaddr.js';
+import { RuntimeRefused } from '../runtime.ts';
+import { fileIn } from './archive.ts';
+import { tarOf } from './build-context.ts';
+import { call, callTimeoutMs, statusOf } from './engine.ts';
+import { frames } from './frames.ts';
+import { isLocalEngine } from './local-engine.ts';
+import { labels } from './names.ts';
+import { machineProgram } from './node-base.ts';
+import { findImage, importImage } from './registry.ts';
+
+const machinePaths = ['/usr/sbin/nft', '/sbin/nft', '/usr/bin/nft', '/usr/local/sbin/nft'];
+/** Part of the tag: a change of what goes in makes another image. */
+const layout = 1;
+const rulesFile = '/rules.nft';
+const resolvFile = '/etc/resolv.conf';
+const resolvBytes = 64 * 1024;
+const longestMessage = 300;
+
+/**
+ * Runs this machine's nft in the network of the engine's host, in a container with the right to change that network and no other. The
+ * image is made of the program and its libraries, once for each machine; none is pulled.
+ */
+export class Nft {
+  private image: Promise<string> | null = null;
+
+  constructor(
+    private readonly docker: Dockerode,
+    private readonly instance: string,
+  ) {}
+
+  /** What nft prints. The script is one transaction. Throws `RuntimeRefused` where nft can't be had, or refuses; `RuntimeUnavailable`. */
+  async run(script: string): Promise<string> {
+    const container = await this.make(['-f', rulesFile], 'host', ['NET_ADMIN']);
+    try {
+      const tar = tarOf([{ name: rulesFile.slice(1), type: 'file', mode: 0o644, content: script }]);
+      await call(null, (abortSignal) => container.putArchive(tar, { path: '/', abortSignal }));
+      return await this.ran(container);
+    } finally {
+      await remove(container);
+    }
+  }
+
+  /**
+   * The servers that the engine asks on behalf of agents. It asks them from within the agent's network, so their addresses have to be
+   * open. A container on the engine's default network is given their list.
+   */
+  async nameservers(): Promise<string[]> {
+    const onNetwork = async (network: string): Promise<string[]> => {
+      const container = await this.make(['--version'], network, []);
+      try {
+        await this.ran(container);
+        return nameserversOf((await fileIn(container, resolvFile, resolvBytes)).toString());
+      } finally {
+        await remove(container);
+      }
+    };
+    return onNetwork('bridge').catch((error: unknown) => {
+      // An engine may be set up without its default network.
+      if (error instanceof RuntimeRefused) return onNetwork('host');
+      throw error;
+    });
+  }
+
+  private async make(words: string[], network: string, rights: string[]): Promise<Dockerode.Container> {
+    this.image ??= this.ensureImage();
+    const image = await this.image.catch((error: unknown) => {
+      this.image = null;
+      throw error;
+    });
+    const options: Dockerode.ContainerCreateOptions = {
+      Image: image,
+      Entrypoint: ['/usr/sbin/nft', ...words],
+      Labels: { [labels.instance]: this.instance },
+      HostConfig: {
+        NetworkMode: network,
+        UsernsMode: 'host',
+        CapDrop: ['ALL'],
+        CapAdd: rights,
+        SecurityOpt: ['no-new-privileges:true'],
+        Memory: 64 * 1024 * 1024,
+        PidsLimit: 16,
+        LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
+      },
+    };
+    try {
+      return await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
+    } catch (error) {
+      // Somebody removed the image: it is made again the next time.
+      if (statusOf(error) === 404) this.image = null;
+      throw error;
+    }
+  }
+
+  private async ran(container: Dockerode.Container): Promise<string> {
+    await call(null, (abortSignal) => container.start({ abortSignal }));
+    const { StatusCode } = (await call(null, (abortSignal) => container.wait({ abortSignal }))) as { StatusCode: number };
+    const logged = await call(null, (abortSignal) => container.logs({ stdout: true, stderr: true, follow: true, abortSignal }));
+    const printed: Record<string, Buffer[]> = { stdout: [], stderr: [] };
+    for await (const { stream, payload } of frames(logged as unknown as AsyncIterable<Buffer>)) printed[stream]?.push(payload);
+    const text = (stream: 'stdout' | 'stderr'): string => Buffer.concat(printed[stream] ?? []).toString();
+    if (StatusCode !== 0) throw new RuntimeRefused(`nft ended with ${StatusCode}: ${text('stderr').trim().slice(0, longestMessage)}`);
+    return text('stdout');
+  }
+
+  private async ensureImage(): Promise<string> {
+    if (!(await isLocalEngine(this.docker))) throw new RuntimeRefused('the engine is on another machine than the service');
+    for (const path of machinePaths) {
+      const found = await stat(path).catch(() => null);
+      if (found === null) continue;
+      const key = createHash('sha256').update(JSON.stringify([layout, path, found.size, found.mtimeMs]));
+      const name = `mooring-nft:${key.digest('hex').slice(0, 16)}`;
+      if ((await findImage(this.docker, name)) !== null) return name;
+      const tar = tarOf(await machineProgram(path, 'usr/sbin/nft'));
+      await importImage(this.docker, tar, name, ['CMD ["/usr/sbin/nft"]'], AbortSignal.timeout(2 * callTimeoutMs));
+      return name;
+    }
+    throw new RuntimeRefused('this machine has no nft: install the package nftables');
+  }
+}
+
+async function remove(container: Dockerode.Container): Promise<void> {
+  try {
+    await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal }));
+  } catch (error) {
+    if (statusOf(error) !== 404) throw error;
+  }
+}
+
+/** The addresses in a file of the form of /etc/resolv.conf, those of one machine's links left out. */
+export function nameserversOf(text: string): string[] {
+  const named = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].map(([, address = '']) => address);
+  return [...new Set(named.filter((address) => ipaddr.isValid(address) && !address.includes('%')))];
+}

@@ -1,0 +1,26 @@
+import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
+
+import { Metrics } from '../observability/metrics.ts';
+import { ContainerRuntime } from './runtime.ts';
+
+/** Tells `/metrics` what agents tried to reach and may not, and whether they are kept from it. */
+@Injectable()
+export class EgressMetrics implements OnModuleInit {
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    @Optional() private readonly metrics?: Metrics,
+  ) {}
+
+  onModuleInit(): void {
+    this.metrics?.gauge(
+      'mooring_agent_egress_refused_packets',
+      'Packets of agents that were refused, by what they were going to.',
+      async () => (await this.runtime.egress())?.refused ?? new Map<string, number>(),
+      'to',
+    );
+    this.metrics?.gauge('mooring_agent_egress_enforced', '1 where agents are kept to what the operator lets them reach.', async () => {
+      const status = await this.runtime.egress();
+      return Number(status !== null && status.lack === null);
+    });
+  }
+}
