@@ -9,7 +9,7 @@ import { RuntimeDrift } from './runtime-drift.service.ts';
 import { WorkController } from './work.controller.ts';
 import { WorkService } from './work.service.ts';
 
-/** The module shows operators the inside: read models, the log, the engine, the sagas' work. */
+/** Shows operators the internals: read models, the log, the engine, the sagas' work. */
 @Module({
   controllers: [ProjectionsController, EventsController, RuntimeController, WorkController],
   providers: [

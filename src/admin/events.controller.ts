@@ -15,7 +15,10 @@ const DEFAULT_LIMIT = 50;
 export class EventsController {
   constructor(private readonly queries: QueryBus) {}
 
-  /** The log by position, oldest first. A page may be short, even empty, where few events are asked for of many: the `Link` header says where to go on. */
+  /**
+   * Lists the events of the log by position, oldest first. A page may be short or even empty when few events match: the `Link` header then
+   * leads to the next page.
+   */
   @Get()
   async list(
     @Query() query: BrowseQuery,

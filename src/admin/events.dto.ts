@@ -3,25 +3,25 @@ import { IsIn, IsOptional, Matches } from 'class-validator';
 import { EventsQuery, HistoryItem } from '../history/index.ts';
 
 export class BrowseQuery extends EventsQuery {
-  /** Only events of this stream, as `agent-<id>`. */
+  /** The stream whose events are listed, as `agent-<id>`; all streams if absent. */
   @IsOptional()
   @Matches(/^[a-zA-Z][a-zA-Z0-9]*-[\x21-\x7e]{1,200}$/, { message: 'must be the name of a stream' })
   stream?: string;
 
-  /** `core` (where absent) is what decides; `log` is the output of containers. */
+  /** The class of the events: `core` (the default) are those that decide; `log` are the output of containers. */
   @IsOptional()
   @IsIn(['core', 'log'])
   class?: 'core' | 'log';
 
-  /** Only events after this position. */
+  /** The position after which the events begin. */
   @IsOptional()
   @Matches(/^\d{20}$/, { message: 'must be a position' })
   after?: string;
 }
 
-/** An event of anybody's. */
+/** An event of any account, or of none. */
 export class BrowsedEvent extends HistoryItem {
   stream: string;
-  /** Null: of nobody's account. */
+  /** The value is null if the event belongs to no account. */
   account_id: string | null;
 }

@@ -7,11 +7,11 @@ import type { BrowsedEvent } from './events.dto.ts';
 
 export interface EventPage {
   items: BrowsedEvent[];
-  /** The position after which the next page begins; null where all was looked at. */
+  /** The position after which the next page begins; null if the whole log was searched. */
   next: Position | null;
 }
 
-/** The log by position, whosever events they are. */
+/** Reads the log by position, for the events of all accounts. */
 export class BrowseEvents extends Query<EventPage> {
   constructor(
     readonly selection: EventSelection,
@@ -24,7 +24,7 @@ export class BrowseEvents extends Query<EventPage> {
   }
 }
 
-/** Events that are looked through for one page. */
+/** The most events that are read for one page. */
 const SCAN_MAX = 20_000;
 
 @QueryHandler(BrowseEvents)
@@ -41,7 +41,7 @@ export class BrowseEventsHandler implements IQueryHandler<BrowseEvents> {
     let scanned = 0;
     for await (const event of this.events(browse)) {
       if (items.length === limit || scanned === SCAN_MAX) return { items, next: seen };
-      // Times grow with positions.
+      // Times grow with positions, so no later event can match.
       if (selection.until !== null && event.at >= selection.until) break;
       if (isSelected(selection, event)) {
         const { stream, metadata } = event;

@@ -14,27 +14,30 @@ export class ProjectionsController {
     private readonly queries: QueryBus,
   ) {}
 
-  /** How every read model stands: how far behind the log it is, and the rebuild that is under way. */
+  /** Lists the state of every read model: how far it is behind the log, and its running rebuild, if there is one. */
   @Get()
   list(): Promise<ProjectionView[]> {
     return this.queries.execute(new ListProjections());
   }
 
-  /** Has the read model made anew beside the rows that serve, which it replaces at once when it has caught up. While one runs, answers that one. */
+  /**
+   * Rebuilds the read model in a new table, which replaces the current one at once when it has caught up with the log. Returns the
+   * running rebuild if there is one.
+   */
   @Post(':name/rebuild')
   @HttpCode(202)
   async rebuild(@Param('name') name: string, @Context() context: CommandContext): Promise<RebuildStarted> {
     return { rebuild_id: await this.commands.execute(new RebuildProjection(context, name)) };
   }
 
-  /** Cancels the rebuild; the rows that stand go on serving. */
+  /** Cancels the rebuild; the current rows go on serving. */
   @Delete(':name/rebuild')
   @HttpCode(204)
   cancel(@Param('name') name: string, @Context() context: CommandContext): Promise<void> {
     return this.commands.execute(new CancelRebuild(context, name));
   }
 
-  /** Folds the log anew, aside, and compares row by row with the rows that serve, at one position. */
+  /** Folds the log into separate tables and compares them row by row with the current rows, at the same position. */
   @Post(':name/verify')
   @HttpCode(200)
   verify(@Param('name') name: string, @Context() context: CommandContext): Promise<VerificationView> {

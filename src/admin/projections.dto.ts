@@ -1,14 +1,14 @@
-/** A read model that is being made anew. */
+/** A running rebuild of a read model. */
 export class RebuildView {
   id: string;
-  /** Why: somebody asked, its version changed, its rows were missing, or it was far behind the log. */
+  /** The reason: an administrator requested it, its version changed, its rows were missing, or it was far behind the log. */
   reason: 'requested' | 'version' | 'empty' | 'behind';
   phase: 'waiting' | 'folding' | 'writing' | 'catching_up';
-  /** How much of the log is folded, 0 to 1. */
+  /** The share of the log that is folded, 0 to 1. */
   progress: number;
-  /** Null until it folds. */
+  /** The value is null before the fold begins. */
   events_per_second: number | null;
-  /** When the fold will have come to its end at this rate, ISO 8601; null where that can't be told yet. */
+  /** The time at which the fold will end at this rate, ISO 8601; null if that is not known yet. */
   eta: string | null;
   started_at: string;
 }
@@ -16,18 +16,18 @@ export class RebuildView {
 export class ProjectionView {
   name: string;
   version: number;
-  /** Everything up to here is in its rows. */
+  /** The position up to which all events are in its rows. */
   position: string;
-  /** Where its log ends. */
+  /** The last position of its log. */
   head: string;
-  /** Events that it has not looked at. */
+  /** The number of events that it has not read yet. */
   lag_events: number;
-  /** Age of the oldest of them. */
+  /** The age of the oldest of these events, in seconds. */
   lag_seconds: number;
   status: 'running' | 'rebuilding' | 'failed';
-  /** What stopped it. */
+  /** The error that stopped it; null if none did. */
   error: string | null;
-  /** False while rows are missing that were there to be read: reads answer 503 until they are back. */
+  /** The value is false while rows are missing: reads answer 503 until they are rebuilt. */
   filled: boolean;
   rebuild: RebuildView | null;
 }
@@ -37,20 +37,20 @@ export class RebuildStarted {
 }
 
 export class DifferenceView {
-  /** Of the row. */
+  /** The key of the row. */
   key: string;
-  /** `missing`: not in the table though the log says so; `unexpected`: in the table alone. */
+  /** The kind is `missing` if the log has the row but the table does not, and `unexpected` if only the table has it. */
   kind: 'missing' | 'unexpected' | 'different';
-  /** The columns that differ; their values are not told. */
+  /** The names of the columns that differ, without their values. */
   columns: string[];
 }
 
 export class VerificationView {
   equal: boolean;
-  /** The position at which both were compared. */
+  /** The position at which both sides were compared. */
   position: string;
-  /** Rows in the table that serves. */
+  /** The number of rows in the current table. */
   rows: number;
-  /** The first 100. */
+  /** The first 100 differences. */
   differences: DifferenceView[];
 }

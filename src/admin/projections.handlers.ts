@@ -9,7 +9,7 @@ import type { RebuildProgress } from '../platform/projections/rebuild-progress.t
 import { Refusal } from '../platform/refusal.ts';
 import type { ProjectionView, RebuildView, VerificationView } from './projections.dto.ts';
 
-/** How every projection stands, by name. */
+/** Returns the state of every projection, by name. */
 export class ListProjections extends Query<ProjectionView[]> {}
 
 @QueryHandler(ListProjections)
@@ -55,7 +55,7 @@ function rebuildView(rebuild: RebuildProgress): RebuildView {
   };
 }
 
-/** Has the read model made anew; answers the id of the rebuild, of the one that runs where there is one. Throws `not_found`. */
+/** Rebuilds the read model. Returns the id of the rebuild, or that of the running one. Throws `not_found`. */
 export class RebuildProjection extends Command<string> {
   constructor(
     readonly context: CommandContext,
@@ -75,7 +75,7 @@ export class RebuildProjectionHandler implements ICommandHandler<RebuildProjecti
   async execute({ context, projection }: RebuildProjection): Promise<string> {
     refuseUnknown(this.projections, projection);
     const running = (await this.projections.rebuilds()).get(projection);
-    // One that the service began by itself makes everything anew as well.
+    // A rebuild that the service started itself also rebuilds everything.
     if (running !== undefined && running.reason !== 'requested') return running.id;
     const rebuildId = uuidv7();
     const command = { type: 'RequestRebuild', rebuildId } as const;
@@ -89,7 +89,7 @@ export class RebuildProjectionHandler implements ICommandHandler<RebuildProjecti
   }
 }
 
-/** Ends the rebuild that somebody asked for; the rows that stand go on serving. Throws `not_found`, `invalid_state` where none runs. */
+/** Cancels the requested rebuild; the current rows go on serving. Throws `not_found`, or `invalid_state` if none is running. */
 export class CancelRebuild extends Command<void> {
   constructor(
     readonly context: CommandContext,
@@ -117,7 +117,7 @@ export class CancelRebuildHandler implements ICommandHandler<CancelRebuild> {
   }
 }
 
-/** Compares the read model with the log, and records that alone. Throws `not_found`, `invalid_state` while it is being made anew. */
+/** Compares the read model with the log; only the comparison is recorded. Throws `not_found`, or `invalid_state` during a rebuild. */
 export class VerifyProjection extends Command<VerificationView> {
   constructor(
     readonly context: CommandContext,

@@ -6,10 +6,10 @@ import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { ContainerRuntime, type ContainerState, type ListedContainer } from '../platform/runtime/runtime.ts';
 import type { EngineContainer, RuntimeView } from './runtime.dto.ts';
 
-/** Streams that are read at a time. */
+/** The number of streams that are read concurrently. */
 const AT_ONCE = 16;
 
-/** Holds the engine against the log. Changes nothing. */
+/** Compares the engine's containers and volumes with the log. It changes nothing. */
 @Injectable()
 export class RuntimeDrift {
   constructor(
@@ -38,7 +38,7 @@ export class RuntimeDrift {
     };
   }
 
-  /** Those that are there, as their streams say. */
+  /** Returns those of the agents that exist, as their streams describe them. */
   private async agents(ids: string[]): Promise<Map<string, Agent>> {
     const found = new Map<string, Agent>();
     for (let from = 0; from < ids.length; from += AT_ONCE)
@@ -72,7 +72,7 @@ function verdictOn(generation: number, state: ContainerState, agent: Agent | nul
   return wanted.length === 0 || wanted.includes(state) ? 'as_wanted' : 'drifted';
 }
 
-/** In which states a settled agent's container may be; none: whether there is one does not matter. */
+/** Returns the states in which a settled agent's container may be; an empty list means that it need not exist. */
 function wantedStates({ status, sleepDepth, wantedSleep }: Agent): ContainerState[] {
   if (status === 'active') return ['running'];
   if (status === 'sleeping' && sleepDepth === 'frozen' && wantedSleep !== 'stopped') return ['frozen'];

@@ -10,7 +10,7 @@ import { RuntimeView } from './runtime.dto.ts';
 export class RuntimeController {
   constructor(private readonly drift: RuntimeDrift) {}
 
-  /** What the engine has, against what the log says. The sagas settle a difference by themselves within seconds: one that stays is a fault. */
+  /** Compares what the engine has with the log. The sagas settle a difference within seconds, so one that lasts is a fault. */
   @Get()
   @ReadsModel('agents')
   look(): Promise<RuntimeView> {

@@ -2,13 +2,16 @@ export class EngineContainer {
   agent_id: string;
   generation: number;
   deployment_id: string;
-  /** As the engine has it. */
+  /** The state of the container in the engine. */
   state: 'created' | 'running' | 'frozen' | 'exited';
-  /** As the log has the agent; null where there is no such agent. */
+  /** The status of the agent in the log; null if there is no such agent. */
   agent_status: string | null;
-  /** Of the container that is wanted; null where there is no such agent. */
+  /** The generation of the desired container; null if there is no such agent. */
   wanted_generation: number | null;
-  /** `as_wanted`; `in_transit` while it is on its way; `drifted` where it is not as the log wants it; `orphan` where it has no right to be. */
+  /**
+   * The result of the comparison: `as_wanted`; `in_transit` during a transition; `drifted` if the state is not the desired one; `orphan` if
+   * the agent is gone or the generation is stale.
+   */
   verdict: 'as_wanted' | 'in_transit' | 'drifted' | 'orphan';
 }
 
@@ -18,9 +21,9 @@ export class MissingContainer {
 }
 
 export class Orphans {
-  /** As `mooring-<agent>-g<generation>`: of agents that are no more, or of an older generation. */
+  /** The containers of deleted agents and of stale generations, as `mooring-<agent>-g<generation>`. */
   containers: string[];
-  /** As `mooring-<agent>`: of agents that are no more. */
+  /** The volumes of deleted agents, as `mooring-<agent>`. */
   volumes: string[];
 }
 
@@ -28,6 +31,6 @@ export class RuntimeView {
   engine: 'docker' | 'local';
   containers: EngineContainer[];
   orphans: Orphans;
-  /** Agents that should have a container and have none. */
+  /** Agents that should have a container but have none. */
   missing: MissingContainer[];
 }

@@ -9,7 +9,9 @@ import { WorkService } from './work.service.ts';
 export class WorkController {
   constructor(private readonly work: WorkService) {}
 
-  /** Answers what this replica has to do, by saga, and which accounts have most of it. `/metrics` tells the same without names. */
+  /**
+   * Returns this replica's work by saga, and the accounts that have the most of it. `/metrics` has the same figures without account ids.
+   */
   @Get()
   look(): SagaWork[] {
     return this.work.look();

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { DurableSagas } from '../platform/sagas/durable-sagas.ts';
 import type { SagaWork } from './work.dto.ts';
 
-/** Looks at what the sagas of this process have to do. */
+/** Reports the work of this process's sagas. */
 @Injectable()
 export class WorkService {
   constructor(private readonly sagas: DurableSagas) {}

@@ -1,24 +1,24 @@
 import type { ImageChoice } from '../agents/index.ts';
 
-/** What an agent is to be; what is absent is as usual. */
+/** The desired agent; absent members have their defaults. */
 export interface ProvisionRequest {
   name: string;
   description?: string | null;
-  /** `auto` where absent. */
+  /** The default is `auto`. */
   image?: ImageChoice;
   imageName?: string | null;
   repoUrl?: string | null;
-  /** `main` where absent. */
+  /** The default is `main`. */
   branch?: string;
   templateId?: string | null;
-  /** The caller's own id for the agent: whoever asks for the same again gets the same agent. */
+  /** The caller's own id for the agent: a repeated request with the same id gets the same agent. */
   externalId?: string | null;
-  /** True where absent. */
+  /** The default is true. */
   serverless?: boolean;
-  /** Seconds, 300 where absent; 0: never sleeps. */
+  /** The idle time in seconds after which the agent sleeps; the default is 300, and 0 means never. */
   idleTtlSeconds?: number;
-  /** Variables that anybody with access may read. */
+  /** The variables that are not secret. */
   variables?: Record<string, string>;
-  /** True where absent. */
+  /** The default is true. */
   autoDeploy?: boolean;
 }

@@ -18,9 +18,9 @@ import type { ProvisionRequest } from './provision-request.ts';
 
 const images: ImageChoice[] = ['openclaw', 'crewai', 'langgraph', 'docker', 'custom', 'auto'];
 
-/** Bytes of all variables together, as JSON: what makes an agent is stored at once. */
+/** The most bytes of all variables together, as JSON, since an agent and its variables are stored in one append. */
 const VARIABLES_BYTES_MAX = 800_000;
-/** Bad variables that one message names. */
+/** The most bad variables that one message names. */
 const NAMED_MAX = 10;
 
 const templateIdRule = (id: string) => (/^[\x21-\x7e]{1,100}$/.test(id) ? null : 'must be the id of a template');
@@ -37,9 +37,9 @@ function variablesMessage(value: unknown): string | null {
   return Buffer.byteLength(JSON.stringify(value)) > VARIABLES_BYTES_MAX ? `must have at most ${VARIABLES_BYTES_MAX} bytes in all` : null;
 }
 
-/** What makes an agent on the Provisioning API. */
+/** The request to make an agent on the Provisioning API. */
 export class ProvisionBody {
-  /** 1 to 63 characters; need not be unique. */
+  /** The name of the agent, 1 to 63 characters; it need not be unique. */
   @Text(nameRule)
   name: string;
 
@@ -47,7 +47,7 @@ export class ProvisionBody {
   @Text(descriptionRule)
   description?: string | null;
 
-  /** What it is made from; `auto`: an image where image_name is given. */
+  /** The source of the agent; `auto` means an image if `image_name` is given. */
   @Given()
   @IsIn(images)
   image?: ImageChoice;
@@ -64,27 +64,27 @@ export class ProvisionBody {
   @Text(branchRule)
   branch?: string;
 
-  /** False: it is deployed later, by a call of its own. */
+  /** The value false means that the agent is deployed later, by a call of its own. */
   @Given()
   @IsBoolean()
   auto_deploy?: boolean;
 
-  /** Variables, none of them secret. */
+  /** The agent's variables, none of them secret. */
   @Given()
   @checked('variables', variablesMessage)
   env_vars?: Record<string, string>;
 
-  /** The caller's own id for the agent: with the same again it is the same agent. */
+  /** The caller's own id for the agent: a repeated request with the same id gets the same agent. */
   @IsOptional()
   @Text(externalIdRule)
   external_id?: string | null;
 
-  /** Whether it sleeps when it is idle. */
+  /** The value true means that the agent sleeps when it is idle. */
   @Given()
   @IsBoolean()
   serverless?: boolean;
 
-  /** Seconds without use after which it sleeps; 0: never, else 30 to 86400. */
+  /** The idle time in seconds after which the agent sleeps; 0 means never, otherwise 30 to 86400. */
   @Given()
   @IdleTtl()
   idle_ttl_seconds?: number;
@@ -97,13 +97,13 @@ export function provisionRequest(body: ProvisionBody): ProvisionRequest {
   return { name, description, image, branch, serverless, imageName, repoUrl, externalId, idleTtlSeconds, autoDeploy, variables };
 }
 
-/** What makes an agent on the REST API: a template, deployed at once. */
+/** The request to make an agent on the REST API, which is made from a template and deployed at once. */
 export class CreateAgentBody {
-  /** 1 to 63 characters; need not be unique. */
+  /** The name of the agent, 1 to 63 characters; it need not be unique. */
   @Text(nameRule)
   name: string;
 
-  /** As the list of templates gives it. */
+  /** The id of the template, as the list of templates gives it. */
   @Text(templateIdRule)
   templateId: string;
 
@@ -111,22 +111,22 @@ export class CreateAgentBody {
   @Text(descriptionRule)
   description?: string | null;
 
-  /** Variables, none of them secret. */
+  /** The agent's variables, none of them secret. */
   @Given()
   @checked('variables', variablesMessage)
   envVars?: Record<string, string>;
 
-  /** The caller's own id for the agent: with the same again it is the same agent. */
+  /** The caller's own id for the agent: a repeated request with the same id gets the same agent. */
   @IsOptional()
   @Text(externalIdRule)
   externalId?: string | null;
 
-  /** Whether it sleeps when it is idle. */
+  /** The value true means that the agent sleeps when it is idle. */
   @Given()
   @IsBoolean()
   serverless?: boolean;
 
-  /** Seconds without use after which it sleeps; 0: never, else 30 to 86400. */
+  /** The idle time in seconds after which the agent sleeps; 0 means never, otherwise 30 to 86400. */
   @Given()
   @IdleTtl()
   idleTtlSeconds?: number;

@@ -15,15 +15,15 @@ import { wholeAgentDecider, type MakeAgent } from './whole-agent.ts';
 
 export interface Provisioned {
   agentId: string;
-  /** Its latest; null where there is none. */
+  /** The id of the agent's latest deployment; null if it has none. */
   deploymentId: string | null;
   position: Position;
-  /** False where the agent stood already, under the same external id. */
+  /** The value is false if an agent with the same external id existed already. */
   made: boolean;
 }
 
 /**
- * Makes an agent, with its variables and its first deployment. Throws `invalid_request`, `template_not_found`, `plan_required`,
+ * Makes an agent, with its variables and its first deployment. Throws `invalid_request`, `template_not_found`, `plan_required` or
  * `seat_limit` before anything is written.
  */
 export class Provision extends Command<Provisioned> {
@@ -31,21 +31,24 @@ export class Provision extends Command<Provisioned> {
     readonly context: CommandContext,
     readonly accountId: string,
     readonly request: ProvisionRequest,
-    /** A UUID that is the same for every try of one request, so that a try which broke off is gone on with; null: there is no other try. */
+    /**
+     * A UUID that is the same for every try of one request, so that a later try continues an interrupted one; null means that there is no
+     * other try.
+     */
     readonly seed: string | null,
   ) {
     super();
   }
 }
 
-/** Agents that may turn out to be gone, or to come too late, before one can be made. */
+/** The number of agents that may turn out to be deleted, or to come too late, before the request fails. */
 const ATTEMPTS = 5;
-/** How long (ms) to wait for an agent with the same external id that is being deleted. */
+/** The longest wait (ms) for the deletion of an agent with the same external id. */
 const GONE_WITHIN_MS = 30_000;
 
 /**
- * First the seat, then the agent, each in one append: a crash between the two leaves a seat without an agent, which the next try
- * takes up, or the saga `seats` gives back.
+ * Takes the seat first and then makes the agent, each in one append. A crash between the two leaves a seat without an agent, which the next
+ * try reuses or the saga `seats` releases.
  */
 @CommandHandler(Provision)
 export class ProvisionHandler implements ICommandHandler<Provision> {
@@ -64,7 +67,7 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
       const wanted = seed === null ? uuidv7() : uuidv5(`agent ${attempt}`, seed);
       const agentId = await this.commands.execute(new TakeSeat(context, accountId, wanted, make.externalId));
       const provisioned = await this.#provision(agentId, make, context);
-      // What an earlier try of the same request made, this request has made.
+      // An agent that an earlier try of this request made counts as made by this request.
       if (provisioned !== null) return { ...provisioned, made: provisioned.made || (seed !== null && agentId === wanted) };
       await this.commands.execute(new ReleaseSeat(context, accountId, agentId));
     }
@@ -73,7 +76,7 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
 
   async #make({ accountId, request, seed }: Provision): Promise<MakeAgent> {
     const settings = settingsOf(request);
-    // Also where nothing is deployed yet: an agent that never could be is refused at once.
+    // The source is checked even without a deployment, so that an agent which could never be deployed is refused at once.
     const source = await this.sources.settle(accountId, settings, {});
     const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
     return {
@@ -88,8 +91,8 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
   }
 
   /**
-   * The agent that has the seat: the one that stands, or else this one. Whoever of several callers comes first makes it for all of them.
-   * Null where there can be none under that id any more: its seat is to be given back.
+   * Returns the agent that has the seat: the existing one, or the one made here. The first of several concurrent callers makes it for all
+   * of them. Returns null if no agent can exist under that id any more; its seat must then be released.
    */
   async #provision(agentId: string, make: MakeAgent, context: CommandContext): Promise<Provisioned | null> {
     try {

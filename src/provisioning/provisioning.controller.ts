@@ -20,7 +20,7 @@ export class ProvisioningController {
     private readonly answers: AgentAnswers,
   ) {}
 
-  /** Makes an agent and deploys it; 200 with the agent that stands where there is one with the same external_id. */
+  /** Makes an agent and deploys it; answers 200 with the existing agent if one has the same external_id. */
   @Post('v1/provision')
   @RequireScope('provision')
   @Idempotent()
@@ -36,7 +36,7 @@ export class ProvisioningController {
     return this.#answer(provision, '/api/v1/agents', agentView, wait, reply);
   }
 
-  /** Makes an agent from a template and deploys it; 200 with the agent that stands where there is one with the same externalId. */
+  /** Makes an agent from a template and deploys it; answers 200 with the existing agent if one has the same externalId. */
   @Post('agents')
   @RequireScope('provision')
   @Idempotent()

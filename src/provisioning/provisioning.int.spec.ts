@@ -40,7 +40,7 @@ async function accountEvents(accountId: string): Promise<StoredEvent[]> {
   return events;
 }
 
-/** Seats of the account that are taken now. */
+/** Returns the ids of the agents that hold a seat of the account. */
 async function seats(accountId: string): Promise<string[]> {
   const taken = new Set<string>();
   for (const { type, data } of await accountEvents(accountId)) {
@@ -98,19 +98,19 @@ describe('POST /api/v1/provision', () => {
     }
   });
 
-  it('answers an id of any length that nothing has as an unknown agent', async () => {
+  it('answers agent_not_found to an unknown id of any length', async () => {
     for (const length of [36, 3_000, 10_000]) {
       const answer = await server.request('GET', `/api/v1/agents/${'7'.repeat(length)}`, { credential: 'mk_acme' });
       expect([answer.status, answer.json.code]).toEqual([404, 'agent_not_found']);
     }
   });
 
-  it('leaves the agent undeployed where that is asked for', async () => {
+  it('does not deploy the agent if the request says so', async () => {
     const { json, status } = await provision(image({ auto_deploy: false }));
     expect([status, json.status, json.deployment_id, json.desired_state]).toEqual([201, 'created', null, 'none']);
   });
 
-  it('waits until it is deployed where the caller would', async () => {
+  it('waits until the agent is deployed if the caller asks for it', async () => {
     const answer = provision(image({ external_id: 'waits' }), { headers: { prefer: 'wait=60' } });
     const agentId = await until('the agent is there', async () => {
       const { json } = await server.request('GET', '/api/v1/agents?external_id=waits', { credential: 'mk_acme' });
@@ -172,12 +172,12 @@ describe('POST /api/v1/provision', () => {
     expect((await accountEvents('acme')).length).toBe(length);
   });
 
-  it('takes as many variables as fit', async () => {
+  it('accepts as many variables as fit', async () => {
     const env_vars = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`A${index}`, 'x'.repeat(3_900)]));
     expect((await provision(image({ env_vars }))).status).toBe(201);
   });
 
-  it('takes the scope provision', async () => {
+  it('requires the scope provision', async () => {
     for (const [scope, status] of Object.entries({ deploy: 403, computers: 403, provision: 201, manage: 201 }))
       expect((await provision(image(), { credential: `mk_acme_${scope}` })).status).toBe(status);
   });
@@ -193,7 +193,7 @@ describe('POST /api/agents', () => {
     expect(answer.headers.get('location')).toBe(`/api/agents/${answer.json.id}`);
   });
 
-  it('refuses a template that there is not before anything is written', async () => {
+  it('refuses an unknown template before anything is written', async () => {
     const { length } = await accountEvents('acme');
     expectProblem(await create({ name: 'hi', templateId: 'nothing' }), 404, 'template_not_found');
     expectProblem(await create({ name: 'hi', templateId: '../hello' }), 404, 'template_not_found');
@@ -216,7 +216,7 @@ describe('seats', () => {
     expect((await seats('ten')).sort()).toEqual(ids(made).sort());
   });
 
-  it('no plan, no agent', async () => {
+  it('an account without a plan gets no agent', async () => {
     await agents.account('unpaid', 0);
     expectProblem(await provision(image(), { credential: 'mk_unpaid' }), 402, 'seat_limit');
   });
@@ -233,7 +233,7 @@ describe('seats', () => {
     expect((await provision(image(), { credential: 'mk_one' })).status).toBe(201);
   });
 
-  it('a deleted agent gives its seat back also where nobody waits', async () => {
+  it('a deleted agent gives its seat back even if no request waits for it', async () => {
     await agents.account('gone', 1);
     const first = await provision(image(), { credential: 'mk_gone' });
     await agents.says(first.json.agent_id, { type: 'DeleteAgent', accountId: 'gone' });
@@ -241,7 +241,7 @@ describe('seats', () => {
     await until('the seat is free', async () => ((await seats('gone')).length === 0 ? true : undefined));
   });
 
-  it('a seat for which no agent came is given back after a minute, and the agent can not come any more', async () => {
+  it('a seat without an agent is released after a minute, and the agent can no longer be made', async () => {
     await agents.account('crashed', 1);
     const agentId = uuidv7();
     const context = systemContext('test', 'crashed');
@@ -250,7 +250,7 @@ describe('seats', () => {
     const now = new Date();
     expect(await saga.run(passOver(seatKey(agentId, 'crashed', now.toISOString())))).toEqual(new Date(now.getTime() + 60_000));
     expect(await seats('crashed')).toEqual([agentId]);
-    // As if a minute had gone by.
+    // The key's time is 61 seconds old, so the minute is over.
     server.app.get(Sagas, { strict: false }).wake('seats', seatKey(agentId, 'crashed', new Date(now.getTime() - 61_000).toISOString()));
     await until('the seat is free', async () => ((await seats('crashed')).length === 0 ? true : undefined));
     const late = agents.says(agentId, {
@@ -272,7 +272,7 @@ describe('seats', () => {
     await expect(late).rejects.toThrow('closed');
   });
 
-  it('an agent that is there keeps its seat', async () => {
+  it('an existing agent keeps its seat', async () => {
     const { json } = await provision(image());
     const saga = server.app.get(SeatsSaga, { strict: false });
     expect(await saga.run(passOver(seatKey(json.agent_id, 'acme', '2020-01-01T00:00:00.000Z')))).toBeNull();
@@ -281,7 +281,7 @@ describe('seats', () => {
 });
 
 describe('one agent for one external id', () => {
-  it('20 creations at once make one; the others are answered with it, and need no seat', async () => {
+  it('20 concurrent creations make one agent; the others return it and need no seat', async () => {
     await agents.account('ext', 1);
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => provision(image({ external_id: 'user-7' }), { credential: 'mk_ext' })),
@@ -294,7 +294,7 @@ describe('one agent for one external id', () => {
     expect([again.status, again.json.name]).toEqual([200, 'helper']);
   });
 
-  it('is taken up where whoever took the seat died before the agent was made', async () => {
+  it('is reused if the process that took the seat died before it made the agent', async () => {
     await agents.account('taken', 1);
     const agentId = uuidv7();
     await server.app.get(CommandBus).execute(new TakeSeat(systemContext('test', 'taken'), 'taken', agentId, 'user-1'));
@@ -302,7 +302,7 @@ describe('one agent for one external id', () => {
     expect([answer.status, answer.json.agent_id]).toEqual([201, agentId]);
   });
 
-  it('is free again when the agent was deleted, and waits for one that is being deleted', async () => {
+  it('is free again once the agent is deleted, and a request waits for a running deletion', async () => {
     await agents.account('again', 1);
     const first = await provision(image({ external_id: 'user-1' }), { credential: 'mk_again' });
     await agents.says(first.json.agent_id, { type: 'DeleteAgent', accountId: 'again' });
@@ -323,7 +323,7 @@ describe('one request, however often it is tried', () => {
     expectProblem(await provision(image({ name: 'other' }), { headers: { 'idempotency-key': key } }), 422, 'idempotency_key_reused');
   });
 
-  it.each(['after the seat', 'after the agent'])('goes on where the first try died %s', async (when) => {
+  it.each(['after the seat', 'after the agent'])('continues after the first try died %s', async (when) => {
     const { Provision } = await import('./provision.handlers.ts');
     const commands = server.app.get(CommandBus);
     const seed = uuidv4();
@@ -337,7 +337,7 @@ describe('one request, however often it is tried', () => {
     expect((await agents.types(agentId)).filter((type) => type === 'AgentProvisioned')).toHaveLength(1);
   });
 
-  it('makes the agent all the same where the seat of the first try was given back', async () => {
+  it('makes the agent even if the seat of the first try was released', async () => {
     const { Provision } = await import('./provision.handlers.ts');
     const commands = server.app.get(CommandBus);
     const seed = uuidv4();

@@ -11,7 +11,7 @@ export interface SeatColumns {
   agent: 'absent' | 'live' | 'deleted';
 }
 
-/** The seats that are taken, and whether the agent of each is there. */
+/** The seats that are taken, with the state of each one's agent. */
 export const seatsProjection: Projection<SeatColumns> = {
   name: 'agent_seats',
   version: 1,
@@ -43,7 +43,7 @@ export const seatsProjection: Projection<SeatColumns> = {
   },
 };
 
-/** The agent that the event is about: it stands in the account's events, and names the stream of its own. */
+/** Returns the id of the event's agent: an account's event carries it, and an agent's event has it in its stream's name. */
 export function agentIdOf(event: StoredEvent): string {
   return event.stream.startsWith('account-') ? (event.data as { agent_id: string }).agent_id : idOf(event.stream);
 }
@@ -54,7 +54,7 @@ export interface UnusedSeat {
   takenAt: Date;
 }
 
-/** Seats whose agent is not there. */
+/** Lists the seats whose agent does not exist (yet, or any more). */
 export class ListUnusedSeats extends Query<UnusedSeat[]> {}
 
 @QueryHandler(ListUnusedSeats)

@@ -10,12 +10,12 @@ import { sagaStep } from '../platform/sagas/saga-step.ts';
 import type { Saga, SagaKey, SagaPass } from '../platform/sagas/saga.ts';
 import { agentIdOf, ListUnusedSeats } from './seats.projection.ts';
 
-/** How long after its seat was taken an agent has to be there. */
+/** The longest time between taking a seat and making its agent. */
 const MADE_WITHIN_MS = 60_000;
 
 /**
- * Gives seats back: that of an agent which is deleted, and one for which no agent came, because whoever took it died. A key is the
- * agent's id, and where a seat was taken the account's and the time as well.
+ * Releases the seats of deleted agents, and seats whose agent was never made because the process that took the seat died. A key is the
+ * agent's id; for a taken seat, the account's id and the time follow.
  */
 @Injectable()
 export class SeatsSaga implements Saga {
@@ -54,12 +54,12 @@ export class SeatsSaga implements Saga {
     if (state !== null || accountId === undefined || takenAt === undefined) return null;
     const due = new Date(Date.parse(takenAt) + MADE_WITHIN_MS);
     if (due.getTime() > Date.now()) return due;
-    // Closed first: whoever comes too late can't make an agent without a seat.
+    // The stream is closed first, so that a late request can't make an agent without a seat.
     if (await this.#close(agentId)) await this.#release(agentId, accountId);
     return null;
   }
 
-  /** False where the agent came after all. */
+  /** Returns false if the agent was made after all. */
   async #close(agentId: string): Promise<boolean> {
     try {
       await this.store.closeStream(`agent-${agentId}`, 'no_stream');

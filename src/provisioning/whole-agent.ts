@@ -8,12 +8,12 @@ export interface MakeAgent {
   externalId: string | null;
   settings: AgentSettings;
   variables: Record<string, string>;
-  /** Null: it is not deployed yet. */
+  /** The value is null if the agent is not deployed yet. */
   deployment: DeploymentRequest | null;
   deploymentDeadline(now: Date): string;
 }
 
-/** An agent with its variables and its first deployment, by the rules of each, as one fact: there is never half an agent. */
+/** Decides an agent, its variables and its first deployment by the rules of each, for one append: no part of it is ever stored alone. */
 export const wholeAgentDecider: Decider<AgentState, MakeAgent, AgentEvent | EnvironmentEvent> = {
   initialState: () => agentDecider.initialState(),
   decide,
