@@ -37,15 +37,15 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   rebuildEvents,
 ].flatMap((events) => Object.values(events));
 
-/** The rows that features read. */
+/** The entities that features read. */
 const entities = [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow, AgentRow, AgentActivityRow, ConversationRow, DeploymentRow];
 
 export interface AppOptions {
-  /** For tests only: start although PostgreSQL does not force commits to disk. */
+  /** Starts the service although PostgreSQL does not force commits to disk; for tests only. */
   allowUnsafeDatabase?: boolean;
 }
 
-/** The table of contents. */
+/** The root module, which lists all parts of the service. */
 @Module({})
 export class AppModule {
   static forRoot(config: Config, { allowUnsafeDatabase = false }: AppOptions = {}): DynamicModule {

@@ -3,7 +3,7 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { Config } from './config.ts';
 import { Clock } from './platform/clock.ts';
 
-/** The configuration and the clock, for every part. */
+/** Provides the configuration and the clock to every part. */
 @Module({})
 export class ConfigModule {
   static forRoot(config: Config): DynamicModule {

@@ -22,7 +22,7 @@ describe('the configuration', () => {
     expect(() => readConfig({ NODE_ENV: 'production' })).toThrow('MOORING_MASTER_KEY must be given with NODE_ENV=production');
   });
 
-  it('is listed whole in docs/operations.md', () => {
+  it('is listed completely in docs/operations.md', () => {
     const names = [...source.matchAll(/read\.\w+\('([A-Z_]+)'/g)].map(([, name]) => name as string);
     expect(names.length).toBeGreaterThan(20);
     expect(names.filter((name) => !manual.includes(`\`${name}\``))).toEqual([]);

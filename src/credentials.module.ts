@@ -4,7 +4,7 @@ import { AccountsModule, Sessions } from './accounts/index.ts';
 import { ApiKeysModule, ApiKeyVerifier } from './api-keys/index.ts';
 import { type Caller, CredentialVerifier } from './platform/http/caller.ts';
 
-/** Asks the feature that knows the kind of credential. */
+/** Verifies a credential with the feature that knows its kind. */
 @Injectable()
 class FeatureVerifier extends CredentialVerifier {
   constructor(
@@ -23,7 +23,7 @@ class FeatureVerifier extends CredentialVerifier {
   }
 }
 
-/** Tells the HTTP edge who calls. */
+/** Identifies callers for the HTTP layer. */
 @Global()
 @Module({
   imports: [AccountsModule, ApiKeysModule],

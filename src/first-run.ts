@@ -15,7 +15,7 @@ import { scopes, systemContext } from './platform/http/caller.ts';
 import { Refusal } from './platform/refusal.ts';
 import { Provision } from './provisioning/index.ts';
 
-/** What the first start writes for its operator, mode 0600 (contract 12). */
+/** The content of first-run.json, which the first start writes for its operator with mode 0600. */
 export interface FirstRun {
   url: string;
   email: string;
@@ -24,7 +24,7 @@ export interface FirstRun {
   agent_id: string | null;
 }
 
-/** What a first start that broke off has to know to go on. The database keeps the seed, which makes every id of it the same again. */
+/** The data that an interrupted first start needs to continue. The database keeps the seed, which makes all its ids the same again. */
 interface Begun {
   seed: string;
   password: string;
@@ -32,26 +32,26 @@ interface Begun {
 
 const SEATS = 100;
 const DONE = 'done';
-/** How long (ms) a replica waits for another one's first run. */
+/** The longest time that a replica waits for another one's first run, in ms. */
 const OTHERS_MS = 60_000;
 
 /**
- * On the very first start: an administrator with a plan, an API key, a sample agent, and first-run.json. Every step may be repeated,
- * so that a start which was killed half-way is gone on with, be it by another replica; of several that start at once one does it. On
- * later starts only the address in the file is kept true. Answers what was made, or null where it was no first start.
+ * Makes, on the very first start, an administrator with a plan, an API key, a sample agent, and first-run.json. Every step may be repeated,
+ * so that any replica can continue an interrupted first start; of several concurrent ones, one does it. Later starts only update the
+ * address in the file. Returns what was made, or null if this was not the first start.
  */
 export async function firstRun(commands: CommandBus, database: Database, config: Config, url: string): Promise<FirstRun | null> {
   const installation = new Installation(database);
   const isOver = async () => (await keepAddress(config, url)) && (await installation.settle('first_run', DONE)) === DONE;
   if ((await isOver()) || (await installation.read('first_run')) === DONE) return null;
   return installation.alone(async () => {
-    // Another replica may have been faster.
+    // Another replica may have done it meanwhile.
     if ((await isOver()) || (await installation.read('first_run')) === DONE) return null;
     return firstRunAlone(commands, installation, config, url);
   }, OTHERS_MS);
 }
 
-/** Whether first-run.json stands; then it tells the address where the service is reached now. */
+/** Returns whether first-run.json exists, after updating its address. */
 async function keepAddress({ dataDir }: Config, url: string): Promise<boolean> {
   const file = fileIn(dataDir);
   const standing = await readJson<FirstRun>(file);
@@ -74,7 +74,7 @@ async function firstRunAlone(commands: CommandBus, installation: Installation, c
   return made === null ? null : { url, email: config.adminEmail, password: begun.password, ...made };
 }
 
-/** Null where the database has its administrator already: another data folder was its first. */
+/** Returns null if the database has its administrator already, because its first start had another data folder. */
 async function open(
   commands: CommandBus,
   config: Config,
@@ -98,12 +98,15 @@ async function open(
   return { api_key: rawKey, agent_id: agentId };
 }
 
-/** What the operator reads, once, without a password that the operator has chosen: where it listens, the credentials, three commands to copy. */
+/**
+ * Returns the text that the operator reads once: the address, the credentials and three commands to copy. A password that the operator has
+ * chosen is left out.
+ */
 export function welcome({ url, email, password, api_key, agent_id }: FirstRun, givenPassword: string | null): string {
   const shown = password === givenPassword ? 'as MOORING_ADMIN_PASSWORD gives it' : password;
   const lines = ['', `Mooring listens on ${url}`, '', `  sign in   ${email}`, `  password  ${shown}`, `  API key   ${api_key}`, ''];
   if (agent_id !== null) lines.push('Your first agent is being deployed. Try:', '', ...commandsFor(url, api_key, agent_id), '');
-  lines.push('The same stands in first-run.json in the data folder; it is not shown again.', '');
+  lines.push('first-run.json in the data folder has the same; it is not shown again.', '');
   return `${lines.join('\n')}\n`;
 }
 

@@ -13,21 +13,21 @@ import { createPino } from './platform/http/logger.ts';
 import { createServer } from './platform/http/server.ts';
 import { onParentGone } from './parent-watch.ts';
 
-/** What a stop may take, in ms; after it the process ends all the same. Nothing that was acknowledged is lost by that. */
+/** The longest time that a stop may take, in ms; the process then exits anyway. Nothing that was acknowledged is lost by that. */
 const STOP_TIMEOUT_MS = 25_000;
-/** What of it requests under way get to be answered in. */
+/** The part of that time in which open requests may finish, in ms. */
 const DRAIN_TIMEOUT_MS = 20_000;
 
-/** Ctrl-C reaches the service twice, from the terminal and from npm: what comes within this time, ms, counts as one. */
+/** The time, in ms, within which repeated signals count as one: Ctrl-C reaches the service twice, from the terminal and from npm. */
 const SAME_SIGNAL_MS = 500;
-/** A start waits this long for its port, ms: a process that was killed takes a moment to die. */
+/** The longest wait for the port at a start, in ms: a killed process takes a moment to release it. */
 const PORT_PATIENCE_MS = 5_000;
 const PORT_RETRY_MS = 100;
 
 const config = configOrExit();
 const log = createPino(config.logLevel);
-process.on('unhandledRejection', (reason) => die('a promise was rejected and nobody looked', reason));
-process.on('uncaughtException', (error) => die('an error was thrown and nobody caught it', error));
+process.on('unhandledRejection', (reason) => die('a promise was rejected without a handler', reason));
+process.on('uncaughtException', (error) => die('an error was thrown and not caught', error));
 await run().catch((error: unknown) => die(startFailure(error), error));
 
 async function run(): Promise<void> {
@@ -46,7 +46,7 @@ async function run(): Promise<void> {
   process.stdout.write(made === null ? `Mooring listens on ${url}\n` : welcome(made, config.adminPassword));
 }
 
-/** Where the service can be reached, with the port that it was given where the configuration left it open. */
+/** Returns the address at which the service can be reached, with the actual port if the configuration left it open. */
 function urlOf(app: NestFastifyApplication, { baseUrl, host }: Config): string {
   if (baseUrl !== null) return baseUrl;
   const { port } = app.getHttpServer().address() as AddressInfo;
@@ -68,7 +68,10 @@ async function listen(app: NestFastifyApplication): Promise<void> {
   }
 }
 
-/** The first call stops in order: no new connection, what runs is finished, then the parts close. One a moment later ends the process at once. */
+/**
+ * Returns a function whose first call stops the service in order: it closes the port, finishes open requests, and closes the parts. A later
+ * call, beyond `SAME_SIGNAL_MS`, ends the process at once.
+ */
 function stopOnce(app: NestFastifyApplication): (reason: string) => void {
   let since: number | null = null;
   return (reason) => {
@@ -82,7 +85,7 @@ function stopOnce(app: NestFastifyApplication): (reason: string) => void {
   };
 }
 
-/** The edge first, while everything that requests need still runs. */
+/** Closes the HTTP server first, while everything that its requests need still runs. */
 async function stopInOrder(app: NestFastifyApplication): Promise<never> {
   await drain(app, DRAIN_TIMEOUT_MS);
   await app.close();

@@ -13,9 +13,9 @@ export interface Account {
   name: string;
   role: 'admin' | 'member';
   plan: Plan | null;
-  /** Agents that have a seat → the caller's own id for each, null where it gave none. */
+  /** Maps each agent that has a seat to the caller's own id for it, or to null if there is none. */
   seats: SeatMap<{ externalId: string | null }>;
-  /** The caller's own ids → the agents that have them. */
+  /** Maps each of the caller's own ids to its agent. */
   byExternalId: SeatMap<string>;
 }
 
@@ -27,7 +27,7 @@ export type AccountCommand =
   | { type: 'SignIn'; sessionId: string; expiresAt: string }
   | { type: 'SignOut'; sessionId: string };
 
-/** An account: its plan, and which agents sit on its seats. Null: not opened. */
+/** Decides for an account: its plan, and which agents hold its seats. The state is null before the account is opened. */
 export const accountDecider: Decider<Account | null, AccountCommand, AccountEvent> = {
   initialState: () => null,
   decide,
@@ -53,7 +53,7 @@ function fromJson(json: Json): Account | null {
   return { ...account, seats: SeatMap.of(seats), byExternalId: SeatMap.of(account.byExternalId) };
 }
 
-/** The agent that the caller's own id stands for now; null where there is none. */
+/** Returns the agent to which the caller's own id refers now, or null. */
 export function agentFor(account: Account | null, externalId: string): string | null {
   return account?.byExternalId.get(externalId) ?? null;
 }
@@ -85,7 +85,7 @@ function assignPlan({ name, seats, paymentMethod }: Plan, { plan }: Account): Ac
   return [{ type: 'PlanAssigned', data: { plan: name, seats, payment_method: paymentMethod } }];
 }
 
-/** Nothing follows where the agent has its seat already, or where another one stands under the same external id. */
+/** Returns no event if the agent has its seat already, or if another agent exists under the same external id. */
 function takeSeat({ agentId, externalId }: { agentId: string; externalId: string | null }, account: Account): AccountEvent[] {
   if (account.seats.get(agentId)) return [];
   if (externalId !== null && agentFor(account, externalId) !== null) return [];

@@ -19,7 +19,7 @@ export class Registration {
 }
 
 export class AccountCreation extends Registration {
-  /** `member` where absent. */
+  /** The role of the account; the default is `member`. */
   @IsOptional()
   @IsIn(['admin', 'member'])
   role?: 'admin' | 'member';
@@ -36,9 +36,9 @@ export class Login {
 }
 
 export class Session {
-  /** `ms_…`, to be sent as `Authorization: Bearer`. */
+  /** The token `ms_…`, to be sent as `Authorization: Bearer`. */
   session_token: string;
-  /** ISO 8601 UTC. A week without use ends it sooner. */
+  /** The time at which the session ends, ISO 8601 UTC. A week without use ends it sooner. */
   expires_at: string;
 }
 
@@ -68,10 +68,10 @@ export class AccountView {
   email: string;
   name: string;
   role: 'admin' | 'member';
-  /** Null: no plan. */
+  /** The plan of the account; null if it has none. */
   plan: PlanView | null;
   payment_method: boolean;
-  /** ISO 8601 UTC. */
+  /** The time at which the account was opened, ISO 8601 UTC. */
   created_at: string;
 }
 

@@ -1,13 +1,13 @@
 import { Column, Entity, JoinColumn, OneToOne, PrimaryColumn } from 'typeorm';
 
-/** How an account's holder signs in; written by `Credentials`, not from events. */
+/** The address with which an account's holder signs in; `Credentials` writes it, not a projection. */
 @Entity('account_credentials', { synchronize: false })
 export class AccountCredentialRow {
   @PrimaryColumn('text') account_id: string;
   @Column('text') email: string;
 }
 
-/** One account, as the projection `accounts` keeps it. */
+/** One account, as the projection `accounts` stores it. */
 @Entity('accounts', { synchronize: false })
 export class AccountRow {
   @PrimaryColumn('text') account_id: string;

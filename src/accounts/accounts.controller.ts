@@ -20,7 +20,7 @@ export class AccountsController {
     private readonly queries: QueryBus,
   ) {}
 
-  /** All accounts, newest first. */
+  /** Lists all accounts, newest first. */
   @Get()
   @ReadsModel(accountsProjection.name)
   async list(
@@ -34,7 +34,7 @@ export class AccountsController {
     return rows.map(accountView);
   }
 
-  /** Opens an account for somebody, with a first password. */
+  /** Opens an account with its first password, on behalf of its holder. */
   @Post()
   @Idempotent()
   async create(
@@ -46,7 +46,7 @@ export class AccountsController {
     return accountView(await this.queries.execute(new GetWrittenAccount(id)));
   }
 
-  /** Assigns a plan in the place of the one that the account has. */
+  /** Assigns a plan, which replaces the account's current one. */
   @Put(':accountId/plan')
   async assignPlan(
     @Param('accountId') accountId: string,

@@ -19,7 +19,7 @@ export const accountEvents = {
     'FirstMonthCharged',
     ({ agent_id }) => `Charged the first month of agent ${agent_id}`,
   ),
-  /** The session's id names it, and opens nothing: the token is known to its holder alone. */
+  /** The session's id only names it and grants no access: the token is known only to its holder. */
   SignedIn: defineEvent<{ session_id: string; expires_at: string }>()(
     'SignedIn',
     ({ expires_at }) => `Signed in; the session ends ${expires_at} at the latest`,

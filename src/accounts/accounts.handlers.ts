@@ -14,12 +14,12 @@ export interface NewAccount {
   role: 'admin' | 'member';
 }
 
-/** Opens an account that its holder can sign in to at once; answers its id. Throws `account_exists`. */
+/** Opens an account that its holder can sign in to at once, and returns its id. Throws `account_exists`. */
 export class OpenAccount extends Command<string> {
   constructor(
     readonly context: CommandContext,
     readonly account: NewAccount,
-    /** A UUID that is the same for every try, so that a try which broke off is taken up; null: there is no other try. */
+    /** A UUID that is the same for every try, so that a later try continues an interrupted one; null means that there is no other try. */
     readonly seed: string | null,
   ) {
     super();
@@ -27,8 +27,8 @@ export class OpenAccount extends Command<string> {
 }
 
 /**
- * First who may sign in, then the event: with the first alone there is no account, and the next try makes it whole; with the
- * second alone there would be one that nobody can enter.
+ * Writes the credentials first and then the event. Credentials alone make no account, and the next try completes it; an event alone would
+ * make an account that nobody can sign in to.
  */
 @CommandHandler(OpenAccount)
 export class OpenAccountHandler implements ICommandHandler<OpenAccount> {
@@ -47,7 +47,7 @@ export class OpenAccountHandler implements ICommandHandler<OpenAccount> {
       if (standing.state !== null || owner.young) throw exists();
       await this.credentials.setPassword(owner.accountId, password);
     } else if (!owner.isNew) {
-      // A try of the same request that broke off; where it made its password up, nobody knows that one.
+      // An earlier try of the same request was interrupted; if it generated its password, that password was never returned.
       await this.credentials.setPassword(owner.accountId, password);
     }
     await executeFor(this.aggregates, owner.accountId, { type: 'OpenAccount', name, role }, context);
@@ -59,14 +59,16 @@ function exists(): Refusal {
   return new Refusal('account_exists', 'An account with this address exists.');
 }
 
-/** The event belongs to the account that it is about, also where an administrator, or somebody without an account, did it. */
+/**
+ * Executes the command; its event belongs to the account that it is about, even if an administrator or a caller without an account sent it.
+ */
 async function executeFor(aggregates: Aggregates, accountId: string, command: AccountCommand, context: CommandContext): Promise<void> {
   const own = { ...context, accountId };
   await aggregates.execute(`account-${accountId}`, accountDecider, command, own);
   context.writtenUpTo = own.writtenUpTo;
 }
 
-/** Gives the account a plan in the place of the one it has. Seats that are taken stay taken. Throws `account_not_found`. */
+/** Assigns a plan, which replaces the account's current one. Seats that are taken stay taken. Throws `account_not_found`. */
 export class AssignPlan extends Command<void> {
   constructor(
     readonly context: CommandContext,
@@ -87,8 +89,8 @@ export class AssignPlanHandler implements ICommandHandler<AssignPlan> {
 }
 
 /**
- * Takes a seat for the agent and charges its first month; nothing follows where it has one. Answers the id of the agent that
- * has the seat: another one than asked for where the external id stands for one already. Throws `plan_required`, `seat_limit`.
+ * Takes a seat for the agent and charges its first month; does nothing if the agent has one. Returns the id of the agent that has the seat,
+ * which is another agent if the external id refers to one already. Throws `plan_required`, `seat_limit`.
  */
 export class TakeSeat extends Command<string> {
   constructor(
@@ -112,7 +114,7 @@ export class TakeSeatHandler implements ICommandHandler<TakeSeat> {
   }
 }
 
-/** Gives the agent's seat back; nothing follows where it has none. */
+/** Releases the agent's seat; does nothing if it has none. */
 export class ReleaseSeat extends Command<void> {
   constructor(
     readonly context: CommandContext,

@@ -19,7 +19,7 @@ export interface AccountColumns {
   created_at: string;
 }
 
-/** Every account with its plan and how many of its seats are taken. */
+/** Every account with its plan and the number of its seats that are taken. */
 export const accountsProjection: Projection<AccountColumns> = {
   name: 'accounts',
   version: 1,
@@ -95,7 +95,7 @@ export class GetAccountHandler implements IQueryHandler<GetAccount> {
   }
 }
 
-/** The account as its stream says it is, even where the read model is behind. Throws `account_not_found`. */
+/** Returns the account as its stream describes it, even if the read model is behind. Throws `account_not_found`. */
 export class GetWrittenAccount extends Query<AccountRow> {
   constructor(readonly accountId: string) {
     super();
@@ -119,11 +119,11 @@ export class GetWrittenAccountHandler implements IQueryHandler<GetWrittenAccount
   }
 }
 
-/** All accounts, newest first. */
+/** Lists all accounts, newest first. */
 export class ListAccounts extends Query<AccountRow[]> {
   constructor(
     readonly limit: number,
-    /** `created_at` and `account_id` of the last one on the page before. */
+    /** The `created_at` and `account_id` of the last account on the previous page. */
     readonly after: (string | number)[] | null,
   ) {
     super();

@@ -31,12 +31,12 @@ describe('an account', () => {
     expect(decide([opened], { type: 'OpenAccount', name: 'Other', role: 'admin' })).toEqual([]);
   });
 
-  it('that was never opened takes no plan and no seat', () => {
+  it('that was never opened gets no plan and no seat', () => {
     expect(() => decide([], take('a'))).toThrow('no such account');
     expect(() => decide([], { type: 'AssignPlan', name: 'team', seats: 1, paymentMethod: true })).toThrow('no such account');
   });
 
-  it('gets another plan, and nothing where it is the same', () => {
+  it('gets another plan, and no event if the plan is the same', () => {
     expect(decide([opened], { type: 'AssignPlan', name: 'team', seats: 3, paymentMethod: true })).toEqual([plan(3)]);
     expect(decide([opened, plan(3)], { type: 'AssignPlan', name: 'team', seats: 3, paymentMethod: true })).toEqual([]);
     expect(decide([opened, plan(3)], { type: 'AssignPlan', name: 'team', seats: 0, paymentMethod: true })).toEqual([plan(0)]);
@@ -56,25 +56,25 @@ describe('a seat', () => {
     expect(() => decide([opened, plan(5, false)], take('a'))).toThrow(expect.objectContaining({ code: 'plan_required' }));
   });
 
-  it('is refused where all are taken, and free again after a release', () => {
+  it('is refused if all are taken, and is free again after a release', () => {
     const given = [opened, plan(1), taken('a')];
     expect(() => decide(given, take('b'))).toThrow(expect.objectContaining({ code: 'seat_limit' }));
     expect(decide([...given, released('a')], take('b'))).toHaveLength(2);
   });
 
-  it('is taken once by an agent, however often it asks', () => {
+  it('is taken once by an agent, however often it is requested', () => {
     expect(decide([opened, plan(1), taken('a')], take('a'))).toEqual([]);
     expect(decide([opened, plan(1), taken('a')], { type: 'ReleaseSeat', agentId: 'b' })).toEqual([]);
   });
 
-  it('stands for an external id until it is released', () => {
+  it('is bound to an external id until it is released', () => {
     const given = [opened, plan(2), taken('a', 'user-7')];
     expect(decide(given, take('b', 'user-7'))).toEqual([]);
     expect(agentFor(stateAfter(given), 'user-7')).toBe('a');
     expect(agentFor(stateAfter([...given, released('a')]), 'user-7')).toBeNull();
   });
 
-  it('is never given out beyond the plan, whatever happens in whatever order', () => {
+  it('is never given out beyond the plan, whatever the order of commands', () => {
     const agent = fc.constantFrom('a', 'b', 'c', 'd', 'e');
     const command: fc.Arbitrary<AccountCommand> = fc.oneof(
       fc.record({
@@ -114,7 +114,7 @@ function tried(work: () => AccountEvent[]): AccountEvent[] {
 }
 
 describe('the map of seats', () => {
-  it('is a map, and leaves every earlier one as it was', () => {
+  it('behaves like a map, and leaves every earlier version unchanged', () => {
     const change = fc.tuple(fc.constantFrom('set', 'delete'), fc.string({ maxLength: 3 }), fc.integer());
     fc.assert(
       fc.property(fc.array(change, { maxLength: 200 }), (changes) => {
@@ -135,7 +135,7 @@ describe('the map of seats', () => {
 });
 
 describe('a password', () => {
-  it('is known again, and no other is', async () => {
+  it('is accepted, and no other is', async () => {
     const stored = await hashPassword('correct horse battery');
     expect(stored).not.toContain('horse');
     expect(await hashPassword('correct horse battery')).not.toBe(stored);

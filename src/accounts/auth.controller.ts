@@ -22,7 +22,7 @@ export class AuthController {
     private readonly config: Config,
   ) {}
 
-  /** Opens an account of one's own, where the operator allows it. */
+  /** Opens an account for the caller, if the operator allows it. */
   @Post('register')
   @Public()
   async register(@Body() { email, password, name }: Registration, @Context() context: CommandContext): Promise<AccountView> {
@@ -32,7 +32,7 @@ export class AuthController {
     return accountView(await this.queries.execute(new GetWrittenAccount(id)));
   }
 
-  /** 10 tries a minute from an address, and for an account. */
+  /** Signs in. An address and an account have 10 tries a minute each. */
   @Post('login')
   @HttpCode(200)
   @Public()
@@ -41,7 +41,7 @@ export class AuthController {
     return { session_token: token, expires_at: expiresAt.toISOString() };
   }
 
-  /** Ends the session that is used for it. */
+  /** Ends the session whose token is sent. */
   @Post('logout')
   @HttpCode(204)
   @RequireSession()

@@ -5,23 +5,23 @@ import { hashPassword, verifyPassword } from './passwords.ts';
 
 export interface Credential {
   accountId: string;
-  /** Whether this call made it. */
+  /** The value is true if this call made the credential. */
   isNew: boolean;
-  /** Whether it was written so short a time ago that whoever wrote it may still be opening the account. */
+  /** The value is true if the credential is so new (under a minute) that its writer may still be opening the account. */
   young: boolean;
 }
 
-/** The form in which an address is stored and compared. */
+/** Returns the form in which an address is stored and compared. */
 export function normalizeEmail(email: string): string {
   return email.normalize('NFC').trim().toLowerCase();
 }
 
-/** Who may sign in by which address and password. Kept in a table of its own: neither ever enters an event. */
+/** Stores the addresses and passwords that sign in. They have a table of their own, because neither ever enters an event. */
 @Injectable()
 export class Credentials {
   constructor(private readonly database: Database) {}
 
-  /** Gives the address to the account, unless it has one already; answers whose it is. */
+  /** Gives the address to the account unless an account has it already; returns the owner. */
   async claim(email: string, accountId: string, password: string): Promise<Credential | null> {
     const hash = await hashPassword(password);
     const made = await this.database.query(
@@ -42,7 +42,7 @@ export class Credentials {
     ]);
   }
 
-  /** The account that the address and the password belong to, or null. Takes the same time either way. */
+  /** Returns the account that the address and the password belong to, or null. It takes the same time either way. */
   async verify(email: string, password: string): Promise<string | null> {
     const [row] = await this.database.query<{ account_id: string; password: string }>(
       'select account_id, password from account_credentials where email = $1',

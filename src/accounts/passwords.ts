@@ -1,17 +1,17 @@
 import { randomBytes, scrypt, timingSafeEqual, type ScryptOptions } from 'node:crypto';
 
-/** OWASP's scrypt setting: 32 MiB and three passes. */
+/** The scrypt parameters that OWASP recommends: 32 MiB and three passes. */
 const COST = { log2N: 15, r: 8, p: 3 };
 const HASH_BYTES = 32;
 
-/** `scrypt$<log2 N>$<r>$<p>$<salt>$<hash>`. */
+/** Returns `scrypt$<log2 N>$<r>$<p>$<salt>$<hash>`. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(16);
   const hash = await derive(password, salt, COST);
   return ['scrypt', COST.log2N, COST.r, COST.p, salt.toString('base64'), hash.toString('base64')].join('$');
 }
 
-/** Whether it is the password; with null (there is no such account) it takes the same time and says no. */
+/** Returns whether the password is right. If `stored` is null (there is no such account) it takes the same time and returns false. */
 export async function verifyPassword(password: string, stored: string | null): Promise<boolean> {
   const [, log2N, r, p, salt = '', hash = ''] = (stored ?? NOBODY).split('$');
   const expected = Buffer.from(hash, 'base64');

@@ -1,15 +1,15 @@
 const BITS = 5;
 const WIDTH = 1 << BITS;
-/** With 32,768 leaves, a leaf of an account of 100,000 seats has three entries. */
+/** The number of levels. With 32,768 leaves, a leaf of an account of 100,000 seats has three entries. */
 const LEVELS = 3;
 
-/** A node that no map shares yet. */
+/** A node that is not shared between maps yet. */
 type Growing<V> = (Growing<V> | Map<string, V> | undefined)[];
 type Node<V> = readonly (Node<V> | undefined)[] | ReadonlyMap<string, V>;
 
 /**
- * A map whose changes make a new map and share nearly all of the old one: states are kept and shared between calls, and an
- * account may have 100 000 seats. A change copies three arrays of 32 and one leaf, not the whole map.
+ * An immutable map whose changes return a new map that shares nearly all of the old one, because states are kept and shared between calls
+ * and an account may have 100 000 seats. A change copies three arrays of 32 and one leaf, not the whole map.
  */
 export class SeatMap<V> {
   private constructor(
@@ -21,7 +21,7 @@ export class SeatMap<V> {
     return new SeatMap<V>(undefined, 0);
   }
 
-  /** Makes a map of the entries; each key may stand there once. */
+  /** Makes a map of the entries; each key may occur only once. */
   static of<V>(entries: readonly (readonly [key: string, value: V])[]): SeatMap<V> {
     const root: Growing<V> = [];
     for (const [key, value] of entries) {
@@ -83,7 +83,7 @@ function slot(hash: number, level: number): number {
   return (hash >>> (level * BITS)) & (WIDTH - 1);
 }
 
-/** FNV-1a, 32 bits. */
+/** Returns the 32-bit FNV-1a hash of the text. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);

@@ -9,7 +9,7 @@ import { accountDecider } from './account.decider.ts';
 import { Credentials, normalizeEmail } from './credentials.ts';
 import { newSession, type NewSession, sessionIdOf, Sessions } from './sessions.ts';
 
-/** Passwords in, sessions out. */
+/** Signs account holders in and out. */
 @Injectable()
 export class SignIn {
   constructor(
@@ -20,7 +20,9 @@ export class SignIn {
     private readonly clock: Clock,
   ) {}
 
-  /** A new session. Throws `unauthenticated`, in the same words for an unknown address and a wrong password, and `rate_limited`. */
+  /**
+   * Returns a new session. Throws `unauthenticated`, with the same message for an unknown address and a wrong password, and `rate_limited`.
+   */
   async signIn(email: string, password: string, context: CommandContext): Promise<NewSession> {
     const address = normalizeEmail(email);
     await this.limiter.take(context.ip ?? '', address);
@@ -29,7 +31,7 @@ export class SignIn {
     if (accountId === null || account === null) throw new Refusal('unauthenticated', 'The address or the password is wrong.');
     await this.limiter.succeeded(context.ip ?? '', address);
     const session = newSession(this.clock.now());
-    // First the event: no session is ever used that the log does not know.
+    // The event is written first, so that no session is ever used that the log does not contain.
     const by = { ...context, accountId, actor: { kind: 'session' as const, id: accountId, name: account.name } };
     const signIn = { type: 'SignIn' as const, sessionId: sessionIdOf(session.token), expiresAt: session.expiresAt.toISOString() };
     await this.aggregates.execute(`account-${accountId}`, accountDecider, signIn, by);
@@ -37,7 +39,7 @@ export class SignIn {
     return session;
   }
 
-  /** May be repeated. */
+  /** Ends the session; repeated calls are harmless. */
   async signOut(token: string, accountId: string, context: CommandContext): Promise<void> {
     const signOut = { type: 'SignOut' as const, sessionId: sessionIdOf(token) };
     await this.aggregates.execute(`account-${accountId}`, accountDecider, signOut, context);

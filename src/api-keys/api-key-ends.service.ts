@@ -6,7 +6,7 @@ import { LogFollower } from '../platform/event-store/log-follower.ts';
 import { OpenRequests } from '../platform/http/open-requests.ts';
 import { apiKeyDecider } from './api-key.decider.ts';
 
-/** Ends the requests and streams of a key that was revoked, on every replica, as soon as that is heard from the log. */
+/** Ends the requests and streams of a revoked or expired key, on every replica, as soon as its event is read from the log. */
 @Injectable()
 export class ApiKeyEnds {
   private readonly logger = new Logger('ApiKeyEnds');
@@ -23,7 +23,7 @@ export class ApiKeyEnds {
     if (categoryOf(stream) === 'apiKey' && (type === 'ApiKeyRevoked' || type === 'ApiKeyExpired')) this.requests.end(idOf(stream));
   }
 
-  /** After a gap nobody knows which ends were not heard. */
+  /** Checks all keys with open requests, because events that ended a key may have been missed in a gap. */
   lookAgain(): void {
     for (const keyId of this.requests.keys())
       this.aggregates.load(`apiKey-${keyId}`, apiKeyDecider).then(

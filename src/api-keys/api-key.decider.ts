@@ -6,10 +6,10 @@ import type { ApiKeyEvent } from './api-keys.events.ts';
 export interface ApiKey {
   accountId: string;
   keyId: string;
-  /** ISO 8601; null: it never ends by itself. */
+  /** The time at which the key expires, ISO 8601; null if it never does. */
   expiresAt: string | null;
   revoked: boolean;
-  /** Whether its end is recorded. */
+  /** The value is true once the expiry is recorded. */
   expired: boolean;
 }
 
@@ -22,7 +22,7 @@ export type ApiKeyCommand =
       prefix: string;
       sha256: string;
       scopes: Scope[];
-      /** Null: it never ends. */
+      /** The lifetime of the key in days; null if it never expires. */
       expiresInDays: number | null;
     }
   | { type: 'RevokeApiKey'; accountId: string }
@@ -30,7 +30,7 @@ export type ApiKeyCommand =
 
 const DAY_MS = 86_400_000;
 
-/** One API key, from its issue to its end. Null: never issued. */
+/** Decides for one API key, from its issue to its end. The state is null before it is issued. */
 export const apiKeyDecider: Decider<ApiKey | null, ApiKeyCommand, ApiKeyEvent> = {
   initialState: () => null,
   decide(command, key, now) {
@@ -62,13 +62,13 @@ function issue(command: Extract<ApiKeyCommand, { type: 'IssueApiKey' }>, key: Ap
   return [{ type: 'ApiKeyIssued', data: { account_id: accountId, key_id: keyId, name, prefix, sha256, scopes, expires_at } }];
 }
 
-/** Another account's key is answered as one that never was. */
+/** Revokes the key. Another account's key is refused as an unknown one. */
 function revoke(accountId: string, key: ApiKey | null): ApiKeyEvent[] {
   if (key === null || key.accountId !== accountId) throw new Refusal('key_not_found', 'There is no such API key.');
   return key.revoked ? [] : [{ type: 'ApiKeyRevoked', data: { account_id: accountId, key_id: key.keyId } }];
 }
 
-/** When a key ends by itself, where that is still to be recorded. */
+/** Returns the time at which the key expires, or null if it never does, is revoked, or its expiry is recorded. */
 export function endsAt(key: ApiKey | null): Date | null {
   return key === null || key.expiresAt === null || key.revoked || key.expired ? null : new Date(key.expiresAt);
 }

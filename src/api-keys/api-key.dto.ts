@@ -5,12 +5,12 @@ import { Length } from '../platform/http/validation.ts';
 import type { ApiKeyRow } from './api-key.entity.ts';
 
 export class KeyCreation {
-  /** For people. */
+  /** The display name of the key. */
   @IsString()
   @Length(1, 100)
   name: string;
 
-  /** All of them where absent. */
+  /** The scopes of the key; all scopes if absent. */
   @IsOptional()
   @IsArray()
   @ArrayNotEmpty()
@@ -18,7 +18,7 @@ export class KeyCreation {
   @IsIn(scopes, { each: true })
   scopes?: Scope[] | null;
 
-  /** Null or absent: it never ends. */
+  /** The lifetime of the key in days; null or absent means that it never expires. */
   @IsOptional()
   @IsInt()
   @Min(1)
@@ -29,21 +29,21 @@ export class KeyCreation {
 export class KeyView {
   id: string;
   name: string;
-  /** The key's first 11 characters. */
+  /** The first 11 characters of the key. */
   key_prefix: string;
   scopes: Scope[];
-  /** False where it was revoked or has expired. */
+  /** The value is false if the key was revoked or has expired. */
   is_active: boolean;
-  /** ISO 8601 UTC, to the minute; null: never used. */
+  /** The time of the last use, ISO 8601 UTC, to the minute; null if the key was never used. */
   last_used_at: string | null;
-  /** ISO 8601 UTC; null: it never ends. */
+  /** The time at which the key expires, ISO 8601 UTC; null if it never does. */
   expires_at: string | null;
-  /** ISO 8601 UTC. */
+  /** The time at which the key was issued, ISO 8601 UTC. */
   created_at: string;
 }
 
 export class CreatedKeyView extends KeyView {
-  /** The key itself. It is told here and never again. */
+  /** The key itself, which is returned only here. */
   raw_key: string;
 }
 

@@ -2,21 +2,21 @@ import { Column, Entity, JoinColumn, OneToOne, PrimaryColumn } from 'typeorm';
 
 import type { Scope } from '../platform/http/caller.ts';
 
-/** When the key was last used, to the minute; written by `ApiKeyVerifier`, not from events. */
+/** The time at which the key was last used, to the minute; `ApiKeyVerifier` writes it, not a projection. */
 @Entity('api_key_uses', { synchronize: false })
 export class ApiKeyUseRow {
   @PrimaryColumn('text') key_id: string;
   @Column('timestamptz') last_used_at: Date;
 }
 
-/** One API key, as the projection `api_keys` keeps it. */
+/** One API key, as the projection `api_keys` stores it. */
 @Entity('api_keys', { synchronize: false })
 export class ApiKeyRow {
   @PrimaryColumn('text') key_id: string;
   @Column('text') account_id: string;
   @Column('text') name: string;
   @Column('text') prefix: string;
-  /** Hex. */
+  /** The SHA-256 of the key, in hex. */
   @Column('text') sha256: string;
   @Column('json') scopes: Scope[];
   @Column('timestamptz', { nullable: true }) expires_at: Date | null;

@@ -12,9 +12,9 @@ import { apiKeyDecider } from './api-key.decider.ts';
 import { apiKeysProjection, type ApiKeyColumns } from './api-keys.projection.ts';
 import { isWellFormed, sha256Of } from './raw-key.ts';
 
-/** Keys that are remembered: at most 1 kB each, since names and scopes are bounded. */
+/** The most keys in the cache, at most 1 kB each, since names and scopes are bounded. */
 const REMEMBERED_MAX = 10_000;
-/** The use of a key is noted once in this time, ms. */
+/** The shortest time between two records of a key's use, in ms. */
 const NOTED_EVERY_MS = 60_000;
 
 const ISSUED = `select key_id, account_id, name, scopes from ${tableOf(apiKeysProjection)} where sha256 = $1`;
@@ -24,21 +24,21 @@ type IssuedRow = Pick<ApiKeyColumns, 'key_id' | 'account_id' | 'name' | 'scopes'
 /** A key that is not revoked. */
 interface KnownKey {
   caller: Caller & { expiresAt: number };
-  /** When its use was noted here, ms since 1970. */
+  /** The time at which this process last recorded its use, ms since 1970. */
   notedAt: number;
 }
 
 /**
- * Tells who holds a key. Keys that are in use are remembered, by their hashes, until an event says that they changed: every request has heard
- * all events that were in the log when it came, so a revoked key is refused at once, by every replica.
+ * Verifies keys. Keys in use are cached by their hashes until an event changes them. Every request has read all events that were in the log
+ * when it arrived, so every replica refuses a revoked key at once.
  */
 @Injectable()
 export class ApiKeyVerifier {
-  /** Key id → SHA-256 of each key in `known`. */
+  /** Maps the id of each key in `known` to its SHA-256. */
   private readonly hashes = new Map<string, string>();
-  /** By the SHA-256 of the key. */
+  /** The cached keys by their SHA-256. */
   private readonly known = new LRUCache<string, KnownKey>({ max: REMEMBERED_MAX, dispose: ({ caller }) => this.hashes.delete(caller.id) });
-  /** No event of a key that was heard follows this position. */
+  /** The position of the last event of a key that was read, or the position of the last gap. */
   private lastChange: Position = START;
 
   constructor(
@@ -52,8 +52,9 @@ export class ApiKeyVerifier {
   }
 
   /**
-   * Null where it is mistyped (no look-up is made), unknown, revoked or expired. Its use is noted once a minute. `isCurrent`: whether all that
-   * was in the log when the request came has been heard; where not, nothing is answered from memory.
+   * Returns the key's caller; null if the key is mistyped (no lookup is made), unknown, revoked or expired. Its use is recorded once a
+   * minute. `isCurrent` is true if this process has read everything that was in the log when the request arrived; otherwise the cache is
+   * not used.
    */
   async verify(rawKey: string, isCurrent: boolean): Promise<Caller | null> {
     if (!isWellFormed(rawKey)) return null;
@@ -68,7 +69,7 @@ export class ApiKeyVerifier {
     return key.caller;
   }
 
-  /** Which key it is the read model says; whether it is revoked, its stream. */
+  /** Finds the key in the read model, and reads from its stream whether it is revoked. */
   private async find(hash: string): Promise<KnownKey | null> {
     const { lastChange } = this;
     const row = (await this.issued(hash)) ?? (await this.issuedLately(hash, lastChange));
@@ -81,7 +82,7 @@ export class ApiKeyVerifier {
       caller: { kind: 'api_key', id, name, accountId, role: 'member', scopes: new Set(scopes), expiresAt },
       notedAt: 0,
     };
-    // What was read before an event that came meanwhile may be out of date already.
+    // A key that was read before a concurrent event may be out of date, so it is not cached.
     if (lastChange === this.lastChange) {
       this.known.set(hash, key);
       this.hashes.set(id, hash);
@@ -94,7 +95,10 @@ export class ApiKeyVerifier {
     return row;
   }
 
-  /** Throws `read_model_behind` while nobody can say that this is no key: the read model lacks events, or rows that are being made again. */
+  /**
+   * Looks the key up once the read model is current. Throws `read_model_behind` while it lacks events or is being rebuilt, because the key
+   * could then be valid although it is not found.
+   */
   private async issuedLately(hash: string, lastChange: Position): Promise<IssuedRow | undefined> {
     await this.readModels.reached(apiKeysProjection.name, lastChange);
     await this.readModels.whole(apiKeysProjection.name);

@@ -22,7 +22,7 @@ export class ApiKeysController {
     private readonly clock: Clock,
   ) {}
 
-  /** Makes a key. The answer alone holds the key itself. */
+  /** Issues a key. Only this response contains the key itself. */
   @Post()
   @Idempotent()
   async create(
@@ -37,7 +37,7 @@ export class ApiKeysController {
     return createdKeyView(row, this.clock.now(), rawKey);
   }
 
-  /** The account's keys, newest first, revoked ones included. */
+  /** Lists the account's keys, newest first, including revoked ones. */
   @Get()
   @ReadsModel(apiKeysProjection.name)
   async list(
@@ -53,7 +53,7 @@ export class ApiKeysController {
     return rows.map((row) => keyView(row, now));
   }
 
-  /** Revokes a key. It is refused from the answer on. */
+  /** Revokes a key, which is refused as soon as this call has answered. */
   @Delete(':keyId')
   @HttpCode(204)
   revoke(@Param('keyId') keyId: string, @CurrentCaller() caller: Caller, @Context() context: CommandContext): Promise<void> {

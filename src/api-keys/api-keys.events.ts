@@ -8,7 +8,7 @@ export const apiKeyEvents = {
     name: string;
     /** The key's first characters. */
     prefix: string;
-    /** Of the whole key, hex. The key itself is stored nowhere. */
+    /** The SHA-256 of the whole key, in hex. The key itself is never stored. */
     sha256: string;
     scopes: Scope[];
     expires_at: string | null;
@@ -18,7 +18,7 @@ export const apiKeyEvents = {
       `Issued the API key "${name}" for ${scopes.join(', ')}, ${expires_at === null ? 'without an end' : `until ${expires_at}`}`,
   ),
   ApiKeyRevoked: defineEvent<{ account_id: string; key_id: string }>()('ApiKeyRevoked', ({ key_id }) => `Revoked the API key ${key_id}`),
-  /** It was refused from its time on; this says so in the log. */
+  /** The key was refused from its expiry on; this event only records it. */
   ApiKeyExpired: defineEvent<{ account_id: string; key_id: string }>()('ApiKeyExpired', ({ key_id }) => `The API key ${key_id} expired`),
 };
 

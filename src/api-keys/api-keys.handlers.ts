@@ -7,22 +7,22 @@ import { Refusal } from '../platform/refusal.ts';
 import { apiKeyDecider } from './api-key.decider.ts';
 import { newRawKey, prefixOf, sha256Of } from './raw-key.ts';
 
-/** Tries of one request that died after their append; each left a key that nobody knows. */
+/** The most tries of one request that may die after their append; each leaves a key that no caller received. */
 const MAX_LOST = 20;
 
 export interface IssuedKey {
   keyId: string;
-  /** The key itself: told this once. */
+  /** The key itself, which is returned only once. */
   rawKey: string;
 }
 
-/** Issues a key, which is valid when this answers, or as soon as a read model that is far behind shows it. */
+/** Issues a key, which is valid when this returns, or, if the read model is far behind, as soon as that contains it. */
 export class IssueApiKey extends Command<IssuedKey> {
   constructor(
     readonly context: CommandContext,
     readonly accountId: string,
     readonly key: { name: string; scopes: Scope[]; expiresInDays: number | null },
-    /** A UUID that is the same for every try of the request; null: there is no other try. */
+    /** A UUID that is the same for every try of the request; null means that there is no other try. */
     readonly seed: string | null,
   ) {
     super();
@@ -41,7 +41,10 @@ export class IssueApiKeyHandler implements ICommandHandler<IssueApiKey> {
     return { keyId, rawKey };
   }
 
-  /** A try that died left a key which was told to nobody and can't be told again: it is revoked, and the next id taken. */
+  /**
+   * Returns the first id without a key. A try that died left a key that no caller received and that can't be shown again, so it is revoked
+   * and the next id is tried.
+   */
   private async nextId(context: CommandContext, accountId: string, seed: string): Promise<string> {
     for (let lost = 0; lost < MAX_LOST; lost += 1) {
       const keyId = uuidv5(`apiKey ${lost}`, seed);
@@ -53,7 +56,10 @@ export class IssueApiKeyHandler implements ICommandHandler<IssueApiKey> {
   }
 }
 
-/** Ends a key; it is refused everywhere when this answers, or as soon as a read model that is far behind shows it. Throws `key_not_found`. */
+/**
+ * Revokes a key. It is refused everywhere when this returns, or, if the read model is far behind, as soon as that shows it. Throws
+ * `key_not_found`.
+ */
 export class RevokeApiKey extends Command<void> {
   constructor(
     readonly context: CommandContext,

@@ -18,12 +18,12 @@ export interface ApiKeyColumns {
   scopes: Scope[];
   expires_at: string | null;
   revoked_at: string | null;
-  /** When its end by time was recorded. */
+  /** The time at which the expiry was recorded. */
   expired_at: string | null;
   created_at: string;
 }
 
-/** Every key that was ever issued, revoked ones included. */
+/** Every issued key, including revoked ones. */
 export const apiKeysProjection: Projection<ApiKeyColumns> = {
   name: 'api_keys',
   version: 2,
@@ -72,7 +72,7 @@ export const apiKeysProjection: Projection<ApiKeyColumns> = {
   },
 };
 
-/** The account's key, revoked or not, as its stream says it is. Throws `key_not_found`. */
+/** Returns the account's key, revoked or not, as its stream describes it. Throws `key_not_found`. */
 export class GetWrittenApiKey extends Query<ApiKeyRow> {
   constructor(
     readonly accountId: string,
@@ -104,12 +104,12 @@ function dateOf(time: string | null): Date | null {
   return time === null ? null : new Date(time);
 }
 
-/** The account's keys, newest first. */
+/** Lists the account's keys, newest first. */
 export class ListApiKeys extends Query<ApiKeyRow[]> {
   constructor(
     readonly accountId: string,
     readonly limit: number,
-    /** `created_at` and `key_id` of the last one on the page before. */
+    /** The `created_at` and `key_id` of the last key on the previous page. */
     readonly after: (string | number)[] | null,
   ) {
     super();
@@ -136,7 +136,7 @@ export class ListApiKeysHandler implements IQueryHandler<ListApiKeys> {
   }
 }
 
-/** The keys whose end by time is not recorded yet, each with its account. */
+/** Lists the keys whose expiry is not recorded yet, each with its account. */
 export class ListEndedApiKeys extends Query<{ key: string; account: string }[]> {}
 
 @QueryHandler(ListEndedApiKeys)

@@ -10,7 +10,7 @@ import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { apiKeyDecider, endsAt } from './api-key.decider.ts';
 import { ListEndedApiKeys } from './api-keys.projection.ts';
 
-/** Records that a key came to its end by time. The key is refused from then on whether that is recorded or not. */
+/** Records that a key has expired. The key is refused from its expiry on, even before this is recorded. */
 @Injectable()
 export class ApiKeysSaga implements Saga {
   readonly name = 'api-keys';

@@ -30,7 +30,7 @@ describe('an API key', () => {
     expect(() => apiKeyDecider.decide({ ...issue, expiresInDays: null }, after(issued), now)).toThrow('issued already');
   });
 
-  it('is revoked by its account alone, and once', () => {
+  it('is revoked only by its own account, and only once', () => {
     expect(apiKeyDecider.decide({ type: 'RevokeApiKey', accountId: 'acme' }, after(issued), now)).toEqual([revoked]);
     expect(apiKeyDecider.decide({ type: 'RevokeApiKey', accountId: 'acme' }, after(issued, revoked), now)).toEqual([]);
     for (const state of [after(issued), null])
@@ -39,7 +39,7 @@ describe('an API key', () => {
 });
 
 describe('a raw key', () => {
-  it('has one form, which scanners can look for', () => {
+  it('has a fixed form that secret scanners can find', () => {
     for (let count = 0; count < 200; count += 1) {
       const key = newRawKey();
       expect(key).toMatch(/^mk_[0-9A-Za-z]{49}$/);
@@ -65,14 +65,14 @@ describe('a raw key', () => {
     );
   });
 
-  it('is not any other text', () => {
+  it('is not well-formed if it is any other text', () => {
     fc.assert(fc.property(fc.string({ unit: 'binary' }), (text) => expect(isWellFormed(`mk_${text}`)).toBe(false)));
     expect(isWellFormed(`${newRawKey()}\n`)).toBe(false);
   });
 });
 
 describe('base 62', () => {
-  it('tells every two numbers of the same length apart, in the same number of digits', () => {
+  it('encodes different numbers of one length differently, in the same number of digits', () => {
     const bytes = fc.uint8Array({ minLength: 32, maxLength: 32 });
     fc.assert(
       fc.property(bytes, bytes, (one, other) => {

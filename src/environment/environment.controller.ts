@@ -22,7 +22,7 @@ export class EnvironmentController {
     return (await this.queries.execute(new ListVariables(accountId, agentId))).map(variableView);
   }
 
-  /** Makes the variable, or gives it another value. */
+  /** Makes the variable or changes its value. */
   @Post()
   @Idempotent()
   @RequireScope('manage')
@@ -36,7 +36,7 @@ export class EnvironmentController {
     return variableView(await this.commands.execute(new SetVariable(context, accountId, agentId, { key, value, isSecret: is_secret })));
   }
 
-  /** Gives it another value; it stays secret or not. */
+  /** Changes the value of the variable, which stays secret or readable as it was. */
   @Put(':key')
   @RequireScope('manage')
   async replace(

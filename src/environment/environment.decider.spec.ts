@@ -35,14 +35,14 @@ const replace = (key: string, text: string): EnvironmentCommand => ({ type: 'Rep
 const remove = (key: string): EnvironmentCommand => ({ type: 'RemoveVariable', accountId, key });
 
 describe('setting a variable', () => {
-  it('keeps a value that anybody may read, and of a secret only what is sealed', () => {
+  it('keeps a readable value in clear and a secret only encrypted', () => {
     environment().when(set('A', 'one')).then(plain('A', 'one'));
     environment()
       .when(set('A', 'a-very-long-secret', true))
       .then(secret('A', 'a-ve••••••••'));
   });
 
-  it('changes nothing where the value is the same, as far as that can be known', () => {
+  it('changes nothing if the value is known to be the same', () => {
     environment(plain('A', 'one')).when(set('A', 'one')).then();
     environment(plain('A', 'one')).when(set('A', 'two')).then(plain('A', 'two'));
     environment(secret('A', '••••••••'))
@@ -60,7 +60,7 @@ describe('setting a variable', () => {
       .then(plain('A', 'one'));
   });
 
-  it('stops at 200, where those that stand can still be changed', () => {
+  it('refuses more than 200, but still changes existing ones', () => {
     const full = Array.from({ length: VARIABLES_MAX }, (_, index) => plain(`A${index}`, 'x'));
     environment(...full)
       .when(set('B', 'x'))
@@ -70,14 +70,14 @@ describe('setting a variable', () => {
       .then(plain('A0', 'y'));
   });
 
-  it('takes names that mean something to JavaScript as any other', () => {
+  it('treats names with a meaning in JavaScript like any other', () => {
     environment().when(replace('__proto__', 'x')).refuses('env_var_not_found');
     environment().when(set('constructor', 'x')).then(plain('constructor', 'x'));
   });
 });
 
 describe('another value', () => {
-  it('leaves the variable secret or not', () => {
+  it('leaves the variable secret or readable as it was', () => {
     environment(plain('A', 'one')).when(replace('A', 'two')).then(plain('A', 'two'));
     environment(secret('A', '••••••••')).when(replace('A', 'two')).then(secret('A', '••••••••'));
     environment().when(replace('A', 'two')).refuses('env_var_not_found');
@@ -85,7 +85,7 @@ describe('another value', () => {
 });
 
 describe('removing', () => {
-  it('needs it to be there', () => {
+  it('requires that the variable exists', () => {
     environment(plain('A', 'one'))
       .when(remove('A'))
       .then({ type: 'VariableRemoved', data: { key: 'A' } });
@@ -104,15 +104,15 @@ it("is refused for a stranger's agent, an unknown one, and one that is being del
 });
 
 describe('names and values', () => {
-  it.each(['A', '_a9', 'a'.repeat(128), 'MOORINGX', 'PORTS', 'port'])('%s is a name', (key) => expect(keyProblem(key)).toBeNull());
-  it.each(['', '9a', 'a-b', 'a b', 'é', 'A=', 'a'.repeat(129), 'PORT', 'MOORING_X', 'MOORING_', 'A\n'])('%j is none', (key) =>
+  it.each(['A', '_a9', 'a'.repeat(128), 'MOORINGX', 'PORTS', 'port'])('%s is a valid name', (key) => expect(keyProblem(key)).toBeNull());
+  it.each(['', '9a', 'a-b', 'a b', 'é', 'A=', 'a'.repeat(129), 'PORT', 'MOORING_X', 'MOORING_', 'A\n'])('%j is not a valid name', (key) =>
     expect(keyProblem(key)).not.toBeNull(),
   );
-  it('counts bytes of values', () => {
+  it('limits the bytes of a value', () => {
     expect([valueProblem('x'.repeat(32_768)), valueProblem('é'.repeat(16_384)), valueProblem('')]).toEqual([null, null, null]);
     for (const bad of ['x'.repeat(32_769), 'é'.repeat(16_385), 'a\0b', 'a\ud800b']) expect(valueProblem(bad)).not.toBeNull();
   });
-  it('masks short secrets whole, and never tells how long one is', () => {
+  it('masks short secrets entirely, and never reveals the length of one', () => {
     expect([maskOf(''), maskOf('elevenchars'), maskOf('twelve-chars'), maskOf('x'.repeat(500))]).toEqual([
       '••••••••',
       '••••••••',

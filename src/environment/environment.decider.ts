@@ -4,10 +4,10 @@ import type { Decider, Json } from '../platform/event-store/event-definition.ts'
 import { Refusal } from '../platform/refusal.ts';
 import type { EnvironmentEvent } from './environment.events.ts';
 
-/** Variables of one agent at most. */
+/** The most variables of one agent. */
 export const VARIABLES_MAX = 200;
 export const KEY_MAX = 128;
-/** Bytes of UTF-8. */
+/** The most bytes of a value, in UTF-8. */
 export const VALUE_BYTES_MAX = 32_768;
 
 export interface Variable {
@@ -23,35 +23,35 @@ export interface KeyedVariable extends Variable {
 }
 
 export interface Environment {
-  /** Null: no such agent, or no more. */
+  /** The account of the agent; null if the agent does not exist or is deleted. */
   accountId: string | null;
-  /** In the order in which they were first set. */
+  /** The variables, in the order in which they were first set. */
   variables: ReadonlyMap<string, Variable>;
 }
 
 /** A value in both forms; which of them is kept depends on whether the variable is secret. */
 export interface Value {
   plain: string;
-  /** Null where the caller knows that it is not needed. */
+  /** The encrypted value; null if the caller knows that it is not needed. */
   sealed: Sealed | null;
   mask: string;
 }
 
 export type EnvironmentCommand =
-  /** Makes it, or gives it another value. */
+  /** Makes the variable or changes its value. */
   | { type: 'SetVariable'; accountId: string; key: string; isSecret: boolean; value: Value }
-  /** Gives another value to one that there is, secret or not as it was. */
+  /** Changes the value of an existing variable, which stays secret or readable as it was. */
   | { type: 'ReplaceVariable'; accountId: string; key: string; value: Value }
   | { type: 'RemoveVariable'; accountId: string; key: string };
 
-/** What is wrong with the name of a variable, or null. */
+/** Returns what is wrong with the name of a variable, or null. */
 export function keyProblem(key: string): string | null {
   if (key.length > KEY_MAX || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(key))
     return `must begin with a letter or _, go on with letters, digits or _, and have at most ${KEY_MAX} characters`;
   return key === 'PORT' || key.startsWith('MOORING_') ? `${key} is set by the service itself` : null;
 }
 
-/** What is wrong with the value of a variable, or null. */
+/** Returns what is wrong with the value of a variable, or null. */
 export function valueProblem(value: string): string | null {
   if (utf8Bytes(value) > VALUE_BYTES_MAX) return `must have at most ${VALUE_BYTES_MAX} bytes`;
   return /[\0\p{Cs}]/u.test(value) ? 'must hold neither NUL nor half of a surrogate pair' : null;
@@ -61,7 +61,7 @@ function utf8Bytes(text: string): number {
   return new TextEncoder().encode(text).length;
 }
 
-/** What people see of a secret: the first 4 characters of a long one, and always 8 bullets, whatever its length. */
+/** Returns the mask of a secret: the first 4 characters of a long one (12 or more), and always 8 bullets, whatever its length. */
 export function maskOf(value: string): string {
   const characters = Array.from(value);
   return `${characters.length >= 12 ? characters.slice(0, 4).join('') : ''}${'•'.repeat(8)}`;
@@ -84,12 +84,12 @@ export const environmentDecider: Decider<Environment, EnvironmentCommand, Enviro
   },
 };
 
-/** The variables by name. */
+/** Returns the variables, sorted by name. */
 export function keyedVariables({ variables }: Environment): KeyedVariable[] {
   return [...variables].map(([key, variable]) => ({ key, ...variable })).sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
-/** The environment where it belongs to the account's agent. Throws `agent_not_found`. */
+/** Returns the environment if it belongs to the account's agent. Throws `agent_not_found`. */
 export function ownedEnvironment(environment: Environment, accountId: string): Environment {
   if (environment.accountId !== accountId) throw new Refusal('agent_not_found', 'There is no such agent.');
   return environment;
@@ -152,7 +152,7 @@ function evolve(environment: Environment, event: EnvironmentEvent | AgentEvent):
       return { ...environment, variables };
     }
     default:
-      // The stream has the agent's other events too.
+      // The stream also contains the agent's other events.
       event satisfies AgentEvent;
       return environment;
   }

@@ -7,17 +7,17 @@ const text = (problem: (value: string) => string | null) => (value: unknown) =>
   typeof value === 'string' ? problem(value) : 'must be a string';
 
 export class ReplaceVariableRequest {
-  /** At most 32 KB. */
+  /** The value of the variable, at most 32 KB. */
   @checked('variableValue', text(valueProblem))
   value: string;
 }
 
 export class SetVariableRequest extends ReplaceVariableRequest {
-  /** Letters, digits and _; not PORT, and not beginning with MOORING_. */
+  /** The name of the variable: letters, digits and _; not PORT, and not beginning with MOORING_. */
   @checked('variableKey', text(keyProblem))
   key: string;
 
-  /** Encrypted at rest and masked in every answer. */
+  /** The value true means that the variable is encrypted at rest and masked in every response. */
   @Given()
   @IsBoolean()
   is_secret?: boolean;
@@ -25,7 +25,7 @@ export class SetVariableRequest extends ReplaceVariableRequest {
 
 export class VariableView {
   key: string;
-  /** Masked where it is secret. */
+  /** The value of the variable, masked if it is secret. */
   value: string;
   is_secret: boolean;
   updated_at: string;

@@ -1,16 +1,16 @@
 import type { Sealed } from '../platform/crypto/sealed.ts';
 import { defineEvent, type EventsOf } from '../platform/event-store/event-definition.ts';
 
-/** On the agent's own stream. */
+/** The events of an agent's variables, which are on the agent's own stream. */
 export const environmentEvents = {
   VariableSet: defineEvent<{
     key: string;
     is_secret: boolean;
-    /** Null where it is secret. */
+    /** The value in clear; null if it is secret. */
     value: string | null;
-    /** The value of a secret, under the agent's data key; else null. */
+    /** The value of a secret, encrypted with the agent's data key; otherwise null. */
     sealed: Sealed | null;
-    /** What people are shown of a secret; else null. */
+    /** The mask of a secret; otherwise null. */
     mask: string | null;
     set_at: string;
   }>()('VariableSet', ({ key, is_secret }) => `Set the ${is_secret ? 'secret' : 'variable'} ${key}`),

@@ -13,7 +13,10 @@ import {
 } from './environment.decider.ts';
 import { variableContext } from './variables.service.ts';
 
-/** Gives a variable its value; it takes effect at the agent's next start. Throws `agent_not_found`, `env_var_not_found`, `invalid_request`. */
+/**
+ * Sets the value of a variable, which takes effect at the agent's next start. Throws `agent_not_found`, `env_var_not_found`,
+ * `invalid_request`.
+ */
 export class SetVariable extends Command<KeyedVariable> {
   constructor(
     readonly context: CommandContext,
@@ -22,7 +25,7 @@ export class SetVariable extends Command<KeyedVariable> {
     readonly variable: {
       key: string;
       value: string;
-      /** Null: as it is, and it has to be there. */
+      /** The value null keeps the variable as it is, and requires that it exists. */
       isSecret: boolean | null;
     },
   ) {
@@ -40,7 +43,7 @@ export class SetVariableHandler implements ICommandHandler<SetVariable> {
   async execute({ context, accountId, agentId, variable: asked }: SetVariable): Promise<KeyedVariable> {
     const { key, value: plain, isSecret } = asked;
     const stream = `agent-${agentId}`;
-    // A stranger makes no data key for somebody's agent.
+    // Ownership is checked first, so that another account can't make a data key for this agent.
     ownedEnvironment((await this.aggregates.load(stream, environmentDecider)).state, accountId);
     const sealed = isSecret === false ? null : await this.keyring.seal(agentId, variableContext(key), plain);
     const value = { plain, sealed, mask: maskOf(plain) };
@@ -74,7 +77,7 @@ export class RemoveVariableHandler implements ICommandHandler<RemoveVariable> {
   }
 }
 
-/** The agent's variables, by name; secrets only as masks. Throws `agent_not_found`. */
+/** Lists the agent's variables by name, with masks in place of secrets. Throws `agent_not_found`. */
 export class ListVariables extends Query<KeyedVariable[]> {
   constructor(
     readonly accountId: string,

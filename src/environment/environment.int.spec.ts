@@ -28,7 +28,7 @@ function expectProblem(answer: Answer, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
-it('sets, lists, replaces and removes; secrets are masked, and the container gets them in clear', async () => {
+it('sets, lists, replaces and removes variables; secrets are masked, and the container gets them in clear', async () => {
   const agentId = await agents.active('acme');
   const made = await env('POST', agentId, '', { json: { key: 'MODE', value: 'fast' } });
   expect([made.status, made.json]).toEqual([201, { key: 'MODE', value: 'fast', is_secret: false, updated_at: expect.any(String) }]);
@@ -53,7 +53,7 @@ it('sets, lists, replaces and removes; secrets are masked, and the container get
   expect(await variables.of(agentId)).toEqual({ API_KEY: `${CANARY}-2` });
 });
 
-it('refuses what is no variable, naming the field, and writes nothing', async () => {
+it('refuses an invalid variable, names the field, and writes nothing', async () => {
   const agentId = await agents.active('acme');
   const { revision } = await agents.load(agentId);
   const bad: unknown[] = [
@@ -72,7 +72,7 @@ it('refuses what is no variable, naming the field, and writes nothing', async ()
   expect((await agents.load(agentId)).revision).toBe(revision);
 });
 
-it('shows no stranger anything, and takes nothing from one', async () => {
+it('neither shows variables to another account nor accepts any from it', async () => {
   const foreign = await agents.active('other');
   for (const id of [foreign, uuidv7(), 'none']) {
     expectProblem(await env('GET', id), 404, 'agent_not_found');
@@ -87,7 +87,7 @@ it('shows no stranger anything, and takes nothing from one', async () => {
   );
 });
 
-it('leaves no secret in the database, in answers or in the log, and none can be read when the agent was deleted', async () => {
+it('leaves no secret in the database, in responses or in the log, and makes all unreadable when the agent is deleted', async () => {
   const agentId = await agents.active('acme');
   await env('POST', agentId, '', { json: { key: 'API_KEY', value: CANARY, is_secret: true }, headers: { 'idempotency-key': uuidv7() } });
   const database = server.app.get(Database);

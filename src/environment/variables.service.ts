@@ -4,12 +4,12 @@ import { Keyring } from '../platform/crypto/sealed.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { environmentDecider, type Variable } from './environment.decider.ts';
 
-/** Binds a sealed value to its variable: it opens under no other name. */
+/** Returns the context that binds an encrypted value to its variable: it can be decrypted under no other name. */
 export function variableContext(key: string): string {
   return `variable ${key}`;
 }
 
-/** The variables of an agent in clear, for the container that is made for it. Never for an answer, an event or a log line. */
+/** Reads an agent's variables in clear, for its container only. They never enter a response, an event or a log line. */
 @Injectable()
 export class Variables {
   constructor(
@@ -17,13 +17,13 @@ export class Variables {
     private readonly keyring: Keyring,
   ) {}
 
-  /** All of them, opened; none of an agent that is deleted. */
+  /** Returns all variables of the agent in clear, or none if it is deleted. */
   async of(agentId: string): Promise<Record<string, string>> {
     const opened = await this.#opened(agentId, () => true);
     return Object.fromEntries(opened);
   }
 
-  /** The values that are secret: what must not be seen in any output. */
+  /** Returns the secret values of the agent, which must not be seen in any output. */
   async secretsOf(agentId: string): Promise<string[]> {
     const opened = await this.#opened(agentId, (variable) => variable.isSecret);
     return opened.map(([, value]) => value);

@@ -1,4 +1,4 @@
-/** The members of a JSON object, read one by one. What is wrong with them is gathered, and a harmless value is given in its place. */
+/** Reads the members of a JSON object one by one. Faults are collected, and a harmless value takes the place of each faulty one. */
 export class Members {
   private readonly members: Record<string, unknown>;
   private readonly read = new Set<string>();
@@ -73,7 +73,7 @@ export class Members {
     });
   }
 
-  /** An object of texts. */
+  /** Reads an object whose values are texts. */
   texts(name: string, names: RegExp, maxLength: number): Record<string, string> {
     const entries = Object.entries(this.object(name, {}).members);
     for (const [key, value] of entries) {
@@ -84,7 +84,7 @@ export class Members {
     return Object.fromEntries(entries.map(([key, value]) => [key, String(value)]));
   }
 
-  /** To be called once all members that may stand here have been read. */
+  /** Reports every member that was not read; it is called after all known members have been read. */
   refuseOthers(): void {
     for (const name of Object.keys(this.members)) if (!this.read.has(name)) this.fault(name.slice(0, 100), 'is not known');
   }

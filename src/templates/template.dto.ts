@@ -4,22 +4,22 @@ import type { Template } from './template.ts';
 export class TemplateVariableView {
   name: string;
   description: string;
-  /** Without it the agent can't do its work. */
+  /** The value is true if the agent can't do its work without the variable. */
   required: boolean;
-  /** Better set with is_secret. */
+  /** The value is true if the variable should be set with `is_secret`. */
   secret: boolean;
 }
 
 export class TemplateView {
-  /** What `templateId` takes. */
+  /** The id of the template, which `templateId` takes. */
   id: string;
   name: string;
   description: string;
-  /** How the service speaks to its agents: `mooring` or `openai`. */
+  /** The protocol between the service and the template's agents: `mooring` or `openai`. */
   protocol: string;
-  /** Where its agents listen, in their container. */
+  /** The port on which its agents listen in their container. */
   port: number;
-  /** In MB; null: the installation's. */
+  /** The memory limit in MB; null means the installation's default. */
   memoryMb: number | null;
   variables: TemplateVariableView[];
 }

@@ -30,7 +30,7 @@ const full = {
 const parse = (value: unknown) => parseTemplate(JSON.stringify(value), 'mine', '/templates/mine');
 
 describe('a template.json', () => {
-  it('needs no more than a name, a description and a source', () => {
+  it('requires only a name, a description and a source', () => {
     expect(parse(least)).toEqual({
       id: 'mine',
       name: 'Mine',
@@ -50,7 +50,7 @@ describe('a template.json', () => {
     });
   });
 
-  it('can say all of it', () => {
+  it('can set every member', () => {
     expect(parse(full)).toMatchObject({
       source: { kind: 'dockerfile', directory: '/templates/mine', dockerfile: 'Dockerfile', start: null },
       port: 3000,
@@ -95,13 +95,13 @@ describe('a template.json', () => {
     expect(() => parse({ ...least, ...change })).toThrow(/^template mine: /);
   });
 
-  it('hears of every fault at once', () => {
+  it('is refused with one error that names every fault', () => {
     expect(() => parse({ ...least, name: '', port: -1, x: 1 })).toThrow(
       'template mine: name is not allowed; port must be a whole number from 1 to 65535; x is not known',
     );
   });
 
-  it('is refused with a clear error, whatever it is', () => {
+  it('is refused with a clear error whatever it contains', () => {
     const named = (run: () => unknown) => {
       try {
         run();

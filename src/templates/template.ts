@@ -7,35 +7,35 @@ import { Members } from './members.ts';
 export interface TemplateVariable {
   name: string;
   description: string;
-  /** Without it the agent can't do its work. */
+  /** The value is true if the agent can't do its work without the variable. */
   required: boolean;
   secret: boolean;
 }
 
-/** What an agent can be made from: a program of ours or an image to build, and how to run and speak to it. */
+/** A source for agents (a program of ours or an image to build), and how to run and call it. */
 export interface Template {
   id: string;
   name: string;
   description: string;
   source: ImageSource;
-  /** Where the agent listens, 8080 unless told. */
+  /** The port on which the agent listens; the default is 8080. */
   port: number;
-  /** GET /healthz unless told. */
+  /** The health check; the default is `GET /healthz`. */
   health: HealthCheck;
-  /** Null: the installation's. */
+  /** The value null means the installation's default. */
   startTimeoutSeconds: number | null;
-  /** Between SIGTERM and SIGKILL, 10 unless told, at most 120. */
+  /** The time between SIGTERM and SIGKILL in seconds; the default is 10, the maximum 120. */
   stopGraceSeconds: number;
   protocol: ProtocolSpec;
-  /** Null: the installation's. */
+  /** The value null means the installation's default. */
   resources: { memoryMb: number | null; pids: number | null };
-  /** Variables with which an agent begins; its own win. */
+  /** The variables that an agent starts with; the agent's own variables override them. */
   env: Record<string, string>;
   variables: TemplateVariable[];
-  /** Null: the image's own. */
+  /** The user of the container; null means the image's own. */
   user: string | null;
   readOnlyRoot: boolean;
-  /** Paths of tmpfs mounts. */
+  /** The paths of the tmpfs mounts. */
   tmpfs: string[];
 }
 

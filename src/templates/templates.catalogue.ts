@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseTemplate, type Template } from './template.ts';
 
-/** As far above src/templates as above dist/templates. */
+/** The folder is two levels above both src/templates and dist/templates. */
 export const templatesFolder = fileURLToPath(new URL('../../templates', import.meta.url));
 
 /** The agent templates of this installation, read once. */
@@ -30,7 +30,7 @@ export class Templates {
     return this.byId.get(id);
   }
 
-  /** By id. */
+  /** Lists the templates by id. */
   list(): Template[] {
     return [...this.byId.values()];
   }

@@ -7,7 +7,7 @@ import { Templates } from './templates.catalogue.ts';
 export class TemplatesController {
   constructor(private readonly templates: Templates) {}
 
-  /** What agents can be made from. */
+  /** Lists the templates from which agents can be made. */
   @Get()
   @Public()
   list(): TemplateView[] {

@@ -32,7 +32,7 @@ interface Agent {
   output: () => string;
 }
 
-/** Runs the template's program as a runtime would, and waits until it says that it is ready. */
+/** Runs the template's program as a runtime does, and waits until it says that it is ready. */
 async function run(id: string, environment: Record<string, string> = {}): Promise<Agent> {
   const template = templates.get(id);
   if (template?.source.kind !== 'program') throw new Error(`${id} is no program`);
@@ -76,7 +76,7 @@ describe('the template hello', () => {
     expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
   });
 
-  it('greets, and counts how often it was asked', async () => {
+  it('greets, and counts the messages that it received', async () => {
     const agent = await run('hello');
     expect(await say(agent, { text: 'good morning' })).toBe('Hello! I am Ada. You wrote: good morning I have been asked once.');
     expect(await say(agent, { channel: 'webhook', payload: { a: 1 } })).toMatch(/A webhook called\. I have been asked 2 times\./);
@@ -90,14 +90,14 @@ describe('the template hello', () => {
     expect(counts.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, index) => index + 1));
   });
 
-  it('answers a message that comes again as it did first, and does not count it', async () => {
+  it('answers a repeated message as it did the first time, and does not count it', async () => {
     const agent = await run('hello');
     const first = await say(agent, { id: 'm1', text: 'x' });
     expect(await say(agent, { id: 'm1', text: 'x' })).toBe(first);
     expect(await say(agent, { id: 'm2', text: 'x' })).toMatch(/2 times/);
   });
 
-  it('goes on counting after it was killed', async () => {
+  it('continues counting after it was killed', async () => {
     const agent = await run('hello');
     const first = await say(agent, { id: 'm1', text: 'x' });
     agent.child.kill('SIGKILL');
@@ -107,7 +107,7 @@ describe('the template hello', () => {
     expect(await say(next, { text: 'x' })).toMatch(/2 times/);
   });
 
-  it('keeps some 200 ids, and survives a broken file', async () => {
+  it('remembers about 200 ids, and survives a broken file', async () => {
     const answers = Array.from({ length: 200 }, (_, index) => [`old ${index}`, 'an answer']);
     writeFileSync(join(volume, 'counter.json'), JSON.stringify({ count: 500, answers }));
     const agent = await run('hello');
@@ -137,7 +137,7 @@ describe('the template hello', () => {
     expect(agent.output()).not.toContain('private matter');
   });
 
-  it('refuses what is no message', async () => {
+  it('refuses a body that is not a message', async () => {
     const { port } = await run('hello');
     const post = (path: string, body: string) => fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body });
     for (const body of ['', '{', '[]', 'null', '{"id":1}']) expect((await post('/messages', body)).status).toBe(400);
@@ -146,7 +146,7 @@ describe('the template hello', () => {
     expect((await fetch(`http://127.0.0.1:${port}/messages`)).status).toBe(405);
   });
 
-  it.each(['hello', 'assistant'])('ends by itself on SIGTERM, as %s', async (id) => {
+  it.each(['hello', 'assistant'])('exits on SIGTERM, as %s', async (id) => {
     const { child } = await run(id);
     child.kill('SIGTERM');
     await once(child, 'exit');
@@ -195,13 +195,13 @@ describe('the template assistant', () => {
     return error as AgentAnsweredError;
   };
 
-  it('explains what to set where it has no model', async () => {
+  it('explains what to set if it has no model', async () => {
     const agent = await run('assistant');
     expect(await say(agent, { text: 'hi' })).toMatch(/OPENAI_API_KEY.*OPENAI_BASE_URL.*OPENAI_MODEL/);
     expect(agent.output()).toContain('not connected to a model');
   });
 
-  it('asks the endpoint with the conversation so far', async () => {
+  it('sends the conversation so far to the endpoint', async () => {
     const agent = await run('assistant', { ...environment, OPENAI_MODEL: 'm-1', SYSTEM_PROMPT: 'Be brief.' });
     expect(await say(agent, { text: 'one' })).toBe('echo: one');
     expect(await say(agent, { text: 'two' })).toBe('echo: two');
@@ -223,7 +223,7 @@ describe('the template assistant', () => {
     expect(asked[2]?.body.messages).toHaveLength(2);
   });
 
-  it('keeps conversations over a kill, and answers a message that comes again without asking', async () => {
+  it('keeps conversations over a kill, and answers a repeated message without asking the endpoint', async () => {
     const agent = await run('assistant', environment);
     await say(agent, { id: 'm1', text: 'one' });
     agent.child.kill('SIGKILL');
@@ -241,7 +241,7 @@ describe('the template assistant', () => {
     expect(asked.at(-1)?.body.messages.map(({ content }) => content)).toEqual(['echo: 3', '4', 'echo: 4', '5']);
   });
 
-  it('takes the messages of a conversation one after the other', async () => {
+  it('handles the messages of a conversation one after the other', async () => {
     const waiting: (() => void)[] = [];
     answer = (response, question) => waiting.push(() => reply(response, `echo: ${question}`));
     const agent = await run('assistant', environment);
@@ -271,7 +271,7 @@ describe('the template assistant', () => {
     ['too much', (response: ServerResponse) => response.end('x'.repeat(2_000_000)), /too large/],
     ['a broken connection', (response: ServerResponse) => response.destroy(), /could not be reached/],
     ['silence', () => undefined, /did not answer within 1 s/],
-  ])('makes a 502 of %s, and never shows the key', async (_, behaviour, text) => {
+  ])('answers 502 to %s, and never shows the key', async (_, behaviour, text) => {
     answer = behaviour;
     const agent = await run('assistant', { ...environment, OPENAI_TIMEOUT: '1' });
     const error = await failure(agent, { text: 'hi' });
@@ -284,12 +284,12 @@ describe('the template assistant', () => {
     expect(asked.at(-1)?.body.messages).toEqual([{ role: 'user', content: 'again' }]);
   });
 
-  it('says that nobody is at the endpoint', async () => {
+  it('says that the endpoint can not be reached', async () => {
     const agent = await run('assistant', { OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' });
     expect((await failure(agent, { text: 'hi' })).message).toMatch(/could not be reached/);
   });
 
-  it('gives the model what a webhook brought, and names files', async () => {
+  it('passes the body of a webhook to the model, and names files', async () => {
     const agent = await run('assistant', environment);
     await say(agent, { channel: 'webhook', payload: { action: 'opened' } });
     const attachments = [{ path: '/data/inbox/a.txt', name: 'a.txt', size: 3, contentType: 'text/plain' }];
@@ -300,7 +300,7 @@ describe('the template assistant', () => {
     ]);
   });
 
-  it('takes any conversation id for a name, never for a path', async () => {
+  it('treats a conversation id as a name, never as a path', async () => {
     const agent = await run('assistant', environment);
     await say(agent, { conversationId: '../../escape', text: 'x' });
     expect(readdirSync(join(volume, 'threads'))).toEqual([expect.stringMatching(/^[0-9a-f]{64}\.json$/)]);
