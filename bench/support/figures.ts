@@ -31,6 +31,11 @@ export function cpuMs(pid: number): number {
   return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS;
 }
 
+/** Milliseconds that a process's main thread was ready to run and had no processor, because something else ran. */
+export function starvedMs(pid: number): number {
+  return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1_000_000;
+}
+
 /** Memory of a process in MB: what it has now, and the most that it had since it was started. */
 export function memoryMb(pid: number): { rss: number; peak: number } {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');

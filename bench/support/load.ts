@@ -1,6 +1,8 @@
 import { Agent, request } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 
+import { rounded } from './figures.ts';
+
 /** A request that takes longer counts as slow, ms. */
 const SLOW_MS = 500;
 
@@ -72,7 +74,7 @@ export class Load {
     return this.#acknowledged;
   }
 
-  figures(): object {
+  figures() {
     return {
       reads: this.#reads.done,
       failed_reads: this.#reads.failed,
@@ -134,8 +136,9 @@ function empty(): Tally {
   return { done: 0, failed: 0, slow: 0, times: [] };
 }
 
-function quantiles(name: string, { times }: Tally): object {
+function quantiles<Name extends string>(name: Name, { times }: Tally) {
   const sorted = times.toSorted((a, b) => a - b);
-  const at = (share: number) => Math.round(sorted[Math.floor((sorted.length - 1) * share)] ?? NaN);
-  return { [`${name}_p50_ms`]: at(0.5), [`${name}_p99_ms`]: at(0.99), [`${name}_max_ms`]: at(1) };
+  const at = (share: number) => rounded(sorted[Math.floor((sorted.length - 1) * share)] ?? NaN);
+  const figures = { [`${name}_p50_ms`]: at(0.5), [`${name}_p99_ms`]: at(0.99), [`${name}_max_ms`]: at(1) };
+  return figures as Record<`${Name}_${'p50' | 'p99' | 'max'}_ms`, number>;
 }

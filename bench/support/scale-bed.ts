@@ -107,9 +107,13 @@ export class ScaleBed {
     return { id: body.account_id, key: key.body.raw_key };
   }
 
-  async admin(method: string, path: string, body?: unknown) {
+  adminSession(): Promise<string> {
     const { email, password } = this.service.firstRun;
-    const authorization = `Bearer ${await this.#signIn(email, password)}`;
+    return this.#signIn(email, password);
+  }
+
+  async admin(method: string, path: string, body?: unknown) {
+    const authorization = `Bearer ${await this.adminSession()}`;
     const answer = await this.service.call(method, path, body, { authorization });
     if (answer.status >= 300) throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
     return answer;

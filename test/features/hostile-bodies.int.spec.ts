@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-
 import { CommandBus } from '@nestjs/cqrs';
 import type { FastifyInstance } from 'fastify';
 
@@ -8,6 +6,7 @@ import { AppModule } from '../../src/app.module.ts';
 import { systemContext } from '../../src/platform/http/caller.ts';
 import { hostileBodies, hostileFor } from '../support/hostile-bodies.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
+import { type RouteWithBody, routesWithBodies } from '../support/routes.ts';
 
 /** How much processor time a body may cost, beside an ordinary one of the same size. */
 const TIMES_AN_ORDINARY_BODY = 5;
@@ -17,30 +16,7 @@ const account = { email: 'root@example.org', password: 'correct horse battery', 
 
 type Sent = Awaited<ReturnType<typeof send>>;
 
-interface Described {
-  paths: Record<string, Record<string, { requestBody?: { content: Record<string, { schema: { $ref: string } }> } }>>;
-  components: { schemas: Record<string, { properties: object }> };
-}
-
-const { paths, components } = JSON.parse(readFileSync(new URL('../../docs/openapi.json', import.meta.url), 'utf8')) as Described;
-
-/** The fields that the route takes. */
-function fieldsOf(method: string, path: string): string[] {
-  const { requestBody } = paths[path.replace(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()] ?? {};
-  const name = requestBody?.content['application/json']?.schema.$ref.split('/').at(-1) ?? '';
-  return Object.keys(components.schemas[name]?.properties ?? {});
-}
-
-/** Every route that may have a body, with ids that nothing has. */
-const routes = readFileSync(new URL('../coverage/routes.txt', import.meta.url), 'utf8')
-  .split('\n')
-  .map((line) => /^(\S+) +(\S+) {2}(.*)$/.exec(line))
-  .flatMap((found) => (found === null || found[1] === 'GET' ? [] : [{ method: found[1] as 'POST', path: found[2] as string }]))
-  .map(({ method, path }) => ({
-    method,
-    url: path.replace(/:\w+/g, '01890000-0000-7000-8000-000000000000'),
-    fields: fieldsOf(method, path),
-  }));
+const routes = routesWithBodies();
 
 let server: TestServer;
 let fastify: FastifyInstance;
@@ -56,7 +32,7 @@ beforeAll(async () => {
 });
 afterAll(() => server?.close());
 
-function send({ method, url }: Omit<(typeof routes)[number], 'fields'>, payload: string) {
+function send({ method, url }: Pick<RouteWithBody, 'method' | 'url'>, payload: string) {
   // A session that is over: nobody is signed out by this test.
   const credential = url === '/api/auth/logout' ? 'ms_over' : session;
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${credential}` };

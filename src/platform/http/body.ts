@@ -5,6 +5,7 @@ import { Refusal } from '../refusal.ts';
 import type { MooringRequest } from './access.ts';
 import { BodiesInFlight } from './bodies-in-flight.ts';
 import { parseJson } from './json.ts';
+import { LargeBodies } from './large-bodies.ts';
 
 /** Bytes of a JSON body, and of a raw one unless a route says otherwise. */
 export const BODY_LIMIT = 1_048_576;
@@ -12,6 +13,8 @@ export const BODY_LIMIT = 1_048_576;
 const STRANGERS_LIMIT = 16_384;
 /** Time in which a body that is read into memory must have come, in ms. Streams have a limit of their own. */
 const BODY_TIMEOUT_MS = 30_000;
+/** Bytes of a body that is read and parsed as soon as it is there, which takes less than a millisecond. */
+const SMALL = 65_536;
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -28,14 +31,20 @@ export const RawBody = (body: 'buffer' | 'stream', limit = BODY_LIMIT) => RouteC
 
 /** Replaces the server's body parsers. */
 export function addBodyParsers(server: FastifyInstance): void {
-  const inFlight = new BodiesInFlight();
+  const bounds = { inFlight: new BodiesInFlight(), large: new LargeBodies() };
   server.removeAllContentTypeParsers();
-  server.addContentTypeParser('*', (request: Request, payload: NodeJS.ReadableStream) => parseBody(request, payload, inFlight));
+  server.addContentTypeParser('*', (request: Request, payload: NodeJS.ReadableStream) => parseBody(request, payload, bounds));
 }
 
 type Request = FastifyRequest & MooringRequest;
 
-async function parseBody(request: Request, payload: NodeJS.ReadableStream, inFlight: BodiesInFlight): Promise<unknown> {
+/** What bounds the bodies of all callers together. */
+interface Bounds {
+  inFlight: BodiesInFlight;
+  large: LargeBodies;
+}
+
+async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inFlight, large }: Bounds): Promise<unknown> {
   const { body, bodyLimit = request.caller === undefined ? STRANGERS_LIMIT : BODY_LIMIT } = request.routeOptions.config ?? {};
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') throw new Refusal('unsupported_media_type', 'A compressed body is not taken.');
@@ -43,23 +52,32 @@ async function parseBody(request: Request, payload: NodeJS.ReadableStream, inFli
   const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (body !== 'buffer' && !/^application\/([\w.-]+\+)?json$/.test(type))
     throw new Refusal('unsupported_media_type', 'The body must be application/json.');
-  const bytes = await readAll(request, payload, bodyLimit, inFlight);
-  return body === 'buffer' ? bytes : parseJson(bytes);
+  const length = Number(request.headers['content-length'] ?? bodyLimit);
+  if (length > bodyLimit) throw tooLarge(bodyLimit);
+  const account = request.caller?.accountId ?? null;
+  const read = async () => {
+    let size = 0;
+    try {
+      const bytes = await readAll(request, payload, (more) => {
+        size += more;
+        inFlight.add(account, more);
+        if (size > bodyLimit) throw tooLarge(bodyLimit);
+      });
+      if (body === 'buffer') return bytes;
+      return bytes.length <= SMALL ? parseJson(bytes) : await large.parse(account ?? '', () => parseJson(bytes));
+    } finally {
+      inFlight.remove(account, size);
+    }
+  };
+  return length <= SMALL || account === null ? read() : large.read(account, read);
 }
 
-async function readAll(request: Request, payload: NodeJS.ReadableStream, limit: number, inFlight: BodiesInFlight): Promise<Buffer> {
-  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit);
-  const account = request.caller?.accountId ?? null;
-  let size = 0;
+async function readAll(request: Request, payload: NodeJS.ReadableStream, onBytes: (bytes: number) => void): Promise<Buffer> {
+  if (request.raw.destroyed) throw brokenOff();
   const tooSlow = setTimeout(() => request.raw.destroy(), BODY_TIMEOUT_MS);
   try {
-    return await collect(payload, (bytes) => {
-      size += bytes;
-      inFlight.add(account, bytes);
-      if (size > limit) throw tooLarge(limit);
-    });
+    return await collect(payload, onBytes);
   } finally {
-    inFlight.remove(account, size);
     clearTimeout(tooSlow);
   }
 }
@@ -89,7 +107,11 @@ function collect(payload: NodeJS.ReadableStream, onBytes: (bytes: number) => voi
       resolve(Buffer.concat(chunks));
     });
     payload.on('error', reject);
-    const onClose = () => reject(new Refusal('invalid_request', 'The body did not come to its end.'));
+    const onClose = () => reject(brokenOff());
     payload.on('close', onClose);
   });
+}
+
+function brokenOff(): Refusal {
+  return new Refusal('invalid_request', 'The body did not come to its end.');
 }

@@ -54,6 +54,16 @@ describe('JSON', () => {
     expect(() => parseJson(Buffer.from(`{"a": {"${name}": 1}}`))).toThrow('not allowed');
   });
 
+  it.each(['', '\\"', '\\\\', '\\u0022', 'é'])('may have any number of brackets and commas in a text, also behind %s', (before) => {
+    const [text, brackets] = [`${before}${'['.repeat(100)}`, `${before}${','.repeat(2_000)}`];
+    const body = `{"a":"${text}","b":["${brackets}"],"c":"${before}"}`;
+    expect(parseJson(Buffer.from(body))).toEqual(JSON.parse(body));
+  });
+
+  it('may begin with a byte order mark', () => {
+    expect(parseJson(Buffer.from('\uFEFF{"a":"é"}'))).toEqual({ a: 'é' });
+  });
+
   it('may be 64 levels deep and no deeper', () => {
     const nested = (depth: number) => Buffer.from('['.repeat(depth) + ']'.repeat(depth));
     expect(parseJson(nested(64))).toBeDefined();

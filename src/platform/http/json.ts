@@ -1,3 +1,5 @@
+import { isAscii, isUtf8, transcode } from 'node:buffer';
+
 import { type FieldError, Refusal } from '../refusal.ts';
 
 const MAX_DEPTH = 64;
@@ -8,8 +10,8 @@ const MAX_PARTS = 1_000;
 const MAX_ERRORS = 20;
 /** Characters of a field's name that an answer repeats. */
 const MAX_NAMED = 200;
-
-const decoder = new TextDecoder('utf-8', { fatal: true });
+/** What some editors write in front of a text. */
+const BYTE_ORDER_MARK = '\uFEFF';
 
 /** The value; undefined where the body is empty. Throws `invalid_request`. */
 export function parseJson(bytes: Buffer): unknown {
@@ -17,7 +19,7 @@ export function parseJson(bytes: Buffer): unknown {
   checkSize(bytes);
   let value: unknown;
   try {
-    value = JSON.parse(decoder.decode(bytes));
+    value = JSON.parse(textOf(bytes));
   } catch {
     throw new Refusal('invalid_request', 'The body is not well-formed JSON in UTF-8.');
   }
@@ -28,13 +30,22 @@ export function parseJson(bytes: Buffer): unknown {
   return value;
 }
 
+/** Throws where it is no UTF-8. By way of UTF-16, since that takes a quarter of the time of the direct way; and ASCII, which most bodies are, less. */
+function textOf(bytes: Buffer): string {
+  if (isAscii(bytes)) return bytes.toString('latin1');
+  if (!isUtf8(bytes)) throw new TypeError('this is no UTF-8');
+  const text = transcode(bytes, 'utf8', 'utf16le').toString('utf16le');
+  return text.startsWith(BYTE_ORDER_MARK) ? text.slice(BYTE_ORDER_MARK.length) : text;
+}
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
 /** `[` and `{`, and what closes them, differ in one bit: with it set, they are `{` and `}`. */
 const CASE = 0x20;
-const OPENING = 0x7b;
 const CLOSING = 0x7d;
+/** By byte: whether it is more than white space or a part of a number or a word, all of which are passed over fast. */
+const isStructure = Uint8Array.from({ length: 256 }, (_, byte) => ('"[]{},'.includes(String.fromCharCode(byte)) ? 1 : 0));
 
 /** Refuses what is too deep or has too many parts before it is parsed: by one pass over the bytes, which makes nothing. */
 function checkSize(bytes: Buffer): void {
@@ -43,26 +54,30 @@ function checkSize(bytes: Buffer): void {
   let parts = 0;
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at] as number;
+    if (isStructure[byte] === 0) continue;
     if (byte === QUOTE) at = endOfString(bytes, at);
     else if ((byte | CASE) === CLOSING) depth = Math.max(0, depth - 1);
-    else if ((byte | CASE) === OPENING) {
-      depth += 1;
-      if (depth > MAX_DEPTH) throw refused(`is nested more than ${MAX_DEPTH} levels deep`);
-      members[depth] = 1;
-      parts += 1;
-    } else if (byte === COMMA) {
+    else if (byte === COMMA) {
       const count = (members[depth] as number) + 1;
       if (count > MAX_MEMBERS) throw refused(`has more than ${MAX_MEMBERS} members or elements in one place`);
       members[depth] = count;
+      parts += 1;
+    } else {
+      depth += 1;
+      if (depth > MAX_DEPTH) throw refused(`is nested more than ${MAX_DEPTH} levels deep`);
+      members[depth] = 1;
       parts += 1;
     }
     if (parts > MAX_PARTS) throw refused(`has more than ${MAX_PARTS} members and elements in all`);
   }
 }
 
-/** Where the string ends that begins there. */
+/** Where the string ends that begins there. Only one that has escapes is looked at byte by byte. */
 function endOfString(bytes: Buffer, start: number): number {
   let at = start + 1;
+  const quote = bytes.indexOf(QUOTE, at);
+  const next = quote === -1 ? bytes.length : quote;
+  if (!bytes.subarray(at, next).includes(BACKSLASH)) return next;
   while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
   return at;
 }

@@ -1,0 +1,10 @@
+import { bodies } from './hostile/bodies.ts';
+import { slowBodies } from './hostile/slow-bodies.ts';
+import { runParts } from './support/parts.ts';
+
+const parts: Record<string, () => Promise<object>> = { bodies, 'slow-bodies': slowBodies };
+
+/** This benchmark measures what hostile callers and hostile agents do to everybody else; `hostile:<part>` runs one part. */
+export function run(part?: string): Promise<object> {
+  return runParts('hostile', parts, part);
+}

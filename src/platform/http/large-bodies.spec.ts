@@ -1,0 +1,56 @@
+import { setImmediate as turn } from 'node:timers/promises';
+
+import { LargeBodies } from './large-bodies.ts';
+
+const never = () => new Promise<never>(() => undefined);
+
+describe('large bodies that come at once', () => {
+  it('are parsed one after the other, and everything else has a turn after each of them', async () => {
+    const bodies = new LargeBodies();
+    let turns = 0;
+    const seen: number[] = [];
+    const parsed = Promise.all(Array.from({ length: 5 }, () => bodies.parse('acme', () => seen.push(turns))));
+    for (let isOver = false; !isOver; isOver = seen.length === 5) {
+      await turn();
+      turns += 1;
+    }
+    await parsed;
+    expect(new Set(seen).size).toBe(5);
+  });
+
+  it('of one account wait for those of another one that came later', async () => {
+    const bodies = new LargeBodies();
+    const order: string[] = [];
+    await Promise.all(['acme', 'acme', 'acme', 'other'].map((account) => bodies.parse(account, () => order.push(account))));
+    expect(order.slice(0, 3)).toContain('other');
+  });
+
+  it('are refused as the parser refuses them, and those behind go on', async () => {
+    const bodies = new LargeBodies();
+    const wrong = bodies.parse('acme', () => {
+      throw new Error('no JSON');
+    });
+    const right = bodies.parse('acme', () => 'read');
+    await expect(wrong).rejects.toThrow('no JSON');
+    expect(await right).toBe('read');
+  });
+
+  it('are read so many at a time of one account; the next one of it is refused after a while, and another account’s is read', async () => {
+    const bodies = new LargeBodies({ limit: 4, perAccount: 2 }, 1);
+    void bodies.read('acme', never);
+    void bodies.read('acme', never);
+    await expect(bodies.read('acme', never)).rejects.toMatchObject({ code: 'rate_limited' });
+    expect(await bodies.read('other', () => Promise.resolve('read'))).toBe('read');
+  });
+
+  it('make room when they have been read', async () => {
+    const bodies = new LargeBodies({ limit: 4, perAccount: 1 }, 60_000);
+    let finish: () => void = () => undefined;
+    const comes = new Promise<void>((resolve) => (finish = resolve));
+    const first = bodies.read('acme', () => comes);
+    const second = bodies.read('acme', () => Promise.resolve('read'));
+    finish();
+    await first;
+    expect(await second).toBe('read');
+  });
+});

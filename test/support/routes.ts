@@ -1,0 +1,36 @@
+import { readFileSync } from 'node:fs';
+
+export interface RouteWithBody {
+  method: 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** With ids that nothing has. */
+  url: string;
+  /** The fields that its body may have. */
+  fields: string[];
+}
+
+interface Described {
+  paths: Record<string, Record<string, { requestBody?: { content: Record<string, { schema: { $ref: string } }> } }>>;
+  components: { schemas: Record<string, { properties: object }> };
+}
+
+const UNKNOWN_ID = '01890000-0000-7000-8000-000000000000';
+
+/** Every route that may have a body, as the list of routes and the OpenAPI document tell them. */
+export function routesWithBodies(): RouteWithBody[] {
+  const described = JSON.parse(textOf('../../docs/openapi.json')) as Described;
+  return textOf('../coverage/routes.txt')
+    .split('\n')
+    .map((line) => /^(\S+) +(\S+) {2}(.*)$/.exec(line))
+    .flatMap((found) => (found === null || found[1] === 'GET' ? [] : [{ method: found[1] as 'POST', path: found[2] as string }]))
+    .map(({ method, path }) => ({ method, url: path.replace(/:\w+/g, UNKNOWN_ID), fields: fieldsOf(described, method, path) }));
+}
+
+function textOf(path: string): string {
+  return readFileSync(new URL(path, import.meta.url), 'utf8');
+}
+
+function fieldsOf({ paths, components }: Described, method: string, path: string): string[] {
+  const { requestBody } = paths[path.replace(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()] ?? {};
+  const name = requestBody?.content['application/json']?.schema.$ref.split('/').at(-1) ?? '';
+  return Object.keys(components.schemas[name]?.properties ?? {});
+}
