@@ -3,14 +3,14 @@ import { Injectable } from '@nestjs/common';
 import { categoryOf, START, type EventFilter, type Position, type StoredEvent } from './event-store.ts';
 import { LogFollower } from './log-follower.ts';
 
-/** Positions that are remembered, one for each type of event of an account: about 8 MB. */
+/** The most positions that are remembered, one per account and type of event: about 8 MB. */
 const REMEMBERED_MAX = 50_000;
 
-/** How far a read model has to have come before it may answer an account. */
+/** The positions that a read model has to have reached before it may answer an account. */
 export interface AccountPosition {
-  /** The last event of the account, whoever caused it; `START` where there is none. */
+  /** The position of the last event of the account, whoever caused it; `START` if there is none. */
   last: Position;
-  /** The last event that the account caused itself, by a key or a session; `START` where there may be none. */
+  /** The position of the last event that the account caused itself, by a key or a session; `START` if there may be none. */
   written: Position;
 }
 
@@ -21,23 +21,24 @@ interface OfType extends AccountPosition {
 }
 
 /**
- * Remembers where the last events of each account are, on whatever replica they were stored: as far as the log has been heard here (see
- * `LogFollower.hearHead`). Positions are kept by type of event, so that nobody waits for a read model because of events that do not concern it.
+ * Remembers the positions of the last events of each account, whichever replica stored them, as far as this process has received the log
+ * (see `LogFollower.hearHead`). Positions are kept per type of event, so that no request waits for a read model because of events that do
+ * not concern it.
  */
 @Injectable()
 export class AccountPositions {
-  /** The account that changed longest ago first. */
+  /** The accounts, the one that changed longest ago first. */
   private readonly byAccount = new Map<string, Map<string, OfType>>();
   private readonly ofAll = new Map<string, OfType>();
   private remembered = 0;
-  /** No event of an account that is not remembered follows this position. */
+  /** No event of an account that is not remembered comes after this position. */
   private forgotten: Position = START;
 
   constructor(follower: LogFollower) {
     follower.listen({ onEvents: (events) => events.forEach((event) => this.hear(event)), onGap: (from) => this.forgetAll(from) });
   }
 
-  /** Of the account's events that the filter lets pass; null: of everybody's. */
+  /** Returns the last positions of the account's events that pass the filter; of all accounts' events if the account is null. */
   of(accountId: string | null, { categories, types }: EventFilter): AccountPosition {
     const found: AccountPosition = { last: this.forgotten, written: START };
     const known = accountId === null ? this.ofAll : this.byAccount.get(accountId);
@@ -70,7 +71,7 @@ export class AccountPositions {
     }
   }
 
-  /** Any account may have events up to there. */
+  /** Forgets all positions: any account may have events up to `from`. */
   private forgetAll(from: Position): void {
     this.byAccount.clear();
     this.ofAll.clear();
@@ -79,7 +80,7 @@ export class AccountPositions {
   }
 }
 
-/** Answers how many entries it added. */
+/** Returns the number of entries that it added: 0 or 1. */
 function note(known: Map<string, OfType>, heard: OfType): number {
   const key = `${heard.category} ${heard.type}`;
   const before = known.get(key);

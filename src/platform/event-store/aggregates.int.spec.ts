@@ -56,7 +56,7 @@ describe('Commands on a stream', () => {
     await place.drop();
   });
 
-  /** The store, but the first appends end otherwise than they should. */
+  /** Opens the store with another outcome for its first appends. */
   function failing(...failures: ((append: () => Promise<AppendResult>, stream: string) => Promise<AppendResult>)[]): Aggregates {
     const troubled: EventStore = Object.create(store, {
       append: {

@@ -7,7 +7,7 @@ import { APPEND_CHANNEL, type AppendTime } from './append-times.ts';
 
 const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1, 5];
 
-/** Tells `/metrics` how long appends to the log take. */
+/** Reports at `/metrics` how long appends to the log take. */
 @Injectable()
 export class AppendMetrics implements OnModuleInit, OnApplicationShutdown {
   private stop = () => {};

@@ -5,7 +5,7 @@ import type { StoredEvent } from './event-store.ts';
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
 export type AnyEventDefinition = EventDefinition<string, any>;
 
-/** The log holds an event that this program does not know: it was written by a newer one. Nothing may be skipped over. */
+/** The log holds an event that this program does not know: a newer release wrote it. Such an event must never be skipped. */
 export class UnknownEvent extends Error {
   constructor(message: string) {
     super(message);
@@ -13,11 +13,11 @@ export class UnknownEvent extends Error {
   }
 }
 
-/** Every event type of the service, its current version, and how older versions are read. */
+/** Holds every event type of the service, its current version, and the upcasts from older versions. */
 export class EventCatalogue {
   readonly #definitions = new Map<string, AnyEventDefinition>();
 
-  /** Throws where a type is declared twice, or where an upcast from an older version is missing. */
+  /** Throws if a type is declared twice, or if an upcast from an older version is missing. */
   constructor(definitions: readonly AnyEventDefinition[]) {
     for (const definition of definitions) {
       if (this.#definitions.has(definition.type)) throw new Error(`event type ${definition.type} is declared twice`);
@@ -31,12 +31,12 @@ export class EventCatalogue {
     return [...this.#definitions.values()];
   }
 
-  /** The version that is written. Throws `UnknownEvent`. */
+  /** Returns the version in which events of the type are written. Throws `UnknownEvent`. */
   versionOf(type: string): number {
     return this.#find(type).version;
   }
 
-  /** The event in its current version; data of older versions goes through every step between. Throws `UnknownEvent`. */
+  /** Returns the event in its current version; data of older versions goes through each upcast in turn. Throws `UnknownEvent`. */
   upcast(stored: StoredEvent): StoredEvent {
     const { version, upcasts } = this.#find(stored.type);
     if (stored.schemaVersion === version) return stored;
@@ -53,7 +53,7 @@ export class EventCatalogue {
     return { ...stored, schemaVersion: version, data };
   }
 
-  /** A sentence for people on what happened. Takes events of any known version. */
+  /** Returns a sentence for people on what happened. Takes events of any known version. */
   summaryOf(stored: StoredEvent): string {
     return this.#find(stored.type).summary(this.upcast(stored).data);
   }

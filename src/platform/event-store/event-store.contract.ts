@@ -12,7 +12,7 @@ import {
 import type { JsonObject } from './event-definition.ts';
 import { StreamClosed, WrongExpectedRevision, type EventFilter, type EventStore, type NewEvent, type StoredEvent } from './event-store.ts';
 
-/** What every adapter of the port must do. */
+/** Tests what every adapter of the port must do. */
 export function eventStoreContract(name: string, makeStore: () => Promise<ContractSubject>): void {
   describe(`The event store (${name})`, () => {
     let subject: ContractSubject;

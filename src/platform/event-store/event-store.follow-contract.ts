@@ -7,7 +7,7 @@ interface Followed {
   batches: number;
 }
 
-/** Follows, and notes what comes; fails loudly where batches overlap in time or positions don't rise. */
+/** Follows the log and records what arrives; fails if batches overlap in time or positions do not rise. */
 function follow(store: EventStore, after: Position, filter: EventFilter = core) {
   const seen: Followed = { events: [], upTo: after, batches: 0 };
   let busy = false;
@@ -113,7 +113,7 @@ export function following(given: Given): void {
     await until(() => seen.upTo === head);
     const stored = await everything(store, core, before);
     expect(stored).toHaveLength(4 * 15 + 4 * 60);
-    // Also those that this adapter appended itself, and may not have read back.
+    // The events that this adapter appended itself must be among them, although it may not have read them back.
     expect(seen.events).toEqual(stored);
     await subscription.stop();
   });
@@ -146,7 +146,7 @@ export function logClass(given: Given): void {
     for (let i = 0; i < 6; i += 1) await store.append(bounded, i === 0 ? 'no_stream' : i - 1, [lines(`${i}`)]);
     await store.append(other, 'no_stream', [lines('kept'), lines('too')]);
     await store.truncateStream(bounded, 4);
-    // What is forgotten stays so, and a repeat forgets nothing else.
+    // A repeated call forgets nothing more, and brings nothing back.
     for (const before of [4, 2]) await store.truncateStream(bounded, before);
     await subject.forget();
     const head = await store.head('log');

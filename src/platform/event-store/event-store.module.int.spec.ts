@@ -79,7 +79,7 @@ describe('The service with its event store', () => {
       await app.close();
       await expect(app.get(EventStore).ping()).rejects.toBeInstanceOf(EventStoreUnavailable);
     }
-    // Whoever forgets the setting would write into another log.
+    // Without the setting, the service would write into another log.
     await expect(assembled({ DATABASE_URL: place.url }, true)).rejects.toThrow(
       `The log of this database is in EventStoreDB under the prefix ${log.prefix}, and the configuration says PostgreSQL: ` +
         `set EVENT_STORE=eventstoredb and EVENTSTORE_PREFIX=${log.prefix}, or move the log with npm run migrate-store.`,

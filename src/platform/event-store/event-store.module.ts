@@ -15,7 +15,10 @@ import { Snapshots } from './states/snapshots.ts';
 import { StreamStates } from './states/stream-states.ts';
 import { RetentionMetrics } from './retention-metrics.ts';
 
-/** Gives everybody the log (`EventStore`), its catalogue, `Aggregates`, `StreamStates`, `LogFollower`, `EventWaits` and `AccountPositions`. Needs `Config`, `Clock` and `Database` to be provided globally. */
+/**
+ * Provides the log (`EventStore`), its catalogue, `Aggregates`, `StreamStates`, `LogFollower`, `EventWaits` and `AccountPositions`
+ * globally. Needs `Config`, `Clock` and `Database` to be provided globally.
+ */
 @Module({})
 export class EventStoreModule {
   static forRoot({ definitions }: { definitions: readonly AnyEventDefinition[] }): DynamicModule {
@@ -39,7 +42,7 @@ export class EventStoreModule {
   }
 }
 
-/** Throws where the configured store does not hold this database's log. */
+/** Throws if the configured store does not hold this database's log. */
 async function openOwnLog(config: Config, database: Database, catalogue: EventCatalogue): Promise<EventStore> {
   await claimLogPlace(config, database);
   const store = openEventStore(config, database, catalogue);
@@ -47,7 +50,7 @@ async function openOwnLog(config: Config, database: Database, catalogue: EventCa
   return store;
 }
 
-/** Closed together with the database. */
+/** Opens the store that is configured. It is closed together with the database. */
 export function openEventStore(config: EventStorePlace, database: Database, catalogue: EventCatalogue): EventStore {
   const store =
     config.eventStore === 'eventstoredb'

@@ -1,6 +1,6 @@
 import type { JsonObject } from './event-definition.ts';
 
-/** Opaque, ordered as text: compare with `<` and nothing else. The start of a log is `START`. */
+/** A place in the log: opaque, ordered as text, to be compared with `<` and nothing else. The start of a log is `START`. */
 export type Position = string;
 export const START: Position = '0'.repeat(20);
 
@@ -12,18 +12,18 @@ export interface Actor {
   name: string;
 }
 
-/** Who and why, stored with every event. */
+/** The actor, the request and the cause of an event, stored with it. */
 export interface EventMetadata {
   actor: Actor;
   account_id: string | null;
   request_id: string | null;
-  /** The id of the event, or of the message, that led to this one. */
+  /** The id of the event, or of the message, that caused this one. */
   causation_id: string | null;
   ip: string | null;
 }
 
 export interface NewEvent {
-  /** UUIDv7, or a UUIDv5 derived from what the event records: the idempotency key of the append. */
+  /** A UUIDv7, or a UUIDv5 derived from what the event records: the idempotency key of the append. */
   id: string;
   type: string;
   schemaVersion: number;
@@ -33,87 +33,90 @@ export interface NewEvent {
 
 export interface StoredEvent extends NewEvent {
   stream: string;
-  /** 0, 1, 2 … within the stream. */
+  /** The number of the event within its stream: 0, 1, 2 … */
   revision: number;
   position: Position;
-  /** ISO 8601 UTC with milliseconds, the store's clock. */
+  /** The time at which the store wrote the event, by the store's clock: ISO 8601, UTC, with milliseconds. */
   at: string;
 }
 
-/** The last revision that the stream must have, or that it must not exist. Never "any": only so is a retry safe. */
+/** The last revision that the stream must have, or `no_stream` if it must not exist. There is no "any", so that every retry is safe. */
 export type ExpectedRevision = number | 'no_stream';
 
 export interface AppendResult {
-  /** Revision of the last event written. */
+  /** The revision of the last event written. */
   revision: number;
   position: Position;
-  /** True where the same ids stood there already: the first answer, given again. */
+  /** The value is true if these ids had been stored before: the result is then that of the first append. */
   duplicate: boolean;
-  /** The events as stored. */
+  /** The events as they are stored. */
   events: StoredEvent[];
 }
 
-/** `core` is what decides; `log` (streams `log-…`) is container output, with retention and positions of its own. */
+/**
+ * The class `core` holds the events that decisions rest on; the class `log` (streams `log-…`) holds container output, with retention and
+ * positions of its own.
+ */
 export type EventClass = 'core' | 'log';
 
 export interface EventFilter {
   eventClass: EventClass;
-  /** Stream categories (the text before the first `-`); all of the class where absent. */
+  /** The stream categories (the text before the first `-`); absent: all of the class. */
   categories?: readonly string[];
   types?: readonly string[];
 }
 
 export interface ReadStreamOptions {
-  /** First revision to give; where absent the start, or the end when reading backwards. */
+  /** The first revision to return; if absent, the start, or the end when reading backwards. */
   from?: number;
   backwards?: boolean;
   limit?: number;
 }
 
 export interface Subscription {
-  /** Ends it; resolves when no batch is under way any more. */
+  /** Ends the subscription; resolves when no batch is being handled any more. */
   stop(): Promise<void>;
-  /** Settles when the subscription ended: resolved by `stop`, rejected by an error of `onBatch`. Store failures never end it. */
+  /** Settles when the subscription has ended: resolves after `stop`, rejects with an error of `onBatch`. Store failures never end it. */
   readonly ended: Promise<void>;
 }
 
-/** Events in order; everything up to `upTo` was looked at, also where the filter let nothing through. */
+/** Events in order; everything up to `upTo` was read, even if the filter let nothing through. */
 export interface EventsUpTo {
   events: StoredEvent[];
   upTo: Position;
 }
 
-/** What follows a position. */
+/** The events that follow a position: their number and their age. */
 export interface Lag {
-  /** How many; an adapter that has to read them to count them stops at 10 000. */
+  /** The number of events; an adapter that has to read events to count them stops at 10 000. */
   events: number;
-  /** ISO 8601, of the first of them; null where there is none. */
+  /** The time of the first of them, ISO 8601; null if there is none. */
   since: string | null;
 }
 
 const LAG_MAX = 10_000;
-/** Events that a bulk read hands over at a time, where the adapter has no faster way. */
+/** The number of events in each batch of a bulk read, in an adapter that has no faster way. */
 const BULK_BATCH = 500;
 
-/** How the forgetting of old events of the class `log` goes. */
+/** The progress of removing old events of the class `log`. */
 export interface RetentionStatus {
-  /** When nothing was left that had to be forgotten, ISO 8601, whichever process saw to it; null where there was nothing to look at yet. */
+  /** The last time at which no event was left to remove, whichever process found that, ISO 8601; null if no process has looked yet. */
   caughtUpAt: string | null;
-  /** Events that this process has forgotten since it started. */
+  /** The number of events that this process has removed since it started. */
   forgotten: number;
-  /** Why this process failed the last time; null where it did not. */
+  /** The reason why this process failed the last time; null if it did not fail. */
   error: string | null;
 }
 
-/** `upTo` moves on even where the filter let no event through. */
+/** Handles a batch. `upTo` advances even if the filter let no event through. */
 export type BatchHandler = (events: StoredEvent[], upTo: Position) => Promise<void>;
 
-/** The stream is not at the revision that the writer decided on. */
+/** The stream is not at the revision that the writer expected. */
 export class WrongExpectedRevision extends Error {
   constructor(
     readonly stream: string,
     readonly expected: ExpectedRevision,
-    /** -1 where the stream does not exist. */
+    /** The revision of the stream; -1 if it does not exist. */
     readonly actual: number,
   ) {
     super(`stream ${stream}: expected ${expected}, found ${actual}`);
@@ -121,7 +124,7 @@ export class WrongExpectedRevision extends Error {
   }
 }
 
-/** Nobody knows whether it was stored: repeat the same call with the same ids; it is answered as the first was. */
+/** It is unknown whether the events were stored. Repeat the same call with the same ids: the result is the same as of the first. */
 export class OutcomeUnknown extends Error {
   constructor(stream: string, cause: unknown) {
     super(`outcome of the append to ${stream} is unknown`, { cause });
@@ -129,7 +132,7 @@ export class OutcomeUnknown extends Error {
   }
 }
 
-/** The stream has had its last event. */
+/** The stream is closed: no event can follow its last one. */
 export class StreamClosed extends Error {
   constructor(readonly stream: string) {
     super(`stream ${stream} is closed`);
@@ -137,7 +140,7 @@ export class StreamClosed extends Error {
   }
 }
 
-/** The store can't be reached at all; nothing was written. */
+/** The store can't be reached; nothing was written. */
 export class EventStoreUnavailable extends Error {
   constructor(cause: unknown) {
     super('the event store is not available', { cause });
@@ -145,18 +148,18 @@ export class EventStoreUnavailable extends Error {
   }
 }
 
-/** The category of a stream: the text before its first `-`. */
+/** Returns the category of a stream: the text before its first `-`. */
 export function categoryOf(stream: string): string {
   const dash = stream.indexOf('-');
   return dash < 0 ? stream : stream.slice(0, dash);
 }
 
-/** The id of a stream: the text after its first `-`. */
+/** Returns the id of a stream: the text after its first `-`. */
 export function idOf(stream: string): string {
   return stream.slice(stream.indexOf('-') + 1);
 }
 
-/** Whether the filter lets the event through. */
+/** Returns true if the filter lets the event through. */
 export function passes({ stream, type }: { stream: string; type: string }, { categories, types }: EventFilter): boolean {
   return (categories?.includes(categoryOf(stream)) ?? true) && (types?.includes(type) ?? true);
 }
@@ -165,18 +168,19 @@ export function classOf(stream: string): EventClass {
   return categoryOf(stream) === 'log' ? 'log' : 'core';
 }
 
-/** The log. One contract suite (`event-store.contract.ts`) holds every adapter to it. */
+/** The log. All adapters pass the same tests (`event-store.contract.ts`). */
 export abstract class EventStore {
   /**
    * Appends all the events or none (1…500 of them, 1 MiB of data in all).
    * Throws `WrongExpectedRevision`, `OutcomeUnknown`, `StreamClosed`, `EventStoreUnavailable`.
    */
   abstract append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult>;
-  /** The stream's events in order; an unknown stream is empty. */
+  /** Reads the stream's events in order; an unknown stream is empty. */
   abstract readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<StoredEvent>;
   /**
-   * The stream's events from a revision on, for a reader who goes through a long stream: in bulk, the events perhaps decoded only as far as
-   * they are looked at (so their members are not their own). An adapter with a faster way than `readStream` takes it.
+   * Reads the stream's events from a revision on, in batches, for callers that go through a long stream. The members of an event may be
+   * decoded only when they are read, so they may not be its own properties. An adapter overrides it if it has a faster way than
+   * `readStream`.
    */
   async *readStreamInBulk(stream: string, from: number): AsyncIterable<StoredEvent[]> {
     let batch: StoredEvent[] = [];
@@ -188,11 +192,12 @@ export abstract class EventStore {
     }
     if (batch.length > 0) yield batch;
   }
-  /** Batches (≤ 1000) of what follows the position, up to the head at the time of the call. */
+  /** Reads the events after the position, up to the head at the time of the call, in batches of at most 1000. */
   abstract readAll(after: Position, filter: EventFilter): AsyncIterable<StoredEvent[]>;
   /**
-   * What follows the position, up to and with `end`, for a reader who goes through all the log: in bulk, the events perhaps decoded only as
-   * far as they are looked at (so their members are not their own: copy by `toJSON`). An adapter with a faster way than `readAll` takes it.
+   * Reads the events after the position, up to and including `end`, in batches, for callers that go through the whole log. The members of
+   * an event may be decoded only when they are read, so they may not be its own properties: copy an event by `toJSON`. An adapter overrides
+   * it if it has a faster way than `readAll`. Throws `EventStoreUnavailable` if the log ends before `end`.
    */
   async *readBulk(after: Position, end: Position, filter: EventFilter): AsyncIterable<EventsUpTo> {
     for await (const batch of this.readAll(after, filter)) {
@@ -205,15 +210,15 @@ export abstract class EventStore {
     if (found < end) throw new EventStoreUnavailable(new Error(`the log ends at ${found} here, and at ${end} elsewhere`));
   }
 
-  /** The core's events at the positions, 1 000 of them at most, in that order; a position at which none stands is left out. */
+  /** Returns the core events at the positions, at most 1 000, in the order of the positions; positions without an event are left out. */
   abstract readAt(positions: readonly Position[]): Promise<StoredEvent[]>;
-  /** No event of any class, and no position to which one was followed, lies behind it. */
+  /** Returns a position that no event of any class, and no position reached by a subscription, exceeds. */
   async end(): Promise<Position> {
     const [core, log] = await Promise.all([this.head('core'), this.head('log')]);
     return core > log ? core : log;
   }
 
-  /** How much of the log follows the position. */
+  /** Returns the number of events after the position, and the time of the first. */
   async lag(after: Position, eventClass: EventClass): Promise<Lag> {
     const lag: Lag = { events: 0, since: null };
     for await (const events of this.readAll(after, { eventClass })) {
@@ -224,24 +229,29 @@ export abstract class EventStore {
     return lag;
   }
 
-  /** A position which nothing precedes that happened after the time (by the store's clock); `START` from an adapter that can't look it up. */
+  /**
+   * Returns a position before which no event is later than the time (by the store's clock); `START` from an adapter that can't look it up.
+   */
   before(_time: Date, _eventClass: EventClass): Promise<Position> {
     return Promise.resolve(START);
   }
-  /** Follows the log for ever from a position; batches never overlap in time, and outlive failures of the store. */
+  /** Follows the log from a position until it is stopped; batches never overlap in time, and failures of the store do not end it. */
   abstract subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription;
   abstract head(eventClass: EventClass): Promise<Position>;
-  /** Lets the store forget each event of the stream when it is older than that, but for the last. Only for streams of the class `log`. */
+  /** Has the store remove each event of the stream once it is older than the age, except the last. Only for streams of the class `log`. */
   abstract setRetention(stream: string, retention: { maxAgeSeconds: number }): Promise<void>;
-  /** Forgets the stream's events before the revision, but for the last; costs what it forgets. May be repeated. Only for streams of the class `log`. */
+  /**
+   * Removes the stream's events before the revision, except the last; the cost grows with the number removed. Idempotent. Only for streams
+   * of the class `log`.
+   */
   abstract truncateStream(stream: string, before: number): Promise<void>;
-  /** How the forgetting goes; null from an adapter whose server does it by itself. */
+  /** Returns the progress of removing old events; null from an adapter whose server removes them by itself. */
   retention(): Promise<RetentionStatus | null> {
     return Promise.resolve(null);
   }
-  /** No event can follow any more. `expected` as in `append`. Idempotent. */
+  /** Closes the stream: no event can follow any more. `expected` is as in `append`. Idempotent. */
   abstract closeStream(stream: string, expected: ExpectedRevision): Promise<void>;
-  /** Resolves where the store answers, throws `EventStoreUnavailable` where it does not. */
+  /** Resolves if the store answers, throws `EventStoreUnavailable` if it does not. */
   abstract ping(): Promise<void>;
   abstract close(): Promise<void>;
 }

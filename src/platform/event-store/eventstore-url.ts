@@ -1,4 +1,7 @@
-/** What may stand behind the question mark, lower case, without `_` and `-`; the client would print an unknown one, password and all. */
+/**
+ * The settings that may follow the question mark, in lower case without `_` and `-`. Others are refused, because the client prints an
+ * unknown one together with the password.
+ */
 const settings: Record<string, RegExp> = {
   tls: /^(true|false)$/,
   tlscafile: /^.+$/,
@@ -14,7 +17,10 @@ const settings: Record<string, RegExp> = {
   connectionname: /^.+$/,
 };
 
-/** Milliseconds, but for the gossip's time-out in seconds: formed by leaders that were killed and frozen. */
+/**
+ * The default settings, in milliseconds except the gossip timeout, which is in seconds. They were chosen in tests with leaders that were
+ * killed and frozen.
+ */
 const defaults: Record<string, string> = {
   nodePreference: 'leader',
   gossipTimeout: '1',
@@ -30,7 +36,10 @@ const form = /^esdb(?:\+discover)?:\/\/(?:([^:@/?]+):([^@/?]+)@)?([^@/?]+)\/?(?:
 const host = /^[\w.-]+(:\d{1,5})?$/;
 const flat = (name: string) => name.toLowerCase().replaceAll(/[_-]/g, '');
 
-/** What is wrong with the connection string, without repeating any of it, for it may hold a password; null where nothing is. */
+/**
+ * Returns what is wrong with the connection string, or null if nothing is. The text repeats no part of the string, which may hold a
+ * password.
+ */
 export function problemOf(url: string): string | null {
   const found = form.exec(url);
   if (!found) return 'must be an address like esdb://host:2113?tls=false or esdb://user:password@host-1:2113,host-2:2113';
@@ -48,7 +57,7 @@ export function problemOf(url: string): string | null {
   return tls && user === undefined ? 'must name a user and a password, since the connection uses TLS (tls=false turns it off)' : null;
 }
 
-/** The connection string with the settings that it left open. Takes one without problems. */
+/** Returns the connection string with the default of each setting that it leaves open. The connection string must be free of problems. */
 export function withDefaults(url: string): string {
   const [address = '', query = ''] = url.split('?');
   const given = query.split('&').filter(Boolean);
@@ -57,7 +66,7 @@ export function withDefaults(url: string): string {
   return `${address.replace(/\/$/, '')}?${[...given, ...added].join('&')}`;
 }
 
-/** Who the connection string says that is calling, or null. */
+/** Returns the user and the password in the connection string, or null if it has none. */
 export function credentialsOf(url: string): { username: string; password: string } | null {
   const [, user, password] = form.exec(url) ?? [];
   return user === undefined || password === undefined

@@ -5,7 +5,7 @@ import { defineEvent, type JsonObject } from './event-definition.ts';
 import type { Position } from './event-store.ts';
 import { LogFollower } from './log-follower.ts';
 
-/** What a listener was told, in order. */
+/** Records what a listener is told, in order. */
 class Notes {
   readonly told: string[] = [];
   readonly heardMeanwhile: Position[] = [];

@@ -6,15 +6,18 @@ import { Injectable, Logger } from '@nestjs/common';
 import { Refusal } from '../refusal.ts';
 import { EventStore, START, type Position, type StoredEvent, type Subscription } from './event-store.ts';
 
-/** How long `hearHead` waits for the newest events to arrive. */
+/** The time for which `hearHead` waits for the newest events to arrive, in milliseconds. */
 const HEARD_WITHIN_MS = 5_000;
-/** Before the log is followed again after an event that could not be read. */
+/** The wait before the log is followed again after an event that could not be read, in milliseconds. */
 const RETRY_MS = 1_000;
 
 export interface LogListener {
-  /** Every core event, in order; called before `heard` moves to `upTo`. An error counts as an event that could not be read. */
+  /** Receives every core event, in order; called before `heard` moves to `upTo`. If it throws, the batch counts as unreadable. */
   onEvents(events: readonly StoredEvent[], upTo: Position): void;
-  /** No event up to `from` will be handed over that was not handed over yet; called before `heard` moves there, also at the start. */
+  /**
+   * Called if events up to `from` were skipped: none of them will be handed over later. Called before `heard` moves there, also at the
+   * start.
+   */
   onGap?(from: Position): void;
 }
 
@@ -24,8 +27,8 @@ interface Waiter {
 }
 
 /**
- * Follows the end of the core log once for the whole process, and tells everybody who remembers something that events change. It begins
- * at the end of the log when the application starts; an event that this program can't read makes it begin there again.
+ * Follows the end of the core log once for the whole process, and hands the events to every listener. It begins at the end of the log when
+ * the application starts; after an event that this program can't read, it begins at the end again.
  */
 @Injectable()
 export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShutdown {
@@ -40,12 +43,12 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
 
   constructor(private readonly store: EventStore) {}
 
-  /** Every event up to here was handed over, or passed over by a gap. */
+  /** The position up to which every event was handed over, or skipped by a gap. */
   get heard(): Position {
     return this.position;
   }
 
-  /** Whether events are handed over yet: not before the application starts. */
+  /** Returns true once events are handed over, which begins when the application starts. */
   get started(): boolean {
     return this.subscription !== null;
   }
@@ -60,18 +63,19 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
     await this.subscription?.stop();
   }
 
-  /** Hands over every event that arrives from now on. Answers how to stop. */
+  /** Hands over every event that arrives from now on. Returns a function that ends this. */
   listen(listener: LogListener): () => void {
     this.listeners.add(listener);
     return () => void this.listeners.delete(listener);
   }
 
   /**
-   * Resolves once everything was heard that was in the log when it was asked; null where the store does not answer. One question to the
-   * store serves all who ask while another question is under way. Throws Refusal `read_model_behind` after 5 s.
+   * Resolves with the position of the log's head at the time of the call, once all events up to it were handed over; with null if the store
+   * does not answer. Callers that ask while a question to the store is in flight share the next one. Throws Refusal `read_model_behind`
+   * after 5 s.
    */
   hearHead(): Promise<Position | null> {
-    // Never the question that is under way: its answer may be older than the call.
+    // The question that is in flight is not shared: its answer may be older than this call.
     this.nextQuestion ??= this.lastQuestion.then(() => {
       this.nextQuestion = null;
       const head = this.store.head('core').catch(() => null);

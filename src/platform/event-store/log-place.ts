@@ -9,18 +9,21 @@ import { EventStoreUnavailable, type EventStore, type Position } from './event-s
 
 export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;
 
-/** Between two tries of a start to reach the store. */
+/** The first and the longest wait between two attempts of a start to reach the store, in milliseconds. */
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 10_000;
 
-/** Which store and prefix hold the log, as the database remembers it. Where the store's servers are may change. */
+/**
+ * Returns the store and the prefix that hold the log, in the form in which the database remembers them. The store's addresses are not part
+ * of it, since they may change.
+ */
 export function logPlace({ eventStore, eventStorePrefix }: EventStorePlace): string {
   return eventStore === 'postgres' ? 'postgres' : `eventstoredb ${eventStorePrefix ?? ''}`.trimEnd();
 }
 
 /**
- * Throws where the log of this database is in another store than the configuration says: what would be written there would be missing
- * in the log. The first start decides, and after it `migrate-store`.
+ * Throws if the log of this database is in another store than the configured one: events written there would be missing in the log. The
+ * first start decides which store holds the log; later only `migrate-store` changes it.
  */
 export async function claimLogPlace(configured: EventStorePlace, database: Database): Promise<void> {
   const wanted = logPlace(configured);
@@ -33,8 +36,8 @@ export async function claimLogPlace(configured: EventStorePlace, database: Datab
 }
 
 /**
- * Throws where the log ends before the place to which read models have followed it: it is another log, or an older copy of it. Waits for
- * a store that does not answer.
+ * Throws if the log ends before the position that the read models have reached: it is another log, or an older copy of it. Waits while the
+ * store does not answer.
  */
 export async function refuseShorterLog(store: EventStore, database: Database): Promise<void> {
   const [row] = await database.query<{ position: Position | null }>('select max(position) as position from projection_checkpoints');
@@ -61,7 +64,7 @@ async function endOf(store: EventStore): Promise<Position> {
   }
 }
 
-/** As a person says it. */
+/** Returns the name of the place for people. */
 export function namedPlace(place: string): string {
   const [store, prefix] = place.split(' ');
   if (store === 'postgres') return 'PostgreSQL';

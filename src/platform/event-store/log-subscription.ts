@@ -4,11 +4,11 @@ import { EventStoreUnavailable, START, type BatchHandler, type Position, type St
 
 export interface Batch {
   events: StoredEvent[];
-  /** Everything up to here was looked at. */
+  /** The position up to which the log was read. */
   upTo: Position;
 }
 
-/** Milliseconds. */
+/** Intervals in milliseconds. */
 const pollEvery = 2_000;
 const firstRetry = 100;
 const lastRetry = 5_000;
@@ -16,8 +16,8 @@ const lastRetry = 5_000;
 const logger = new Logger('EventStore');
 
 /**
- * Knows how far one log has come and wakes who waits for more: told by own appends and by notifications, and asking the
- * store itself every 2 s while somebody waits, since either may be missed.
+ * Knows the head of one log and wakes those who wait for more. It is told of own appends and of notifications; since both may be missed, it
+ * also asks the store every 2 s while somebody waits.
  */
 export class HeadWatch {
   #known: Position = START;
@@ -32,12 +32,12 @@ export class HeadWatch {
     for (const [wake, after] of this.#waiting) if (position > after) wake();
   }
 
-  /** Whether nobody has told of more. */
+  /** Returns true if no later position is known. */
   isReached(position: Position): boolean {
     return this.#known <= position;
   }
 
-  /** Asks the store. A failure is left to the next time. */
+  /** Asks the store for the head. If that fails, the next call asks again. */
   async look(): Promise<void> {
     const head = await this.head().catch(() => START);
     this.tell(head);
@@ -66,8 +66,8 @@ export class HeadWatch {
 }
 
 /**
- * What follows the position, up to and with `end`, by as many batches as that takes. `endNow` tells where the log ends for whoever reads
- * it: throws `EventStoreUnavailable` where that is before `end`, as on a node that lags behind the one that told of `end`.
+ * Reads the events after the position, up to and including `end`, in batches. `endNow` returns the end of the log on the node that is read:
+ * throws `EventStoreUnavailable` if that is before `end`, because the node lags behind the one that reported `end`.
  */
 export async function* eventsUpTo(
   after: Position,
@@ -88,7 +88,10 @@ export async function* eventsUpTo(
   }
 }
 
-/** Follows a log: reads, hands on, waits, for ever. Only an error of the handler, or an event that this program does not know, ends it. */
+/**
+ * Follows a log: reads, hands over, waits, until it is stopped. Only an error of the handler, or an event that this program does not know,
+ * ends it.
+ */
 export class LogSubscription implements Subscription {
   readonly ended: Promise<void>;
   readonly #stop = new AbortController();
@@ -100,7 +103,7 @@ export class LogSubscription implements Subscription {
     after: Position,
   ) {
     this.ended = this.#follow(after);
-    // Whoever cares awaits `ended`; a rejection that nobody awaits must not end the process.
+    // Callers that need to know await `ended`; a rejection that nobody awaits must not end the process.
     this.ended.catch(() => undefined);
   }
 
@@ -118,10 +121,11 @@ export class LogSubscription implements Subscription {
       if (upTo > after) {
         await this.onBatch(events, upTo);
         after = upTo;
-        // The head is found by reading until nothing comes. From then on it is told, so who has read up to it need not look once more.
+        // The head is found by reading until nothing comes. After that `watch` knows the head, so a reader at the head need not read once
+        // more.
         if (!woken || !this.watch.isReached(after)) continue;
       } else if (woken) {
-        // Told of more than is there (a server that came back older): no reason to spin.
+        // The reported head is beyond what the store holds (a server was restored to an older state): wait, so as not to spin.
         await pause(firstRetry, signal);
       }
       await this.watch.beyond(after, signal);
@@ -129,14 +133,14 @@ export class LogSubscription implements Subscription {
     }
   }
 
-  /** Reads until it succeeds: the store may be away for hours. */
+  /** Reads until it succeeds: the store may be unavailable for hours. */
   async #readOn(after: Position, atHead: boolean): Promise<Batch> {
     const { signal } = this.#stop;
     for (let delay = firstRetry; !signal.aborted; delay = Math.min(delay * 2, lastRetry)) {
       try {
         return await this.read(after, atHead);
       } catch (error) {
-        // What a repeat would hear again (an event that this program does not know) is for whoever follows to see.
+        // A retry would meet the same error (an event that this program does not know), so the subscriber must see it.
         if (!(error instanceof EventStoreUnavailable)) throw error;
         logger.warn(`Following the log waits for the store: ${(error.cause as Error).message}`);
         await pause(delay, signal);

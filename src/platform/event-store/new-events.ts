@@ -9,18 +9,18 @@ export interface SerialisedEvent {
   id: string;
   type: string;
   schemaVersion: number;
-  /** JSON texts. */
+  /** The data and the metadata, each as JSON text. */
   data: string;
   metadata: string;
 }
 
 export interface Prepared {
   events: SerialisedEvent[];
-  /** Of data and metadata, bytes. */
+  /** The size of the data and the metadata of all events, in bytes. */
   size: number;
 }
 
-/** What every adapter asks of an append before it sends it. Throws `RangeError`, `TypeError`, `UnknownEvent`. */
+/** Checks and serialises the events of an append, for every adapter. Throws `RangeError`, `TypeError`, `UnknownEvent`. */
 export function prepare(catalogue: EventCatalogue, stream: string, events: NewEvent[]): Prepared {
   checkName(stream);
   if (events.length < 1 || events.length > maxEvents)
@@ -45,20 +45,20 @@ function serialise(catalogue: EventCatalogue, { id, type, schemaVersion, data, m
   };
 }
 
-/** -1 where the stream must not exist. Throws `RangeError`. */
+/** Returns the expected revision as a number: -1 if the stream must not exist. Throws `RangeError`. */
 export function revisionOf(expected: ExpectedRevision): number {
   if (expected === 'no_stream') return -1;
   if (Number.isSafeInteger(expected) && expected >= 0) return expected;
   throw new RangeError(`${String(expected)} is not a revision`);
 }
 
-/** Throws `RangeError`. */
+/** Throws `RangeError` if the text is not the name of a stream. */
 export function checkName(stream: string): void {
   if (!/^[a-zA-Z][a-zA-Z0-9]*-[\x21-\x7e]{1,200}$/.test(stream))
     throw new RangeError(`${JSON.stringify(stream)} is not the name of a stream`);
 }
 
-/** Throws `RangeError` where the stream is not of the class `log`, or the bound is no positive number. */
+/** Throws `RangeError` if the stream is not of the class `log`, or the bound is not a positive integer. */
 export function checkForgettable(stream: string, bound: number): void {
   if (!stream.startsWith('log-')) throw new RangeError(`${stream} is not of the class log: what decides is kept for ever`);
   if (!(Number.isSafeInteger(bound) && bound > 0)) throw new RangeError(`${bound} is no bound of a retention`);

@@ -3,7 +3,10 @@ import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 import { Metrics } from '../observability/metrics.ts';
 import { EventStore, type RetentionStatus } from './event-store.ts';
 
-/** Tells `/metrics` whether old container output is still being removed from the log. A store whose server sees to it has nothing to tell. */
+/**
+ * Reports at `/metrics` whether old container output is still being removed from the log. Reports nothing for a store whose server removes
+ * it.
+ */
 @Injectable()
 export class RetentionMetrics implements OnModuleInit {
   constructor(

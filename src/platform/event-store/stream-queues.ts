@@ -7,11 +7,14 @@ interface Queue {
   length: number;
 }
 
-/** Lets work on the same stream run one after another, so that the writers of this process don't fight over it. */
+/** Runs work on the same stream one after another, so that the writers of this process do not conflict with each other. */
 export class StreamQueues {
   readonly #queues = new Map<string, Queue>();
 
-  /** Throws Refusal `event_store_unavailable` where 1 000 wait for the stream already. */
+  /**
+   * Runs the work after all earlier work on the stream. Throws Refusal `event_store_unavailable` if 1 000 are already waiting for the
+   * stream.
+   */
   async run<T>(stream: string, work: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(stream) ?? { last: Promise.resolve(), length: 0 };
     if (queue.length >= maxWaiting)

@@ -2,7 +2,7 @@ import { EventStoreUnavailable, type Position } from '../event-store.ts';
 import type { Recorded } from './envelope.ts';
 import type { EventReader } from './reading.ts';
 
-/** How far behind one another the records may lie that one reading fetches. */
+/** The number of records that one read fetches beyond those of the batch, for records of other writers between them. */
 const spare = 32;
 
 interface Waiting {
@@ -12,8 +12,8 @@ interface Waiting {
 }
 
 /**
- * What the server acknowledged, as it stands in the log: the answer to an append tells neither the time nor who wrote it first.
- * Appends that are acknowledged while one reading is under way share the next; they lie side by side.
+ * Reads appended events back from the log, because the answer to an append gives neither the time nor who wrote it first. Appends that are
+ * acknowledged while a read is in flight share the next one; their records are close together.
  */
 export class Confirmations {
   #waiting: Waiting[] = [];
@@ -21,7 +21,7 @@ export class Confirmations {
 
   constructor(private readonly reader: EventReader) {}
 
-  /** The record at that position. Throws `EventStoreUnavailable`, also where the node that answers does not have it (yet). */
+  /** Returns the record at that position. Throws `EventStoreUnavailable`, also if the node that answers does not have it (yet). */
   at(position: Position): Promise<Recorded> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ position, resolve, reject });
@@ -39,7 +39,7 @@ export class Confirmations {
     this.#reading = false;
   }
 
-  /** The first is found by every reading; those out of its reach come into the next. */
+  /** Each read finds the first record; records that it does not reach are left for the next read. */
   async #fetch(batch: Waiting[]): Promise<void> {
     const [first] = batch as [Waiting];
     try {

@@ -5,10 +5,10 @@ import { credentialsOf, withDefaults } from '../eventstore-url.ts';
 import { Names } from './names.ts';
 import { faultOf, isLate, Silence, spoilsClient } from './faults.ts';
 
-/** A connection carries 100 calls; subscriptions need some of them too. */
+/** The most calls at a time: a connection carries 100, and subscriptions need some of them. */
 const maxCalls = 64;
 const maxWaiting = 10_000;
-/** Milliseconds. */
+/** Intervals in milliseconds. */
 const renewEvery = 1_500;
 const failingFor = 3_000;
 const graceForOld = 15_000;
@@ -18,24 +18,27 @@ const logger = new Logger('EventStore');
 interface Held {
   client: EventStoreDBClient;
   underWay: number;
-  /** Whether it ever had a connection; one that never had would begin to look for a server when asked to close it. */
+  /** The value is true if the client ever had a connection; one that never had would begin to look for a server when asked to close it. */
   worked: boolean;
 }
 
-/** The parts of the client that its types keep to itself. */
+/** The private members of the client that are used here. */
 interface Inner {
   handleError(client: unknown, error: unknown): Promise<void>;
   getChannel(): Promise<{ close(): void }>;
 }
 
-/** The way to the server: one client at a time, made anew where the old one may never find to a leader again, and at most 64 calls on it. */
+/**
+ * The connection to the server: one client at a time, with at most 64 calls on it. The client is replaced if it may never find a leader
+ * again.
+ */
 export class Connection {
-  /** Makes the client use the plain Append, on which a lost connection fails only the calls that it carried. */
+  /** The credentials make the client use the plain Append, on which a lost connection fails only the calls that it carried. */
   readonly credentials: Credentials;
   readonly #url: string;
   readonly #onRenewed = new Set<() => void>();
   readonly #queue: (() => void)[] = [];
-  /** Those that calls may still be on. */
+  /** The replaced clients that may still carry calls. */
   readonly #old = new Set<Held>();
   #held: Held;
   #underWay = 0;
@@ -53,8 +56,8 @@ export class Connection {
   }
 
   /**
-   * Runs a call on the client. `work` bounds its own time and throws `Silence` where that is over; its error comes out as it is.
-   * Throws `EventStoreUnavailable` where 10 000 calls wait already, or the connection is closed.
+   * Runs a call on the client. `work` limits its own time and throws `Silence` when that is over; its error is passed on unchanged. Throws
+   * `EventStoreUnavailable` if 10 000 calls are already waiting, or the connection is closed.
    */
   async call<T>(work: (client: EventStoreDBClient) => Promise<T>): Promise<T> {
     await this.#enter();
@@ -74,7 +77,7 @@ export class Connection {
     }
   }
 
-  /** A subscription's call, which no slot counts. */
+  /** The client for a subscription's call, which does not count towards the 64 calls. */
   get client(): EventStoreDBClient {
     return this.#held.client;
   }
@@ -83,12 +86,12 @@ export class Connection {
     this.#failingSince = null;
   }
 
-  /** Told when there is another client: what runs on the old one has to move. */
+  /** Calls the listener after the client was replaced: what runs on the old one has to move. */
   onRenewed(listener: () => void): void {
     this.#onRenewed.add(listener);
   }
 
-  /** Another client, unless the last change was less than 1.5 s ago. */
+  /** Replaces the client, unless it was replaced less than 1.5 s ago. */
   renew(): void {
     const now = performance.now();
     if (this.#closed || now - this.#renewedAt < renewEvery) return;
@@ -101,7 +104,7 @@ export class Connection {
     for (const listener of this.#onRenewed) listener();
   }
 
-  /** Takes no more calls, waits for those under way, and leaves nothing open. */
+  /** Refuses new calls, waits for those in flight, and closes all clients. */
   async close(): Promise<void> {
     this.#closed = true;
     while (this.#underWay > 0 || this.#queue.length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -112,7 +115,7 @@ export class Connection {
   async #enter(): Promise<void> {
     if (this.#closed) throw new EventStoreUnavailable(new Error('the event store is closed'));
     if (this.#queue.length >= maxWaiting) throw new EventStoreUnavailable(new Error('too many calls are waiting'));
-    // Whoever leaves hands its slot on, so that nobody overtakes those who wait.
+    // A call that ends hands its slot to the first that waits, so that no later call overtakes it.
     if (this.#underWay >= maxCalls) await new Promise<void>((resolve) => this.#queue.push(resolve));
     else this.#underWay += 1;
   }
@@ -124,7 +127,7 @@ export class Connection {
   }
 
   #failed(held: Held, error: unknown): void {
-    // What the server answered, though it is no success, shows that it is there.
+    // Any answer of the server, even a refusal, shows that it is reachable.
     if (isAnswer(error)) return this.succeeded();
     if (held !== this.#held) return;
     const isAnother = this.#failingSince !== null;
@@ -144,7 +147,7 @@ function open(url: string): Held {
   const client = EventStoreDBClient.connectionString(url);
   const inner = client as unknown as Inner;
   const original = inner.handleError.bind(inner);
-  // The client looks at its failures without waiting for the look; one that fails itself would end the process.
+  // The client calls this method without awaiting it; a rejection would end the process.
   inner.handleError = (...given) => original(...given).catch(() => undefined);
   return { client, underWay: 0, worked: false };
 }
@@ -152,14 +155,14 @@ function open(url: string): Held {
 async function retire({ client, worked }: Held): Promise<void> {
   void client.dispose().catch(() => undefined);
   if (!worked) return;
-  // Disposing ends its streams, but not its connection.
+  // Disposing the client ends its streams, but not its connection.
   await (client as unknown as Inner).getChannel().then(
     (channel) => channel.close(),
     () => undefined,
   );
 }
 
-/** The promise's result, or `Silence` after so many milliseconds. */
+/** Returns the promise's result, or throws `Silence` after that many milliseconds. */
 export async function within<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Silence(milliseconds)), milliseconds)));

@@ -6,25 +6,25 @@ import type { EventClass, EventMetadata, Position, StoredEvent } from '../event-
 import type { SerialisedEvent } from '../new-events.ts';
 import type { Names } from './names.ts';
 
-/** The last event of a closed stream. It is the adapter's own: no reader gets it to see. */
+/** The type of the last event of a closed stream. The adapter hides this event from all readers. */
 const CLOSING = 'StreamClosed';
 const CLOSING_NAMESPACE = 'f0a3a5ba-6c1e-4f5a-9a35-2f1d0b6e7c11';
 
-/** What is stored beside the port's metadata. */
+/** The stored metadata: the port's, and what the adapter adds. */
 interface StoredMetadata extends EventMetadata {
   schema_version: number;
-  /** Which call wrote it: a repeat with the same ids finds another one's. */
+  /** The call that wrote the event. A repeated call with the same ids finds the name of the earlier call here. */
   written_by: string;
-  /** When it was recorded, where that was in another store; it stands for the server's own time. */
+  /** The time at which another store recorded the event, if it was moved from there; it replaces the server's own time. */
   recorded_at?: string;
 }
 
-/** An event as the server gave it. */
+/** An event as the server returned it. */
 export interface Recorded {
   id: string;
   type: string;
   stream: string;
-  /** Null where the stream is not this installation's. */
+  /** The class of the stream; null if the stream belongs to another installation. */
   eventClass: EventClass | null;
   revision: number;
   position: Position;
@@ -37,7 +37,7 @@ export function positionOf(commit: bigint): Position {
   return commit.toString().padStart(20, '0');
 }
 
-/** For the client, where it is not the start: a position's two numbers are the same. Throws `RangeError`. */
+/** Returns the client's form of a position that is not the start: its two numbers are the same. Throws `RangeError`. */
 export function placeOf(position: Position): { commit: bigint; prepare: bigint } {
   if (!/^\d{20}$/.test(position)) throw new RangeError(`${JSON.stringify(position)} is not a position of this event store`);
   const commit = BigInt(position);
@@ -57,7 +57,7 @@ export function isClosing({ type }: Recorded): boolean {
   return type === CLOSING;
 }
 
-/** Null where there is no event behind a link. */
+/** Returns the event, or null if a link leads to no event. */
 export function fromServer({ event, commitPosition }: ResolvedEvent | AllStreamResolvedEvent, names: Names): Recorded | null {
   if (event === undefined || commitPosition === undefined) return null;
   const { id, type, streamId, revision, created, data, metadata } = event;
@@ -74,7 +74,7 @@ export function fromServer({ event, commitPosition }: ResolvedEvent | AllStreamR
   };
 }
 
-/** As the port gives it, in its current version. Throws `UnknownEvent`. */
+/** Returns the event in the port's form and in its current version. Throws `UnknownEvent`. */
 export function toPort({ metadata, at, ...event }: Recorded, catalogue: EventCatalogue): StoredEvent {
   const { schema_version, written_by: _, recorded_at, ...given } = metadata;
   return catalogue.upcast({

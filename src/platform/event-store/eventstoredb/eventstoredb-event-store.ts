@@ -33,8 +33,8 @@ import { Writer, type Written } from './writing.ts';
 const logger = new Logger('EventStore');
 
 /**
- * The log in EventStoreDB, or a cluster of them. A position is the server's commit position: ordered, with gaps, one count for both
- * classes. Everything that decides is asked of the leader. Events come out in their current version, whoever reads.
+ * The log in EventStoreDB, on one server or a cluster. A position is the server's commit position: ordered, with gaps, one sequence for
+ * both classes. All calls require the leader. Events are always returned in their current version.
  */
 export class EventStoreDbEventStore extends EventStore {
   readonly #connection: Connection;
@@ -48,7 +48,7 @@ export class EventStoreDbEventStore extends EventStore {
   readonly #name = randomBytes(6).toString('base64url');
   #calls = 0;
 
-  /** `prefix` keeps installations on one server apart; null where the server is this one's alone. */
+  /** `prefix` separates installations that share a server; null if this installation has the server to itself. */
   constructor(
     url: string,
     prefix: string | null,
@@ -144,7 +144,7 @@ export class EventStoreDbEventStore extends EventStore {
     await this.#retention.truncate(stream, before);
   }
 
-  /** A tombstone would take the events out of sight, and metadata binds nobody: the last event of the stream says that it is the last. */
+  /** Appends a closing event. A tombstone would hide the events, and metadata does not prevent appends. */
   async closeStream(stream: string, expected: ExpectedRevision): Promise<void> {
     checkName(stream);
     const revision = revisionOf(expected);
@@ -163,7 +163,7 @@ export class EventStoreDbEventStore extends EventStore {
     await this.#reader.ping();
   }
 
-  /** Ends subscriptions and finishes appends under way. */
+  /** Ends subscriptions and waits for appends in flight. */
   async close(): Promise<void> {
     await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
     await Promise.all([this.#feeds.core.stop(), this.#feeds.log.stop()]);
@@ -171,14 +171,14 @@ export class EventStoreDbEventStore extends EventStore {
   }
 
   /**
-   * Throws `OutcomeUnknown` where what was acknowledged can't be read now: the repeat will. A client that was made anew meanwhile may have
-   * come to a leader that was deposed, whose log ends before it.
+   * Reads the appended events back. Throws `OutcomeUnknown` if they can't be read now, so that the caller repeats the append: a client that
+   * was replaced meanwhile may have reached a deposed leader, whose log ends before them.
    */
   async #asStored(stream: string, { revision, position }: Written, count: number): Promise<Recorded[]> {
     try {
       if (count === 1 && position !== null) return [await this.#confirmations.at(position)];
       const { events } = await this.#reader.streamPage(stream, revision - count + 1, false, count);
-      // Of output a retention may hide some, or all.
+      // A retention may hide some or all events of a `log` stream.
       if (events.length === count || classOf(stream) === 'log') return events;
       throw new EventStoreUnavailable(new Error(`${stream} has not come to revision ${revision}`));
     } catch (error) {
@@ -192,7 +192,7 @@ export class EventStoreDbEventStore extends EventStore {
     return this.#reader.batch(after, filter, forgotten);
   }
 
-  /** Whether age hid all of the stream, and its last event can be read now. */
+  /** Returns true if age hid the whole stream, and its last event can be read now. */
   async #isCovered(stream: string): Promise<boolean> {
     const { events } = await this.#reader.streamPage(stream, Number.MAX_SAFE_INTEGER, true, 1);
     return events.length === 0 && this.#retention.uncover(stream);
@@ -202,7 +202,7 @@ export class EventStoreDbEventStore extends EventStore {
     return new Feed(this.#connection, this.#reader, this.catalogue, eventClass, (upTo) => this.#watches[eventClass].tell(upTo));
   }
 
-  /** Its look at the log's end is what finds a subscription that fell silent. */
+  /** The regular check of the log's end also detects a subscription that fell silent. */
   #newWatch(eventClass: EventClass): HeadWatch {
     return new HeadWatch(async () => {
       const head = await this.#reader.head(eventClass);

@@ -1,6 +1,6 @@
 import { ErrorType } from '@eventstore/db-client';
 
-/** The server, or the way to it, said nothing in time. */
+/** The server, or the connection to it, gave no answer in time. */
 export class Silence extends Error {
   constructor(milliseconds: number) {
     super(`no answer within ${milliseconds} ms`);
@@ -9,8 +9,8 @@ export class Silence extends Error {
 }
 
 /**
- * What a failed call means. `unreachable`: it never got to where it could do anything. `not_leader`: another node has to be
- * asked, and the client finds it by itself. `unknown`: it may have been done.
+ * The kind of a failed call. `unreachable`: it was not carried out. `not_leader`: another node has to be asked, which the client finds by
+ * itself. `unknown`: it may have been carried out.
  */
 export type Fault = 'unreachable' | 'not_leader' | 'unknown';
 
@@ -22,13 +22,16 @@ export function faultOf(error: unknown): Fault {
   return isOfType(error, ErrorType.ACCESS_DENIED) || neverSent.test(message) ? 'unreachable' : 'unknown';
 }
 
-/** The client could not find a node, and may never find the right one again. */
+/** Returns true if the client could not find a node, and may never find the right one again. */
 export function spoilsClient(error: unknown): boolean {
   const { type } = error as { type?: string };
   return type === undefined && !isLate(error);
 }
 
-/** A server answers a repeat late whose first append is under way; where another call fails too, the client hangs on a node that is no good. */
+/**
+ * Returns true if the answer was late. That alone does not condemn the node, since the server answers a repeat late while the first append
+ * is in flight; if another call fails too, the client is stuck on a bad node.
+ */
 export function isLate(error: unknown): boolean {
   return error instanceof Silence || isOfType(error, ErrorType.DEADLINE_EXCEEDED);
 }

@@ -12,12 +12,12 @@ import { passes, type EventReader } from './reading.ts';
 const maxKept = 2_000;
 const maxKeptBytes = 8 * 1024 * 1024;
 const maxBatch = 1_000;
-/** Pages of 32 events that the server looks through between two checkpoints. */
+/** The number of pages, of 32 events each, that the server reads between two checkpoints. */
 const checkpointEvery = 32;
-/** Milliseconds, jittered by half. */
+/** The first and the longest wait before a new subscription, in milliseconds, jittered by half. */
 const firstWait = 50;
 const lastWait = 5_000;
-/** How long the log may be ahead of what the server sent, before the subscription counts as dead. */
+/** The time for which the log may be ahead of what the server sent before the subscription counts as dead, in milliseconds. */
 const silentFor = 3_000;
 
 interface Kept {
@@ -29,18 +29,18 @@ interface Kept {
 const logger = new Logger('EventStore');
 
 /**
- * The newest events of a class, as the server sends them: one subscription serves all who follow the log at its end. Whoever is
- * further behind reads. It takes in what comes without waiting for anybody, so the server never finds it slow; when the
- * subscription breaks off, another takes its place behind the last event.
+ * Keeps the newest events of a class, as the server sends them: one subscription serves all who follow the log at its end. A subscriber
+ * that is further behind reads from the log. Events are taken in without waiting for any subscriber, so the server never finds the feed
+ * slow; when the subscription breaks off, another begins after the last event.
  */
 export class Feed {
   readonly #stopping = new AbortController();
   #kept: Kept[] = [];
   #keptBytes = 0;
-  /** Everything of the class behind `from`, up to `upTo`, is kept. */
+  /** All events of the class after `from`, up to `upTo`, are kept. */
   #from: Position = START;
   #upTo: Position = START;
-  /** A subscription of an earlier generation has nothing to say any more. */
+  /** The number of the current subscription: events of earlier ones are ignored. */
   #generation = 0;
   #subscription: AllStreamSubscription | null = null;
   #running: Promise<void> | null = null;
@@ -58,7 +58,7 @@ export class Feed {
     connection.onRenewed(() => this.#breakOff());
   }
 
-  /** Begins at the log's end, where it did not run already. */
+  /** Begins at the log's end; does nothing if the feed is running. */
   start(): void {
     this.#running ??= this.#run();
   }
@@ -69,7 +69,7 @@ export class Feed {
     await this.#running;
   }
 
-  /** What follows the position, or null where that has to be read. */
+  /** Returns what follows the position, or null if that has to be read from the log. */
   after(position: Position, filter: EventFilter): Batch | null {
     if (this.#generation === 0 || position < this.#from || position > this.#upTo) return null;
     let next = this.#kept.length;
@@ -82,7 +82,7 @@ export class Feed {
     return { events, upTo: last?.recorded.position ?? this.#upTo };
   }
 
-  /** Told where the log ends, by somebody who asked: a subscription that stays behind for 3 s is given up. */
+  /** Compares the feed with the end of the log, which a caller has asked for. A subscription that stays behind for 3 s is replaced. */
   noteHead(head: Position): void {
     if (head <= this.#upTo) this.#behindSince = null;
     else if (this.#behindSince === null) this.#behindSince = performance.now();
@@ -99,7 +99,7 @@ export class Feed {
       } catch (error) {
         const { message, cause } = error as Error;
         const text = `The subscription to the ${this.eventClass} log begins again: ${(cause as Error | undefined)?.message ?? message}`;
-        // That the server finds us slow is ordinary where all else is busy.
+        // The server drops subscribers that it finds slow; on a busy machine that is normal.
         if (isOfType(error, ErrorType.TIMEOUT)) logger.debug(text);
         else logger.warn(text);
       }
@@ -108,7 +108,10 @@ export class Feed {
     }
   }
 
-  /** The server takes a place beyond its end for its end, and would then send lower events. */
+  /**
+   * Begins at the log's head, and again if the log ends before `upTo` (it was restored to an older state): the server would take a position
+   * beyond its end for its end, and then send events with lower positions.
+   */
   async #place(): Promise<void> {
     const head = await this.reader.head(this.eventClass);
     if (this.#generation > 0 && this.#upTo <= (await this.reader.end())) return;
@@ -127,7 +130,7 @@ export class Feed {
       const filter = streamNameFilter({
         ...this.connection.names.filters[this.eventClass],
         checkpointInterval: checkpointEvery,
-        // One that names two numbers lies before the event at its place, which is still to come.
+        // A checkpoint whose two numbers differ lies before the event at its position, which is still to come.
         checkpointReached: (_, { commit, prepare }) => {
           if (generation === this.#generation && commit === prepare) this.#moveTo(positionOf(commit));
         },
@@ -144,7 +147,7 @@ export class Feed {
         const event = generation === this.#generation ? fromServer(resolved, this.connection.names) : null;
         if (event !== null && event.position > this.#upTo) this.#take(event);
       });
-      // It stays: an error after the end must not end the process.
+      // This listener is never removed: an error after the end must not end the process.
       subscription.on('error', reject);
       subscription.on('end', resolve);
     }).finally(() => this.#leave());

@@ -21,31 +21,31 @@ import type { Names } from './names.ts';
 const pageEvents = 1_000;
 const pageBytes = 8 * 1024 * 1024;
 const streamPage = 500;
-/** Records that are asked for one by one, side by side. */
+/** The number of single records that are read in parallel. */
 const atOnce = 16;
-/** Milliseconds without a word. */
+/** The time without an answer after which a read fails, in milliseconds. */
 const patience = 4_000;
-/** Events that are looked through for the last one of a class. */
+/** The number of events that are searched backwards for the last one of a class. */
 const maxHeadScan = 4_000;
-/** Where fewer than one event in so many is of the class, the server is asked to leave the others out. */
+/** If fewer than one in this many events is of the class, the server is asked to leave the others out. */
 const sparse = 10;
-/** Pages of 32 events that the server looks through between two checkpoints. */
+/** The number of pages, of 32 events each, that the server reads between two checkpoints. */
 const checkpointEvery = 32;
 
 interface Page {
   events: Recorded[];
-  /** Whether the server may have more. */
+  /** The value is true if the server may have more. */
   more: boolean;
 }
 
 type Read = StreamingRead<ResolvedEvent | AllStreamResolvedEvent>;
 
 /**
- * Reads in pages: each is a call of its own, so that a reader who takes its time, or leaves, holds none open. Throws
- * `EventStoreUnavailable` for whatever keeps the server from answering.
+ * Reads in pages: each is a call of its own, so that a reader which is slow, or leaves, keeps no call open. Throws `EventStoreUnavailable`
+ * for every failure of the server to answer.
  */
 export class EventReader {
-  /** What is known of the log's end: nothing of the class lies between `head` and `scanned`. */
+  /** The known end of each class: no event of the class lies between `head` and `scanned`. */
   readonly #heads: Record<EventClass, { head: Position; scanned: Position }> = {
     core: { head: START, scanned: START },
     log: { head: START, scanned: START },
@@ -56,7 +56,7 @@ export class EventReader {
     private readonly catalogue: EventCatalogue,
   ) {}
 
-  /** Of the stream, with the closing event; an unknown stream is empty. */
+  /** Reads a page of the stream, including the closing event; an unknown stream is empty. */
   streamPage(stream: string, from: number, backwards: boolean, limit: number): Promise<Page> {
     const fromRevision = backwards && from >= Number.MAX_SAFE_INTEGER ? END : BigInt(from);
     const direction = backwards ? BACKWARDS : FORWARDS;
@@ -71,18 +71,18 @@ export class EventReader {
     );
   }
 
-  /** What follows the position in the whole log, everybody's. */
+  /** Reads what follows the position in the whole log, of all installations. */
   async allPage(after: Position, limit = pageEvents): Promise<Page> {
     const fromPosition = after === START ? FIRST : placeOf(after);
     const { credentials } = this.connection;
     const page = await this.#page(limit + 1, (client) =>
       client.readAll({ fromPosition, direction: FORWARDS, maxCount: limit + 1, requiresLeader: true, credentials }),
     );
-    // The place itself is read again: the server's reading begins with it.
+    // The server's page begins with the event at the position itself, which is left out.
     return { ...page, events: page.events.filter(({ position }) => position > after) };
   }
 
-  /** From a record on, that one included. */
+  /** Reads from a record on, including that record. */
   async from(position: Position, limit: number): Promise<Recorded[]> {
     const { credentials } = this.connection;
     const fromPosition = placeOf(position);
@@ -92,7 +92,10 @@ export class EventReader {
     return events;
   }
 
-  /** The core's records at the positions, in that order: there is no other way to them than one call each. */
+  /**
+   * Returns the core records at the positions, in the order of the positions. Each takes a call of its own, since the server has no call
+   * for several.
+   */
   async at(positions: readonly Position[]): Promise<Recorded[]> {
     const found: Recorded[] = [];
     for (let next = 0; next < positions.length; next += atOnce) {
@@ -105,7 +108,7 @@ export class EventReader {
     return found;
   }
 
-  /** What follows the position and the filter lets pass: of at most 1 000 events, and no further one where 8 MiB are reached. */
+  /** Returns the events after the position that pass the filter: at most 1 000, and none beyond 8 MiB. */
   async batch(after: Position, filter: EventFilter, isForgotten?: (events: Recorded[]) => Promise<Set<Recorded>>): Promise<Batch> {
     const { events, upTo } = await this.#ofClass(after, filter.eventClass);
     const passed = events.filter((event) => passes(event, filter));
@@ -114,13 +117,16 @@ export class EventReader {
     return { events: kept.map((event) => toPort(event, this.catalogue)), upTo };
   }
 
-  /** Behind the class's last event `upTo` moves by whole pages of others' events: near the log's end it is that event. */
+  /**
+   * Reads events of the class. After its last event, `upTo` advances by whole pages of other events; on the log's last page it is the
+   * position of that event.
+   */
   async #ofClass(after: Position, eventClass: EventClass): Promise<{ events: Recorded[]; upTo: Position }> {
     const page = await this.allPage(after);
     const events = page.events.filter((event) => event.eventClass === eventClass);
     if (!page.more || events.length > page.events.length / sparse)
       return { events, upTo: events.at(-1)?.position ?? (page.more ? page.events.at(-1)?.position : undefined) ?? after };
-    // Only a subscription lets the server pick them out.
+    // The server filters for subscriptions only.
     const end = await this.end();
     const found = await this.#call((client) => this.#picked(client, after, eventClass));
     const last = found.events.at(-1)?.position ?? after;
@@ -144,7 +150,10 @@ export class EventReader {
     }));
   }
 
-  /** The last event of the class; where only others were written for long, a place behind it with none of the class between. */
+  /**
+   * Returns the position of the last event of the class. If many other events follow it, a later position is returned, with no event of the
+   * class between.
+   */
   async head(eventClass: EventClass): Promise<Position> {
     const known = { ...this.#heads[eventClass] };
     let scanned: Position | null = null;
@@ -162,7 +171,7 @@ export class EventReader {
     return this.#noteHead(eventClass, end ?? START, scanned ?? START);
   }
 
-  /** Where the whole log ends, everybody's. */
+  /** Returns the end of the whole log, of all installations. */
   async end(): Promise<Position> {
     const { events } = await this.#backwards(null, 1);
     return events[0]?.position ?? START;
@@ -202,13 +211,16 @@ export class EventReader {
         return await this.connection.call(work);
       } catch (error) {
         if (error instanceof EventStoreUnavailable) throw error;
-        // The client turns to the leader by itself, once it was told.
+        // Once told, the client turns to the leader by itself.
         if (!isOfType(error, ErrorType.NOT_LEADER) || attempt === 3) throw new EventStoreUnavailable(error);
       }
   }
 }
 
-/** Reads to the end, to the limit, or until 8 MiB are there, and leaves the call in any case. `heard` counts what else came. */
+/**
+ * Reads to the end, to the limit, or until 8 MiB are read, and always ends the call. `heard` counts other signs of life, such as
+ * checkpoints.
+ */
 function collected(read: Read, limit: number, names: Names, heard: () => number = () => 0): Promise<Page> {
   return new Promise((resolve, reject) => {
     const events: Recorded[] = [];
@@ -237,7 +249,7 @@ function collected(read: Read, limit: number, names: Names, heard: () => number 
       last = performance.now();
       count += 1;
       const event = fromServer(resolved, names);
-      // Whatever lies between may say a thing twice.
+      // The network layer may deliver an event twice.
       if (event === null || event.position === events.at(-1)?.position) return;
       events.push(event);
       bytes += JSON.stringify(event.data).length;
@@ -245,7 +257,7 @@ function collected(read: Read, limit: number, names: Names, heard: () => number 
     });
     read.on('end', () => done(false));
     read.on('caughtUp', () => done(false));
-    // It stays: what comes after the end of a call must not end the process.
+    // This listener is never removed: an error after the end of a call must not end the process.
     read.on('error', (error) => {
       leave();
       reject(error);
@@ -253,7 +265,7 @@ function collected(read: Read, limit: number, names: Names, heard: () => number 
   });
 }
 
-/** The port's stream: pages, without the closing event. */
+/** Reads the stream as the port sees it: in pages, without the closing event. */
 export async function* streamEvents(
   reader: EventReader,
   stream: string,
@@ -261,7 +273,7 @@ export async function* streamEvents(
 ): AsyncGenerator<Recorded> {
   let left = limit;
   for (let next = from; left > 0 && next >= 0;) {
-    // One more, for the closing event may be the first.
+    // One more is read, since the closing event may be the first.
     const { events, more } = await reader.streamPage(stream, next, backwards, Math.min(left + 1, streamPage));
     for (const event of events) {
       if (isClosing(event)) continue;

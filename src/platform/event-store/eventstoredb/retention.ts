@@ -9,30 +9,30 @@ import { isOfType } from './faults.ts';
 import type { EventReader } from './reading.ts';
 import type { Writer } from './writing.ts';
 
-/** Where the age that a stream is to have again is kept while its last event is uncovered. */
+/** The member of the stream's metadata that keeps the maximum age while the last event is uncovered. */
 const PUT_ASIDE = 'mooring_max_age';
-/** Milliseconds. */
+/** Intervals in milliseconds. */
 const knownFor = 30_000;
 const firstVisibleFor = 10_000;
 const patience = 4_000;
 const maxKnown = 10_000;
 const tries = 8;
 const lookups = 16;
-/** No stream comes this far: an append that expects it is refused, and the refusal names the real revision. */
+/** No stream reaches this revision: an append that expects it is refused, and the refusal names the real revision. */
 const beyond = 9_007_199_254_740_991n;
 
 interface Metadata {
-  /** Of the metadata stream; -1 where there is none. */
+  /** The revision of the last event in the metadata stream; -1 if there is none. */
   revision: number;
   content: JsonObject;
 }
 
 /**
- * Lets the server forget. Its `$maxAge` hides even the last event of a stream that has been silent for that long, where the port
- * keeps the last: when that is asked for, the age is put aside and `$tb` uncovers it, until the next event is appended.
+ * Has the server remove old events. Its `$maxAge` hides even the last event of a stream that was silent for that long, but the port keeps
+ * the last event: when it is read, the age is put aside and `$tb` uncovers the event, until the next one is appended.
  */
 export class Retention {
-  /** When it was last seen that a stream's age is not put aside. */
+  /** The time at which each stream was last seen without an age put aside. */
   readonly #plain = new Map<string, number>();
   readonly #firstVisible = new Map<string, { revision: number; at: number }>();
 
@@ -47,7 +47,7 @@ export class Retention {
     await this.#change(stream, (content) => ({ ...without(content, '$maxAge', PUT_ASIDE), $maxAge: maxAgeSeconds }));
   }
 
-  /** The events before the revision go out of sight at once, and for good when the server tidies up. */
+  /** Hides the events before the revision at once; the server removes them when it scavenges. */
   async truncate(stream: string, before: number): Promise<void> {
     const first = Math.min(before, await this.#lastRevision(stream));
     if (first <= 0) return;
@@ -55,7 +55,7 @@ export class Retention {
     await this.#change(stream, (content) => ({ ...content, $tb: Math.max(first, typeof content.$tb === 'number' ? content.$tb : 0) }));
   }
 
-  /** Where age hides all of a stream, makes its last event readable again. Answers whether it did. */
+  /** Makes the last event readable again if age hides the whole stream. Returns true if it did. */
   async uncover(stream: string): Promise<boolean> {
     const { content } = await this.#read(stream);
     if (typeof content.$maxAge !== 'number') return false;
@@ -70,7 +70,7 @@ export class Retention {
     return true;
   }
 
-  /** After an append: the age that was put aside counts again. */
+  /** Restores the age that was put aside; called after an append. */
   async restore(stream: string): Promise<void> {
     const seen = this.#plain.get(stream);
     if (seen === undefined || performance.now() - seen > knownFor) {
@@ -81,7 +81,7 @@ export class Retention {
     remember(this.#plain, stream, performance.now());
   }
 
-  /** Those of the events that a reader of their streams would no longer see: the whole log shows them until the server tidies up. */
+  /** Returns those of the events that are hidden in their streams: the whole log shows them until the server scavenges. */
   async forgotten(events: Recorded[]): Promise<Set<Recorded>> {
     const streams = [...new Set(events.map(({ stream }) => stream))];
     for (let i = 0; i < streams.length; i += lookups) await Promise.all(streams.slice(i, i + lookups).map((stream) => this.#look(stream)));
@@ -102,7 +102,7 @@ export class Retention {
     return last ? { revision: last.revision, content: last.data } : { revision: -1, content: {} };
   }
 
-  /** Metadata is replaced as a whole: a change names the revision that it was made from. */
+  /** Replaces the metadata, which is written as a whole; the write names the revision that the change was made from. */
   async #change(stream: string, changed: (content: JsonObject) => JsonObject): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
       const { revision, content } = await this.#read(stream);
@@ -120,7 +120,7 @@ export class Retention {
     }
   }
 
-  /** Also of a stream that shows nothing; -1 where there is none. */
+  /** Returns the last revision, even of a stream whose events are all hidden; -1 if the stream does not exist. */
   async #lastRevision(stream: string): Promise<number> {
     const { credentials, names } = this.connection;
     const name = names.toServer(stream);
@@ -147,7 +147,7 @@ function sorted(content: JsonObject): [string, unknown][] {
   return Object.entries(content).toSorted(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** The oldest entry goes where there are too many. */
+/** Sets the entry, and deletes the oldest if there are too many. */
 function remember<T>(map: Map<string, T>, key: string, value: T): void {
   map.delete(key);
   map.set(key, value);

@@ -13,10 +13,16 @@ import { isClosing, positionOf } from './envelope.ts';
 import { faultOf, isOfType } from './faults.ts';
 import type { EventReader } from './reading.ts';
 
-/** Milliseconds. The server answers a repeat whose first append is under way after 2 to 3 s, and is asked to give up before we do. */
+/**
+ * Timeouts in milliseconds. The server answers a repeat after 2 to 3 s while the first append is in flight; its deadline is shorter than
+ * our own timeout.
+ */
 const deadline = 5_000;
 const patience = 6_000;
-/** A leader that was deposed while it was frozen gives wrong answers for up to 1.6 s. */
+/**
+ * The time for which a conflict without evidence is checked again, in milliseconds. A leader that was deposed while it was frozen gives
+ * wrong answers for up to 1.6 s.
+ */
 const doubtFor = 2_500;
 const askAgainAfter = 250;
 const leaderTries = 10;
@@ -24,17 +30,17 @@ const leaderWait = 100;
 const timeoutTries = 3;
 
 export interface Written {
-  /** Of the last event. */
+  /** The revision of the last event. */
   revision: number;
-  /** Of the last event; null where a retention hides it. */
+  /** The position of the last event; null if a retention hides it. */
   position: Position | null;
 }
 
 type Verdict = { kind: 'conflict'; actual: number } | { kind: 'closed' } | { kind: 'stored'; written: Written } | { kind: 'doubtful' };
 
 /**
- * Sends appends. Each names a revision and ids, so that the server knows a repeat. A conflict is believed where the event that
- * stands in the way can be read: the one answer that a deposed leader can't make up.
+ * Sends appends. Each names a revision and ids, so that the server recognises a repeat. A conflict is believed only if the conflicting
+ * event can be read, because a deposed leader can't make up an event.
  */
 export class Writer {
   constructor(
@@ -42,7 +48,7 @@ export class Writer {
     private readonly reader: EventReader,
   ) {}
 
-  /** `expected`: -1 where the stream must not exist. Throws what `EventStore.append` throws. */
+  /** Appends the events. `expected` is -1 if the stream must not exist. Throws what `EventStore.append` throws. */
   async write(stream: string, expected: number, events: EventData[]): Promise<Written> {
     let doubtSince: number | null = null;
     for (let tries = 1; ; tries += 1)
@@ -60,7 +66,7 @@ export class Writer {
           this.connection.renew();
           await wait(askAgainAfter);
         } else if (faultOf(error) === 'not_leader' && tries < leaderTries) await wait(leaderWait);
-        // So the server answers a repeat that comes while the first is being written.
+        // The server answers this if a repeat arrives while the first append is being written.
         else if (isOfType(error, ErrorType.TIMEOUT) && tries < timeoutTries) continue;
         else throw asThrown(stream, error);
       }
@@ -76,7 +82,7 @@ export class Writer {
     return { revision: Number(nextExpectedRevision), position: position ? positionOf(position.commit) : null };
   }
 
-  /** Throws `OutcomeUnknown` where the stream can't be read now. */
+  /** Decides what a refused append means, from the events in the stream. Throws `OutcomeUnknown` if the stream can't be read now. */
   async #judge(stream: string, expected: number, events: EventData[]): Promise<Verdict> {
     try {
       const { events: newest } = await this.reader.streamPage(stream, Number.MAX_SAFE_INTEGER, true, 2);

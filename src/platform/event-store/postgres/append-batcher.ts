@@ -6,20 +6,20 @@ import { AnswerLost, send } from './sending.ts';
 
 export interface Append {
   stream: string;
-  /** -1: the stream must not exist. */
+  /** The expected revision; -1 if the stream must not exist. */
   expected: number;
   events: SerialisedEvent[];
-  /** Of the events, bytes. */
+  /** The size of the events, in bytes. */
   size: number;
 }
 
 export interface Outcome {
-  /** Appended, duplicate, closed, wrong expected revision. */
+  /** Appended, duplicate, closed, or wrong expected revision. */
   verdict: 'A' | 'D' | 'C' | 'W';
   revision: number;
-  /** Null unless appended or duplicate. */
+  /** The position of the last event; null unless appended or duplicate. */
   position: number | null;
-  /** Milliseconds since 1970. */
+  /** The time of the append, in milliseconds since 1970. */
   at: number;
 }
 
@@ -28,7 +28,7 @@ interface Waiting extends Append {
   reject(error: unknown): void;
 }
 
-/** Without outcomes all were appended, in the order given. */
+/** The answer of the append function. If `outcomes` is null, all events were appended, in the order given. */
 interface Answer {
   at: number;
   before: number;
@@ -41,8 +41,8 @@ const maxQueue = 10_000;
 const maxQueueBytes = 64 * 1024 * 1024;
 
 /**
- * Group commit: what arrives while one transaction is under way goes into the next, so that one flush to disk carries many
- * appends. One append per stream and batch, so that each is judged by itself. At most 10 000 appends or 64 MiB wait.
+ * Groups commits: appends that arrive while one transaction is in flight go into the next, so that one flush to disk carries many. A batch
+ * holds one append per stream, so that each is judged by itself. At most 10 000 appends or 64 MiB wait.
  */
 export class AppendBatcher {
   #queue: Waiting[] = [];
@@ -54,11 +54,11 @@ export class AppendBatcher {
 
   constructor(
     private readonly pool: pg.Pool,
-    /** The append function's name. */
+    /** The name of the append function. */
     private readonly procedure: string,
   ) {}
 
-  /** Throws `EventStoreUnavailable`, `OutcomeUnknown`. */
+  /** Queues the append for the next batch. Throws `EventStoreUnavailable`, `OutcomeUnknown`. */
   append(append: Append): Promise<Outcome> {
     if (this.#closed) return Promise.reject(new EventStoreUnavailable(new Error('the event store is closed')));
     if (this.#queue.length >= maxQueue || this.#queuedBytes + append.size > maxQueueBytes)
@@ -70,12 +70,12 @@ export class AppendBatcher {
     });
   }
 
-  /** Resolves when the transaction under way has ended; null where there is none. */
+  /** A promise that resolves when the transaction in flight has ended; null if there is none. */
   get underWay(): Promise<unknown> | null {
     return this.#underWay;
   }
 
-  /** Takes no more, and waits for what was taken. */
+  /** Refuses further appends, and waits for those that are queued. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.#drained;
@@ -88,10 +88,10 @@ export class AppendBatcher {
       this.#underWay = this.#commitEach(batch);
       await this.#underWay;
       this.#underWay = null;
-      // Writers that were just answered get to append again, into one batch; a single writer need not wait for others.
+      // Writers that were just answered can append again, into one batch; a single writer need not wait for others.
       if (batch.length > 1) await turn();
     }
-    // In the same breath as the look at the queue: whoever appends from here on starts anew.
+    // No await lies between the check of the queue and this line, so a later append starts a new drain.
     this.#draining = false;
   }
 
@@ -107,7 +107,7 @@ export class AppendBatcher {
         batch.push(append);
         size += append.size;
       }
-      // Appends to one stream keep their order, whether this batch takes them or not.
+      // Appends to one stream keep their order, whether they fit into this batch or not.
       streams.add(append.stream);
     }
     this.#queue = rest;
@@ -115,7 +115,7 @@ export class AppendBatcher {
     return batch;
   }
 
-  /** A batch that the database refused as a whole is tried one by one: the fault of one is no fault of the others. */
+  /** Commits a batch; if the database refuses it as a whole, commits each append by itself, so that one faulty append fails alone. */
   async #commitEach(batch: Waiting[]): Promise<void> {
     if ((await this.#commit(batch)) === 'refused') for (const append of batch) await this.#commit([append]);
   }
@@ -132,7 +132,7 @@ export class AppendBatcher {
     }
   }
 
-  /** The short way for a single event. False where it was not appended, for whatever reason. */
+  /** Appends a single event by a faster function. Returns false if it was not appended, for whatever reason. */
   async #appendOne([append, ...others]: Waiting[]): Promise<boolean> {
     const [event, ...more] = append?.events ?? [];
     if (!append || !event || others.length > 0 || more.length > 0) return false;
@@ -163,7 +163,7 @@ export class AppendBatcher {
   }
 }
 
-/** Put together by hand: data and metadata are JSON already, and are stored letter for letter. */
+/** Builds the JSON by hand, since data and metadata are JSON texts already and must be stored unchanged. */
 function json(batch: Append[]): string {
   let text = '[';
   let o = 0;
