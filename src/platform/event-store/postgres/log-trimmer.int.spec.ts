@@ -27,7 +27,7 @@ afterEach(async () => {
   await place.drop();
 });
 
-/** Events at the end of the log, as many for each of so many streams in turn, that were written so long ago (an interval). */
+/** Inserts events of the given age (an interval) at the end of the log, spread evenly over the streams. */
 async function written(events: number, streams: number, age: string): Promise<void> {
   await operate(
     place.url,

@@ -5,13 +5,16 @@ import type { RetentionStatus } from '../event-store.ts';
 import { ask } from './sending.ts';
 
 const TRIM_EVERY_MS = 60_000;
-/** Events that one transaction judges at most. A failure halves the number, success doubles it again. */
+/** The most and the fewest events that one transaction examines. A failure halves the number, success doubles it again. */
 const BATCH_MAX = 5_000;
 const BATCH_MIN = 50;
-/** Between two transactions in the background, so that appends have the disk to themselves for as long as trimming had it. */
+/**
+ * The longest rest between two transactions in the background, in milliseconds: appends get the disk to themselves for as long as trimming
+ * had it, up to this.
+ */
 const REST_MAX_MS = 250;
 
-/** Forgets log events that are past their retention, in short transactions; every minute, and whenever it is asked to. */
+/** Removes log events that are past their retention, in short transactions: every minute, and when asked to. */
 export class LogTrimmer {
   readonly #logger = new Logger('EventStore');
   readonly #timer: NodeJS.Timeout;
@@ -31,7 +34,10 @@ export class LogTrimmer {
     }, everyMs).unref();
   }
 
-  /** Goes on until nothing is left to forget, or another process is at it; answers how many events it forgot. */
+  /**
+   * Trims until nothing is left to remove, or another process is trimming; returns the number of events removed. `rest` is called between
+   * two transactions with the time that the last one took.
+   */
   async trim(rest?: (batchMs: number) => Promise<void>): Promise<number> {
     let total = 0;
     for (let more = true; more && !this.#stopping.signal.aborted;) {
@@ -45,7 +51,7 @@ export class LogTrimmer {
     return total;
   }
 
-  /** Forgets the stream's events before the revision, but for the last. */
+  /** Removes the stream's events before the revision, except the last. */
   async truncate(stream: string, before: number): Promise<void> {
     const text = 'select public.es_log_truncate($1, $2, $3)';
     for (let forgotten = BATCH_MAX; forgotten === BATCH_MAX;) {
@@ -61,14 +67,14 @@ export class LogTrimmer {
     return { caughtUpAt: rows[0]?.[0]?.toISOString() ?? null, forgotten: this.#forgotten, error: this.#error };
   }
 
-  /** Waits for the transaction under way. */
+  /** Stops trimming, and waits for the transaction in flight. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#stopping.abort();
     await this.#inBackground;
   }
 
-  /** One transaction. Null where another process is at it. */
+  /** Runs one transaction. Returns null if another process is trimming. */
   async #step(): Promise<{ forgotten: number; more: boolean } | null> {
     try {
       const text = 'select public.es_log_forget($1)';

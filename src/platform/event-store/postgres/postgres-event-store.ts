@@ -35,19 +35,19 @@ import { SharedReads } from './shared-reads.ts';
 
 const channel = 'mooring_events';
 
-/** How long a notification waits for the answer to an append that is under way. */
+/** The time for which a notification waits for the answer to an append in flight, in milliseconds. */
 const ANSWER_WITHIN_MS = 20;
 
-/** Appends: milliseconds. The last is the client's own, for a server that fell silent. */
+/** Timeouts of appends, in milliseconds. The last is enforced by the client, in case the server falls silent. */
 const timeouts = { lock_timeout: 5_000, statement_timeout: 10_000, query_timeout: 15_000 };
 
-/** A bulk read may last; it is not one of the callers whose connections are few. */
+/** A bulk read may take long. It has connections of its own, so that it takes none from the other callers. */
 const bulkTimeouts = { statement_timeout: 0 };
 const bulkReaders = 3;
 
 /**
- * The log in PostgreSQL: one table per class, gap-free positions in commit order, so that a reader needs `position > …` and
- * nothing else. Events come out in their current version, whoever reads; appends take the current version only.
+ * The log in PostgreSQL: one table per class, with gap-free positions in commit order, so that a reader needs only `position > …`. Events
+ * are always returned in their current version; appends accept only the current version.
  */
 export class PostgresEventStore extends EventStore {
   readonly #writers: pg.Pool;
@@ -65,7 +65,7 @@ export class PostgresEventStore extends EventStore {
     private readonly catalogue: EventCatalogue,
   ) {
     super();
-    // Of their own, one per class: no slow query of another part holds appends up.
+    // Appends have a pool of their own, with one connection per class, so that slow queries of other parts never delay them.
     this.#writers = database.openPool('appends', 2, timeouts);
     this.#reader = new EventReader(database.pool, catalogue);
     this.#bulk = new BulkReader(database.openPool('bulk_reads', bulkReaders, bulkTimeouts), catalogue);
@@ -182,7 +182,7 @@ export class PostgresEventStore extends EventStore {
     }
   }
 
-  /** Forgets the log events that are past their retention; answers how many. Runs by itself every minute. */
+  /** Removes the log events that are past their retention; returns how many. This also runs by itself every minute. */
   trim(): Promise<number> {
     return this.#trimmer.trim();
   }
@@ -191,7 +191,7 @@ export class PostgresEventStore extends EventStore {
     await ask(this.database.pool, { name: 'ping', text: 'select 1', values: [] });
   }
 
-  /** Ends subscriptions and finishes appends under way. Leaves the database open. */
+  /** Ends subscriptions and waits for appends in flight. Leaves the database open. */
   async close(): Promise<void> {
     await this.#trimmer.stop();
     await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
@@ -201,7 +201,10 @@ export class PostgresEventStore extends EventStore {
     )?.();
   }
 
-  /** A notification can be faster than the answer to the append that it tells of, whose events need not be read back. */
+  /**
+   * Waits briefly for an append in flight before it wakes the subscriptions: a notification can arrive before the answer to the append, and
+   * with the answer the events need not be read back.
+   */
   #tell(eventClass: EventClass, position: Position): void {
     const told = () => this.#watches[eventClass].tell(position);
     const { underWay } = this.#batchers[eventClass];
@@ -209,12 +212,15 @@ export class PostgresEventStore extends EventStore {
     const timer = setTimeout(told, ANSWER_WITHIN_MS).unref();
     void underWay.finally(() => {
       clearTimeout(timer);
-      // By then whoever appended has kept the events.
+      // The append's continuation, which keeps the events, runs before this.
       setImmediate(told);
     });
   }
 
-  /** `core 17`: that log has come to 17. Empty: something may have been missed. */
+  /**
+   * Handles a notification: `core 17` means that the core log has reached position 17; an empty payload means that notifications may have
+   * been missed.
+   */
   #heard(payload: string): void {
     const [eventClass, number] = payload.split(' ');
     if ((eventClass === 'core' || eventClass === 'log') && number) this.#tell(eventClass, positionOf(number));

@@ -9,7 +9,7 @@ export const tables: Record<EventClass, string> = { core: 'public.es_event', log
 
 const maxEvents = 1_000;
 const maxBytes = 8 * 1024 * 1024;
-/** Events that one statement looks through for those which a filter lets pass. */
+/** The most events that one statement reads to find those that a filter lets through. */
 const maxScan = 5_000;
 const streamPage = 500;
 
@@ -28,7 +28,7 @@ type Row = [
   at: Date,
 ];
 
-/** The port's form of a position: ordered as text. */
+/** Returns the port's form of a position, which is ordered as text. */
 export function positionOf(number: string): Position {
   return number.padStart(20, '0');
 }
@@ -38,7 +38,7 @@ export function numberOf(position: Position): string {
   return BigInt(position).toString();
 }
 
-/** What follows a position: at most 1 000 events, and no further one where 8 MiB are reached. The only place that upcasts, with `readStream`. */
+/** Reads events after a position: at most 1 000, and none beyond 8 MiB. Only this class upcasts them. */
 export class EventReader {
   constructor(
     private readonly pool: pg.Pool,
@@ -51,7 +51,7 @@ export class EventReader {
     return positionOf(rows[0]?.[0] ?? '0');
   }
 
-  /** Positions have no gaps, so the events need not be counted. */
+  /** Returns the number of events after the position without counting them, since positions have no gaps. */
   async lag(after: Position, eventClass: EventClass): Promise<Lag> {
     const text = `
       select (select position from ${tables[eventClass]} order by position desc limit 1) - first.position + 1, first.at
@@ -60,7 +60,7 @@ export class EventReader {
     return { events: Number(rows[0]?.[0] ?? 0), since: rows[0]?.[1].toISOString() ?? null };
   }
 
-  /** Halves the log again and again: times grow with positions, as far as the server's clock was never put back. */
+  /** Finds the position by bisection: times grow with positions, unless the server's clock was set back. */
   async before(time: Date, eventClass: EventClass): Promise<Position> {
     const text = `select position, at from ${tables[eventClass]} where position > $1 order by position limit 1`;
     let low = 0n;
@@ -74,11 +74,11 @@ export class EventReader {
     return positionOf(low.toString());
   }
 
-  /** With the size of the events, bytes. */
+  /** Returns the events after the position that pass the filter, with their size in bytes. */
   async batch(after: Position, filter: EventFilter): Promise<Batch & { size: number }> {
     const { eventClass, categories = null, types = null } = filter;
     const filtered = categories !== null || types !== null;
-    // Bounded by what it looks at and by what it gives, in one statement, so that `up_to` and the rows are of one snapshot.
+    // One statement bounds both the events read and the events returned, so that `up_to` and the rows come from one snapshot.
     const text = `
       with bound as materialized (
         select greatest($1::bigint, coalesce(
@@ -113,7 +113,7 @@ export class EventReader {
     });
   }
 
-  /** `from` is the first revision to give; `limit` events at most. */
+  /** Reads the stream from the revision `from` on, at most `limit` events. */
   async *stream(table: string, stream: string, from: number, backwards: boolean, limit: number): AsyncGenerator<StoredEvent> {
     const [reaches, order] = backwards ? ['<=', 'desc'] : ['>=', 'asc'];
     const text = `

@@ -10,8 +10,8 @@ export class AnswerLost extends Error {
 }
 
 /**
- * Runs one statement in a transaction of its own and keeps three failures apart: `EventStoreUnavailable` where nothing was
- * done and a later try may succeed, `AnswerLost` where nobody knows, and the database's own error where a repeat would hear it again.
+ * Runs one statement in a transaction of its own. Throws `EventStoreUnavailable` if nothing was done and a later attempt may succeed,
+ * `AnswerLost` if the outcome is unknown, and the database's own error if a retry would fail in the same way.
  */
 export async function send<Row extends unknown[]>(pool: pg.Pool, query: { name: string; text: string; values: unknown[] }): Promise<Row[]> {
   let client: pg.PoolClient;
@@ -31,7 +31,7 @@ export async function send<Row extends unknown[]>(pool: pg.Pool, query: { name: 
   }
 }
 
-/** The same for what changes nothing, or may be repeated at will. */
+/** Runs a statement that changes nothing or is idempotent, so that a lost answer counts as `EventStoreUnavailable`. */
 export async function ask<Row extends unknown[]>(pool: pg.Pool, query: { name: string; text: string; values: unknown[] }): Promise<Row[]> {
   try {
     return await send<Row>(pool, query);
@@ -40,12 +40,15 @@ export async function ask<Row extends unknown[]>(pool: pg.Pool, query: { name: s
   }
 }
 
-/** An answer of severity ERROR means that the transaction was undone; FATAL and a broken socket say nothing about it. */
+/** Returns true if the transaction was undone, which severity ERROR tells; FATAL and a broken socket tell nothing about it. */
 function isRolledBack(error: unknown): boolean {
   return (error as { severity?: string }).severity === 'ERROR';
 }
 
-/** Deadlock or serialisation, read-only standby, out of resources, lock or statement time-out, shutting down, system error. */
+/**
+ * Returns true for errors that may not recur: deadlock or serialisation failure, read-only standby, insufficient resources, lock or
+ * statement timeout, shutdown, system error.
+ */
 function isPassing(error: unknown): boolean {
   return /^(40...|25006|53...|55P03|57...|58...)$/.test((error as { code?: string }).code ?? '');
 }

@@ -6,20 +6,20 @@ import type { EventReader } from './reading.ts';
 const KEPT_EVENTS_MAX = 1_000;
 const KEPT_BYTES_MAX = 4 * 1024 * 1024;
 
-/** All events of the class that follow one position, up to another. */
+/** All events of the class after one position, up to another. */
 export interface Stretch extends Batch {
   after: Position;
-  /** Of the events' data and metadata, bytes. */
+  /** The size of the events' data and metadata, in bytes. */
   size: number;
 }
 
 /**
- * The end of one log, as far as it is in memory. Those who follow the log wait at the same place and are woken together: one query serves
- * them all, and none is needed where this process appended the events itself. What follows a position never changes, and positions
- * have no gaps, so what is kept is right for whoever asks later, too.
+ * Keeps the end of one log in memory. The subscribers at the head wait for the same position and are woken together: one query serves them
+ * all, and none is needed if this process appended the events itself. The events after a position never change, and positions have no gaps,
+ * so what is kept stays valid for later reads.
  */
 export class SharedReads {
-  /** Each begins where the one before ends. */
+  /** The stretches, in order: each begins where the one before ends. */
   #kept: Stretch[] = [];
   #keptEvents = 0;
   #keptBytes = 0;
@@ -30,15 +30,19 @@ export class SharedReads {
     private readonly eventClass: EventClass,
   ) {}
 
-  /** Each takes what its filter lets pass. */
+  /** Returns the events after the position that pass the filter. */
   async batch(after: Position, filter: EventFilter): Promise<Batch> {
     const shared = this.#following(after) ?? (await (this.#reading.get(after) ?? this.#read(after)).catch(() => null));
-    // It was asked before there was more, it failed, or holds an event that another filter may keep out: then this one asks for itself.
+    // The shared read began before the events were there, failed, or met an event that only other filters let through: read again for this
+    // filter.
     if (shared === null || shared.upTo <= after) return this.reader.batch(after, filter);
     return { events: shared.events.filter((event) => passes(event, filter)), upTo: shared.upTo };
   }
 
-  /** Keeps what is committed, and gives up the oldest. Where events are missing before it, these are all that is kept. */
+  /**
+   * Keeps a committed stretch, and drops the oldest ones beyond the bounds. If events are missing before it, all earlier stretches are
+   * dropped.
+   */
   keep(stretch: Stretch): void {
     const end = this.#kept.at(-1)?.upTo;
     if (end !== undefined && stretch.upTo <= end) return;
@@ -53,13 +57,13 @@ export class SharedReads {
     }
   }
 
-  /** The event of the stream at that revision where it is kept. */
+  /** Returns the event of the stream at that revision, if it is kept. */
   find(stream: string, revision: number): StoredEvent | undefined {
     const isWanted = (event: StoredEvent) => event.revision === revision && event.stream === stream;
     return this.#kept.findLast(({ events }) => events.some(isWanted))?.events.find(isWanted);
   }
 
-  /** Null where it is not kept. */
+  /** Returns the events after the position, or null if they are not kept. */
   #following(after: Position): Batch | null {
     const first = this.#kept.findLastIndex((stretch) => stretch.after <= after);
     const last = this.#kept.at(-1);

@@ -1,24 +1,24 @@
 const ID_BYTES = 16;
-/** Derived ids of one stream that are remembered, the latest. */
+/** The number of derived ids that are remembered per stream: the latest. */
 export const DERIVED_IDS_MAX = 500;
 
 /**
- * The ids of a stream's latest records: those that are derived from what they record (UUIDv5). A command that is repeated after a crash
- * finds its record here, without a read of the stream. 16 bytes an id; never changed in place.
+ * The ids of a stream's latest records, which are derived from what they record (UUIDv5). A command that is repeated after a crash finds
+ * its record here, without reading the stream. Each id takes 16 bytes; the object is immutable.
  */
 export class DerivedIds {
   static readonly none = new DerivedIds(Buffer.alloc(0));
 
   private constructor(private readonly bytes: Buffer) {}
 
-  /** As `toString` wrote them. */
+  /** Parses what `toString` returned. Throws `RangeError` if the text holds no whole number of ids. */
   static parse(text: string): DerivedIds {
     const bytes = Buffer.from(text, 'base64');
     if (bytes.length % ID_BYTES !== 0) throw new RangeError('these are no ids');
     return bytes.length === 0 ? DerivedIds.none : new DerivedIds(bytes);
   }
 
-  /** Whether ids of this form are remembered. */
+  /** Returns true if the id is derived (a UUIDv5): only such ids are remembered. */
   static isDerived(id: string): boolean {
     return id[14] === '5';
   }
@@ -33,7 +33,7 @@ export class DerivedIds {
     return false;
   }
 
-  /** With the ids among these that are derived; the oldest are forgotten where there are more than 500. */
+  /** Returns these ids and the derived ones among the given ids; beyond 500 the oldest are dropped. */
   with(ids: readonly string[]): DerivedIds {
     const derived = ids.filter((id) => DerivedIds.isDerived(id));
     if (derived.length === 0) return this;

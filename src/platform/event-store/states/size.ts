@@ -1,13 +1,13 @@
-/** What V8 takes, about, for an object, for each of its members, and for an entry of a map (bytes). */
+/** The approximate memory that V8 uses for an object, a member, an entry of a map and a string, in bytes. */
 const OBJECT_BYTES = 32;
 const MEMBER_BYTES = 8;
 const ENTRY_BYTES = 40;
 const STRING_BYTES = 24;
 
 /**
- * An estimate of the memory (bytes) that a value takes, by a walk that costs nothing for the length of a text. A text counts one byte a
- * character, as V8 keeps Latin-1, which sealed values and ids are; other text takes twice that. Names of members are not counted, since
- * objects of one form share them. Measured on states of the service, it is between 0.8 and 1.5 times what the heap grows by.
+ * Estimates the memory that a value takes, in bytes; the cost does not depend on the length of texts. A text counts one byte per character,
+ * as V8 stores Latin-1, which sealed values and ids are; other text takes twice that. Member names are not counted, since objects of one
+ * form share them. For states of the service, the estimate was measured at 0.8 to 1.5 times the growth of the heap.
  */
 export function sizeOf(value: unknown): number {
   let bytes = 0;
@@ -21,7 +21,7 @@ export function sizeOf(value: unknown): number {
   return bytes;
 }
 
-/** Puts what the object holds on the list, and answers what the places for it take. */
+/** Appends the object's members to the list, and returns the bytes that the references to them take. */
 function members(value: object, left: unknown[]): number {
   if (value instanceof Map) {
     for (const [key, entry] of value) left.push(key, entry);

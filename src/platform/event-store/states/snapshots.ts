@@ -6,9 +6,9 @@ import { idOf } from '../event-store.ts';
 import { DerivedIds } from './derived-ids.ts';
 import type { StreamState } from './stream-state.ts';
 
-/** Snapshots that wait to be written; further ones are left out, and are due again later. */
+/** The most snapshots that wait to be written; further ones are skipped, and are due again later. */
 const WAITING_MAX = 100;
-/** Of a snapshot's state as JSON (bytes): a larger one would keep the process busy for too long. */
+/** The largest state that is written, as JSON, in bytes: a larger one would block the process for too long. */
 const STATE_BYTES_MAX = 8 * 1024 * 1024;
 
 type Row = {
@@ -21,8 +21,8 @@ type Row = {
 };
 
 /**
- * States of long streams, so that a load need not fold them from their first event: a cache in PostgreSQL, whichever store has the log.
- * It may be emptied at any time. Whoever loads a snapshot has to make sure that its event stands in the stream.
+ * Keeps states of long streams, so that a load need not fold all events: a cache in PostgreSQL, whichever store holds the log. It may be
+ * emptied at any time. Callers must check that the event of a snapshot is in the stream.
  */
 @Injectable()
 export class Snapshots {
@@ -34,7 +34,7 @@ export class Snapshots {
     database.beforeClose(() => this.settle());
   }
 
-  /** What was kept of the stream by this version of the decider; null where there is nothing, or it can't be read. */
+  /** Returns the snapshot of the stream by this version of the decider; null if there is none, or it can't be read. */
   async find<S>(stream: string, shape: SnapshotShape<S>): Promise<StreamState<S> | null> {
     try {
       const [row] = await this.database.query<Row>(
@@ -59,7 +59,7 @@ export class Snapshots {
     }
   }
 
-  /** Writes the state in the background: one snapshot at a time, of each stream the latest. Never fails. */
+  /** Writes the state in the background: one snapshot at a time, and only the latest of each stream. Never fails. */
   take<S>(stream: string, shape: SnapshotShape<S>, state: StreamState<S>): void {
     const key = `${shape.name} ${stream}`;
     if (this.waiting.size >= WAITING_MAX && !this.waiting.has(key)) return;
@@ -67,12 +67,12 @@ export class Snapshots {
     this.writing ??= this.writeAll();
   }
 
-  /** Removes what is kept of the subject's states. Nothing is kept of it any more once its data key is destroyed. */
+  /** Removes the subject's snapshots. After the subject's data key is destroyed, no further ones are written. */
   async removeOf(subject: string): Promise<void> {
     await this.database.query('delete from aggregate_snapshots where subject = $1', [subject]);
   }
 
-  /** Resolves when what was to be written is written. */
+  /** Resolves when all waiting snapshots are written. */
   async settle(): Promise<void> {
     await this.writing;
   }
@@ -81,7 +81,7 @@ export class Snapshots {
     for (let [next] = this.waiting; next !== undefined; [next] = this.waiting) {
       const [key, write] = next;
       this.waiting.delete(key);
-      // Callers come first.
+      // Pending work of callers runs first.
       await turn();
       await write().catch((error: Error) => this.logger.warn(`A snapshot could not be written: ${error.message}`));
     }

@@ -3,20 +3,20 @@ import type { StoredEvent } from '../event-store.ts';
 import { sizeOf } from './size.ts';
 import type { AnyDecider, StreamState } from './stream-state.ts';
 
-/** The part of the cache that one stream may take: larger states are loaded each time, rather than that they push out many others. */
+/** The part of the cache that one stream may take. Larger states are loaded each time, so that they do not push out many others. */
 const STREAM_SHARE = 1 / 4;
-/** The part of a full cache above which an account pays for its new states with its own older ones. */
+/** The part of a full cache above which an account's new states replace its own older ones. */
 const ACCOUNT_SHARE = 1 / 4;
-/** What an entry takes beside its states (bytes). */
+/** The size of an entry without its states, in bytes. */
 const ENTRY_BYTES = 400;
-/** Growth (bytes) up to which a state is not measured anew, however small it is. */
+/** The growth up to which a state is not measured again, however small the state is, in bytes. */
 const UNMEASURED_BYTES = 4_096;
 
 interface Kept {
   state: StreamState;
-  /** When it was last walked, bytes. */
+  /** The size when it was last measured, in bytes. */
   measured: number;
-  /** Of the events that were folded in since, bytes. */
+  /** The size of the events that were folded in since, in bytes. */
   grown: number;
 }
 
@@ -28,13 +28,14 @@ interface Entry {
 
 interface Share {
   bytes: number;
-  /** Whose state changed longest ago first. */
+  /** The streams, the one that changed longest ago first. */
   streams: Set<string>;
 }
 
 /**
- * Streams' states by decider, the least recently used forgotten first, within a bound in bytes. The sizes are estimates: a state is
- * walked when it comes in and again when the events since then took more than a quarter of it; between, their size is added.
+ * Keeps states of streams per decider, within a bound in bytes; the least recently used are dropped first. Sizes are estimates: a state is
+ * measured when it is added, and again when the events since then exceed a quarter of its size; in between, the sizes of the events are
+ * added.
  */
 export class StateCache {
   readonly #entries: LRUCache<string, Entry>;
@@ -49,7 +50,7 @@ export class StateCache {
     });
   }
 
-  /** As estimated. */
+  /** The estimated size of all entries, in bytes. */
   get bytes(): number {
     return this.#entries.calculatedSize;
   }
@@ -58,7 +59,7 @@ export class StateCache {
     return this.#entries.get(stream)?.states.get(decider)?.state as StreamState<S> | undefined;
   }
 
-  /** The states of the stream, without counting as a use of them. */
+  /** Returns the states of the stream, without counting as a use of them. */
   peek(stream: string): [AnyDecider, StreamState][] {
     return [...(this.#entries.peek(stream)?.states ?? [])].map(([decider, { state }]) => [decider, state]);
   }
@@ -67,7 +68,7 @@ export class StateCache {
     this.#set(stream, decider, { state, measured: measure(state), grown: 0 });
   }
 
-  /** Puts the state in the place of the one that it was made from by these events. */
+  /** Replaces the state from which this one was made by the events. */
   advance(stream: string, decider: AnyDecider, state: StreamState, events: readonly StoredEvent[]): void {
     const kept = this.#entries.peek(stream)?.states.get(decider);
     if (kept === undefined) return this.put(stream, decider, state);
@@ -90,11 +91,11 @@ export class StateCache {
     const entry = { states, bytes, account: kept.state.account ?? '' };
     this.#makeRoom(stream, entry);
     this.#entries.set(stream, entry);
-    // One that is too large was not taken in.
+    // The cache refuses an entry that is too large.
     if (this.#entries.peek(stream) === entry) this.#cameIn(entry, stream);
   }
 
-  /** Has an account that holds much of a full cache give up its own. */
+  /** Drops other entries of an account that holds much of a full cache, to make room for its new entry. */
   #makeRoom(stream: string, { account, bytes }: Entry): void {
     const share = this.#shares.get(account);
     if (share === undefined || this.bytes + bytes <= this.maxBytes) return;

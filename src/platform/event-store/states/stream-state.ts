@@ -2,27 +2,27 @@ import type { Decider } from '../event-definition.ts';
 import { START, type Position, type StoredEvent } from '../event-store.ts';
 import { DerivedIds } from './derived-ids.ts';
 
-/** What one decider made of a stream's events, up to one of them. Never changed in place: states are shared between calls. */
+/** The state that one decider folded from a stream's events, up to one of them. It is immutable, since calls share it. */
 export interface StreamState<S = unknown> {
   readonly state: S;
-  /** Of the last event; -1 where the stream is absent. */
+  /** The revision of the last event; -1 if the stream does not exist. */
   readonly revision: number;
-  /** Of the last event; `START` where the stream is absent. */
+  /** The position of the last event; `START` if the stream does not exist. */
   readonly position: Position;
-  /** Of the last event; empty where the stream is absent. It tells this stream from another past of it, after a restore. */
+  /** The id of the last event; empty if the stream does not exist. After a restore, it shows whether the stream still holds that event. */
   readonly eventId: string;
-  /** Of the latest records. */
+  /** The ids of the latest records. */
   readonly derivedIds: DerivedIds;
-  /** Whose the stream is: the account that its latest event with one names. */
+  /** The account that owns the stream: the one that its latest event with an account names. */
   readonly account: string | null;
-  /** The revision at which the latest snapshot was taken; -1 where none is known of. */
+  /** The revision of the latest snapshot; -1 if none is known. */
   readonly snapshotAt: number;
 }
 
 // Deciders are each typed by their own commands and events; what is kept of them is the same for all.
 // oxlint-disable-next-line typescript/no-explicit-any -- as above
 export type AnyDecider<S = any> = Decider<S, any, any> & {
-  /** The state as another place keeps it, up to some revision; null where it keeps none. It spares the fold of a long stream. */
+  /** Returns the state that another place keeps, up to some revision, or null if it keeps none. It saves folding a long stream. */
   standing?: (stream: string) => Promise<{ state: S; revision: number } | null>;
 };
 
@@ -38,7 +38,7 @@ export function absent<S>(decider: AnyDecider<S>): StreamState<S> {
   };
 }
 
-/** The state with the events that follow it. Throws where an event is not the next one. */
+/** Returns the state after the events. Throws `RangeError` if an event does not directly follow the one before. */
 export function advanced<S>(decider: AnyDecider<S>, from: StreamState<S>, events: readonly StoredEvent[]): StreamState<S> {
   const last = events.at(-1);
   if (last === undefined) return from;

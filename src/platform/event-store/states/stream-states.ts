@@ -9,31 +9,37 @@ import { Snapshots } from './snapshots.ts';
 import { StateCache } from './state-cache.ts';
 import { absent, advanced, type AnyDecider, type StreamState } from './stream-state.ts';
 
-/** Events of a stream that are read before anybody asks for a snapshot of it: most streams are shorter. */
+/** The number of events that are read before a snapshot is looked up: most streams are shorter. */
 const FIRST_EVENTS = 200;
-/** A snapshot is due this many events after the one before. */
+/** The number of events after which the next snapshot is due. */
 const SNAPSHOT_EVENTS = 500;
-/** … but a large state is written more seldom: after one event for each so many bytes that it takes. */
+/** The bytes of a state for each of which one event must pass before the next snapshot, so that large states are written less often. */
 const SNAPSHOT_BYTES_PER_EVENT = 1_000;
-/** Streams whose last heard revision is remembered: what is heard of so many while one is read says nothing of it any more. */
+/**
+ * The number of streams whose last received revision is remembered. If more events than this arrive during a read, it is unknown whether
+ * the read is complete.
+ */
 const HEARD_MAX = 20_000;
-/** How often a stream is read on where the store's answer lacks events that were heard; each further time after twice the wait (ms). */
+/**
+ * The number of times that a stream is read while the store's answer lacks events that were received, and the first wait between reads in
+ * milliseconds, which doubles.
+ */
 const READS_MAX = 6;
 const READ_AGAIN_MS = 100;
-/** Events that are folded in at a time. */
+/** The number of events that are folded in at a time. */
 const FOLD_AT_ONCE = 500;
 
-/** A moment in what was heard of the log; what is remembered can be compared with what was read since. */
+/** A count of the events received so far, to be compared with a later count. */
 export type Moment = number;
 
 /**
- * Streams' states as this process knows them. What stands in the cache holds every event of its stream that was heard of the log, since
- * each is folded in as it is heard; so a state is the newest as soon as the log's end has been heard, without a look at the stream.
+ * Keeps the states of streams. A cached state holds every event of its stream that was received from the log, since each is folded in on
+ * arrival; so once the log's head has been received, the state is the newest, and the stream need not be read.
  */
 @Injectable()
 export class StreamStates {
   readonly #cache: StateCache;
-  /** By stream, the revision of the last event that was heard. */
+  /** The revision of the last event received, by stream. */
   readonly #heard = new LRUCache<string, number>({ max: HEARD_MAX });
   #moment: Moment = 0;
 
@@ -47,17 +53,19 @@ export class StreamStates {
     follower.listen({ onEvents: (events) => this.#hear(events), onGap: () => this.#miss() });
   }
 
-  /** Now, for `appended`. */
+  /** The current moment, for `appended`. */
   get moment(): Moment {
     return this.#moment;
   }
 
-  /** The state as far as it is known here; another replica may have written since. */
+  /** Returns the cached state; another replica may have written since. */
   known<S>(stream: string, decider: AnyDecider<S>): StreamState<S> | undefined {
     return this.#cache.get(stream, decider);
   }
 
-  /** The state with all that was in the log up to the position, or at the time of the call. Throws `EventStoreUnavailable`. */
+  /**
+   * Returns the state with all events up to the position, or up to the log's head at the time of the call. Throws `EventStoreUnavailable`.
+   */
   async newest<S>(stream: string, decider: AnyDecider<S>, upTo?: Position): Promise<StreamState<S>> {
     const before = this.known(stream, decider);
     if (before === undefined) return this.read(stream, decider);
@@ -66,19 +74,19 @@ export class StreamStates {
     const known = this.known(stream, decider);
     if (head === null || known === undefined) return this.read(stream, decider);
     if (head >= before.position) return known;
-    // The log ends before an event that was in it: it was put back to an older state.
+    // The log ends before an event that it held: it was restored to an older state.
     this.forget(stream);
     return this.read(stream, decider);
   }
 
-  /** The same by a look at the stream. */
+  /** Returns the newest state by reading the stream. Throws `EventStoreUnavailable`. */
   async read<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
     for (let reads = 1; ; reads += 1) {
       const since = this.#moment;
       const found = await this.#readOn(stream, decider);
       if (found.revision < 0) return found;
       if (this.#isComplete(stream, found, since)) return this.#keep(stream, decider, found);
-      // Events came meanwhile; or a node of the store lags, or the log was put back. What is not known to be complete is not kept.
+      // Events arrived meanwhile, or a node of the store lags, or the log was restored. A state that may be incomplete is not kept.
       if (reads === READS_MAX) {
         this.forget(stream);
         return found;
@@ -87,7 +95,7 @@ export class StreamStates {
     }
   }
 
-  /** The state after events that were appended to it here. `since` is a moment before the append began. */
+  /** Returns the state after events that this process appended to it. `since` is a moment before the append began. */
   appended<S>(
     stream: string,
     decider: AnyDecider<S>,
@@ -102,7 +110,7 @@ export class StreamStates {
     return after;
   }
 
-  /** Nothing that is known of the stream counts any more. */
+  /** Drops everything that is known of the stream. */
   forget(stream: string): void {
     this.#cache.forget(stream);
     this.#heard.delete(stream);
@@ -116,14 +124,14 @@ export class StreamStates {
     }
   }
 
-  /** Events were passed over: whatever they were, nothing that is remembered holds them. */
+  /** Drops everything: the skipped events may belong to any stream. */
   #miss(): void {
     this.#moment += HEARD_MAX + 1;
     this.#cache.clear();
     this.#heard.clear();
   }
 
-  /** Folds the event into what stands in the cache of its stream; what it does not continue is forgotten. */
+  /** Folds the event into the cached states of its stream; a state that it does not directly follow is dropped. */
   #take(event: StoredEvent): void {
     const { stream, revision, id } = event;
     try {
@@ -136,7 +144,7 @@ export class StreamStates {
     }
   }
 
-  /** The log's end, once all before it was heard; null where that is not to be had, so that the stream has to be asked. */
+  /** Returns the log's head once all events up to it were received; null if that fails, so that the stream has to be read. */
   async #hearHead(): Promise<Position | null> {
     if (!this.follower.started) return null;
     return this.follower.hearHead().catch(() => null);
@@ -149,7 +157,7 @@ export class StreamStates {
     return state;
   }
 
-  /** Whether nothing was heard of the stream that the state lacks. */
+  /** Returns true if no event of the stream was received that the state lacks. */
   #isComplete(stream: string, { revision }: StreamState, since: Moment): boolean {
     return this.#moment - since <= HEARD_MAX && (this.#heard.peek(stream) ?? -1) <= revision;
   }
@@ -183,7 +191,10 @@ export class StreamStates {
     return null;
   }
 
-  /** The state with what follows in its stream; null where its last event does not stand there, since the log was put back. */
+  /**
+   * Returns the state with the events that follow it in its stream; null if its last event is not in the stream, because the log was
+   * restored.
+   */
   async #continued<S>(stream: string, decider: AnyDecider<S>, from: StreamState<S>): Promise<StreamState<S> | null> {
     const events = this.store.readStream(stream, { from: from.revision })[Symbol.asyncIterator]();
     const last = await events.next();
@@ -191,11 +202,11 @@ export class StreamStates {
       await events.return?.();
       return null;
     }
-    // The store may be another one by now, where the same event has another position.
+    // The log may have moved to another store, where the same event has another position.
     return folded(decider, { ...from, position: last.value.position }, { [Symbol.asyncIterator]: () => events });
   }
 
-  /** Has a snapshot written in the background where one is due. */
+  /** Starts writing a snapshot in the background if one is due. */
   #withSnapshot<S>(stream: string, decider: AnyDecider<S>, state: StreamState<S>): StreamState<S> {
     const events = state.revision - state.snapshotAt;
     if (decider.snapshot === undefined || events < SNAPSHOT_EVENTS) return state;
