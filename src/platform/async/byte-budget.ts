@@ -9,18 +9,19 @@ interface AccountLine {
 }
 
 export interface ByteLimits {
-  /** Bytes that may be in use at once. */
+  /** The most bytes in use at once. */
   limit: number;
-  /** Of those, how many may be one account's. */
+  /** The most bytes in use by one account. */
   perAccount: number;
 }
 
 /**
- * Bounds the bytes that work holds in memory at once. Room goes to accounts in turn, and within an account to whoever came first. A wish
- * for more than an account may have counts as all that it may have, so that everything has its turn. How much waits is for callers to bound.
+ * Limits the bytes that work holds in memory at once. Free bytes go to accounts in turn, and within an account in order of arrival. A
+ * request for more than an account's limit counts as that limit, so that every request is granted in the end. Callers limit how many
+ * requests wait.
  */
 export class ByteBudget {
-  /** Those whose turn comes first stand first. */
+  /** The accounts, in the order of their turns. */
   private readonly accounts = new Map<string, AccountLine>();
   private used = 0;
 
@@ -30,7 +31,9 @@ export class ByteBudget {
     return this.used;
   }
 
-  /** Resolves as soon as there is room, to how the room is given back (idempotent). Rejects with the signal's reason where that aborts before. */
+  /**
+   * Resolves when the bytes are free, with an idempotent function that releases them. Rejects with the signal's reason if it aborts before.
+   */
   async take(account: string, bytes: number, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     const counted = Math.min(bytes, this.limits.perAccount, this.limits.limit);
@@ -75,7 +78,7 @@ export class ByteBudget {
       for (const [account, line] of this.accounts) {
         const first = line.waiting[0];
         if (first === undefined || line.used + first.bytes > this.limits.perAccount) continue;
-        // Nobody overtakes what needs more room than there is, or it would wait for ever.
+        // No account is served before the first one whose request does not fit, or that request could wait for ever.
         if (this.used + first.bytes > this.limits.limit) return;
         line.waiting.shift();
         line.used += first.bytes;

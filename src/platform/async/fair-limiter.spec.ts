@@ -2,7 +2,7 @@ import fc from 'fast-check';
 
 import { FairLimiter, type FairLimits, type Share } from './fair-limiter.ts';
 
-/** Works of a limiter that end when the test says so. */
+/** Runs work in a limiter that ends when the test ends it. */
 class Works {
   readonly started: Share[] = [];
   readonly open: { share: Share; end(error?: Error): void }[] = [];
@@ -36,7 +36,7 @@ class Works {
   }
 }
 
-/** Lets all that can go on without a timer go on. */
+/** Lets everything run that needs no timer. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 6; turn += 1) await Promise.resolve();
 }

@@ -2,27 +2,27 @@ import { Node, Yallist } from 'yallist';
 
 import { type Place, RoundRobin } from './round-robin.ts';
 
-/** Whom work is for. Places are given to accounts in turn, then to the agents of an account in turn. */
+/** The account and the agent that work is for. Slots go to accounts in turn, and then to the agents of an account in turn. */
 export interface Share {
   account: string;
   agent: string;
 }
 
 export interface FairLimits {
-  /** Works that go on at once. */
+  /** The most pieces of work that run at once. */
   limit: number;
-  /** Of those, how many may be of one account; all of them where absent. */
+  /** The most that run at once for one account; by default all of them. */
   perAccount?: number;
-  /** How many may be of one agent; all of them where absent. */
+  /** The most that run at once for one agent; by default all of them. */
   perAgent?: number;
 }
 
 export interface FairLimiterStats {
   running: number;
   waiting: number;
-  /** How long the work that waits longest has waited, ms; 0 where none waits. */
+  /** The time that the oldest waiting work has waited, in milliseconds; 0 if none waits. */
   oldestWaitMs: number;
-  /** Of every account that has work here, those with the most first. */
+  /** The numbers of each account that has work here, those with the most work first. */
   accounts: { account: string; running: number; waiting: number }[];
 }
 
@@ -36,7 +36,7 @@ interface AgentLine {
   name: string;
   running: number;
   waiting: Yallist<Waiter>;
-  /** Where it waits for its account's next place; null where nothing of it waits, or it has all that it may have. */
+  /** The agent's place in the queue for its account's next slot; null if none of its work waits, or it is at its limit. */
   place: Place<AgentLine> | null;
 }
 
@@ -48,18 +48,18 @@ interface AccountLine {
 }
 
 /**
- * Bounds how much work goes on at once, fairly: a free place goes to the account whose turn it is, and there to the agent whose turn it is.
- * How much waits is for its callers to bound.
+ * Limits how much work runs at once, fairly: a free slot goes to the account whose turn it is, and there to the agent whose turn it is.
+ * Callers limit how much work waits.
  */
 export class FairLimiter {
   private readonly accounts = new Map<string, AccountLine>();
-  /** The agents that may start something, in groups by account. */
+  /** The agents that may start work, in groups by account. */
   private readonly ready = new RoundRobin<AgentLine>();
   private running = 0;
 
   constructor(private readonly limits: FairLimits) {}
 
-  /** Runs the work as soon as it has a place. Rejects with the signal's reason where that aborts before. */
+  /** Runs the work as soon as it gets a slot. Rejects with the signal's reason if it aborts before. */
   async run<T>(share: Share, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     signal.throwIfAborted();
     const agent = this.agentOf(share);
@@ -71,7 +71,7 @@ export class FairLimiter {
     }
   }
 
-  /** Takes time in proportion to the agents that have work here. */
+  /** Returns the current numbers. Takes time in proportion to the agents that have work here. */
   stats(): FairLimiterStats {
     const lines = [...this.accounts.values()];
     const oldest = Math.min(
@@ -135,7 +135,7 @@ export class FairLimiter {
     this.startNext();
   }
 
-  /** Lets the agent have a turn where it may start something, and forgets it where it has nothing here any more. */
+  /** Queues the agent if it may start work, removes it from the queue if not, and forgets it if it has no work here any more. */
   private settle(agent: AgentLine): void {
     const { account } = agent;
     const isReady = agent.waiting.length > 0 && agent.running < (this.limits.perAgent ?? Infinity);

@@ -2,15 +2,15 @@ import { Node, Yallist } from 'yallist';
 
 interface Group<Item> {
   name: string;
-  /** What came with `ahead` is taken before the rest of its group. */
+  /** The items added with `ahead`, which are taken before the rest of the group. */
   ahead: Yallist<Item>;
   behind: Yallist<Item>;
-  /** Where the group stands among those that have a turn; null while it has nothing, or is paused. */
+  /** The group's node in the list of turns; null while the group has no items, or is paused. */
   turn: Node<Group<Item>> | null;
   paused: boolean;
 }
 
-/** Where an item waits, to take it out again. */
+/** The place of a waiting item, to remove it by. */
 export interface Place<Item> {
   readonly item: Item;
   readonly group: string;
@@ -19,25 +19,25 @@ export interface Place<Item> {
 }
 
 /**
- * Items that wait in groups. The groups take turns: one item each, in the order in which the groups came, and within a group in the order
- * in which the items came. Every operation takes the same time, however much waits.
+ * Keeps waiting items in groups. The groups take turns, one item each, in the order in which they were added, as do the items within a
+ * group. Every operation takes constant time.
  */
 export class RoundRobin<Item> {
   private readonly groups = new Map<string, Group<Item>>();
   private readonly turns = new Yallist<Group<Item>>();
   private waiting = 0;
 
-  /** Items that wait, also those of paused groups. */
+  /** The number of waiting items, including those of paused groups. */
   get size(): number {
     return this.waiting;
   }
 
-  /** Whether `take` has something to give. */
+  /** Returns true if `take` would return an item. */
   get isReady(): boolean {
     return this.turns.length > 0;
   }
 
-  /** Adds the item as the last of its group, or as the last of those that go ahead of the rest of the group. */
+  /** Adds the item as the last of its group, or as the last of those that are ahead of the rest of the group. */
   add(group: string, item: Item, ahead = false): Place<Item> {
     const found = this.groupOf(group);
     const node = new Node(item);
@@ -47,7 +47,7 @@ export class RoundRobin<Item> {
     return { item, group, ahead, node };
   }
 
-  /** Takes an item out that has not had its turn; nothing happens where it has. */
+  /** Removes an item that has not been taken yet; does nothing if it has. */
   remove({ group, node }: Place<Item>): void {
     const found = this.groups.get(group);
     if (node.list === undefined || found === undefined) return;
@@ -56,7 +56,7 @@ export class RoundRobin<Item> {
     this.settle(found);
   }
 
-  /** The next item, of the group whose turn it is. */
+  /** Takes the next item, from the group whose turn it is. */
   take(): Item | undefined {
     const group = this.turns.shift();
     if (group === undefined) return undefined;
@@ -64,12 +64,12 @@ export class RoundRobin<Item> {
     const node = (group.ahead.head ?? group.behind.head) as Node<Item>;
     node.list?.removeNode(node);
     this.waiting -= 1;
-    // The group stands at the end now.
+    // The group goes to the end of the turns.
     this.settle(group);
     return node.value;
   }
 
-  /** A paused group keeps its items, and has no turn. */
+  /** Pauses the group: it keeps its items, but has no turn. */
   pause(group: string): void {
     const found = this.groupOf(group);
     found.paused = true;
@@ -83,7 +83,7 @@ export class RoundRobin<Item> {
     this.settle(found);
   }
 
-  /** The first item of each list of each group; the oldest item is among them. Takes time in proportion to the groups. */
+  /** Returns the first item of each list of each group; the oldest item is among them. Takes time in proportion to the groups. */
   *heads(): Iterable<Item> {
     for (const { ahead, behind } of this.groups.values()) {
       if (ahead.head !== undefined) yield ahead.head.value;
@@ -99,7 +99,7 @@ export class RoundRobin<Item> {
     return group;
   }
 
-  /** Gives the group a turn where it has something to give, and forgets it where nothing is left to know about it. */
+  /** Adds the group to the turns if an item may be taken from it, removes it if not, and forgets it if it is empty and not paused. */
   private settle(group: Group<Item>): void {
     const isEmpty = group.ahead.length + group.behind.length === 0;
     const hasTurn = !isEmpty && !group.paused;

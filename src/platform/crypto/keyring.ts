@@ -8,14 +8,17 @@ import type { Sealed } from './sealed.ts';
 import type { ShredLedger } from './shred-ledger.ts';
 import { Keyring } from './sealed.ts';
 
-/** How long an unwrapped key is used without asking the table again: so long at most a replica opens after another one shredded. */
+/**
+ * The time for which an unwrapped key is used without reading the table again, in milliseconds. A replica can open values for at most this
+ * long after another replica has shredded the subject.
+ */
 const FRESH_MS = 1_000;
-/** Subjects whose keys are kept unwrapped at a time. */
+/** The most subjects whose keys are kept unwrapped. */
 const CACHED_SUBJECTS = 1_000;
-/** The version that new values are sealed under. */
+/** The key version that new values are sealed under. */
 const CURRENT_VERSION = 1;
 
-/** A subject's keys by version; `shredded` where its tombstone stands. */
+/** A subject's keys by version; `shredded` is true if the subject has a tombstone. */
 interface SubjectKeys {
   byVersion: Map<number, Buffer>;
   shredded: boolean;
@@ -30,10 +33,9 @@ export class SubjectShredded extends Error {
 }
 
 /**
- * Keys in the table `data_keys`. Text is UTF-8: a lone surrogate comes back as U+FFFD.
- * A shred leaves a tombstone row, so that no key is made for the subject again, and a line in the ledger, so that no older
- * database brings the key back. What it can't reach: PostgreSQL's
- * write-ahead log and backups made before, and freed blocks of the file system; there the data key stays, wrapped.
+ * Keeps keys in the table `data_keys`. Text is UTF-8: a lone surrogate is returned as U+FFFD. A shred leaves a tombstone row, so that no
+ * key is made for the subject again, and a line in the ledger, so that no older copy of the database brings the key back. It can't reach
+ * PostgreSQL's write-ahead log, earlier backups, and freed blocks of the file system: there the data key stays, wrapped.
  */
 export class DatabaseKeyring extends Keyring implements OnModuleInit {
   private readonly logger = new Logger('Keyring');
@@ -56,13 +58,13 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
     await this.shredAgain();
   }
 
-  /** Everything sealed would be unreadable. */
+  /** Throws if the data keys were wrapped by another master key: everything sealed would be unreadable. */
   private async refuseOtherMasterKey(): Promise<void> {
     const { rows } = await this.database.pool.query<{ kek_id: string }>(
       'select kek_id from data_keys where wrapped is not null and kek_id <> $1 limit 1',
       [this.keyId],
     );
-    // Two that start on an empty database at once, each with a key of its own: the second one is told so.
+    // If two services start on an empty database at once, each with a key of its own, the second is refused.
     const other = rows[0]?.kek_id ?? (await new Installation(this.database).settle('master_key_id', this.keyId));
     if (other !== this.keyId)
       throw new Error(
@@ -70,7 +72,7 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
       );
   }
 
-  /** A database that was put back to an older state may hold keys which were destroyed since. */
+  /** Destroys all keys in the ledger again: a database that was restored to an older state may hold them. */
   private async shredAgain(): Promise<void> {
     let again = 0;
     for await (const subjects of this.ledger.subjects()) {
@@ -96,7 +98,7 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
 
   override async open(subject: string, context: string, sealed: Sealed): Promise<string | null> {
     const known = await this.keysOf(subject);
-    // Another replica may have made the key since the last look.
+    // Another replica may have made the key since the keys were read.
     const keys = known.shredded || known.byVersion.has(sealed.key) ? known : await this.remember(subject, this.readKeys(subject));
     if (keys.shredded) return null;
     return openText(this.keyAt(keys, subject, sealed.key), { subject, context }, sealed);
@@ -126,7 +128,7 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
     return this.remember(subject, this.readKeys(subject));
   }
 
-  /** Age counts from the start of the read, so that nothing older than FRESH_MS is ever trusted. */
+  /** The age counts from the start of the read, so that no key older than FRESH_MS is ever used. */
   private remember(subject: string, keys: Promise<SubjectKeys>): Promise<SubjectKeys> {
     const entry = { keys, readAt: performance.now() };
     this.cache.delete(subject);
@@ -151,7 +153,7 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
     return keys;
   }
 
-  /** Of several first seals one makes the key and all read it: the row that stands counts, never the one just made. */
+  /** Makes the subject's key. If several first seals race, one row wins and all read it; the key just made is never used directly. */
   private async makeKey(subject: string): Promise<SubjectKeys> {
     const wrapped = wrapDataKey(this.masterKey, subject, CURRENT_VERSION, newDataKey());
     await this.database.pool.query(
@@ -161,7 +163,10 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
     return this.remember(subject, this.readKeys(subject));
   }
 
-  /** The row version that held the wrapped key goes at once, not some time later. Shreds meanwhile melt into one further round. */
+  /**
+   * Removes the old row version that holds the wrapped key now, not at a later autovacuum. Shreds that arrive meanwhile share one further
+   * vacuum.
+   */
   private vacuum(): Promise<void> {
     if (this.vacuuming !== null) {
       this.vacuumAgain = true;
@@ -177,7 +182,7 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
       try {
         await this.database.pool.query('vacuum (skip_locked) data_keys');
       } catch (error) {
-        // The key is destroyed all the same; autovacuum comes by later.
+        // The key is destroyed in any case; autovacuum removes the old row version later.
         this.logger.warn(`data_keys could not be vacuumed after a shred: ${(error as Error).message}`);
       }
     } while (this.vacuumAgain);

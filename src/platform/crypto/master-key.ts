@@ -9,9 +9,9 @@ import { readIfThere, writeOnce } from '../files.ts';
 const FILE_NAME = 'master.key';
 
 /**
- * The 32 bytes that wrap every data key: from the configuration, else from `<data dir>/master.key`, which the first start
- * makes (mode 0600, on disk before it is used) and nothing ever overwrites. Throws where what is written is no key.
- * `warn` hears of a file that others may read.
+ * Returns the 32 bytes that wrap every data key: from the configuration, else from `<data dir>/master.key`, which the first start creates
+ * (mode 0600, on disk before it is used) and nothing ever overwrites. Throws if the configured or stored text is not a key. Calls `warn` if
+ * other users may read the file.
  */
 export async function loadMasterKey(config: Pick<Config, 'masterKey' | 'dataDir'>, warn: (message: string) => void): Promise<Buffer> {
   if (config.masterKey !== null) return keyFrom(config.masterKey, 'MOORING_MASTER_KEY');

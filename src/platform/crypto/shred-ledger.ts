@@ -4,12 +4,12 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 
 const FILE_NAME = 'shredded.jsonl';
-/** Subjects given at a time. */
+/** The number of subjects in each batch. */
 const BATCH = 1_000;
 
 /**
- * Who was shredded, a line each, in a file that only grows: `{"subject": …, "at": …}`. It stands outside the database, so that a database
- * which is put back to an older state can't bring a destroyed key to life again. No secret is in it: copies may lie anywhere.
+ * The shredded subjects, one per line, in a file that is only appended to: `{"subject": …, "at": …}`. It is kept outside the database, so
+ * that a database restored to an older state can't bring a destroyed key back. It holds no secret, so copies of it need no protection.
  */
 export class ShredLedger {
   constructor(readonly file: string) {}
@@ -18,7 +18,7 @@ export class ShredLedger {
     return new ShredLedger(join(dataDir, FILE_NAME));
   }
 
-  /** On disk when it resolves. A subject that stands there already is added once more; nobody minds. */
+  /** Appends the subjects; they are on disk when the promise resolves. A subject may be in the file more than once. */
   async add(subjects: Iterable<string>): Promise<void> {
     const at = new Date().toISOString();
     const lines = [...subjects].map((subject) => `${JSON.stringify({ subject, at })}\n`).join('');
@@ -26,7 +26,7 @@ export class ShredLedger {
     await mkdir(dirname(this.file), { recursive: true, mode: 0o711 });
     const handle = await open(this.file, 'a', 0o600);
     try {
-      // A line that a crash cut off is ended first: what follows stays whole.
+      // The leading newline ends a line that a crash cut off, so that the new lines stay whole.
       await handle.appendFile(`\n${lines}`);
       await handle.sync();
     } finally {
@@ -34,7 +34,7 @@ export class ShredLedger {
     }
   }
 
-  /** The subjects, up to 1000 at a time; none where there is no file. */
+  /** Reads the subjects in batches of at most 1000; none if there is no file. */
   async *subjects(): AsyncGenerator<string[]> {
     let batch: string[] = [];
     for await (const line of linesOf(this.file)) {
@@ -49,7 +49,7 @@ export class ShredLedger {
   }
 }
 
-/** Null for an empty line and for one that a crash cut off: its shred was never acknowledged, and is done again. */
+/** Returns null for an empty line and for one that a crash cut off, whose shred was never acknowledged and is repeated. */
 function subjectOf(line: string): string | null {
   try {
     const { subject } = JSON.parse(line) as { subject?: unknown };

@@ -1,13 +1,14 @@
 import type pg from 'pg';
 
-/** The role that the service's connections take: it reads events and appends them through functions, and owns the read models. */
+/** The role that the service's connections take: it reads events, appends them through functions, and owns the read models. */
 const applicationRole = 'mooring_app';
 
 const attempts = 10;
 
 /**
- * Makes sure that the role exists and that the owner may take it. Roles belong to the whole server, so another database's
- * service may make the same one at this moment: a lost race is tried again. Answers null, with a reason, where the owner is not allowed to.
+ * Creates the role if it is missing, and makes sure that the owner may take it. Roles belong to the whole server, so another database's
+ * service may create the same one at this moment: a lost race is retried. Returns null, and calls `onMissing` with the reason, if the owner
+ * lacks the rights.
  */
 export async function ensureApplicationRole(owner: pg.Client, onMissing: (reason: string) => void): Promise<string | null> {
   for (let attempt = 1; ; attempt += 1) {
@@ -39,14 +40,14 @@ function isDenied(error: unknown): boolean {
   return (error as { code?: string }).code === '42501';
 }
 
-/** unique_violation, duplicate_object, and "tuple concurrently updated". */
+/** Returns true for unique_violation, duplicate_object, and "tuple concurrently updated". */
 function isLostRace(error: unknown): boolean {
   return ['23505', '42710', 'XX000'].includes((error as { code?: string }).code ?? '');
 }
 
 /**
- * Gives the role its rights. Events and stream facts (`es_…`) are read only; the functions that write them run with the
- * owner's rights. Every other table of the owner may be written. Changes nothing where nothing is missing.
+ * Grants the role its rights. Events and stream facts (`es_…`) are read-only; the functions that write them run with the owner's rights.
+ * Every other table of the owner may be written. Changes nothing if no right is missing.
  */
 export async function grantToApplication(owner: pg.Client): Promise<void> {
   await owner.query(`do $$

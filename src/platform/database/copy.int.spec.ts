@@ -39,7 +39,7 @@ describe('COPY', () => {
   it('holds the server up for a slow reader', async () => {
     const given = copyOut(client, `copy (select n, repeat('x', 1000) from generate_series(1, 40000) n) to stdout`);
     const first = await given.next();
-    // Everything at once would be 40 MB.
+    // The whole result would take 40 MB.
     let total = 0;
     let count = 0;
     for (let next: IteratorResult<Slab> = first; next.done !== true; next = await given.next()) {

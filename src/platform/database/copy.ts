@@ -2,18 +2,18 @@ import type { Socket } from 'node:net';
 
 import type pg from 'pg';
 
-/** Bytes that may wait for a reader who is slower than the server. */
+/** The most bytes that may wait for a reader slower than the server. */
 const WAITING_MAX = 1024 * 1024;
-/** What a slab begins with; it grows with what comes. */
+/** The initial size of a slab's buffer in bytes; it grows as needed. */
 const SLAB_BYTES = 128 * 1024;
 
-/** Rows as they came from the server: row n begins at `rows[n]` and ends where the next one begins; the last entry is the end. */
+/** Rows as the server sent them: row n begins at `rows[n]` and ends where the next one begins; the last entry is the end. */
 export interface Slab {
   bytes: Buffer;
   rows: number[];
 }
 
-/** What of a connection COPY needs. */
+/** The part of a connection that COPY needs. */
 interface Wire {
   stream: Socket;
   query(text: string): void;
@@ -22,7 +22,7 @@ interface Wire {
   sendCopyFail(reason: string): void;
 }
 
-/** What the `pg` client tells of the statement that it runs; what no COPY causes does nothing. */
+/** A statement that the `pg` client runs. The events that COPY never causes are ignored. */
 abstract class CopyStatement {
   constructor(protected readonly text: string) {}
 
@@ -52,7 +52,7 @@ class CopyOut extends CopyStatement {
   private wake: () => void = () => undefined;
 
   override handleCopyData({ chunk }: { chunk: Buffer }, wire: Wire): void {
-    // Copied at once: the client's parser writes over it when more comes.
+    // The chunk is copied at once, because the client's parser reuses its memory.
     const from = this.length;
     if (from + chunk.length > this.buffer.length) this.grow(from + chunk.length);
     chunk.copy(this.buffer, from);
@@ -72,7 +72,7 @@ class CopyOut extends CopyStatement {
     this.wake();
   }
 
-  /** Everything that has come meanwhile; null at the end. */
+  /** Returns all rows that have arrived since the last call; null at the end. */
   async next(): Promise<Slab | null> {
     while (this.length === 0 && !this.ended) await new Promise<void>((resolve) => (this.wake = resolve));
     if (this.length === 0 && this.error !== null) throw this.error;
@@ -94,7 +94,7 @@ class CopyOut extends CopyStatement {
     this.buffer = larger;
   }
 
-  /** The rest can't be asked to stay away, so the connection ends. */
+  /** Destroys the connection, because the server can't be stopped from sending the rest. */
   abandon(): void {
     if (!this.ended) this.wire?.stream.destroy();
   }
@@ -136,7 +136,7 @@ class CopyIn extends CopyStatement {
       }
       if (!this.failed) wire.endCopyFrom();
     } catch (error) {
-      // The server's own answer to the break comes later and says less.
+      // The server's own answer to the failure comes later and says less.
       this.settle.reject(error as Error);
       wire.sendCopyFail('the source failed');
     }
@@ -153,7 +153,7 @@ function drained(stream: Socket): Promise<void> {
   });
 }
 
-/** What `COPY … TO STDOUT` gives, whole rows at a time; a slow reader holds the server up. Breaking off ends the connection. */
+/** Reads the output of `COPY … TO STDOUT` in whole rows; a slow reader makes the server wait. Leaving early ends the connection. */
 export async function* copyOut(client: pg.ClientBase, text: string): AsyncGenerator<Slab> {
   const statement = client.query(new CopyOut(text) as unknown as pg.Submittable) as unknown as CopyOut;
   try {
@@ -163,7 +163,7 @@ export async function* copyOut(client: pg.ClientBase, text: string): AsyncGenera
   }
 }
 
-/** Runs `COPY … FROM STDIN` with the bytes of the source; a slow server holds the source up. Throws what either threw. */
+/** Runs `COPY … FROM STDIN` with the bytes of the source; a slow server makes the source wait. Throws the error of either. */
 export function copyIn(client: pg.ClientBase, text: string, source: AsyncIterable<Buffer>): Promise<void> {
   const statement = client.query(new CopyIn(text, source) as unknown as pg.Submittable) as unknown as CopyIn;
   return statement.done;

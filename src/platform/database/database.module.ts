@@ -5,15 +5,15 @@ import { startEmbeddedPostgres } from './embedded-postgres.ts';
 import { PoolMetrics } from './pool-metrics.ts';
 
 export interface DatabaseModuleOptions {
-  /** TypeORM entity classes of all features. */
+  /** The TypeORM entity classes of all features. */
   entities: Function[];
-  /** For tests only: start although the server does not force commits to disk. */
+  /** Lets the service start although the server does not force commits to disk; for tests only. */
   allowUnsafe?: boolean;
 }
 
 const logger = new Logger('Database');
 
-/** Gives everybody the `Database`: an outside one where DATABASE_URL says so, else PostgreSQL from the npm packages, run as a child process. */
+/** Provides the `Database` globally: the server that DATABASE_URL names, else PostgreSQL from the npm packages as a child process. */
 @Module({})
 export class DatabaseModule implements OnApplicationShutdown {
   constructor(@Inject(Database) private readonly database: Database) {}
@@ -27,7 +27,7 @@ export class DatabaseModule implements OnApplicationShutdown {
     };
   }
 
-  /** Nest's last hook: nothing serves requests or follows the log any more. */
+  /** Closes the database in Nest's last hook, when nothing serves requests or follows the log any more. */
   async onApplicationShutdown(): Promise<void> {
     await this.database.close();
   }
@@ -46,7 +46,7 @@ async function open(config: Config, { entities, allowUnsafe = false }: DatabaseM
   }
 }
 
-/** Nothing that was acknowledged is lost: the next start recovers the database or says why not. */
+/** Ends the process. No acknowledged write is lost: the next start recovers the database, or reports why it can't. */
 function onLost(error: Error): never {
   logger.fatal(`The embedded database ended and can not be started again: ${error.message}`);
   process.exit(1);

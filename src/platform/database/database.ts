@@ -9,17 +9,17 @@ import { NotificationListener } from './notifications.ts';
 
 export interface DatabaseOptions {
   url: string;
-  /** TypeORM entity classes of the read side. */
+  /** The TypeORM entity classes of the read side. */
   entities?: Function[];
-  /** As `pg_stat_activity` shows it. */
+  /** The name of the connections in `pg_stat_activity`. */
   applicationName?: string;
-  /** Connections of the shared pool, 10 unless told. */
+  /** The most connections of the shared pool, 10 by default. */
   poolSize?: number;
-  /** For tests only: start although the server does not force commits to disk. */
+  /** Lets the service start although the server does not force commits to disk; for tests only. */
   allowUnsafe?: boolean;
 }
 
-/** Milliseconds; a connection that waits longer gives up with an error. */
+/** Timeouts in milliseconds; a caller that waits longer for a connection gets an error. */
 const connectTimeout = 10_000;
 const statementTimeout = 30_000;
 const lockTimeout = 10_000;
@@ -27,10 +27,10 @@ const idleInTransactionTimeout = 30_000;
 
 const logger = new Logger('Database');
 
-/** PostgreSQL as the application role. One pool, which TypeORM shares; none of its failures ends the process. */
+/** PostgreSQL as the application role, with one shared pool, which TypeORM uses too. A failure of a connection never ends the process. */
 export class Database {
   readonly #notifications: NotificationListener;
-  /** The shared one first. */
+  /** The pools; the shared one is first. */
   readonly #pools: { name: string; pool: pg.Pool }[];
   readonly #beforeClose: (() => Promise<void>)[] = [];
   readonly #afterClose: (() => Promise<void>)[] = [];
@@ -45,12 +45,12 @@ export class Database {
     this.#notifications = new NotificationListener(() => new pg.Client({ ...connection, keepAlive: true }));
   }
 
-  /** Rows of one statement. 64-bit integers come as text. */
+  /** Runs one statement and returns its rows. 64-bit integers are returned as text. */
   async query<Row extends pg.QueryResultRow = Record<string, unknown>>(sql: string, values?: unknown[]): Promise<Row[]> {
     return (await this.pool.query<Row>(sql, values)).rows;
   }
 
-  /** Commits what `work` did, or, where it throws, nothing of it. READ COMMITTED. */
+  /** Runs `work` in a transaction (READ COMMITTED): commits when it returns, rolls back when it throws. */
   async transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     const client = await this.pool.connect();
     let broken: Error | undefined;
@@ -68,14 +68,17 @@ export class Database {
   }
 
   /**
-   * Calls `onNotify` for every NOTIFY on the channel, and once with an empty payload after each reconnect, since
-   * notifications may have been missed by then. All listeners share one connection. Answers how to stop listening.
+   * Calls `onNotify` for every NOTIFY on the channel, and once with an empty payload after each reconnect, since notifications may have
+   * been missed by then. All listeners share one connection. Returns a function that ends listening.
    */
   listen(channel: string, onNotify: (payload: string) => void): Promise<() => Promise<void>> {
     return this.#notifications.listen(channel, onNotify);
   }
 
-  /** A pool that no other part can exhaust, for what `name` says; closed together with the database. `settings` override the shared pool's. */
+  /**
+   * Opens a pool that no other part can exhaust, for the purpose that `name` states; it is closed together with the database. `settings`
+   * override those of the shared pool.
+   */
   openPool(
     name: string,
     size: number,
@@ -86,7 +89,7 @@ export class Database {
     return pool;
   }
 
-  /** Answers how much of each pool is in use. */
+  /** Returns how much of each pool is in use. */
   pools(): { name: string; max: number; busy: number; waiting: number }[] {
     return this.#pools.map(({ name, pool: { options, totalCount, idleCount, waitingCount } }) => ({
       name,
@@ -96,17 +99,17 @@ export class Database {
     }));
   }
 
-  /** Work for `close` to do while the database is still open; the last one given is done first. */
+  /** Registers work that `close` does while the database is still open; the last registered is done first. */
   beforeClose(work: () => Promise<void>): void {
     this.#beforeClose.unshift(work);
   }
 
-  /** Work for `close` to do when no connection is left: ending the server itself. */
+  /** Registers work that `close` does when all connections are closed, such as stopping the server. */
   afterClose(work: () => Promise<void>): void {
     this.#afterClose.push(work);
   }
 
-  /** Waits for what runs, then closes every connection. Idempotent. */
+  /** Waits for running work, then closes every connection. Idempotent. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -121,7 +124,7 @@ export class Database {
   }
 }
 
-/** Migrates as the owner, then connects as the application role. Throws where the server is too old, unsafe or unreachable for 30 s. */
+/** Migrates as the owner, then connects as the application role. Throws if the server is too old, unsafe, or unreachable for 30 s. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const address = addressOf(options.url);
   const owner = await connectOwner(address);
@@ -150,7 +153,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 function connectionOf(address: Address, role: string | null, options: DatabaseOptions): pg.PoolConfig {
   const settings = [
     ...(role === null ? [] : [`role=${role}`]),
-    // The event store's appends are right under this level only, and a server's default may be another.
+    // The event store's appends are correct under this level only, and a server's default may differ.
     'default_transaction_isolation=read\\ committed',
     'timezone=UTC',
     'jit=off',
@@ -168,11 +171,11 @@ function connectionOf(address: Address, role: string | null, options: DatabaseOp
   };
 }
 
-/** A connection that breaks while it is lent out emits `error` too, and one without a listener ends the process. */
+/** A connection that breaks while it is checked out emits `error` too, and without a listener that ends the process. */
 class SteadyPool extends pg.Pool {
   constructor(config: pg.PoolConfig) {
     super(config);
-    // A pool that is being closed need not tell.
+    // Lost connections are not logged while the pool is closing.
     const lost = (error: Error) => this.ending || logLost(error);
     this.on('error', lost);
     this.on('connect', (client) => client.on('error', lost));

@@ -31,9 +31,9 @@ export type { RunningPostgres as EmbeddedPostgres } from './running-postgres.ts'
 export interface EmbeddedPostgresOptions {
   dataDir: string;
   logger?: EmbeddedPostgresLogger;
-  /** For tests: nothing is forced to disk, a power cut may cost the data. */
+  /** Does not force writes to disk, so that a power cut may lose data; for tests only. */
   fast?: boolean;
-  /** A server that ended by itself could not be started again; without it that is a warning. */
+  /** Called if a server that ended by itself could not be started again; by default, a warning is logged. */
   onLost?: (error: Error) => void;
 }
 
@@ -49,15 +49,15 @@ interface Setup {
 
 const startWithinMs = 30_000;
 const startAttempts = 10;
-/** What a new try with another port, a moment later, gets over. */
+/** Matches errors that a retry with another port, a moment later, can overcome. */
 const passing = /Address already in use|could not create any TCP\/IP sockets|pre-existing shared memory block/;
 
 /**
- * Starts the PostgreSQL that comes with the npm packages on a data directory, or takes over the one that a killed process left running
- * there. Where it ends though nobody stopped it, it is started again on the same port.
+ * Starts the PostgreSQL that comes with the npm packages on a data directory, or adopts the one that a killed process left running there.
+ * If it ends by itself, it is started again on the same port.
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<RunningPostgres> {
-  // Others may pass, and only pass: the server's user has its folder in here, and every file of ours is closed by its own mode.
+  // Other users may only pass through: the server's user has its folder in here, and the mode of each of our files denies access to others.
   mkdirSync(options.dataDir, { recursive: true, mode: 0o711 });
   const giveBack = await claimDataDir(options.dataDir, (owner, withinMs) =>
     options.logger?.warn({ owner }, `process ${owner} still has the data directory; waiting up to ${withinMs / 1_000} s for its end`),
@@ -95,7 +95,7 @@ function readPassword(file: string, hasData: boolean): string {
   if (existsSync(file)) return readFileSync(file, 'utf8').trim();
   if (hasData) throw new Error(`the password of the embedded database is missing: ${file}`);
   const password = randomBytes(24).toString('hex');
-  // Written aside first: half a password would shut us out for good.
+  // The file is renamed when it is complete: with half a password, the database would be locked for good.
   writeFileSync(`${file}.new`, `${password}\n`, { mode: 0o600 });
   renameSync(`${file}.new`, file);
   return password;
@@ -109,7 +109,7 @@ async function initialise(
   writeFileSync(passwordFile, password, { mode: 0o600 });
   if (user) chownSync(passwordFile, user.uid, user.gid);
   const how = ['--username=mooring', '--auth=scram-sha-256', `--pwfile=${passwordFile}`, '--encoding=UTF8'];
-  // The built-in provider sorts the same on every system.
+  // The built-in provider sorts in the same way on every system.
   const locale = ['--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--locale=C'];
   try {
     const args = ['-D', folder, ...how, ...locale, ...(fast ? ['--no-sync'] : [])];
@@ -123,7 +123,7 @@ async function initialise(
   }
 }
 
-/** Only what the programs need: no secret of the service's environment is handed on. */
+/** Returns only the variables that the programs need, so that no secret in the service's environment is passed on. */
 function environment(): NodeJS.ProcessEnv {
   return { PATH: process.env.PATH, SystemRoot: process.env.SystemRoot, LC_ALL: 'C' };
 }
@@ -140,12 +140,15 @@ async function checkVersion(cluster: string, binaries: string): Promise<void> {
     );
 }
 
-/** A server left by a killed process goes on as it is, unless it would be careless with data that must last. */
+/**
+ * Adopts a server that a killed process left running, unless it does not force writes to disk and the data must last. Returns undefined if
+ * there is none to adopt.
+ */
 async function adopt({ cluster, fast, password, logger }: Setup): Promise<{ pid: number; port: number } | undefined> {
   const left = readPostmaster(cluster);
   if (!left) return undefined;
   if (!isPostgresOn(cluster, left.pid)) {
-    // The process id was given to somebody else meanwhile, and PostgreSQL would wait for them.
+    // The process id now belongs to another process, for which PostgreSQL would wait.
     if (isAlive(left.pid)) rmSync(join(cluster, 'postmaster.pid'), { force: true });
     return undefined;
   }
@@ -192,7 +195,10 @@ function isReady(cluster: string, pid: number): boolean {
   return found?.pid === pid && found.ready;
 }
 
-/** In a process group of its own, so that Ctrl-C reaches Mooring alone and the database stays up until everything is closed. */
+/**
+ * Starts the server in a process group of its own, so that Ctrl-C reaches only Mooring and the database stays up until everything is
+ * closed.
+ */
 async function spawnServer(setup: Setup, port: number): Promise<{ pid: number; logFrom: number }> {
   const log = openLog(logFile(setup));
   const logFrom = fstatSync(log).size;
@@ -212,7 +218,7 @@ async function spawnServer(setup: Setup, port: number): Promise<{ pid: number; l
   }
 }
 
-/** Given on the command line, where no settings file in the data directory can undo them. */
+/** Returns the settings as command-line arguments, so that no settings file in the data directory can override them. */
 function settings(port: number, fast: boolean): string[] {
   const lasting = fast ? 'off' : 'on';
   const values = {
@@ -225,7 +231,7 @@ function settings(port: number, fast: boolean): string[] {
     fsync: lasting,
     synchronous_commit: lasting,
     full_page_writes: lasting,
-    // Errors go to the caller; here they would repeat values of statements.
+    // Errors are returned to the caller; in the log they would reveal values of statements.
     log_min_messages: 'log',
     log_min_error_statement: 'panic',
     log_checkpoints: 'off',
@@ -266,7 +272,7 @@ async function query(password: string, port: number, text: string): Promise<Reco
     database: 'postgres',
     connectionTimeoutMillis: startWithinMs,
   });
-  // A server that ends meanwhile is told by the rejected promise; without a listener it would end this process too.
+  // If the server ends meanwhile, the promise rejects; but without a listener, the event would end this process.
   client.on('error', () => undefined);
   await client.connect();
   try {

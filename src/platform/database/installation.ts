@@ -2,14 +2,17 @@ import { setTimeout as wait } from 'node:timers/promises';
 
 import type { Database } from './database.ts';
 
-/** Two-part advisory lock of what one service at a time does. */
+/** The two-part advisory lock for work that only one service at a time may do. */
 const ALONE = '5040, 30';
 const ALONE_AGAIN_MS = 200;
 
-/** `first_run` is `done` once; `log_place` names the store of the log; the others are ids. */
+/** The name of a fact. `first_run` is `done` once; `log_place` names the store of the log; the others are ids. */
 export type InstallationFact = 'instance_id' | 'master_key_id' | 'first_run_seed' | 'first_run' | 'log_place';
 
-/** Facts that all services on one database share: the first that says one decides. Only tools change one, while no service runs. */
+/**
+ * Facts that all services on one database share: the first service to state one decides. Later only tools change them, while no service
+ * runs.
+ */
 export class Installation {
   constructor(private readonly database: Database) {}
 
@@ -18,13 +21,13 @@ export class Installation {
     return row?.value ?? null;
   }
 
-  /** What stands from now on: the value, or the one that somebody else was faster with. */
+  /** Stores the value unless the fact has one already, and returns the stored value. */
   async settle(fact: InstallationFact, value: string): Promise<string> {
     await this.database.query('insert into installation (fact, value) values ($1, $2) on conflict do nothing', [fact, value]);
     return (await this.read(fact)) ?? value;
   }
 
-  /** Does the work while no other service on the database does such work; null where it did not come to its turn in time (ms). */
+  /** Does the work while no other service on the database does such work. Returns null if its turn did not come within the timeout (ms). */
   async alone<T>(work: () => Promise<T>, timeoutMs: number): Promise<T | null> {
     const client = await this.database.pool.connect();
     let broken: Error | undefined;
@@ -37,7 +40,7 @@ export class Installation {
       try {
         return await work();
       } finally {
-        // With the connection goes the lock.
+        // If the unlock fails, the connection is closed, which releases the lock.
         await client.query(`select pg_advisory_unlock(${ALONE})`).catch((reason: Error) => (broken = reason));
       }
     } finally {

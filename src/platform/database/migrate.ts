@@ -6,13 +6,13 @@ import { DataSource } from 'typeorm';
 import { ensureApplicationRole } from './application-role.ts';
 import { migrations } from './migrations/index.ts';
 
-/** Where the server is, without start options of its own, which are kept apart. */
+/** The address of the server, with the start options separate from the URL. */
 export interface Address {
   url: string;
   options: string;
 }
 
-/** Two-part advisory lock of this service's start; the event store uses (5040, 1) and (5040, 2). */
+/** The two-part advisory lock of this service's start; the event store uses (5040, 1) and (5040, 2). */
 const migrationLock = [5040, 10];
 const migrationLockTimeout = '120s';
 const answersWithinMs = 30_000;
@@ -21,7 +21,7 @@ const retryEveryMs = 250;
 const logger = new Logger('Database');
 
 export function addressOf(url: string): Address {
-  // A malformed address is not repeated in the message: it may hold a password.
+  // The message does not repeat a malformed address, which may hold a password.
   if (!URL.canParse(url)) throw new Error('DATABASE_URL is not a valid address');
   const parsed = new URL(url);
   const options = parsed.searchParams.get('options') ?? '';
@@ -29,7 +29,7 @@ export function addressOf(url: string): Address {
   return { url: parsed.href, options };
 }
 
-/** Connects as the owner; a server that is only starting is waited for. */
+/** Connects as the owner; retries for up to 30 s while the server is starting. */
 export async function connectOwner(address: Address): Promise<pg.Client> {
   const deadline = Date.now() + answersWithinMs;
   for (;;) {
@@ -52,13 +52,13 @@ export async function connectOwner(address: Address): Promise<pg.Client> {
   }
 }
 
-/** Refused, reset, name not known yet; or the server says that it is starting or full. */
+/** Returns true for errors that may pass: refused, reset, name not known yet, server starting, no free connection. */
 function mayPass(error: unknown): boolean {
   const code = (error as { code?: string }).code ?? '';
   return /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ENOENT|57P03|53300)$/.test(code);
 }
 
-/** An acknowledged write must be on disk. */
+/** Throws if the server is older than PostgreSQL 15, or, unless that is allowed, could lose acknowledged writes in a crash. */
 export async function refuseUnsafe(owner: pg.Client, allowUnsafe: boolean): Promise<void> {
   const { rows } = await owner.query<{ name: string; setting: string }>(
     `select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit', 'server_version_num')`,
@@ -70,19 +70,19 @@ export async function refuseUnsafe(owner: pg.Client, allowUnsafe: boolean): Prom
   throw new Error(`PostgreSQL would lose acknowledged writes in a crash: ${off.join(', ')} must not be off`);
 }
 
-/** A table that stands for as long as a restore has not put everything in place. */
+/** The table that exists from the start of a restore until everything is restored. */
 export const restoreMarker = 'public.mooring_restore';
 
-/** What a restore that was broken off leaves is not the installation that was backed up, and would not be noticed. */
+/** Throws if a restore was broken off: its incomplete data would otherwise go unnoticed. */
 export async function refuseHalfRestored(owner: pg.Client): Promise<void> {
   const { rows } = await owner.query<{ marked: boolean }>('select to_regclass($1) is not null as marked', [restoreMarker]);
   if (rows[0]?.marked === true) throw new Error('a restore into this database was broken off: run it again (npm run restore)');
 }
 
-/** Brings the schema up to date, one replica at a time. Answers the application role, null where there can be none. */
+/** Brings the schema up to date, one replica at a time. Returns the application role, or null if it can't be used. */
 export async function migrate(owner: pg.Client, address: Address): Promise<string | null> {
   await owner.query(`set lock_timeout = '${migrationLockTimeout}'`);
-  // Held until this connection ends, so that the grants which follow are inside too.
+  // The lock is held until this connection ends, so that it also covers the grants that follow.
   await owner.query('select pg_advisory_lock($1, $2)', migrationLock);
   const role = await ensureApplicationRole(owner, (reason) =>
     logger.warn(`Working without the role mooring_app (${reason}): only the trigger keeps events from being changed`),

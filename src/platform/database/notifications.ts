@@ -4,13 +4,13 @@ import pg from 'pg';
 
 type OnNotify = (payload: string) => void;
 
-/** Milliseconds between attempts to come back: doubled from the first up to the last. */
+/** The first and the longest wait between attempts to reconnect, in milliseconds; the wait doubles each time. */
 const firstRetry = 50;
 const lastRetry = 5_000;
 
 const logger = new Logger('Database');
 
-/** One connection that listens for all, and comes back by itself for as long as somebody listens. */
+/** One connection that listens for all, and reconnects by itself while there is a listener. */
 export class NotificationListener {
   readonly #listeners = new Map<string, Set<OnNotify>>();
   readonly #stop = new AbortController();
@@ -24,10 +24,10 @@ export class NotificationListener {
     if (this.#stop.signal.aborted) throw new Error('the database is closed');
     const first = !this.#listeners.has(channel);
     const all = this.#listeners.get(channel) ?? new Set();
-    // A wrapper of its own, so that the same function may listen twice.
+    // Each listener gets a wrapper of its own, so that the same function may listen twice.
     const entry: OnNotify = (payload) => onNotify(payload);
     this.#listeners.set(channel, all.add(entry));
-    // A failure here is not the caller's: the connection comes back, and listens to every channel then.
+    // A failure here does not reach the caller: the connection is made again, and then listens to every channel.
     if (this.#client === null) await this.#connect().catch(() => this.#comeBackLater());
     else if (first) await this.#client.query(`listen ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
     return async () => {
@@ -85,7 +85,7 @@ export class NotificationListener {
       if (this.#stop.signal.aborted || this.#client !== null || this.#listeners.size === 0) return;
       try {
         await this.#connect();
-        // What was said while nobody listened is lost: everybody looks once.
+        // Notifications were lost while the connection was down, so an empty payload tells all listeners to check once.
         for (const channel of this.#listeners.keys()) this.#tell(channel, '');
         return;
       } catch (error) {

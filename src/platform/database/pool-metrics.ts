@@ -3,7 +3,7 @@ import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 import { Metrics } from '../observability/metrics.ts';
 import { Database } from './database.ts';
 
-/** Tells `/metrics` how much of each connection pool is in use, and how many wait for a connection. */
+/** Reports at `/metrics` how much of each connection pool is in use, and how many callers wait for a connection. */
 @Injectable()
 export class PoolMetrics implements OnModuleInit {
   constructor(

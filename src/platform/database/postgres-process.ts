@@ -3,14 +3,14 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** What a running server says about itself in its data directory. */
+/** The state that a running server reports in its data directory. */
 export interface Postmaster {
   pid: number;
   port: number;
   ready: boolean;
 }
 
-/** The lines of postmaster.pid are: process id, data directory, start time, port, socket folder, address, shared memory, state. */
+/** Reads postmaster.pid, whose lines are: process id, data directory, start time, port, socket folder, address, shared memory, state. */
 export function readPostmaster(cluster: string): Postmaster | undefined {
   const lines = readText(join(cluster, 'postmaster.pid'))?.split('\n');
   const pid = Number(lines?.[0]);
@@ -18,7 +18,10 @@ export function readPostmaster(cluster: string): Postmaster | undefined {
   return { pid, port: Number(lines[3] ?? 0), ready: lines[7]?.trim() === 'ready' };
 }
 
-/** A process id alone proves nothing, because the system gives it out again: the process must be a postgres that works in this (real) directory. */
+/**
+ * Returns true if the process is a postgres that works in this (real) directory. A process id alone proves nothing, because the system
+ * reuses ids.
+ */
 export function isPostgresOn(cluster: string, pid: number): boolean {
   if (process.platform === 'linux') {
     // A program replaced on disk while it runs is shown as "postgres (deleted)".
@@ -39,17 +42,17 @@ export function isAlive(pid: number): boolean {
 }
 
 /**
- * The moment a process began, in whatever form the system tells it: with the process id it names one process for good. Undefined where
- * there is no such process, or it has ended and only its parent has not asked how.
+ * Returns the time at which a process started, in the system's own format; together with the id it identifies one process for good. Returns
+ * undefined if there is no such process, or only a zombie.
  */
 export function startedAt(pid: number): string | undefined {
   if (process.platform !== 'linux') return askPs(pid, 'lstart');
-  // The second field is the program's name in brackets and may hold spaces, so the counting starts behind it.
+  // The second field is the program's name in brackets and may contain spaces, so fields are counted after it.
   const fields = readText(`/proc/${pid}/stat`)?.split(') ').pop()?.split(' ');
   return fields?.[0] === 'Z' || fields?.[0] === 'X' ? undefined : fields?.[19];
 }
 
-/** Looks again every few milliseconds until the condition holds; says whether it came to hold in time. */
+/** Checks the condition every 10 ms until it holds; returns false if it did not hold in time. */
 export async function eventually(condition: () => boolean, withinMs: number): Promise<boolean> {
   const deadline = Date.now() + withinMs;
   while (!condition()) {
@@ -59,7 +62,7 @@ export async function eventually(condition: () => boolean, withinMs: number): Pr
   return true;
 }
 
-/** SIGINT is PostgreSQL's fast shutdown; the harder signals follow only when it is not heeded. */
+/** Stops the server. SIGINT is PostgreSQL's fast shutdown; the harder signals follow only if it has no effect in time. */
 export async function endPostgres(cluster: string, pid: number): Promise<void> {
   const steps: [NodeJS.Signals, number][] = [
     ['SIGINT', 30_000],

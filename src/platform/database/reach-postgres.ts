@@ -7,17 +7,17 @@ import { ownerOf } from './postgres-owner.ts';
 import { isPostgresOn, readPostmaster } from './postgres-process.ts';
 
 export interface ReachedPostgres {
-  /** As the owner of the schema; it holds the password. */
+  /** The URL for the owner of the schema; it holds the password. */
   url: string;
-  /** Ends what was started to reach it. */
+  /** Stops the server if it was started to reach the database. */
   release(): Promise<void>;
 }
 
 type Place = Pick<Config, 'databaseUrl' | 'dataDir'>;
 
 /**
- * The service's database for a tool beside it: the one of a service that runs, or else the embedded server, started for as long as the
- * tool needs it. Throws where there is no database yet, or where a service is just starting or stopping.
+ * Returns the service's database for a tool that runs beside it: that of a running service, or else the embedded server, started for as
+ * long as the tool needs it. Throws if there is no database yet, or while a service is starting or stopping.
  */
 export async function reachPostgres({ databaseUrl, dataDir }: Place): Promise<ReachedPostgres> {
   if (databaseUrl !== null) return { url: databaseUrl, release: async () => undefined };
@@ -32,7 +32,10 @@ export async function reachPostgres({ databaseUrl, dataDir }: Place): Promise<Re
   return { url: `postgres://mooring:${password}@127.0.0.1:${server.port}/mooring`, release: async () => undefined };
 }
 
-/** The database for a tool alone: made where there is none. Throws where a service, or another tool, has the data folder. */
+/**
+ * Returns the database for a tool that needs it alone; it is created if there is none. Throws if a service, or another tool, uses the data
+ * directory.
+ */
 export async function holdPostgres({ databaseUrl, dataDir }: Place): Promise<ReachedPostgres> {
   if (databaseUrl !== null) return { url: databaseUrl, release: async () => undefined };
   const server = await startEmbeddedPostgres({ dataDir });

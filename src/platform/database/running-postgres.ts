@@ -10,17 +10,17 @@ export interface EmbeddedPostgresLogger {
 }
 
 interface Surroundings {
-  /** Its data directory, by its real path. */
+  /** The real path of the data directory. */
   cluster: string;
   logger: EmbeddedPostgresLogger | undefined;
-  /** Starts it anew at the same address, and answers the process id. */
+  /** Starts the server again at the same address, and returns the process id. */
   launchAgain: () => Promise<number>;
   giveBack: () => void;
-  /** It could not be started again. */
+  /** Called if the server could not be started again. */
   onLost: (error: Error) => void;
 }
 
-/** A server that this process answers for: it ends with it, and is started again where it ended though nobody stopped it. */
+/** A server that this process owns: it ends with the process, and is started again if it ends by itself. */
 export class RunningPostgres {
   private readonly stopping = new AbortController();
   private readonly watching: Promise<void>;
@@ -28,7 +28,7 @@ export class RunningPostgres {
 
   constructor(
     readonly url: string,
-    /** Another one after each new start. */
+    /** The process id, which changes with each new start. */
     public pid: number,
     private readonly around: Surroundings,
   ) {
@@ -36,13 +36,13 @@ export class RunningPostgres {
     this.watching = this.watch().catch((error: Error) => around.onLost(error));
   }
 
-  /** Idempotent. */
+  /** Stops the server and releases the data directory. Idempotent. */
   stop(): Promise<void> {
     this.ending ??= this.end();
     return this.ending;
   }
 
-  /** A process that ends without stop() takes the server with it all the same. */
+  /** Stops the server if the process ends without stop(). */
   private readonly onExit = () => {
     if (isPostgresOn(this.around.cluster, this.pid)) signalQuietly(this.pid, 'SIGINT');
   };
@@ -67,7 +67,10 @@ export class RunningPostgres {
   }
 }
 
-/** Asked every second: elsewhere than on Linux the dearer look at the process's command is spared. */
+/**
+ * Returns true if the server is running. This is asked every second, so the costly check of the process's command is left out on systems
+ * other than Linux.
+ */
 function isRunning(cluster: string, pid: number): boolean {
   return process.platform === 'linux' ? isPostgresOn(cluster, pid) : isAlive(pid);
 }

@@ -5,9 +5,9 @@ interface LogNames {
   append: string;
   appendOne: string;
   close: string;
-  /** Second half of the two-part advisory lock (5040, n). */
+  /** The second part of the advisory lock (5040, n). */
   lock: number;
-  /** As the payload of a notification begins. */
+  /** The first word in the payload of a notification. */
   eventClass: string;
 }
 
@@ -28,10 +28,10 @@ const log: LogNames = {
   eventClass: 'log',
 };
 
-/** Functions run with the owner's rights, so nothing a caller could have made may be found by name. */
+/** The attributes of functions that run with the owner's rights: the search path finds no object that a caller could have created. */
 const asOwner = 'language plpgsql security definer set search_path = pg_catalog, pg_temp';
 
-/** The event logs, the functions that append to them, and the guards that keep what was written. */
+/** Creates the event logs, the functions that append to them, and the triggers that refuse changes to stored events. */
 export class Events1700000000001 implements MigrationInterface {
   name = 'Events1700000000001';
 
@@ -80,11 +80,11 @@ const streamMeta = `
   )`;
 
 /**
- * Appends a batch: \`p_events\` [{o: 1…, i: append, s: stream, e: expected revision, k: 1…n within the append, id, t: type,
- * v, d, m}], at most one append per stream. Positions are gap-free and in commit order because the lock is held until the
- * commit. Lock first, then read: every statement of a volatile function takes a fresh snapshot.
- * Answers {at: milliseconds, before: the log's head}, where all were appended, in their order; else outcomes too, by append:
- * [A appended, D the same events stand there already, C closed, W wrong expected revision; revision; position].
+ * Appends a batch: `p_events` [{o: 1…, i: append, s: stream, e: expected revision, k: 1…n within the append, id, t: type, v, d, m}], at
+ * most one append per stream. Positions are gap-free and in commit order because the lock is held until the commit. The lock is taken
+ * before the tables are read: every statement of a volatile function takes a new snapshot. Returns {at: milliseconds, before: the log's
+ * head} if all were appended, in their order; otherwise also outcomes, by append: [A appended, D the same events are stored already, C
+ * closed, W wrong expected revision; revision; position].
  */
 function appendFunction({ table, append, lock, eventClass }: LogNames): string {
   const rows = 'json_to_recordset(p_events) x(o int, i int, s text, e bigint, k int, id uuid, t text, v smallint, d json, m json)';
@@ -144,8 +144,8 @@ function appendFunction({ table, append, lock, eventClass }: LogNames): string {
 }
 
 /**
- * The same for one event that meets its stream as expected: most appends of a quiet service, at half the price. Answers
- * {position, time in milliseconds}; null where it was not appended, and the other function says why.
+ * Appends one event to a stream that is at the expected revision, at half the cost: the usual append of a quiet service. Returns {position,
+ * time in milliseconds}, or null if it was not appended; the other function then returns the reason.
  */
 function appendOneFunction({ table, appendOne, lock, eventClass }: LogNames): string {
   return `
@@ -171,7 +171,7 @@ function appendOneFunction({ table, appendOne, lock, eventClass }: LogNames): st
     end $$`;
 }
 
-/** Closes the stream where it stands at the expected revision (-1: without events). Answers the revision that it has. */
+/** Closes the stream if it is at the expected revision (-1: without events). Returns its current revision. */
 function closeFunction({ table, close, lock }: LogNames): string {
   return `
     create function public.${close}(p_stream text, p_expected bigint) returns bigint ${asOwner} as $$
@@ -199,8 +199,8 @@ const retentionFunction = `
   end $$`;
 
 /**
- * Forgets at most \`p_limit\` log events that are past their stream's retention, oldest first; answers how many. The last
- * event of a stream always stays, and with it the stream's revision and the head of the log. Another trim under way: 0.
+ * Removes at most `p_limit` log events that are past their stream's retention, oldest first; returns how many. The last event of a stream
+ * always stays, which keeps the stream's revision and the head of the log. Returns 0 while another trim is running.
  */
 const trimFunction = `
   create function public.es_log_trim(p_limit int) returns int ${asOwner} as $$

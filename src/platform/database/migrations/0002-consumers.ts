@@ -1,6 +1,6 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** Who consumes the log (leases), how far read models have come, and when sagas want to be woken. */
+/** Creates the leases of the log's consumers, the checkpoints of read models, and the deadlines of sagas. */
 export class Consumers1700000000002 implements MigrationInterface {
   async up(runner: QueryRunner): Promise<void> {
     await runner.query(`

@@ -1,6 +1,6 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** Data keys, wrapped by the master key. A row whose key is null is the tombstone of a shredded subject. */
+/** Creates the table of data keys, wrapped by the master key. A row whose key is null is the tombstone of a shredded subject. */
 export class DataKeys1700000000003 implements MigrationInterface {
   async up(runner: QueryRunner): Promise<void> {
     await runner.query(`
@@ -14,7 +14,7 @@ export class DataKeys1700000000003 implements MigrationInterface {
         primary key (subject, version),
         check ((wrapped is null) = (shredded_at is not null))
       )`);
-    // Only its owner may vacuum a table, and a shred is followed by a vacuum; where the rights are missing, autovacuum has to do.
+    // A shred is followed by a vacuum, which only the table's owner may run. Without the right to change the owner, autovacuum has to do.
     await runner.query(`
       do $$ begin
         if exists (select from pg_roles where rolname = 'mooring_app') then

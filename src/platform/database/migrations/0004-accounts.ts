@@ -1,6 +1,8 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** What signs people in, kept apart from events so that it can be forgotten: addresses, password hashes, sessions, uses of keys. */
+/**
+ * Creates the sign-in data, which is kept apart from events so that it can be deleted: addresses, password hashes, sessions, uses of keys.
+ */
 export class Accounts1700000000004 implements MigrationInterface {
   name = 'Accounts1700000000004';
 

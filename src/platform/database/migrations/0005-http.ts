@@ -1,6 +1,8 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** What the HTTP edge keeps between requests, for all replicas: first answers of idempotent requests, and counts of tries. */
+/**
+ * Creates what the HTTP layer keeps between requests, for all replicas: first responses of idempotent requests, and rate-limit counters.
+ */
 export class Http1700000000005 implements MigrationInterface {
   name = 'Http1700000000005';
 

@@ -1,6 +1,9 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** When agents were last used, and by which processes they are being used now. Not events: an idle agent appends nothing, a busy one not much. */
+/**
+ * Creates the times at which agents were last used, and the processes that use them now. These are not events, so that an idle agent
+ * appends nothing to the log, and a busy one little.
+ */
 export class AgentActivity1700000000006 implements MigrationInterface {
   name = 'AgentActivity1700000000006';
 

@@ -1,11 +1,12 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** How far the rebuild of a read model has come, for every replica to tell; and which read models hold nothing yet of what they should. */
+/** Creates the progress of read-model rebuilds, which every replica can report, and marks the read models that are not filled yet. */
 export class Rebuilds1700000000007 implements MigrationInterface {
   name = 'Rebuilds1700000000007';
 
   async up(runner: QueryRunner): Promise<void> {
-    // Not filled: made after the log had begun, and its first rebuild is not over. Reads of it would show wrong empties.
+    // A read model is not filled if it was created after the log had begun and its first rebuild is not over: reads would wrongly return
+    // nothing.
     await runner.query(`
       alter table public.projections
         add column filled boolean not null default true,

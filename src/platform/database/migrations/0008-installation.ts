@@ -1,6 +1,6 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** What all services on this database share: the first that says it decides. */
+/** Creates the facts that all services on this database share: the first service to state one decides. */
 export class Installation1700000000008 implements MigrationInterface {
   name = 'Installation1700000000008';
 

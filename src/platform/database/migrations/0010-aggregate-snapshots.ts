@@ -1,6 +1,6 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** States of long streams, a cache that may be emptied at any time. The latest of each stream and decider. */
+/** Creates the cache of long streams' states, the latest of each stream and decider. It may be emptied at any time. */
 export class AggregateSnapshots1700000000010 implements MigrationInterface {
   name = 'AggregateSnapshots1700000000010';
 

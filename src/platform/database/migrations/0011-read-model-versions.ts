@@ -1,8 +1,8 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
 /**
- * The table of a read model is named after its version, so that programs of several versions keep their own beside each other. What stands is
- * adopted as its stored version; its rows stay. And living programs tell which tables they use and which events they can read.
+ * Names the table of a read model after its version, so that programs of several versions keep their own side by side. An existing table is
+ * renamed after its stored version and keeps its rows. Running programs also announce which tables they use and which events they can read.
  */
 export class ReadModelVersions1700000000011 implements MigrationInterface {
   name = 'ReadModelVersions1700000000011';
@@ -10,7 +10,7 @@ export class ReadModelVersions1700000000011 implements MigrationInterface {
   async up(runner: QueryRunner): Promise<void> {
     await runner.query(adopt);
     await runner.query('alter table public.projections drop constraint projections_pkey, add primary key (name, version)');
-    // Stopped at an event that only a newer program can read.
+    // The column marks a read model that stopped at an event which only a newer program can read.
     await runner.query('alter table public.projections add column outdated boolean not null default false');
     await runner.query('truncate public.projection_rebuilds');
     await runner.query('alter table public.projection_rebuilds rename column projection to table_name');

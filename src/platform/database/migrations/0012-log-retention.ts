@@ -1,9 +1,9 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** Functions run with the owner's rights. No plan may walk through the whole table, whatever the statistics say. */
+/** The attributes of functions that run with the owner's rights. No plan may scan the whole table, whatever the statistics say. */
 const asOwner = 'language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off';
 
-/** Makes forgetting old log events cost what it forgets: no walk over streams, and none over events that stay. */
+/** Makes the cost of removing old log events depend only on what is removed: streams, and events that stay, are not scanned. */
 export class LogRetention1700000000012 implements MigrationInterface {
   name = 'LogRetention1700000000012';
 
@@ -22,7 +22,10 @@ export class LogRetention1700000000012 implements MigrationInterface {
   }
 }
 
-/** How far the events were judged, one row for each age that some stream has. A row that is missing means: from the beginning. */
+/**
+ * The progress of retention: the position up to which events were examined, one row for each age that some stream has. A missing row means
+ * the beginning.
+ */
 const progressTable = `
   create table public.es_log_retention (
     max_age_seconds bigint primary key,
@@ -33,11 +36,16 @@ const progressTable = `
   );
   create index es_stream_meta_max_age on public.es_stream_meta (max_age_seconds) where max_age_seconds is not null`;
 
-/** Up to here streams were bounded by a number of events, too, and those of deleted agents by that alone; now age bounds these as well. */
+/**
+ * Converts bounds by number of events to bounds by age: the former release had both, and bounded streams of deleted agents by number alone.
+ */
 export const COUNTS_TO_AGES = `
   update public.es_stream_meta set max_age_seconds = 604800, max_count = null where max_count is not null and max_age_seconds is null`;
 
-/** Where the stream has events already, those are judged by the new age, too. The last parameter is that of replicas of the former release. */
+/**
+ * Sets a stream's age. If the stream has events already, they are examined again with the new age. Replicas of the former release pass the
+ * last parameter.
+ */
 const setRetentionFunction = `
   create or replace function public.es_set_retention(p_stream text, p_max_age_seconds bigint, p_max_count bigint) returns void ${asOwner} as $$
   declare
@@ -55,10 +63,10 @@ const setRetentionFunction = `
   end $$`;
 
 /**
- * Forgets log events that are past their stream's age: judges at most \`p_limit\` events of each age, oldest first, from where it stopped the
- * last time. The last event of a stream stays, and with it the stream's revision and the head of the log; it goes when a later event of
- * its stream does. An event from a clock that was ahead is passed over, and goes likewise. Answers {forgotten, more: whether
- * there is more to judge at once}; null where another process is at it.
+ * Removes log events that are past their stream's age: examines at most `p_limit` events of each age, oldest first, from where it stopped
+ * the last time. The last event of a stream stays, which keeps the stream's revision and the head of the log; it is removed after a later
+ * event of its stream expires. An event whose time is in the future, from a clock that was ahead, is skipped and removed in the same way.
+ * Returns {forgotten, more: true if more can be examined at once}, or null while another process is trimming.
  */
 const forgetFunction = `
   create function public.es_log_forget(p_limit int) returns json ${asOwner} as $$
@@ -115,7 +123,7 @@ const forgetFunction = `
     return json_build_object('forgotten', total, 'more', any_full);
   end $$`;
 
-/** Forgets at most \`p_limit\` of the stream's events before the version, oldest first and never its last; answers how many. */
+/** Removes at most `p_limit` of the stream's events before the version, oldest first and never its last; returns how many. */
 const truncateFunction = `
   create function public.es_log_truncate(p_stream text, p_before bigint, p_limit int) returns int ${asOwner} as $$
   declare
@@ -130,7 +138,7 @@ const truncateFunction = `
     return forgotten;
   end $$`;
 
-/** Replicas of the former release still call it while an update rolls on; the new ones do the work. */
+/** Does nothing. Replicas of the former release still call it during a rolling update; the new ones do the work. */
 const formerTrimFunction = `
   create or replace function public.es_log_trim(p_limit int) returns int language sql security definer set search_path = pg_catalog, pg_temp as 'select 0'`;
 

@@ -1,6 +1,6 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** A read model may also be made anew because it was far behind the log. */
+/** Allows a read model to be rebuilt because it was far behind the log. */
 export class RebuildReasons1700000000013 implements MigrationInterface {
   name = 'RebuildReasons1700000000013';
 

@@ -1,6 +1,6 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** The agents' last runs whose output is complete in the log, so that a restart need not look for it again. */
+/** Creates the table of agents' last runs whose output is complete in the log, so that a restart need not read it again. */
 export class DrainedRuns1700000000014 implements MigrationInterface {
   name = 'DrainedRuns1700000000014';
 

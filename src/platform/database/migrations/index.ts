@@ -14,7 +14,10 @@ import { LogRetention1700000000012 } from './0012-log-retention.ts';
 import { RebuildReasons1700000000013 } from './0013-rebuild-reasons.ts';
 import { DrainedRuns1700000000014 } from './0014-drained-runs.ts';
 
-/** In the order in which they run. A released migration is never edited: add one. Class names end with 13 digits, rising. */
+/**
+ * The migrations in the order in which they run. Never edit a released migration: add one. Class names end with 13 digits, in ascending
+ * order.
+ */
 export const migrations: (new () => MigrationInterface)[] = [
   Events1700000000001,
   Consumers1700000000002,
