@@ -8,28 +8,28 @@ import type { EventSelection } from './history-item.ts';
 
 const AUDIT = tableOf(auditProjection);
 
-/** Whose events, and which of them. */
+/** Selects events of the audit. */
 export interface AuditSelection extends EventSelection {
-  /** Null: everybody's, and nobody's. */
+  /** The account whose events are selected. Null selects the events of all accounts and those of none. */
   accountId: string | null;
   agentId: string | null;
   newestFirst: boolean;
 }
 
-/** An event, and what it is about. */
+/** An event and the agent that it concerns. */
 export interface AuditedEvent extends StoredEvent {
   agentId: string | null;
 }
 
-/** By how much a store's clock may have been put back and a time still be found, ms. */
+/** The largest backward step of a store's clock, in milliseconds, with which a search by time still finds the events. */
 const CLOCK_SLACK_MS = 3_600_000;
 const POSITION_MAX = 2n ** 63n - 1n;
-/** Messages that are looked through at once for one by its id. */
+/** The number of messages that are read at once in a search for one by its id. */
 const MESSAGES_AT_ONCE = 100;
 
-/** Positions and times within which entries are wanted. */
+/** The range of positions and times that entries are selected from. */
 interface Bounds {
-  /** Both not included. */
+  /** The range of positions excludes both ends. */
   after: bigint;
   before: bigint;
   since: string | null;
@@ -44,7 +44,10 @@ export class AuditEntries {
     private readonly store: EventStore,
   ) {}
 
-  /** In the log's order, from behind the position on (null: from the beginning, or the end); at most `limit` of them. */
+  /**
+   * Returns at most `limit` events after the position `after`, in the order of the log or, with `newestFirst`, the reverse. If `after` is
+   * null, it starts at the beginning or the end of the log.
+   */
   async list(selection: AuditSelection, after: Position | null, limit: number): Promise<AuditedEvent[]> {
     const bounds = await this.bounds(selection, after);
     const { text, values } = entriesQuery(selection, bounds, limit);
@@ -54,13 +57,13 @@ export class AuditEntries {
     return events.map((event) => ({ ...event, agentId: agentOf(event) ?? agentIds.get(event.position) ?? null }));
   }
 
-  /** The last message to the agent between two positions; null where there is none. */
+  /** Returns the last message to the agent between the two positions, or null if there is none. */
   async lastMessageTo(agentId: string, after: Position | null, before: Position): Promise<StoredEvent | null> {
     const [message] = await this.messagesTo(agentId, before, 1);
     return message !== undefined && (after === null || message.position > after) ? message : null;
   }
 
-  /** The message to the agent with the id, which was accepted before the position; null where there is none. */
+  /** Returns the message to the agent that has this id and was accepted before the position, or null if there is none. */
   async messageTo(agentId: string, id: string, before: Position): Promise<StoredEvent | null> {
     for (let place: Position | undefined = before; place !== undefined;) {
       const messages: StoredEvent[] = await this.messagesTo(agentId, place, MESSAGES_AT_ONCE);
@@ -71,13 +74,13 @@ export class AuditEntries {
     return null;
   }
 
-  /** The newest first. */
+  /** Lists messages to the agent, newest first. */
   private messagesTo(agentId: string, before: Position, limit: number): Promise<StoredEvent[]> {
     const messages = { accountId: null, agentId, types: ['MessageAccepted'], actor: null, since: null, until: null, newestFirst: true };
     return this.list(messages, before, limit);
   }
 
-  /** Times become positions, so that an index leads to where they begin. */
+  /** Translates times into positions, so that an index leads to where they begin. */
   private async bounds({ since, until, newestFirst }: AuditSelection, after: Position | null): Promise<Bounds> {
     const bounds: Bounds = { after: 0n, before: POSITION_MAX, since, until };
     if (after !== null) bounds[newestFirst ? 'before' : 'after'] = least(BigInt(after), POSITION_MAX);
@@ -86,7 +89,10 @@ export class AuditEntries {
     return bounds;
   }
 
-  /** The position of the last entry before the time; 0 where there is none. Halves the audit again and again, for times grow with positions. */
+  /**
+   * Returns the position of the last entry before the time, or 0 if there is none. Searches by bisection, because times grow with
+   * positions.
+   */
   private async lastBefore(time: number): Promise<bigint> {
     const [newest] = await this.database.query<{ position: string }>(
       `select position from ${AUDIT} where position > 0 order by position desc limit 1`,
@@ -107,8 +113,8 @@ export class AuditEntries {
 }
 
 /**
- * Every alternative of types and actors is a query of its own that one index answers in its order, and ends when it has as many as are
- * wanted: `any (…)` would have to read all that there is of each. Rows that two of them give count once.
+ * Builds one subquery for each alternative of types and actors. One index returns its rows in order, and it ends as soon as it has `limit`
+ * rows, whereas `any (…)` would read all rows of each alternative. The union removes rows that two subqueries return.
  */
 function entriesQuery(selection: AuditSelection, bounds: Bounds, limit: number): { text: string; values: unknown[] } {
   const values: unknown[] = [];
@@ -118,14 +124,14 @@ function entriesQuery(selection: AuditSelection, bounds: Bounds, limit: number):
   const common = conditionsOf(bounds, given);
   const parts = alternatives.map((equals) => {
     const own = Object.entries(equals).map(([column, value]) => `${column} = ${given(value)}`);
-    // Without an index by bucket the key alone has the order.
+    // Without an equality condition no index by bucket is used: the primary key has the order.
     const order = own.length === 0 ? `position ${direction}` : `${BUCKET} ${direction}, position ${direction}`;
     return `(select position, agent_id from ${AUDIT} where ${[...own, ...common].join(' and ')} order by ${order} limit ${limit})`;
   });
   return { text: `select position, agent_id from (${parts.join(' union ')}) found order by position ${direction} limit ${limit}`, values };
 }
 
-/** Sets of column and value; an entry has to fit one of them. */
+/** Returns sets of column values; an entry has to match one of them. */
 function alternativesOf({ accountId, agentId, types, actor }: AuditSelection): Record<string, string | number>[] {
   const whose = {
     ...(accountId === null ? {} : { account_id: uuidOf(accountId) }),

@@ -25,8 +25,8 @@ export class AuditController {
   ) {}
 
   /**
-   * Every event of the account, oldest first, output of containers and builds aside; for an administrator's session of all accounts, or of
-   * the one that `account_id` names. With `Accept: application/x-ndjson` all that there is, a line each.
+   * Lists every event of the account, oldest first, except the output of containers and builds. An administrator's session lists the events
+   * of all accounts, or of the one that `account_id` names. With `Accept: application/x-ndjson` it returns all of them, one per line.
    */
   @Get()
   @RequireScope('manage')
@@ -53,7 +53,7 @@ export class AuditController {
   }
 }
 
-/** Another account's is an administrator's alone to see, whether there is such an account or not. */
+/** Only an administrator's session may read another account's audit. The refusal does not tell whether that account exists. */
 function auditOf(query: AuditQuery, caller: Caller): AuditSelection {
   const isAdmin = caller.kind === 'session' && caller.role === 'admin';
   const asked = query.account_id?.toLowerCase() ?? null;

@@ -5,7 +5,7 @@ import type { Position } from '../platform/event-store/event-store.ts';
 import { AuditEntries, type AuditedEvent, type AuditSelection } from './audit-entries.ts';
 import { historyItem, type AuditItem } from './history-item.ts';
 
-/** A page of the audit, in the log's order. */
+/** Returns one page of the audit, in the order of the log or the reverse. */
 export class ListAudit extends Query<AuditItem[]> {
   constructor(
     readonly selection: AuditSelection,
@@ -30,7 +30,7 @@ export class ListAuditHandler implements IQueryHandler<ListAudit> {
   }
 }
 
-/** Every item from the position on, as fast as it is read; with a limit so many of them. */
+/** Streams the items after the position as they are read, at most `limit` of them. */
 export class ExportAudit extends Query<AsyncIterable<AuditItem>> {
   constructor(
     readonly selection: AuditSelection,
@@ -41,7 +41,7 @@ export class ExportAudit extends Query<AsyncIterable<AuditItem>> {
   }
 }
 
-/** Items that are in memory at once. */
+/** The number of items that are held in memory at once. */
 const AT_ONCE = 200;
 
 @QueryHandler(ExportAudit)

@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => server?.close());
 
-/** Asks for the audit as it is when all that was written is in it. */
+/** Requests the audit once it includes everything written so far. */
 async function audit(query: string, credential: string, options: RequestOptions = {}): Promise<Answer> {
   const head = await server.app.get(EventStore, { strict: false }).head('core');
   return server.request('GET', `/api/v1/audit${query}`, {
@@ -48,7 +48,7 @@ function expectProblem(answer: Answer, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
-/** An account of its own for a test, with an agent that its key renamed so many times. */
+/** Creates a new account with an agent that the account's key renames `changes` times. */
 async function busyAccount(changes: number): Promise<{ account: string; key: string; agentId: string }> {
   const account = uuidv7();
   const key = `mk_${account}`;
@@ -73,7 +73,7 @@ it('gives every event of the account in the log’s order, with its summary, and
   expect(JSON.stringify(stored)).not.toMatch(/0815|TOKEN|"ct"/);
 });
 
-it("never gives another account's, nor what belongs to none; an administrator's session sees all", async () => {
+it("never lists events of another account or of none; an administrator's session lists all", async () => {
   const [mine, other] = [await busyAccount(1), await busyAccount(1)];
   const rename = { type: 'ConfigureAgent' as const, accountId: mine.account, changes: { name: 'nobody' } };
   const ofNobody = systemContext('test', null);
@@ -91,7 +91,7 @@ it("never gives another account's, nor what belongs to none; an administrator's 
   expect(await seen('', 'mk_root')).toEqual(new Set());
 });
 
-it('chooses by type, actor, time and agent, with what was said to the agent', async () => {
+it('filters by type, actor, time and agent, including messages to the agent', async () => {
   const { account, key, agentId } = await busyAccount(3);
   const text = { v: 1 as const, key: 1, iv: 'aXY=', ct: 'Y3Q=' };
   const accept = {
@@ -135,7 +135,7 @@ it('chooses by type, actor, time and agent, with what was said to the agent', as
     expectProblem(await audit(`?${query}`, key), 400, 'invalid_request');
 });
 
-it('comes page by page in either order, and whole as lines', async () => {
+it('returns pages in either order, and everything as lines', async () => {
   const { key } = await busyAccount(5);
   for (const order of ['asc', 'desc']) {
     const found: string[] = [];
@@ -161,7 +161,7 @@ it('comes page by page in either order, and whole as lines', async () => {
   }
 });
 
-it('is exported whole, however much there is', async () => {
+it('exports all events, however many there are', async () => {
   const { account, key } = await busyAccount(0);
   const store = server.app.get(EventStore, { strict: false });
   const { actor } = systemContext('test', account);

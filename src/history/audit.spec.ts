@@ -1,7 +1,7 @@
 import { eventDefinitions } from '../app.module.ts';
 import { actorCode, kindCode, typeCode } from './audit.projection.ts';
 
-it('has a code of its own for every type of event, and none for what is no kind of actor', () => {
+it('has a distinct code for every type of event, and 0 for an unknown kind of actor', () => {
   const types = eventDefinitions.map(({ type }) => type);
   expect(new Set([0, ...types.map(typeCode)]).size).toBe(types.length + 1);
   expect(['api_key', 'session', 'system', 'webhook', 'anonymous'].map(kindCode)).toEqual([1, 2, 3, 4, 5]);

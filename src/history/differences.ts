@@ -1,12 +1,12 @@
-/** One member that is not what it was; null stands for one that is not there. */
+/** One member of an object whose value differs. A null stands for an absent member. */
 export interface Difference {
-  /** From the whole inwards: `/agent/status`, `/env/TOKEN/value`. */
+  /** The path from the root to the member, such as `/agent/status` or `/env/TOKEN/value`. */
   path: string;
   before: unknown;
   after: unknown;
 }
 
-/** What to change so that `before` becomes `after`. A list, and an object that is on one side only, is one whole. */
+/** Returns the changes that turn `before` into `after`. A list, or an object that only one side has, changes as a whole. */
 export function differences(before: unknown, after: unknown, path = ''): Difference[] {
   if (isObject(before) && isObject(after)) {
     const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
@@ -15,7 +15,7 @@ export function differences(before: unknown, after: unknown, path = ''): Differe
   return JSON.stringify(before ?? null) === JSON.stringify(after ?? null) ? [] : [{ path, before: before ?? null, after: after ?? null }];
 }
 
-/** Whether a change at the one path changes what stands at the other. */
+/** Returns true if a change at one path changes the value at the other. */
 export function touches(path: string, other: string): boolean {
   return path === other || path.startsWith(`${other}/`) || other.startsWith(`${path}/`);
 }

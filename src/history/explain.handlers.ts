@@ -10,7 +10,7 @@ import type { CauseView, ExplanationView } from './history.dto.ts';
 import { ownOrGone } from './history.handlers.ts';
 import { Transitions } from './transitions.ts';
 
-/** Why the agent is in the status in which it is. Throws `agent_not_found`. */
+/** Returns the causes of the agent's current status. Throws `agent_not_found`. */
 export class ExplainStatus extends Query<ExplanationView> {
   constructor(
     readonly accountId: string,
@@ -20,7 +20,7 @@ export class ExplainStatus extends Query<ExplanationView> {
   }
 }
 
-/** Causes that one explanation names at most: the nearest. */
+/** The largest number of causes in one explanation; the nearest ones are kept. */
 const CAUSES_MAX = 50;
 
 @QueryHandler(ExplainStatus)
@@ -48,7 +48,10 @@ export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
     return { status: transitions.status, since: transitions.since, causes };
   }
 
-  /** Null where somebody asked for it: that is a first cause. What is not said is told by the rules: the transition before. */
+  /**
+   * Returns null if a caller requested the event, which makes it the first cause. An event without a recorded cause follows from the
+   * transition before it, by the rules of the state machine.
+   */
   async #causeOf(agentId: string, event: StoredEvent, transitions: Transitions): Promise<StoredEvent | null> {
     const { actor, causation_id } = event.metadata;
     if (actor.kind !== 'system' || event.stream !== `agent-${agentId}`) return null;

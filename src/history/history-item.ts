@@ -2,49 +2,49 @@ import type { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import type { Json, JsonObject } from '../platform/event-store/event-definition.ts';
 import type { Actor, ActorKind, StoredEvent } from '../platform/event-store/event-store.ts';
 
-/** Who did it: the holder of a key or a session, somebody without either, or a part of the service itself. */
+/** The actor of an event: the holder of a key or a session, an anonymous caller, a webhook, or a part of the service itself. */
 export class ActorView {
   kind: ActorKind;
   id: string;
   name: string;
 }
 
-/** One event as people are shown it. */
+/** One event as callers see it. */
 export class HistoryItem {
   event_id: string;
   type: string;
   version: number;
-  /** Its place in its own stream, from 0. */
+  /** The event's revision in its stream, from 0. */
   revision: number;
-  /** Its place in the whole log; compare as text. */
+  /** The event's position in the whole log. Positions compare as text. */
   position: string;
   at: string;
   actor: ActorView;
-  /** Of the request that led to it at once; null where the service acted by itself. */
+  /** The id of the request that directly caused the event; null if the service acted by itself. */
   request_id: string | null;
-  /** The id of the event, or of the message, that led to it; null where a request did. */
+  /** The id of the event or the message that caused this one; null if a request caused it. */
   causation_id: string | null;
-  /** What happened, in a sentence. */
+  /** A sentence that says what happened. */
   summary: string;
-  /** What is sealed is masked. */
+  /** The data of the event, with encrypted values masked. */
   data: object;
 }
 
-/** An item of the whole account: the agent that it is about, where it is about one. */
+/** An event of an account, with the agent that it concerns, if any. */
 export class AuditItem extends HistoryItem {
   account_id: string | null;
   agent_id: string | null;
   stream: string;
 }
 
-/** Which events are wanted; a null asks for all. */
+/** Selects events. A null member selects all. */
 export interface EventSelection {
   types: readonly string[] | null;
-  /** The id of an actor, or a kind of them. */
+  /** The id or the kind of an actor. */
   actor: string | null;
-  /** ISO 8601 UTC with milliseconds; that time included. */
+  /** The earliest time, inclusive, in ISO 8601 UTC with milliseconds. */
   since: string | null;
-  /** That time not included. */
+  /** The latest time, exclusive. */
   until: string | null;
 }
 
@@ -81,7 +81,7 @@ export function historyItem(event: StoredEvent, catalogue: EventCatalogue): Hist
   };
 }
 
-/** What is sealed, and what a key is known by, is shown as that something is there, and nothing more. */
+/** Replaces encrypted values and the hashes of keys with a mask, so that only their presence is visible. */
 export function masked(value: Json): Json {
   if (Array.isArray(value)) return value.map(masked);
   if (typeof value !== 'object' || value === null) return value;

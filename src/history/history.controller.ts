@@ -36,7 +36,10 @@ export class HistoryController {
     private readonly requests: OpenRequests,
   ) {}
 
-  /** Every event of the agent, oldest first, also when it is deleted; with `Accept: text/event-stream` those that come, too. */
+  /**
+   * Lists every event of the agent, oldest first, even after it is deleted. With `Accept: text/event-stream` it continues with new events
+   * as they happen.
+   */
   @Get()
   @ApiProduces('application/json', 'text/event-stream')
   @ApiOkResponse({ type: [HistoryItem] })
@@ -61,26 +64,26 @@ export class HistoryController {
     await reply.send(items);
   }
 
-  /** The agent as it was at a time, or after a revision: as GET answered then, with its variables and its latest deployment. */
+  /** Returns the agent as GET answered at a time or after a revision, with its variables and its latest deployment. */
   @Get('state')
   state(@AgentId() agentId: string, @Query() query: StateQuery, @CurrentCaller() { accountId }: Caller): Promise<PastState> {
     return this.queries.execute(new GetPastState(accountId, agentId, onlyMoment(query)));
   }
 
-  /** What changed between two moments, and the event that made each change last. */
+  /** Lists what changed between two moments, and for each change the last event that made it. */
   @Get('diff')
   diff(@AgentId() agentId: string, @Query() { from, to }: DiffQuery, @CurrentCaller() { accountId }: Caller): Promise<DiffView> {
     return this.queries.execute(new GetDiff(accountId, agentId, moment(from), moment(to)));
   }
 
-  /** Why the agent is in the status in which it is: the chain of causes, from the first one on. */
+  /** Explains the agent's current status: returns the chain of causes, starting with the first one. */
   @Get('explain')
   explain(@AgentId() agentId: string, @CurrentCaller() { accountId }: Caller): Promise<ExplanationView> {
     return this.queries.execute(new ExplainStatus(accountId, agentId));
   }
 }
 
-/** After which event to begin: by the cursor, by `after`, or by the last event that a stream's reader has had. */
+/** Returns the place after which to begin: that of the cursor, of `after`, or of the last event that the reader of a stream received. */
 function placeOf(query: HistoryQuery, request: FastifyRequest): Place {
   const place = decodeCursor(query.cursor, 1)?.[0];
   if (place === undefined) return afterOf(query.after) ?? afterOf(request.headers['last-event-id']) ?? -1;
@@ -103,7 +106,7 @@ function onlyMoment({ at, revision }: StateQuery): Moment {
   });
 }
 
-/** The DTO has refused what is none. */
+/** The fallback is never used: the DTO has refused a text that is no moment. */
 function moment(text: string): Moment {
   return momentOf(text) ?? { revision: 0 };
 }

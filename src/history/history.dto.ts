@@ -9,48 +9,51 @@ import { ActorView } from './history-item.ts';
 
 const REVISION_MAX = 2_147_483_647;
 
-/** The filters of every list of events. */
+/** The filters that all lists of events accept. */
 export class EventsQuery extends ListQuery {
-  /** Only events of these types, separated by commas. */
+  /** Selects events of these types, separated by commas. */
   @IsOptional()
   @Matches(/^[A-Z][A-Za-z0-9]{0,99}(,[A-Z][A-Za-z0-9]{0,99}){0,49}$/, {
     message: 'must be the type of an event, or some separated by commas',
   })
   type?: string;
 
-  /** Only what this actor did: the id of a key, of an account, of a part of the service; or a kind, as `system`. */
+  /** Selects events of this actor: the id of a key, an account, or a part of the service, or a kind of actor such as `system`. */
   @IsOptional()
   @Matches(/^[\x20-\x7e]{1,200}$/, { message: 'must be the id or the kind of an actor' })
   actor?: string;
 
-  /** Only events from this time on. */
+  /** Selects events at or after this time. */
   @TimeQuery()
   since?: string;
 
-  /** Only events before this time. */
+  /** Selects events before this time. */
   @TimeQuery()
   until?: string;
 }
 
 export class HistoryQuery extends EventsQuery {
-  /** Only events after this revision, or after this position in the log (as `X-Event-Position` gives it). */
+  /** Selects events after this revision, or after this position in the log (as `X-Event-Position` gives it). */
   @IsOptional()
   @Matches(/^(-1|\d{1,60})$/, { message: 'must be a revision or a position' })
   after?: string;
 }
 
 export class AuditQuery extends EventsQuery {
-  /** Whose events: the caller's own where absent; for an administrator's session any account's, and everybody's where absent. */
+  /**
+   * The account whose events are listed. Default: the caller's own; for an administrator's session, all accounts. Only such a session may
+   * name another account.
+   */
   @IsOptional()
   @IsUUID()
   account_id?: string;
 
-  /** Only what is about this agent, its conversations and its seat included. */
+  /** Selects events that concern this agent, including its conversations and its seat. */
   @IsOptional()
   @IsUUID()
   agent_id?: string;
 
-  /** `desc`: the newest first. */
+  /** The order of the list; `desc` lists the newest events first. */
   @IsOptional()
   @IsIn(['asc', 'desc'])
   order?: 'asc' | 'desc';
@@ -61,11 +64,11 @@ export function selectionOf({ type, actor, since, until }: EventsQuery): EventSe
 }
 
 export class StateQuery {
-  /** The state at this time: after the last event that had happened by then. A time to come is answered as now. */
+  /** Selects the state after the last event at or before this time. A time in the future selects the current state. */
   @TimeQuery()
   at?: string;
 
-  /** The state after this event. */
+  /** Selects the state after the event with this revision. */
   @IsOptional()
   @IntegerQuery(0, REVISION_MAX)
   revision?: number;
@@ -77,33 +80,33 @@ export type Moment = { revision: number } | { time: string };
 const momentRule = (value: unknown) => (momentOf(value) === null ? 'must be a revision or a time in ISO 8601' : null);
 
 export class DiffQuery {
-  /** A revision, or a time. */
+  /** The first moment: a revision, or a time. */
   @checked('moment', momentRule)
   from: string;
 
-  /** A revision, or a time. */
+  /** The second moment: a revision, or a time. */
   @checked('moment', momentRule)
   to: string;
 }
 
-/** Digits alone are a revision. Null where the text is no moment. */
+/** Parses a moment; digits alone are a revision. Returns null if the text is no moment. */
 export function momentOf(text: unknown): Moment | null {
   if (typeof text === 'string' && /^\d{1,10}$/.test(text)) return Number(text) <= REVISION_MAX ? { revision: Number(text) } : null;
   const time = instantOf(text);
   return time === null ? null : { time };
 }
 
-/** An agent as callers were told of it then. */
+/** An agent as GET answered at a moment of the past. */
 export class PastState {
-  /** Of the last event that is in it. */
+  /** The revision of the last event that the state includes. */
   revision: number;
-  /** When that event happened. */
+  /** The time of that event. */
   at: string;
-  /** As GET would have answered; null once it was deleted. `last_active_at` is kept outside the log, and so null here. */
+  /** The agent as GET answered then; null if it was deleted. `last_active_at` is null, because it is not kept in the log. */
   agent: AgentView | null;
-  /** Secrets masked. */
+  /** The agent's variables, with secrets masked. */
   env: VariableView[];
-  /** The latest, without its log. */
+  /** The latest deployment, without its log. */
   deployment: DeploymentRecordView | null;
 }
 
@@ -113,13 +116,13 @@ export class MomentView {
 }
 
 export class ChangeView {
-  /** In the state, `/agent/status`; a variable stands under its key, `/env/TOKEN/value`. */
+  /** The path of the member in the state, such as `/agent/status`. A variable is found by its key: `/env/TOKEN/value`. */
   path: string;
-  /** Null: it was not there. */
+  /** The earlier value; null if the member was absent. */
   before: unknown;
-  /** Null: it is not there any more. */
+  /** The later value; null if the member is absent. */
   after: unknown;
-  /** The event that made the change last. */
+  /** The id of the last event that made the change. */
   event_id: string;
 }
 
@@ -138,10 +141,10 @@ export class CauseView {
 }
 
 export class ExplanationView {
-  /** `deleted` too. */
+  /** The agent's current status, which may be `deleted`. */
   status: string;
-  /** When it came to that status. */
+  /** The time at which the agent reached that status. */
   since: string;
-  /** The first cause first; the last is what brought the status about. */
+  /** The causes, starting with the first one; the last is the event that set the status. */
   causes: CauseView[];
 }

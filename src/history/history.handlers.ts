@@ -7,16 +7,16 @@ import { EventStore, type Position, type StoredEvent } from '../platform/event-s
 import { EventWaits } from '../platform/event-store/event-waits.ts';
 import { historyItem, isSelected, selectsAll, type EventSelection, type HistoryItem } from './history-item.ts';
 
-/** The last event that is not wanted: its revision (-1: all are wanted), or its position in the log. */
+/** The event after which a list begins, given by its revision (-1 begins at the first event) or its position in the log. */
 export type Place = number | Position;
 
 export interface HistoryPage {
   items: HistoryItem[];
-  /** The last revision that was looked at where more may follow, else null. */
+  /** The last revision that was read, if more may follow, else null. */
   next: number | null;
 }
 
-/** The agent's events, oldest first; also of an agent that is deleted. Throws `agent_not_found`. */
+/** Lists the agent's events, oldest first, even if the agent is deleted. Throws `agent_not_found`. */
 export class GetHistory extends Query<HistoryPage> {
   constructor(
     readonly accountId: string,
@@ -29,7 +29,7 @@ export class GetHistory extends Query<HistoryPage> {
   }
 }
 
-/** Events that are looked through for one page where only some are asked for. */
+/** The largest number of events that are read for one page, if filters or a position select from them. */
 const SCAN_MAX = 10_000;
 
 @QueryHandler(GetHistory)
@@ -55,7 +55,10 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   }
 }
 
-/** The agent's events after a place, and those that come, until the agent is gone or the signal aborts. Throws `agent_not_found`. */
+/**
+ * Streams the agent's events after a place, and new ones as they happen, until the agent is deleted or the signal aborts. Throws
+ * `agent_not_found`.
+ */
 export class FollowHistory extends Query<AsyncIterable<HistoryItem>> {
   constructor(
     readonly accountId: string,
@@ -68,7 +71,7 @@ export class FollowHistory extends Query<AsyncIterable<HistoryItem>> {
   }
 }
 
-/** How long (ms) a follower that hears nothing waits before it looks by itself. */
+/** The time in milliseconds after which a follower that was not notified reads the stream anyway. */
 const LOOK_EVERY_MS = 60_000;
 
 @QueryHandler(FollowHistory)
@@ -85,7 +88,7 @@ export class FollowHistoryHandler implements IQueryHandler<FollowHistory> {
     return this.#items(follow, state.status === 'deleted' ? revision : Infinity);
   }
 
-  /** `last`: the revision that no event follows. */
+  /** Yields the items up to the revision `last`, which no event follows. */
   async *#items({ agentId, after, selection, signal }: FollowHistory, last: number): AsyncGenerator<HistoryItem> {
     const stream = `agent-${agentId}`;
     using watch = this.waits.watch(stream);
@@ -98,13 +101,13 @@ export class FollowHistoryHandler implements IQueryHandler<FollowHistory> {
       }
       const waitedSince = performance.now();
       const heard = await watch.next(LOOK_EVERY_MS, signal);
-      // Nothing heard, and the time is not over: the service is stopping.
+      // The wait ended early without a notification: the service is stopping.
       if (heard === null && performance.now() - waitedSince < LOOK_EVERY_MS) return;
     }
   }
 }
 
-/** The account's agent, also when it is deleted. Throws `agent_not_found`. */
+/** Returns the account's agent, even if it is deleted. Throws `agent_not_found`. */
 export async function ownOrGone(aggregates: Aggregates, agentId: string, accountId: string): Promise<Loaded<Agent>> {
   const loaded = await aggregates.load(`agent-${agentId}`, agentDecider);
   if (loaded.state?.accountId !== accountId) throw agentNotFound();

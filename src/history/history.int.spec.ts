@@ -26,7 +26,7 @@ function expectProblem(answer: Answer, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
-it('tells who did what when, in a sentence, and shows no secret', async () => {
+it('says in a sentence who did what and when, and shows no secret', async () => {
   const agentId = await agents.active('acme');
   await call('POST', `${agentId}/env`, { json: { key: 'TOKEN', value: 'canary-0815-secret', is_secret: true } });
   await call('POST', `${agentId}/stop`, { headers: { 'x-request-id': 'my-request' } });
@@ -54,7 +54,7 @@ it('tells who did what when, in a sentence, and shows no secret', async () => {
   expect(history.text).not.toContain('0815');
 });
 
-it('comes page by page, and of one type', async () => {
+it('returns pages, and events of one type', async () => {
   const agentId = await agents.asleep('acme');
   const all: string[] = [];
   let path: string | undefined = `/api/v1/agents/${agentId}/history?limit=3`;
@@ -78,7 +78,7 @@ it('outlives the agent', async () => {
   expect(types(await call('GET', `${agentId}/history`)).slice(-2)).toEqual(['AgentDeletionRequested', 'AgentDeleted']);
 });
 
-it("is nobody else's, and takes the scope manage", async () => {
+it('is hidden from other accounts, and requires the scope manage', async () => {
   const agentId = await agents.active('other');
   const answers = await Promise.all(
     [agentId, uuidv7(), 'none'].map((id) => call('GET', `${id}/history`, { headers: { 'x-request-id': 'same' } })),
@@ -89,13 +89,13 @@ it("is nobody else's, and takes the scope manage", async () => {
   expectProblem(await call('GET', `${agentId}/history`, { headers: { accept: 'text/event-stream' } }), 404, 'agent_not_found');
 });
 
-it('refuses a page that makes no sense', async () => {
+it('refuses an invalid page', async () => {
   const agentId = await agents.active('acme');
   for (const query of ['limit=0', 'limit=201', 'cursor=x', 'cursor=WyJhIl0', 'cursor=WzEuNV0', 'type=x;y', 'foo=1'])
     expectProblem(await call('GET', `${agentId}/history?${query}`), 400, 'invalid_request');
 });
 
-it('is followed: what was, then what comes, from where the reader left off', async () => {
+it('streams past events, then new ones, from where the reader left off', async () => {
   const agentId = await agents.active('acme');
   const { revision } = await agents.load(agentId);
   const headers = { authorization: 'Bearer mk_acme', accept: 'text/event-stream', 'last-event-id': String(revision - 1) };
@@ -114,7 +114,7 @@ it('is followed: what was, then what comes, from where the reader left off', asy
   expect(told).toEqual(['DeploymentSucceeded', 'AgentStopRequested']);
 });
 
-it('is followed from any revision or position, and to its end where the agent is gone', async () => {
+it('streams from any revision or position, and ends when the agent is deleted', async () => {
   const agentId = await agents.active('acme');
   await agents.says(agentId, { type: 'DeleteAgent', accountId: 'acme' });
   await agents.says(agentId, { type: 'RecordDeleted' });
@@ -133,8 +133,8 @@ it('is followed from any revision or position, and to its end where the agent is
   expect(types(await call('GET', `${agentId}/history?after=${events.at(-2)?.position}`))).toEqual(['AgentDeleted']);
 });
 
-// The last that asks the server: it stops it.
-it('is followed no longer than the service runs', async () => {
+// This test is the last one that calls the server, because it stops it.
+it('ends its streams when the service stops', async () => {
   const agentId = await agents.active('acme');
   const headers = { authorization: 'Bearer mk_acme', accept: 'text/event-stream' };
   const response = await new Promise<IncomingMessage>((resolve) =>
@@ -149,7 +149,7 @@ it('is followed no longer than the service runs', async () => {
   expect(response.complete).toBe(true);
 });
 
-it('masks what is sealed, wherever it stands', () => {
+it('masks encrypted values at any depth', () => {
   const sealed = { v: 1, key: 1, iv: 'a', ct: 'b' };
   expect(masked({ a: sealed, b: [sealed, 1], c: { d: sealed, e: null }, f: { v: 1 } })).toEqual({
     a: '••••••••',

@@ -4,16 +4,16 @@ import { environmentDecider, keyedVariables, variableView, type EnvironmentEvent
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { Replay } from '../platform/projections/replay.ts';
 
-/** What callers were answered about an agent at one moment. */
+/** The state of an agent that callers saw at one moment. */
 export interface AgentThen {
-  /** Null once it was deleted. */
+  /** The agent; null if it was deleted. */
   agent: AgentView | null;
   env: VariableView[];
-  /** The latest. */
+  /** The latest deployment. */
   deployment: DeploymentRecordView | null;
 }
 
-/** One agent as far as its events were taken in: the projections, deciders and views that answer now, over those events alone. */
+/** Rebuilds one agent from a part of its events, with the projections, deciders and views that serve the current state. */
 export class AgentReplay {
   readonly #agents = new Replay(agentsProjection);
   readonly #deployments = new Replay(deploymentsProjection);
@@ -21,7 +21,7 @@ export class AgentReplay {
 
   constructor(private readonly agentId: string) {}
 
-  /** The next event of the agent's stream. */
+  /** Takes in the next event of the agent's stream. */
   take(event: StoredEvent): void {
     this.#agents.take(event);
     this.#deployments.take(event);
@@ -32,7 +32,7 @@ export class AgentReplay {
     const columns = this.#agents.get(this.agentId);
     if (columns === undefined) return { agent: null, env: [], deployment: null };
     const { created_at, updated_at, ...others } = columns;
-    // When it was used stands outside the log: of the past it is not known.
+    // The time of the last use is not in the log, so it is unknown for the past.
     const row: AgentRow = { ...others, created_at: new Date(created_at), updated_at: new Date(updated_at), activity: null };
     const env = keyedVariables(this.#environment).map(variableView);
     return { agent: agentView(row), env, deployment: this.#deployment(row.state.deployment?.id ?? '') };

@@ -10,8 +10,8 @@ import { ownOrGone } from './history.handlers.ts';
 import { AgentReplay, type AgentThen } from './past.ts';
 
 /**
- * The agent as it was at the moment. Throws `agent_not_found`, also where it was not there yet, and `invalid_request` for a revision
- * that it has not come to.
+ * Returns the agent as it was at the moment. Throws `agent_not_found`, also if the agent did not exist yet, and `invalid_request` for a
+ * revision that the agent has not reached.
  */
 export class GetPastState extends Query<PastState> {
   constructor(
@@ -43,7 +43,7 @@ export class GetPastStateHandler implements IQueryHandler<GetPastState> {
   }
 }
 
-/** What is not in the one state as it is in the other, and the event behind each change. Throws as `GetPastState` does. */
+/** Returns the differences between two states, and the event behind each one. Throws the errors of `GetPastState`. */
 export class GetDiff extends Query<DiffView> {
   constructor(
     readonly accountId: string,
@@ -74,10 +74,10 @@ export class GetDiffHandler implements IQueryHandler<GetDiff> {
   }
 }
 
-/** Folds an agent's events, and keeps which of those after a revision changed what. */
+/** Folds an agent's events, and records which event after a revision changed which path. */
 export class DiffWalk {
   readonly #replay: AgentReplay;
-  /** Path → the event that changed it last, the latest one last. */
+  /** Maps each path to the last event that changed it; the latest change is last. */
   readonly #changed = new Map<string, string>();
   #earlier: { moment: MomentView; state: object } | null = null;
   #later: { moment: MomentView; state: object } | null = null;
@@ -89,7 +89,7 @@ export class DiffWalk {
     this.#replay = new AgentReplay(agentId);
   }
 
-  /** The next event, from the first on. */
+  /** Takes in the next event, starting with the first. */
   take(event: StoredEvent): void {
     this.#replay.take(event);
     if (event.revision < this.revision) return;
@@ -113,12 +113,14 @@ export class DiffWalk {
   }
 }
 
-/** Variables by their keys: their places in a list say nothing. */
+/** Indexes variables by their keys, because their positions in the list mean nothing. */
 function comparable({ env, ...others }: AgentThen): object {
   return { ...others, env: Object.fromEntries(env.map((variable) => [variable.key, variable])) };
 }
 
-/** The last revision at a moment. By the store's own times, of which a later one may be smaller: the last event counts. */
+/**
+ * Returns the last revision at a moment. The store's times may go backwards, so the last event that is not later than the moment counts.
+ */
 async function revisionAt(store: EventStore, agentId: string, head: number, moment: Moment, field: string): Promise<number> {
   if ('revision' in moment) {
     if (moment.revision <= head) return moment.revision;

@@ -35,7 +35,7 @@ function expectProblem(answer: Answer, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
-/** What the deployment saga would have written, because of the last event that there is. */
+/** Records what the deployment saga would write, with the latest event as its cause. */
 async function record(agentId: string, ...commands: AgentCommand[]): Promise<void> {
   const aggregates = server.app.get(Aggregates, { strict: false });
   for (const command of commands) {
@@ -46,7 +46,7 @@ async function record(agentId: string, ...commands: AgentCommand[]): Promise<voi
   }
 }
 
-/** Deploys it as its owner asks and the saga records. */
+/** Deploys the agent: sends the owner's request and records the steps of the saga. */
 async function deploy(agentId: string, ends: (deploymentId: string) => AgentCommand): Promise<void> {
   const deploymentId = uuidv7();
   const more = { source: 'docker' as const, imageName: 'nginx:1', repoUrl: null, branch: null, templateId: null };
@@ -68,7 +68,7 @@ async function as(key: string, agentId: string, command: AgentCommand): Promise<
   await server.app.get(Aggregates, { strict: false }).execute(`agent-${agentId}`, agentDecider, command, byKey(key));
 }
 
-/** A message to the agent by the holder of a key; its id. */
+/** Sends the agent a message as the holder of a key, and returns its id. */
 async function message(agentId: string, key: string): Promise<string> {
   const messageId = uuidv7();
   const text = { v: 1 as const, key: 1, iv: 'aXY=', ct: 'Y3Q=' };
@@ -108,7 +108,7 @@ describe('the state of an agent in the past', () => {
     }
   });
 
-  it('is found by time, of the present too', async () => {
+  it('is found by time, including the present', async () => {
     const agentId = await agents.active('acme');
     const events = await agents.events(agentId);
     const { at } = events[1] as StoredEvent;
@@ -119,7 +119,7 @@ describe('the state of an agent in the past', () => {
     expect((await call('GET', `${agentId}/history/state?at=2999-01-01`)).json.revision).toBe(events.length - 1);
   });
 
-  it('shows variables and the latest deployment, secrets masked, of a deleted agent too', async () => {
+  it('shows variables and the latest deployment with secrets masked, even of a deleted agent', async () => {
     const agentId = await agents.created('acme');
     await call('POST', `${agentId}/env`, { json: { key: 'TOKEN', value: 'canary-4711-secret', is_secret: true } });
     await deploy(agentId, () => ready);
@@ -133,7 +133,7 @@ describe('the state of an agent in the past', () => {
     expect((await call('GET', `${agentId}/history/state?at=2999-01-01`)).json).toMatchObject({ agent: null, env: [], deployment: null });
   });
 
-  it('is refused where the moment is none, or not the agent’s', async () => {
+  it('refuses a moment that is malformed or that the agent has not reached', async () => {
     const agentId = await agents.created('acme');
     for (const query of [
       '',
@@ -163,7 +163,7 @@ function metadataOf(id: string): Omit<EventMetadata, 'account_id'> {
 }
 
 describe('a diff', () => {
-  it('names the last event behind each change, and reads backwards too', async () => {
+  it('names the last event behind each change, also backwards', async () => {
     const agentId = await agents.created('acme');
     await call('PATCH', agentId, { json: { name: 'first' } });
     await call('PATCH', agentId, { json: { name: 'second', description: 'new' } });
@@ -181,7 +181,7 @@ describe('a diff', () => {
   });
 });
 
-describe('why an agent is as it is', () => {
+describe('the explanation of a status', () => {
   interface Cause {
     type: string;
     actor: { id: string };
@@ -192,7 +192,7 @@ describe('why an agent is as it is', () => {
     return { status: json.status, causes: (json.causes as Cause[]).map(({ type, actor }) => `${type} by ${actor.id}`), json };
   };
 
-  it('sleeping: since when nobody used it', async () => {
+  it('names the last use before an idle sleep', async () => {
     const agentId = await agents.created('acme');
     await deploy(agentId, () => ready);
     await message(agentId, 'mk_acme_early');
@@ -208,7 +208,7 @@ describe('why an agent is as it is', () => {
     expect(json.since).toBe((await agents.events(agentId)).at(-1)?.at);
   });
 
-  it('sleeping, and never used: since it was deployed', async () => {
+  it('names the deployment before the sleep of an agent that was never used', async () => {
     const agentId = await agents.created('acme');
     await deploy(agentId, () => ready);
     await record(agentId, idleSleep, { type: 'RecordSlept', depth: 'frozen' }, { ...idleSleep, depth: 'stopped', reason: 'deep' });
@@ -219,7 +219,7 @@ describe('why an agent is as it is', () => {
     expect(causes).toHaveLength(4);
   });
 
-  it('waking: for a message that waits, by whose key', async () => {
+  it('names the waiting message, and the key that sent it, behind a wake', async () => {
     const agentId = await agents.asleep('acme');
     const messageId = await message(agentId, 'mk_acme_chat');
     const wake: AgentCommand = { type: 'WakeAgent', accountId: 'acme', trigger: 'chat', deadlineAt };
@@ -232,7 +232,7 @@ describe('why an agent is as it is', () => {
     });
   });
 
-  it('in error: the deployment that failed, and who asked for it', async () => {
+  it('names the failed deployment, and who requested it, behind an error', async () => {
     const agentId = await agents.created('acme');
     await deploy(agentId, (deploymentId) => ({
       type: 'RecordDeploymentFailure',
@@ -246,7 +246,7 @@ describe('why an agent is as it is', () => {
     expect(json.causes[1].summary).toContain('no Dockerfile');
   });
 
-  it('in error: each crash', async () => {
+  it('names each crash behind an error', async () => {
     const agentId = await agents.created('acme');
     await deploy(agentId, () => ready);
     for (let generation = 1; generation <= 5; generation++)
@@ -262,7 +262,7 @@ describe('why an agent is as it is', () => {
     ]);
   });
 
-  it('deleted: who asked for it', async () => {
+  it('names who requested a deletion', async () => {
     const agentId = await agents.created('acme');
     await as('mk_acme', agentId, { type: 'DeleteAgent', accountId: 'acme' });
     await record(agentId, { type: 'RecordDeleted' });
@@ -281,8 +281,8 @@ const asked = (what: string, json: unknown) => [
   fence('json', JSON.stringify(json, null, 2)),
 ];
 
-/** UPDATE_DOCS=1 writes the example anew. */
-it('docs/api.md shows what this test saw: ten events, the state after each, a diff, an explanation', async () => {
+/** UPDATE_DOCS=1 rewrites the example. */
+it('docs/api.md shows the answers of this test: eleven events, the state after each, a diff, an explanation', async () => {
   const agentId = await agents.created('acme');
   await call('PATCH', agentId, { json: { name: 'greeter' } });
   await call('POST', `${agentId}/env`, { json: { key: 'GREETING', value: 'hello' } });

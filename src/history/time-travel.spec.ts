@@ -13,7 +13,7 @@ import { differences } from './differences.ts';
 import { AgentReplay, type AgentThen } from './past.ts';
 import { DiffWalk } from './time-travel.handlers.ts';
 
-/** For random lives of an agent: what is told of its past is the fold of the events up to there, and nothing else. */
+/** Checks for random lives of an agent that its past state is the fold of the events up to that moment, and nothing else. */
 
 const agentId = '01890a5d-ac96-774b-bcce-b302099a8057';
 const sealed: Sealed = { v: 1, key: 1, iv: 'aXY=', ct: 'Y3Q=' };
@@ -33,7 +33,7 @@ const settings = fc.array(
   { minLength: 61, maxLength: 61, size: 'max' },
 );
 
-/** The agent's stream: its life, and between its steps what its owner does to its variables. */
+/** Returns the agent's stream: the events of its life, with changes of its variables by the owner between them. */
 function streamOf(plan: Parameters<typeof walk>[0], changes: readonly Setting[]): StoredEvent[] {
   const stream: StoredEvent[] = [];
   let environment = environmentDecider.initialState();
@@ -92,7 +92,7 @@ function diffOf(stream: readonly StoredEvent[], from: number, to: number) {
   return walked.result();
 }
 
-/** The state with its variables by key, as the paths of a diff name them. */
+/** Returns the state with its variables by key, as the paths of a diff name them. */
 const byKey = ({ env, ...others }: AgentThen) => structuredClone({ ...others, env: Object.fromEntries(env.map((one) => [one.key, one])) });
 
 function applied(state: object, changes: readonly { path: string; before: unknown; after: unknown }[]): object {
@@ -109,7 +109,7 @@ function applied(state: object, changes: readonly { path: string; before: unknow
 
 const lives = fc.tuple(steps, settings).map(([plan, changes]) => streamOf(plan, changes));
 
-it('at each revision it is the fold of the events up to there, whoever folds them', () => {
+it('is the fold of the events up to each revision, with the replay and with the deciders', () => {
   fc.assert(
     fc.property(lives, (stream) => {
       const replay = new AgentReplay(agentId);
@@ -135,7 +135,7 @@ it('at each revision it is the fold of the events up to there, whoever folds the
   );
 });
 
-it('a diff leads from the one state to the other, and names events between them', () => {
+it('diffs lead from one state to the other, and name events between them', () => {
   fc.assert(
     fc.property(lives, fc.nat(), fc.nat(), (stream, one, other) => {
       const [from, to] = [one % stream.length, other % stream.length].toSorted((a, b) => a - b) as [number, number];
@@ -150,7 +150,7 @@ it('a diff leads from the one state to the other, and names events between them'
   );
 });
 
-it('the event that a change names is the last that made it: one step before, the member was not yet what it became', () => {
+it('names the last event that made each change: one step before, the member had another value', () => {
   fc.assert(
     fc.property(lives, fc.nat(), (stream, one) => {
       const from = one % stream.length;
@@ -167,7 +167,7 @@ it('the event that a change names is the last that made it: one step before, the
   );
 });
 
-it('differences are told from the whole inwards, lists as one', () => {
+it('lists differences by their path from the root, and compares lists as a whole', () => {
   expect(differences({ a: 1, b: { c: [1], d: null }, e: null }, { a: 2, b: { c: [2], d: null }, f: { g: 1 } })).toEqual([
     { path: '/a', before: 1, after: 2 },
     { path: '/b/c', before: [1], after: [2] },

@@ -1,7 +1,7 @@
 import { agentDecider, beginsTransition, type AgentEvent, type AgentState } from '../agents/index.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 
-/** Transitions that are kept of an agent: more than a chain of causes may name. */
+/** The number of transitions that are kept, which exceeds the largest number of causes in an explanation. */
 const KEPT = 100;
 
 interface Transition {
@@ -9,11 +9,11 @@ interface Transition {
   before: AgentState;
 }
 
-/** What brought an agent to the status in which it is, from its events in order. */
+/** Collects the transitions of an agent from its events, which it takes in order. */
 export class Transitions {
   #state: AgentState = agentDecider.initialState();
   #since = '';
-  /** The latest, oldest first. */
+  /** The latest transitions, oldest first. */
   readonly #latest: Transition[] = [];
 
   take(event: StoredEvent): void {
@@ -22,7 +22,7 @@ export class Transitions {
     this.#state = after;
     if (after === null) return;
     if (after.status !== before?.status) this.#since = event.at;
-    // A sleep that gets deeper is the same sleep.
+    // A deeper sleep does not begin a new transition.
     else if (!beginsTransition(event.type) || after.status === 'sleeping') return;
     this.#latest.push({ event, before });
     if (this.#latest.length > KEPT) this.#latest.shift();
@@ -32,12 +32,12 @@ export class Transitions {
     return this.#state?.status ?? '';
   }
 
-  /** When the agent came to its status. */
+  /** The time at which the agent reached its status. */
   get since(): string {
     return this.#since;
   }
 
-  /** What brought the status about. */
+  /** The event that set the status. */
   get last(): StoredEvent | null {
     return this.#latest.at(-1)?.event ?? null;
   }
@@ -46,12 +46,12 @@ export class Transitions {
     return this.#latest.find(({ event }) => event.id === id)?.event ?? null;
   }
 
-  /** The transition before this one: by the rules it could follow from there alone. */
+  /** Returns the transition before this event. By the rules of the state machine the event could only follow from there. */
   before(event: StoredEvent): StoredEvent | null {
     return this.#latest.findLast((other) => other.event.revision < event.revision)?.event ?? null;
   }
 
-  /** The seconds without use after which the agent was to sleep when the transition began. */
+  /** Returns the idle time in seconds after which the agent was to sleep, as it was set when the transition began. */
   idleSecondsAt({ id }: StoredEvent): number {
     return this.#latest.find(({ event }) => event.id === id)?.before?.settings.idle_ttl_seconds ?? 0;
   }
