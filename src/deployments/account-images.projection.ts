@@ -5,14 +5,17 @@ import { Database } from '../platform/database/database.ts';
 import { tableOf, type Projection } from '../platform/projections/projection.ts';
 
 interface AccountImageColumns {
-  /** The account and the image. */
+  /** The account's id and the image, separated by a slash. */
   id: string;
   resolved_at: string;
 }
 
 type ImageResolved = Extract<AgentEvent, { type: 'ImageResolved' }>;
 
-/** The images that an account's deployments pulled, built or were given by a template: those that it may use again without its registry. */
+/**
+ * Lists the images that an account's deployments pulled, built or took from a template. The account may use these again without their
+ * registry.
+ */
 export const accountImagesProjection: Projection<AccountImageColumns> = {
   name: 'account_images',
   version: 1,
@@ -35,7 +38,7 @@ function idOf(accountId: string | null, image: string): string {
   return `${accountId ?? ''}/${image}`;
 }
 
-/** Whether the account had the image, a digest or an id, in one of its deployments. The newest deployments may be missing. */
+/** Returns true if one of the account's deployments used the image, given by its digest or id. The newest deployments may be missing. */
 export class AccountHasImage extends Query<boolean> {
   constructor(
     readonly accountId: string,

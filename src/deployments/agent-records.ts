@@ -11,17 +11,17 @@ import { systemContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { BuildLog } from './build-log.ts';
 
-/** Events that are looked through for the one that led to a record. */
+/** The number of events that are searched for the cause of a record. */
 const CAUSE_WITHIN = 20;
 const RECORD_NAMESPACE = 'c7d1f1c4-5b0a-4d5e-8c57-2f3f1e9b7a60';
 
-/** The agent as its stream said at that revision. */
+/** The agent as of a revision of its stream. */
 export interface Seen {
   agent: Agent;
   revision: number;
 }
 
-/** Reads what is wanted, and writes what became true, on an agent's stream. */
+/** Reads the desired state from an agent's stream, and records outcomes on it. */
 @Injectable()
 export class AgentRecords {
   constructor(
@@ -37,12 +37,14 @@ export class AgentRecords {
     return agent === null ? null : { agent, revision };
   }
 
-  /** False, and nothing is written, where the stream has gone on since it was seen: then what was decided on may not hold. */
+  /**
+   * Records an outcome. Returns false, and writes nothing, if the stream has changed since it was read, because the decision may be stale.
+   */
   record(agentId: string, seen: Seen, record: AgentRecord): Promise<boolean> {
     return this.#execute(agentId, seen, record);
   }
 
-  /** What the rules want though nobody asked; false as with `record`. */
+  /** Requests a transition that the rules require without a caller's request. Returns false as `record` does. */
   order(agentId: string, seen: Seen, order: 'sleep' | 'sleep_deeper' | 'wake' | 'restart'): Promise<boolean> {
     const { accountId } = seen.agent;
     const deadlines = transitionDeadlines(this.config);
@@ -71,13 +73,13 @@ export class AgentRecords {
     }
   }
 
-  /** The end of an agent: its data key is destroyed before the record says so. */
+  /** Destroys the data key of an agent, then records that the agent is deleted. */
   async erase(agentId: string, seen: Seen): Promise<boolean> {
     await this.keyring.shred(agentId);
     return this.record(agentId, seen, { type: 'RecordDeleted' });
   }
 
-  /** Nothing can be added to the streams of an agent that is no more. May be repeated. */
+  /** Closes the stream of a deleted agent, so that nothing can be appended, and removes its snapshots. May be repeated. */
   async close(agentId: string, { revision }: Seen): Promise<void> {
     await this.events.closeStream(`agent-${agentId}`, revision);
     await this.aggregates.removeSnapshotsOf(agentId);
@@ -87,7 +89,10 @@ export class AgentRecords {
     return new BuildLog(this.events, { id: deploymentId, agentId, accountId }, await this.variables.secretsOf(agentId));
   }
 
-  /** Ids are derived from the place in the stream, so that a record which is repeated after a crash is the same event. */
+  /**
+   * Executes a command. Event ids are derived from the position in the stream, so that a record that is repeated after a crash is the same
+   * event.
+   */
   async #execute(agentId: string, { agent, revision }: Seen, command: AgentCommand): Promise<boolean> {
     const context = systemContext('deployments', agent.accountId, await this.#causeAt(agentId, revision));
     const eventId = (event: { type: string }, index: number) => uuidv5(`${agentId}:${revision}:${event.type}:${index}`, RECORD_NAMESPACE);
@@ -100,7 +105,7 @@ export class AgentRecords {
     }
   }
 
-  /** The id of the event that began what was under way then. */
+  /** Returns the id of the event that began the transition under way at the revision, or null if none of the latest events did. */
   async #causeAt(agentId: string, revision: number): Promise<string | null> {
     const earlier = this.events.readStream(`agent-${agentId}`, { from: revision, backwards: true, limit: CAUSE_WITHIN });
     for await (const { id, type } of earlier) if (beginsTransition(type)) return id;

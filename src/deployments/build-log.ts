@@ -6,14 +6,14 @@ const NAMESPACE = 'a3a5c0de-2f0b-4f3e-9a2b-6c1d2e3f4a5b';
 const CHUNK_LINES = 100;
 const CHUNK_WAIT_MS = 500;
 const LINE_CHARACTERS_MAX = 4_000;
-/** Lines that one deployment may write; the rest is counted only. */
+/** The largest number of lines in the log of one deployment; further lines are dropped. */
 const LINES_MAX = 20_000;
 const TRIES = 5;
 const BLOT = '••••••••';
-/** A shorter value would blot out half of every log. */
+/** The shortest value, in characters, that is masked. Shorter ones would mask half of every log. */
 const SECRET_LENGTH_MIN = 4;
 
-/** Takes known secret values, and each line of one that has several, out of a line: as they are, in base64, and as a URL bears them. */
+/** Masks known secret values, and each line of a multi-line secret, in a line: verbatim, in base64, and URL-encoded. */
 export function blot(line: string, secrets: readonly string[]): string {
   return secrets
     .flatMap((secret) => [secret, ...secret.split(/\r?\n/)])
@@ -23,7 +23,7 @@ export function blot(line: string, secrets: readonly string[]): string {
     .reduce((text, secret) => text.replaceAll(secret, BLOT), line);
 }
 
-/** The build log of one deployment, on `deployment-<id>`, in chunks; goes on where an earlier process ended. */
+/** Writes the build log of one deployment to the stream `deployment-<id>`, in chunks. Continues where an earlier process ended. */
 export class BuildLog {
   #waiting: string[] = [];
   #count = 0;
@@ -41,7 +41,7 @@ export class BuildLog {
     this.#count += 1;
     if (this.#count > LINES_MAX) return;
     const told = this.#count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
-    // Cut last: half a secret would not be known as one.
+    // The text is truncated last, because half a secret would not be recognized.
     this.#waiting.push(blot(told, this.secrets).slice(0, LINE_CHARACTERS_MAX));
     if (this.#waiting.length >= CHUNK_LINES) this.#write();
     else this.#timer ??= setTimeout(() => this.#write(), CHUNK_WAIT_MS);
@@ -62,7 +62,7 @@ export class BuildLog {
     this.#waiting = [];
     if (lines.length === 0) return;
     this.#writing = this.#writing.then(() => this.#append(lines));
-    // Its failure is `flush`'s to tell.
+    // `flush` reports the failure.
     this.#writing.catch(() => undefined);
   }
 
@@ -104,7 +104,7 @@ export class BuildLog {
   }
 }
 
-/** The whole build log as text, a line each. */
+/** Returns the whole build log as text. */
 export async function readBuildLog(events: EventStore, deploymentId: string): Promise<string> {
   const lines: string[] = [];
   for await (const { data } of events.readStream(`deployment-${deploymentId}`)) lines.push(...(data as { lines: string[] }).lines);

@@ -9,7 +9,7 @@ const DEFAULT_PORT = 8080;
 export const VOLUME_PATH = '/data';
 const DEFAULT_STOP_GRACE_SECONDS = 10;
 
-/** How an agent of the release is run and spoken to: what its template says, or what an image without one is taken to be. */
+/** Returns how an agent is run and reached: the settings of its template, or the defaults for an image without one. */
 export function runningAs(template: Template | undefined, config: Config) {
   return {
     port: template?.port ?? DEFAULT_PORT,

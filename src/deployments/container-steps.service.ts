@@ -12,12 +12,12 @@ import { DeploymentImages } from './deployment-images.service.ts';
 import type { Pass } from './engine-view.service.ts';
 import type { Rules } from './next-step.decider.ts';
 
-/** Lines of an ended container's output that its build log repeats. */
+/** The number of lines of a failed container's output that are copied to its build log. */
 const LAST_LINES = 20;
 /** The log stream of a running container never ends. */
 const LAST_LINES_WAIT_MS = 1_000;
 
-/** The steps that touch the engine, each once; which comes next is the decider's to say, and what came of it the saga's to record. */
+/** Runs single steps on the engine, without retries. The decider chooses the next step, and the saga records its outcome. */
 @Injectable()
 export class ContainerSteps {
   constructor(
@@ -28,12 +28,12 @@ export class ContainerSteps {
     private readonly config: Config,
   ) {}
 
-  /** Passes that go on at once, each making one or two quick calls to the engine at a time. */
+  /** The number of passes that run at once. Each makes one or two quick calls to the engine at a time. */
   get quickCallsMax(): number {
     return this.config.engineCalls;
   }
 
-  /** The settings of how the agent runs that its release, or its candidate, brings. */
+  /** Returns how the agent's candidate or, without one, its release is run. */
   running(agent: Agent) {
     return runningAs(this.images.template((agent.candidate ?? agent.release)?.templateId), this.config);
   }
@@ -68,14 +68,14 @@ export class ContainerSteps {
     await this.runtime.create(containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config));
   }
 
-  /** Whether it became ready within the time; false, too, where the signal aborted the wait. */
+  /** Returns true if the container became ready within `withinMs`, and false if it did not or the signal aborted the wait. */
   async awaitReady(agent: Agent, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean> {
     const { port, health } = this.running(agent);
     const address = await this.runtime.address(container, port);
     return ready(address.host, address.port, health, withinMs, signal);
   }
 
-  /** Gone, with all that it had written in the log first where it ended gently. */
+  /** Removes the container. With `gently`, stops it first and captures the rest of its output. */
   async remove({ mayAct }: Pass, agent: Agent, container: ContainerView, gently: boolean): Promise<void> {
     const up = container.state === 'running' || container.state === 'frozen';
     if (gently && up) await this.runtime.stop(container.handle, this.running(agent).stopGraceSeconds);
@@ -84,7 +84,7 @@ export class ContainerSteps {
     await this.runtime.remove(container.handle);
   }
 
-  /** Puts the last lines of a container's output into the build log: they tell best why it did not become ready. */
+  /** Copies the last lines of a container's output to the build log, because they best explain why it did not become ready. */
   async lastWords(container: ContainerView, log: BuildLog): Promise<void> {
     const last: string[] = [];
     try {
@@ -93,7 +93,7 @@ export class ContainerSteps {
         if (last.length > LAST_LINES) last.shift();
       }
     } catch {
-      // They would have helped; without them the reason has to do.
+      // Without the output, the log has only the reason.
     }
     if (last.length > 0) log.line('The last lines of its output:');
     last.forEach((text) => log.line(`  ${text}`));

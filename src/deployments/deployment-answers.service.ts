@@ -26,7 +26,7 @@ export interface RestDeployAnswer {
   message: string;
 }
 
-/** What a request brings beside its body. */
+/** The parts of a request besides its body. */
 export interface Asking {
   caller: Caller;
   context: CommandContext;
@@ -35,7 +35,7 @@ export interface Asking {
   reply: FastifyReply;
 }
 
-/** How deployments are answered over HTTP. */
+/** Answers HTTP requests about deployments. */
 @Injectable()
 export class DeploymentAnswers {
   constructor(

@@ -9,10 +9,10 @@ import { Templates, type Template } from '../templates/index.ts';
 import { AccountHasImage } from './account-images.projection.ts';
 import type { BuildLog } from './build-log.ts';
 
-/** How long the name of a registry is looked up before a pull. */
+/** The timeout for resolving the host name of a registry before a pull, in milliseconds. */
 const LOOKUP_MS = 20_000;
 
-/** Has the image of a deployment ready: pulled, built, or found where the account may use what the engine has. */
+/** Provides the image of a deployment: pulls it, builds it, or finds it on the engine if the account may use it. */
 @Injectable()
 export class DeploymentImages {
   private readonly logger = new Logger('Deployments');
@@ -29,12 +29,12 @@ export class DeploymentImages {
     return templateId ? this.templates.get(templateId) : undefined;
   }
 
-  /** What the engine has to do for the image of the deployment. */
+  /** Returns the kind of work that the engine does for the deployment's image. */
   workFor({ deployment }: Agent): 'build' | 'pull' {
     return deployment?.imageName == null ? 'build' : 'pull';
   }
 
-  /** The image, pinned; or the failure to record. Throws where the signal aborted it, or no engine answers. */
+  /** Returns the record of the pinned image or of the failure. Throws if the signal aborts or the engine is unavailable. */
   async resolve(agent: Agent, log: BuildLog, signal: AbortSignal): Promise<AgentRecord> {
     const { deployment } = agent;
     if (deployment === null) throw new Error('an agent that deploys has a deployment');
@@ -55,7 +55,7 @@ export class DeploymentImages {
       if (source === undefined) throw new RuntimeRefused(`The template ${templateId ?? ''} is not there any more.`);
       return source;
     }
-    // Once more, because the name may lead elsewhere since the deployment was asked for.
+    // The registry is checked again, because its name may have moved to a private address since the request.
     switch (await this.registries.placeOf(imageName, accountId, LOOKUP_MS)) {
       case 'private':
         throw new RuntimeRefused(`The registry of ${imageName} has a private address, which the operator has not allowed.`);
@@ -67,7 +67,7 @@ export class DeploymentImages {
     return { kind: 'reference', reference: imageName, mayUse };
   }
 
-  /** An image that the operator shares without a tag is shared with all its tags. */
+  /** Returns true if the operator shares the image. An image that is shared without a tag is shared with all its tags. */
   #isShared(imageName: string): boolean {
     const wanted = parseImageReference(imageName);
     if (wanted === null) return false;

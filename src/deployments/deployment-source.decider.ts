@@ -1,7 +1,7 @@
 import type { AgentSettings, DeploymentRequest } from '../agents/index.ts';
 import { invalidField, Refusal } from '../platform/refusal.ts';
 
-/** What a deployment may be told beside the agent's own settings; null or absent: as the agent says. */
+/** Overrides of the agent's settings for one deployment. Null or absent keeps the agent's setting. */
 export interface SourceOverrides {
   imageName?: string | null;
   repoUrl?: string | null;
@@ -11,12 +11,15 @@ export interface SourceOverrides {
 
 type SourceSettings = Pick<AgentSettings, 'image' | 'image_name' | 'repo_url' | 'branch' | 'template_id'>;
 
-/** The one place that says so; `field` as the caller spells it. */
+/** Returns the refusal of a deployment from a Git repository; `field` is spelled as in the caller's request. */
 export function repositoryRefusal(field: 'repo_url' | 'repoUrl'): Refusal {
   return invalidField(field, 'deployments from Git repositories are not part of this version');
 }
 
-/** What a deployment is made from (contract 3 and 5). Throws `invalid_request`, `template_not_found`. */
+/**
+ * Returns the source of a deployment: the first one that the overrides, then the agent's settings, name. Throws `invalid_request`,
+ * `template_not_found`.
+ */
 export function deploymentSource(
   settings: SourceSettings,
   overrides: SourceOverrides,

@@ -4,7 +4,7 @@ import { ImageRegistries, type AgentSettings, type DeploymentRequest } from '../
 import { Templates } from '../templates/index.ts';
 import { deploymentSource, type SourceOverrides } from './deployment-source.decider.ts';
 
-/** Settles what a deployment is made from, before anything is written. */
+/** Determines the source of a deployment before anything is written. */
 @Injectable()
 export class DeploymentSources {
   constructor(
@@ -12,7 +12,9 @@ export class DeploymentSources {
     private readonly registries: ImageRegistries,
   ) {}
 
-  /** Throws Refusal `invalid_request`, also where the image would come from a private address, and `template_not_found`. */
+  /**
+   * Returns the source. Throws Refusal `invalid_request`, also if the image would come from a private address, and `template_not_found`.
+   */
   async settle(accountId: string, settings: AgentSettings, overrides: SourceOverrides): Promise<Omit<DeploymentRequest, 'deploymentId'>> {
     const source = deploymentSource(settings, overrides, (id) => this.templates.get(id) !== undefined);
     await this.registries.refusePrivate(source.imageName, accountId);

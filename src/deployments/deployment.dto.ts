@@ -4,7 +4,7 @@ import { branchRule, Given, imageNameRule, repoUrlRule, Text } from '../agents/i
 import { IntegerQuery, MaxLength } from '../platform/http/validation.ts';
 import type { DeploymentRow } from './deployment.entity.ts';
 
-/** Each overrides what the agent was provisioned with, for this deployment. */
+/** Each field overrides a setting of the agent for this deployment. */
 export class DeployBody {
   @Given()
   @Text(imageNameRule)
@@ -23,7 +23,7 @@ export class RestDeployBody {
   @IsUUID()
   agentId: string;
 
-  /** What it is made from. */
+  /** The kind of source that the deployment is made from. */
   @IsIn(['github', 'docker', 'template'])
   source: 'github' | 'docker' | 'template';
 
@@ -46,13 +46,13 @@ export class RestDeployBody {
 }
 
 export class DeploymentsQuery {
-  /** Records, 10 unless told. */
+  /** The largest number of deployments to return; default 10. */
   @IsOptional()
   @IntegerQuery(1, 50)
   limit?: number;
 }
 
-/** What is told of a deployment everywhere. */
+/** The fields that every view of a deployment has. */
 export class DeploymentRecordView {
   id: string;
   agent_id: string;

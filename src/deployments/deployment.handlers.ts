@@ -10,14 +10,14 @@ import type { CommandContext } from '../platform/http/caller.ts';
 import type { SourceOverrides } from './deployment-source.decider.ts';
 import { DeploymentSources } from './deployment-sources.service.ts';
 
-/** Asks for a deployment. Throws `deploy_in_progress`, `agent_not_found`, and `invalid_request` where there is nothing to deploy. */
+/** Requests a deployment. Throws `deploy_in_progress`, `agent_not_found`, and `invalid_request` if there is nothing to deploy. */
 export class DeployAgent extends Command<{ deploymentId: string; position: Position }> {
   constructor(
     readonly context: CommandContext,
     readonly accountId: string,
     readonly agentId: string,
     readonly overrides: SourceOverrides,
-    /** The same for every try of one request; null: there is no other try. */
+    /** The seed of derived ids, the same for every retry of one request; null if the request has no idempotency key. */
     readonly seed: string | null,
   ) {
     super();
@@ -40,7 +40,7 @@ export class DeployAgentHandler implements ICommandHandler<DeployAgent> {
     const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
     const deadlineAt = transitionDeadlines(this.config).deploy(this.clock.now());
     const command = { type: 'DeployAgent' as const, accountId, deploymentId, deadlineAt, ...source };
-    // A try that comes after the deployment has ended must not begin it again.
+    // A retry that arrives after the deployment has ended must not start it again.
     const once = seed === null ? {} : { eventId: () => uuidv5('deployment requested', seed) };
     const { position } = await this.aggregates.execute(stream, agentDecider, command, context, once);
     return { deploymentId, position };

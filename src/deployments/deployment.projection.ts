@@ -14,7 +14,7 @@ export interface DeploymentColumns {
   branch: string | null;
   commit_sha: string | null;
   image_name: string | null;
-  /** Pinned. */
+  /** The image, pinned. */
   image: string | null;
   message: string | null;
   triggered_by: string;
@@ -100,7 +100,7 @@ function changes(event: Exclude<DeploymentRecord, { type: 'DeploymentRequested' 
   }
 }
 
-/** The agent's deployments, newest first. */
+/** Lists the agent's deployments, newest first. */
 export class ListDeployments extends Query<DeploymentRow[]> {
   constructor(
     readonly agentId: string,
@@ -121,7 +121,7 @@ export class ListDeploymentsHandler implements IQueryHandler<ListDeployments> {
   }
 }
 
-/** One of the agent's deployments, or null. */
+/** Returns one of the agent's deployments, or null. */
 export class FindDeployment extends Query<DeploymentRow | null> {
   constructor(
     readonly agentId: string,

@@ -61,17 +61,17 @@ async function streamOf(stream: string): Promise<StoredEvent[]> {
 }
 
 describe('an agent', () => {
-  it('that gets another name or description is no work for the engine, and one that gets another idle time is', async () => {
+  it('needs a pass when its idle time changes, but not when its name or description does', async () => {
     const agentId = await created();
     await ask('PATCH', path(agentId), { name: 'another', description: 'new words' });
     await ask('PATCH', path(agentId), { name: 'a third', idle_ttl_seconds: 77 });
     const saga = server.app.get(DeploymentSaga, { strict: false });
     const changes = (await streamOf(`agent-${agentId}`)).filter(({ type }) => type === 'AgentConfigured');
-    // A resync may look at any agent at any time, so what the saga makes of each change is asked of itself.
+    // A resync may look at any agent at any time, so the saga itself is asked about each change.
     expect(changes.map((event) => saga.keyOf(event))).toEqual([null, agentId]);
   });
 
-  it('lives its whole life in one container after the other, on one volume', async () => {
+  it('runs in one container after another, on one volume, until it is deleted', async () => {
     const agentId = await deployed();
     expect(await states(agentId)).toEqual(['running']);
     expect(await ask('POST', path(agentId, 'sleep'))).toMatchObject({ status: 200, json: { status: 'sleeping' } });
@@ -83,7 +83,7 @@ describe('an agent', () => {
     expect(await ask('POST', path(agentId, 'restart'))).toMatchObject({ json: { status: 'active' } });
     expect(await ask('POST', path(agentId, 'deploy'))).toMatchObject({ json: { status: 'active' } });
     expect(await states(agentId)).toEqual(['running']);
-    // Each start of the program left its mark on the volume.
+    // Each start of the program is counted on the volume.
     expect(await reach(agentId, 'starts')).toBe('4');
     expect(failures(agentId)).toEqual([]);
     expect(await ask('DELETE', path(agentId))).toMatchObject({ status: 204 });
@@ -91,7 +91,7 @@ describe('an agent', () => {
     expect((await ask('GET', path(agentId))).status).toBe(404);
   });
 
-  it('gets its variables, and the names of the platform win', async () => {
+  it('gets its variables, but those of the platform take precedence', async () => {
     const agentId = await created();
     await ask('POST', path(agentId, 'env'), { key: 'COLOUR', value: 'blue' });
     await ask('POST', path(agentId, 'deploy'));
@@ -118,7 +118,7 @@ describe('an agent', () => {
     await becomes(agentId, 'sleeping');
   });
 
-  it('is made again where its container was removed by hand', async () => {
+  it('gets a new container if its container was removed by hand', async () => {
     const agentId = await deployed();
     await faulty.inner.remove(`${agentId}-g1`);
     await until('a second container runs', async () =>
@@ -127,7 +127,7 @@ describe('an agent', () => {
     expect(await states(agentId)).toEqual(['running']);
   });
 
-  it('comes back after a crash, and is in error after five in a row', async () => {
+  it('restarts after a crash, and is in error after five crashes in a row', async () => {
     const agentId = await deployed();
     await reach(agentId, 'exit').catch(() => undefined);
     await until('it is back', async () => ((await bed.load(agentId)).state?.generation === 2 ? true : undefined));
@@ -145,7 +145,7 @@ describe('an agent', () => {
     ]);
   });
 
-  it('stays as it is, and nothing is written, when its pass runs again', async () => {
+  it('does not change, and nothing is written, when its pass is repeated', async () => {
     const agentId = await deployed();
     const saga = server.app.get(DeploymentSaga, { strict: false });
     const before = await bed.events(agentId);
@@ -158,7 +158,7 @@ describe('an agent', () => {
 });
 
 describe('a deployment', () => {
-  it('is not touched by a process that may not act any more, though it was in the middle of its pass', async () => {
+  it('is left alone by a process that lost the right to act in the middle of its pass', async () => {
     let go: () => void = () => undefined;
     faulty.imageWork = () => new Promise((resolve) => (go = resolve));
     const agentId = await created();
@@ -191,7 +191,7 @@ describe('a deployment', () => {
     expect(JSON.stringify(await streamOf(`deployment-${record.id}`))).not.toContain('hush-hush');
   });
 
-  it('is not begun anew where a variable is set in its midst', async () => {
+  it('is not restarted when a variable is set during it', async () => {
     const agentId = await created();
     let begun = 0;
     let finish = () => {};
@@ -209,7 +209,7 @@ describe('a deployment', () => {
     expect([begun, failures(agentId)]).toEqual([1, []]);
   });
 
-  it('that fails says why, in its record and in its log', async () => {
+  it('says in its record and in its log why it failed', async () => {
     const agentId = await created();
     await ask('POST', path(agentId, 'env'), { key: 'EXIT', value: '3' });
     await ask('POST', path(agentId, 'env'), { key: 'PRINT', value: Buffer.from('no such port\n').toString('base64') });
@@ -226,7 +226,7 @@ describe('a deployment', () => {
   it.each([
     ['deleted', 'DELETE', '', 204],
     ['stopped', 'POST', 'stop', 200],
-  ])('is really given up where its agent is %s', async (outcome, method, action, answered) => {
+  ])('is canceled when its agent is %s', async (outcome, method, action, answered) => {
     const agentId = await created();
     let making: AbortSignal | undefined;
     faulty.imageWork = (_, signal) => {
@@ -243,7 +243,7 @@ describe('a deployment', () => {
     expect(canceled?.data).toMatchObject({ deployment_id: json.deployment_id });
   });
 
-  it('is refused while another runs, and where it is of a repository', async () => {
+  it('is refused while another one runs, and if its source is a repository', async () => {
     const agentId = await created();
     let finish: (() => void) | undefined;
     faulty.imageWork = () => new Promise((resolve) => (finish = resolve));

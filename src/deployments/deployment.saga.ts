@@ -11,24 +11,27 @@ import { Differences } from './differences.service.ts';
 import { EngineView, type Pass } from './engine-view.service.ts';
 import { lookAgainAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
 
-/** Steps of one pass; what needs more goes on in the next one. */
+/** The largest number of steps in one pass; the next pass continues. */
 const STEPS_MAX = 60;
 const EVENTS_AGAIN_MS = 1_000;
-/** A turn that came at once needs no second look at the agent, ms. */
+/** The longest wait for a turn, in milliseconds, after which the agent is not read again. */
 const TURN_CAME_AT_ONCE_MS = 50;
-/** How soon work that keeps an agent from its sleep is looked at again, ms. */
+/** The shortest time until the next look at an agent, in milliseconds, such as one whose work delays its sleep. */
 const HELD_AGAIN_MS = 1_000;
 
-/** The settings that are only shown. */
+/** The settings that are only displayed. */
 const WORDS: ReadonlySet<string> = new Set<keyof AgentSettings>(['name', 'description']);
 
 type Doing = Exclude<Step, { do: 'rest' }>;
 
-/** Makes every agent's container what its stream wants: deploy, start, stop, sleep, wake, delete and crash by one code path. */
+/**
+ * Brings every agent's container to the desired state in its stream: deploy, start, stop, sleep, wake, delete and crash share one code
+ * path.
+ */
 @Injectable()
 export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown {
   readonly name = 'deployments';
-  /** Not what others write on an agent's stream: it changes nothing about its container. */
+  /** The filter excludes events that other features write on an agent's stream, because they do not affect its container. */
   readonly filter = { eventClass: 'core' as const, categories: ['agent'], types: Object.keys(agentEvents) };
   readonly concurrency: number;
   private readonly logger = new Logger('Deployments');
@@ -87,7 +90,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       const seen = count === 0 ? first : await this.records.load(pass.agentId);
       if (seen === null) return null;
       const { agent } = seen;
-      // A record changes nothing on the engine, and a deployment gives way to nothing that only a new look would show.
+      // A record does not change the engine, and nothing that only a new look would show interrupts a deployment: its last look is reused.
       const actual: Actual = (agent.status === 'deploying' ? kept : null) ?? (await this.engine.look(pass, agent.generation));
       const rules = this.steps.rules(agent, canFreeze);
       const step = nextStep(agent, actual, rules, new Date());
@@ -103,7 +106,10 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     return new Date();
   }
 
-  /** False, so that it is looked at again, where the container changed meanwhile: it is gone, or the engine refuses for the first time. */
+  /**
+   * Takes a step. Returns false, so that the agent is looked at again, if the container changed meanwhile: it is gone, or the engine
+   * refuses for the first time.
+   */
   async #tryTo(pass: Pass, seen: Seen, step: Doing): Promise<boolean> {
     try {
       return await this.#take(pass, seen, step);
@@ -115,7 +121,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     }
   }
 
-  /** Whether it came to something; false where a wait was cut short, or what was decided on holds no more. */
+  /** Takes a step. Returns false if a wait was interrupted or the decision is stale. */
   async #take(pass: Pass, seen: Seen, step: Doing): Promise<boolean> {
     const { agentId } = pass;
     const { agent } = seen;
@@ -156,7 +162,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     }
   }
 
-  /** Makes or starts a container as soon as the engine may start one more; false where the agent became another one while it waited. */
+  /** Creates or starts a container as soon as the engine may start one more. Returns false if the agent changed during the wait. */
   #inTurn(pass: Pass, agent: Agent, work: () => Promise<void>): Promise<boolean> {
     const asked = performance.now();
     return pass.aside(() =>
@@ -181,16 +187,17 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
           return this.engine.inTurn(pass, agent.accountId, work, signal, () => this.steps.images.resolve(agent, log, signal));
         }),
       );
-      // Long work: what else happened on the stream meanwhile is no reason to do it again.
+      // The work may take long. Other events on the stream meanwhile are no reason to repeat it, so the record follows the current
+      // revision.
       const now = await this.records.load(pass.agentId);
-      // A failure's reason is the last line of the log; an image need not wait for its own.
+      // The reason of a failure must be the last line of the log, so the log is written first. The record of an image need not wait for it.
       if (record.type === 'RecordDeploymentFailure') await log.flush();
       const [recorded] = await Promise.all([now !== null && this.#record(pass, now, record, null), log.flush()]);
       return recorded;
     } catch (error) {
       await log.flush();
       if (pass.signal.aborted || error instanceof RuntimeUnavailable) throw error;
-      // Wanted no more, or out of time: the next look tells which.
+      // The deployment is stale or out of time; the next look tells which.
       if (await this.#staleness(pass, agent)()) return false;
       if (deadlineSignal(agent).aborted) return false;
       throw error;
@@ -211,9 +218,9 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     return record !== null && this.#record(pass, seen, record, step.container);
   }
 
-  /** The outcome of a deployment is recorded after its log has the reason, and the last words of the container where there was one. */
+  /** Records an outcome. The log of a failed deployment first gets the reason, and the last output of the container if there was one. */
   async #record({ agentId, mayAct, aside }: Pass, seen: Seen, record: AgentRecord, container: ContainerView | null): Promise<boolean> {
-    // Whoever was suspended found every time-out over, whatever became of what it waited for.
+    // A process that was suspended sees every timeout expire, whatever happened meanwhile, so the right to act is checked.
     if (record.type === 'RecordDeploymentFailure' || record.type === 'RecordFailure') mayAct();
     if (record.type === 'RecordDeploymentFailure') {
       const log = await this.records.openBuildLog(agentId, seen.agent, record.deploymentId);
@@ -230,7 +237,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     await this.records.close(agentId, seen);
   }
 
-  /** Whether the agent is not any more what the step was decided on. */
+  /** Returns a function that returns true if the agent has changed since the step was decided. */
   #staleness({ agentId }: Pass, agent: Agent): () => Promise<boolean> {
     return async () => {
       const now = (await this.records.load(agentId))?.agent;
@@ -238,7 +245,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     };
   }
 
-  /** A refusal ends what was under way; an engine that does not answer is waited for until the time for it is over. */
+  /** Records a refusal as the failure of the transition. If the engine is unavailable, the transition is retried until its deadline. */
   async #settleFailure(pass: Pass, error: RuntimeRefused | RuntimeUnavailable): Promise<Date | null> {
     const seen = await this.records.load(pass.agentId);
     const agent = seen?.agent ?? null;
@@ -261,7 +268,10 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     return at !== null && at.getTime() < soon ? new Date(soon) : at;
   }
 
-  /** Another database's agents, or a restored one's future: not ours to judge, so they are named and left alone. */
+  /**
+   * Leaves alone an agent that the log does not know, and logs its containers or volume. It may belong to another database, or to the time
+   * after the backup that was restored.
+   */
   async #unknown(pass: Pass): Promise<null> {
     const { agentId } = pass;
     const { containers, volume } = await this.engine.look(pass, null);
@@ -271,14 +281,14 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     return null;
   }
 
-  /** Engine events only wake: what they mean is seen by looking. */
+  /** Wakes the saga for each event of the engine. The pass finds out by looking what the event means. */
   async #followEngine(): Promise<void> {
     const { signal } = this.stopping;
     while (!signal.aborted) {
       try {
         for await (const event of this.engine.events(signal)) {
           if (event.kind === 'changed') this.#stir(event.agentId);
-          // Never an older list: events were lost.
+          // Events were lost, so the list must be a new one.
           else for (const { key, account } of await this.differences.find(0)) this.#stir(key, account);
         }
       } catch (error) {
@@ -294,7 +304,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 }
 
-/** A name or a description is nothing to an agent's container. */
+/** Returns true if the event changes only the name or the description, which do not affect the container. */
 function changesOnlyWords({ type, data }: StoredEvent): boolean {
   if (type !== 'AgentConfigured') return false;
   return Object.keys(data.changes as Partial<AgentSettings>).every((setting) => WORDS.has(setting));

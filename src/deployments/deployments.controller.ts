@@ -14,7 +14,7 @@ import { DeployBody, DeploymentsQuery, RestDeployBody, type DeploymentView } fro
 export class DeploymentsController {
   constructor(private readonly answers: DeploymentAnswers) {}
 
-  /** Deploys the agent, with what is named here in the place of its own settings; 202 when the intent is stored. */
+  /** Deploys the agent. The fields of the body override its settings. Answers 202 when the request is stored. */
   @Post('v1/agents/:agentId/deploy')
   @HttpCode(202)
   @RequireScope('deploy')
@@ -32,7 +32,7 @@ export class DeploymentsController {
     return this.answers.deploy({ caller, context, seed, wait, reply }, agentId, { imageName, repoUrl, branch });
   }
 
-  /** Deploys the agent anew from an image or a template. */
+  /** Redeploys the agent from an image or a template. */
   @Post('deploy')
   @HttpCode(202)
   @RequireScope('deploy')
@@ -48,7 +48,7 @@ export class DeploymentsController {
     return this.answers.redeploy({ caller, context, seed, wait, reply }, body);
   }
 
-  /** The agent's deployments, newest first. */
+  /** Lists the agent's deployments, newest first. */
   @Get(['v1/agents/:agentId/deployments', 'agents/:agentId/deployments'])
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'deployments')
@@ -56,7 +56,7 @@ export class DeploymentsController {
     return this.answers.list(caller.accountId, agentId, query.limit ?? 10);
   }
 
-  /** The build log as text, so far. */
+  /** Returns the build log so far, as text. */
   @Get('v1/agents/:agentId/deployments/:deploymentId/log')
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'deployments')

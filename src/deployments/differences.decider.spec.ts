@@ -15,7 +15,7 @@ function container(generation: number, state: ContainerState): ContainerView {
   return { agentId: 'a1', generation, deploymentId: 'd1', handle: `a1-g${generation}`, state, ...more };
 }
 
-/** What a list shows of a container. */
+/** Returns a container as a list shows it. */
 function asListed({ agentId, generation, deploymentId, handle, state: now }: ContainerView): ListedContainer {
   return { agentId, generation, deploymentId, handle, state: now };
 }
@@ -41,7 +41,7 @@ const histories: AgentEvent[][] = [
 const state = fc.constantFrom<ContainerState>('created', 'running', 'frozen', 'exited');
 
 describe('what differs between the log and the engine', () => {
-  it('is every agent for which a pass would do something, and no other one', () => {
+  it('is every agent for which a pass would do something, and no other', () => {
     const situation = fc.record({
       history: fc.constantFrom(...histories),
       containers: fc.uniqueArray(fc.tuple(fc.integer({ min: 0, max: 3 }), state), { maxLength: 3, selector: ([generation]) => generation }),
@@ -56,7 +56,7 @@ describe('what differs between the log and the engine', () => {
         const now = given.later(after);
         const lastActiveAt = usedSecondsAgo === null ? null : new Date(now.getTime() - usedSecondsAgo * 1000);
         const agent = given.stateAfter(...history);
-        // As a pass sees it: with what only an inspection tells.
+        // A pass also sees what only an inspection tells.
         const containers = pairs.map(([generation, each]) => container(generation, each));
         const wanted = nextStep(agent, { containers, volume, held, lastActiveAt, started: null }, { ...rules, canFreeze }, now);
         const listed = { containers: pairs.map(([generation, each]) => asListed(container(generation, each))), volume };
@@ -85,7 +85,7 @@ describe('what differs between the log and the engine', () => {
     expect(differs(known(...given.stopped), left, rules, NOON)).toBe(true);
   });
 
-  it('is only what has to be over in time where the engine does not answer', () => {
+  it('is only what is in transit if the engine is unavailable', () => {
     expect(differs(known(...given.active), null, rules, NOON)).toBe(false);
     expect(differs(known(...given.starting), null, rules, NOON)).toBe(true);
     expect(differs(known(...given.deleting), null, rules, NOON)).toBe(true);

@@ -37,7 +37,7 @@ async function deployed(account: string): Promise<string> {
 }
 
 describe('a bulk look at the engine', () => {
-  it('finds nothing where every agent is as it was asked to be, and looks at no single container', async () => {
+  it('finds nothing if every agent is in its desired state, and inspects no single container', async () => {
     const agents = await Promise.all(Array.from({ length: 3 }, () => deployed('acme')));
     await ask('acme', 'POST', path(agents[1] ?? '', 'sleep'));
     await ask('acme', 'POST', path(agents[2] ?? '', 'stop'));
@@ -48,7 +48,7 @@ describe('a bulk look at the engine', () => {
     expect([...faulty.calls]).toEqual([]);
   });
 
-  it('finds what the log does not know, and leaves it alone for good', async () => {
+  it('finds an agent that the log does not know, and then leaves it alone', async () => {
     const stranger = '00000000-0000-4000-8000-00000000beef';
     await faulty.inner.ensureVolume(stranger);
     expect(await server.app.get(Differences, { strict: false }).find(0)).toContainEqual({ key: stranger, account: null });
@@ -58,7 +58,7 @@ describe('a bulk look at the engine', () => {
   });
 });
 
-describe('deployments whose images never come', () => {
+describe('deployments whose images never arrive', () => {
   it('hold up neither a frozen agent of the same account, nor a deployment of another account', async () => {
     const sleeper = await deployed('globex');
     await ask('globex', 'POST', path(sleeper, 'sleep'));

@@ -7,16 +7,16 @@ import type { SagaKey } from '../platform/sagas/saga.ts';
 import { ContainerSteps } from './container-steps.service.ts';
 import { differs, type Listed } from './differences.decider.ts';
 
-/** Rows that are read at a time: a longer page would hold up whoever waits for this thread. */
+/** The number of rows that are read at a time. A longer page would block this thread for too long. */
 const PAGE = 500;
-/** Agents that one look hands over; the next look finds those that are left. */
+/** The largest number of agents that one search returns; the next search finds the rest. */
 const FOUND_MAX = 5_000;
-/** Agents of which the log knows nothing and that are left alone. */
+/** The largest number of agents unknown to the log that are remembered in order to leave them alone. */
 const STRANGERS_MAX = 10_000;
 
 const NOTHING: Listed = { containers: [], volume: false };
 
-/** Holds the engine against the agents' rows: one bulk look at each, and only what differs is handed over. */
+/** Compares the engine with the agents' rows. Lists both in bulk, and returns only the agents that differ. */
 @Injectable()
 export class Differences {
   private readonly strangers = new Set<string>();
@@ -28,8 +28,8 @@ export class Differences {
   ) {}
 
   /**
-   * The agents for which a pass would do something, and those whose containers or volumes no agent wants; at most 5,000. `listMaxAgeMs`: how
-   * old the look at the engine may be.
+   * Returns the agents for which a pass would do something, and those that have containers or a volume but no row; at most 5,000.
+   * `listMaxAgeMs` is the oldest acceptable container list, in milliseconds.
    */
   async find(listMaxAgeMs: number): Promise<SagaKey[]> {
     const [listed, { freeze }] = await Promise.all([this.#listed(listMaxAgeMs), this.runtime.capabilities()]);
@@ -50,12 +50,12 @@ export class Differences {
     return found.slice(0, FOUND_MAX);
   }
 
-  /** The log does not know the agent, so it is not ours to judge. */
+  /** Excludes an agent that the log does not know from later searches. */
   leaveAlone(agentId: string): void {
     if (this.strangers.size < STRANGERS_MAX) this.strangers.add(agentId);
   }
 
-  /** By agent; null where the engine does not answer. */
+  /** Lists containers and volumes by agent. Returns null if the engine is unavailable. */
   async #listed(maxAgeMs: number): Promise<Map<string, Listed> | null> {
     try {
       const { containers, volumes } = await this.runtime.listed(maxAgeMs);

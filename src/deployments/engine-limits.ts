@@ -3,10 +3,13 @@ import { Injectable } from '@nestjs/common';
 import { Config } from '../config.ts';
 import { FairLimiter, type Share } from '../platform/async/fair-limiter.ts';
 
-/** What an engine does only so much of at once; the other calls are quick, and bounded by the passes that make them. */
+/** The kinds of work of which an engine does a limited number at once. Other calls are quick, and bounded by the passes that make them. */
 export type EngineWork = 'start' | 'build' | 'pull';
 
-/** Bounds the heavy work of the engine by its kind. An account has at most half of the places, so that one whose pulls never end holds up nobody else. */
+/**
+ * Bounds the heavy work of the engine by kind. An account has at most half of the places, so that pulls that never end cannot block other
+ * accounts.
+ */
 @Injectable()
 export class EngineLimits {
   private readonly limiters: Record<EngineWork, FairLimiter>;
@@ -20,7 +23,7 @@ export class EngineLimits {
     };
   }
 
-  /** Does the work as soon as it has a place. Rejects with the signal's reason where that aborts before. */
+  /** Runs the work as soon as a place is free. Rejects with the signal's reason if the signal aborts first. */
   run<T>(kind: EngineWork, share: Share, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     return this.limiters[kind].run(share, signal, work);
   }

@@ -7,27 +7,27 @@ import { ContainerRuntime, type ContainerHandle, type RuntimeEvent } from '../pl
 import { EngineLimits, type EngineWork } from './engine-limits.ts';
 import type { Actual } from './next-step.decider.ts';
 
-/** A wait inside a pass ends at the latest then, and looks again. */
+/** The time without an event of the agent, in milliseconds, after which long work is no longer watched. */
 const WATCH_MS = 3_600_000;
 
-/** One run for one agent: what it is told while it works, and what it did. */
+/** The state of one pass over one agent. */
 export interface Pass {
   agentId: string;
-  /** Aborts when the saga has to step aside. */
+  /** The signal aborts when the saga has to end the pass. */
   signal: AbortSignal;
-  /** Throws where another process may be at the agent by now. */
+  /** Throws if another process may be working on the agent by now. */
   mayAct: () => void;
-  /** Does work that mostly waits without keeping others from their passes. */
+  /** Runs work that mostly waits, without holding up other passes. */
   aside: SagaPass['aside'];
   started: ContainerHandle | null;
-  /** The engine refused a step once: perhaps what it saw was not what stood there any more. */
+  /** True after the engine refused a step once: the container may have changed since it was seen. */
   refused: boolean;
 }
 
-/** Looks at what is, and hears of what changes. */
+/** Reads the actual state of agents, and follows the changes on the engine. */
 @Injectable()
 export class EngineView {
-  /** Waits that an event of the engine cuts short, by agent. */
+  /** Maps an agent to the wait that an event of the engine interrupts. */
   private readonly attentive = new Map<string, AbortController>();
 
   constructor(
@@ -42,8 +42,8 @@ export class EngineView {
   }
 
   /**
-   * What there is of an agent that wants this generation; null where the log does not know the agent. The holds are read last: see the
-   * wake gate, which commits its hold before it reads the agent's state.
+   * Returns the actual state of an agent with this generation; null if the log does not know the agent. The holds are read last, because
+   * the wake gate commits its hold before it reads the agent's state.
    */
   async look({ agentId, started }: Pass, generation: number | null): Promise<Actual> {
     const [{ containers, volume }, lastActiveAt] = await Promise.all([
@@ -57,21 +57,21 @@ export class EngineView {
     return this.runtime.events(signal);
   }
 
-  /** Forgets when an agent that is no more was used. */
+  /** Deletes the time of the last use of a deleted agent. */
   forget(agentId: string): Promise<void> {
     return this.activity.forget(agentId);
   }
 
-  /** Does the work as soon as the engine may do more of its kind. Rejects with the signal's reason where that aborts before. */
+  /** Runs the work as soon as the engine may do more of its kind. Rejects with the signal's reason if the signal aborts first. */
   inTurn<T>({ agentId, mayAct }: Pass, account: string, kind: EngineWork, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     return this.limits.run(kind, { account, agent: agentId }, signal, () => {
-      // It may have waited for long.
+      // The wait may have been long.
       mayAct();
       return work();
     });
   }
 
-  /** Does long work whose signal aborts as soon as an event makes it stale, or (where `engineToo`) its container changes. */
+  /** Runs long work whose signal aborts as soon as an event makes it stale or, with `engineToo`, its container changes. */
   async attentively<T>(
     pass: Pass,
     engineToo: boolean,
@@ -82,7 +82,7 @@ export class EngineView {
     if (engineToo) this.attentive.set(pass.agentId, changed);
     using watch = this.waits.watch(`agent-${pass.agentId}`);
     const over = AbortSignal.any([pass.signal, changed.signal]);
-    // What happened between the look and the watch is not told any more: so it is looked for once.
+    // Events between the look and the watch are not reported, so the work is checked once.
     if (await isStale()) changed.abort();
     const watching = this.#untilStale(watch, isStale, over).then((stale) => stale && changed.abort());
     try {
@@ -94,13 +94,13 @@ export class EngineView {
     }
   }
 
-  /** Most events (the saga's own, a variable, a new name) change nothing about the work. */
+  /** Returns true as soon as an event makes the work stale. Most events (the saga's own, a variable, a new name) do not. */
   async #untilStale(watch: EventWatch, isStale: () => Promise<boolean>, signal: AbortSignal): Promise<boolean> {
     while ((await watch.next(WATCH_MS, signal)) !== null) if (await isStale()) return true;
     return false;
   }
 
-  /** The engine has told something of the agent. */
+  /** Interrupts the wait for an agent, because the engine reported a change of it. */
   stir(agentId: string): void {
     this.attentive.get(agentId)?.abort();
   }

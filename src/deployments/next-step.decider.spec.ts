@@ -40,7 +40,7 @@ const terms = (more: Partial<Rules> = {}) => at(0, more);
 /** The deadline of every transition in these examples. */
 const overdue = at(300);
 
-/** A step in a word or two; a rest with the time of the next look. */
+/** Describes a step in a few words; a rest includes the time of the next look. */
 function told(agent: Agent, actual: Actual, { now, rules }: Terms): string {
   const step = nextStep(agent, actual, rules, now);
   if (step.do !== 'rest') return words(step);

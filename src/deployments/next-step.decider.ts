@@ -1,24 +1,24 @@
 import type { Agent, AgentRecord, Release } from '../agents/index.ts';
 import type { ContainerHandle, ContainerView } from '../platform/runtime/runtime.ts';
 
-/** What is, seen in one look after the agent's state was read. */
+/** The actual state, read in one look after the agent's state was read. */
 export interface Actual {
   containers: readonly ContainerView[];
   volume: boolean;
-  /** Whether work is in flight for the agent. */
+  /** True if work is in flight for the agent. */
   held: boolean;
   lastActiveAt: Date | null;
-  /** The container that was started in this pass; one that ends after that has crashed. */
+  /** The container that was started in this pass; if it exits after that, it has crashed. */
   started: ContainerHandle | null;
 }
 
 export interface Rules {
-  /** Whether the engine can keep a container's memory over a sleep. */
+  /** True if the engine can keep a container's memory during a sleep. */
   canFreeze: boolean;
   deepSleepAfterSeconds: number;
-  /** Within which a container of a deployment has to be ready. */
+  /** The time within which a deployment's container must be ready. */
   startTimeoutSeconds: number;
-  /** Within which a container that takes the place of a crashed one has to be ready, back-off included. */
+  /** The time within which the replacement of a crashed container must be ready, including the backoff. */
   restartTimeoutSeconds: number;
 }
 
@@ -29,23 +29,23 @@ export type Step =
   | { do: 'make_volume' }
   | { do: 'create'; release: Release }
   | { do: 'start' | 'stop' | 'freeze' | 'thaw' | 'kill'; container: ContainerView }
-  /** `gently`: what runs in it is asked to end first. */
+  /** `gently` asks the program in the container to end first. */
   | { do: 'remove'; container: ContainerView; gently: boolean }
   | { do: 'remove_volume' }
-  /** Ready within the time: RecordReady. Not: the record that is given, or another look later. */
+  /** Records RecordReady if the container is ready within the time, else the record `otherwise`; null means another look later. */
   | { do: 'await_ready'; container: ContainerView; withinMs: number; otherwise: AgentRecord | null }
   | { do: 'fail_exited'; container: ContainerView }
-  /** What nobody asked for, but the rules want. */
+  /** A transition that the rules require without a request. */
   | { do: 'order'; order: 'sleep' | 'sleep_deeper' | 'wake' | 'restart' }
   | { do: 'erase' };
 
 const rest: Step = { do: 'rest' };
-/** The last look (ms) at a container whose time is over: what is ready then has succeeded. */
+/** The duration of the last look at a container whose time is over, in milliseconds. One that is ready by then has succeeded. */
 const LAST_LOOK_MS = 1_000;
-/** How soon (ms) an agent is looked at again that is in use although its idle time is over. */
+/** The time until the next look, in milliseconds, at an agent that is in use although its idle time is over. */
 const IN_USE_AGAIN_MS = 30_000;
 
-/** The one thing to do next so that the agent's container becomes what its stream wants. Read it as a table, by status. */
+/** Returns the next step that brings the agent's container to the desired state in its stream. The switch is a table by status. */
 export function nextStep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   switch (agent.status) {
     case 'deleting':
@@ -72,13 +72,13 @@ export function nextStep(agent: Agent, actual: Actual, rules: Rules, now: Date):
   }
 }
 
-/** When to look again though nothing told: the earliest of the agent's own deadlines; null where it has none. */
+/** Returns the earliest of the agent's own deadlines, at which to look again without an event; null if it has none. */
 export function lookAgainAt(agent: Agent, actual: Actual, rules: Rules, now: Date): Date | null {
   const times: number[] = [];
   if (agent.deadlineAt !== null) times.push(Date.parse(agent.deadlineAt));
   if (agent.restartAt !== null) times.push(Date.parse(agent.restartAt));
   const idleAt = idleSince(agent, actual);
-  // Work in flight says when it ends by being used then; until that it is only asked after.
+  // Work in flight counts as use when it ends; until then the agent is polled.
   if (idleAt !== null) times.push(actual.held ? Math.max(idleAt, now.getTime() + IN_USE_AGAIN_MS) : idleAt);
   const deepAt = deepSleepAt(agent, rules);
   if (deepAt !== null) times.push(deepAt);
@@ -145,7 +145,10 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   }
 }
 
-/** A container is made together with its volume; a volume that went away from under one is made alone. */
+/**
+ * Returns the step that creates what is missing, or null. A container is created together with its volume; a volume that was lost is
+ * created alone.
+ */
 function make(actual: Actual, mine: ContainerView | undefined, release: Release): Step | null {
   if (mine === undefined) return { do: 'create', release };
   return actual.volume ? null : { do: 'make_volume' };
@@ -166,7 +169,7 @@ function bringUp(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
     case 'frozen':
       return { do: 'thaw', container: mine };
     case 'exited':
-      // A wake starts again what a deep sleep stopped; what was made for a start or a restart must not end.
+      // A wake starts the container that a deep sleep stopped. A container that was created for a start or a restart must not exit.
       if (agent.status === 'waking' && actual.started !== mine.handle) return { do: 'start', container: mine };
       return { do: 'record', record: exitRecord(mine, agent.generation, rules, now) };
     case 'running': {
@@ -192,12 +195,13 @@ function bringDown(agent: Agent, actual: Actual, now: Date): Step {
 function putToSleep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   const stale = removeStale(agent, actual);
   if (stale !== null) return stale;
-  // The sleep gives way to work, and where the work does not end in time the agent stays awake.
+  // The sleep waits for work in flight. If the work does not end in time, the agent stays awake.
   if (actual.held) return overdue(agent, now) ? { do: 'order', order: 'wake' } : rest;
   const mine = mineOf(agent, actual);
   if (mine === undefined || mine.state === 'created' || mine.state === 'exited')
     return { do: 'record', record: { type: 'RecordSlept', depth: 'stopped' } };
-  // What could not be frozen in time is stopped, in order: the engine may have been away, and the agent is well.
+  // A container that could not be frozen in time is stopped instead, which is no failure: the engine may have been away, and the agent is
+  // well.
   if (agent.wantedSleep === 'stopped' || !rules.canFreeze || overdue(agent, now)) return { do: 'stop', container: mine };
   return mine.state === 'frozen' ? { do: 'record', record: { type: 'RecordSlept', depth: 'frozen' } } : { do: 'freeze', container: mine };
 }
@@ -236,7 +240,7 @@ function recover(agent: Agent, actual: Actual): Step {
   return agent.failure === 'runtime' && agent.release !== null ? { do: 'order', order: 'restart' } : rest;
 }
 
-/** When an agent that nobody uses is put to sleep; null where it never is. */
+/** Returns the time at which an unused agent is put to sleep, in milliseconds since the epoch; null if it never is. */
 function idleSince(agent: Agent, actual: Actual): number | null {
   const { serverless, idle_ttl_seconds: ttl } = agent.settings;
   if (agent.status !== 'active' || !serverless || ttl === 0) return null;

@@ -6,7 +6,10 @@ import * as given from '../../test/support/agents.ts';
 import { NOON } from '../../test/support/decider-spec.ts';
 import { lookAgainAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
 
-/** The rules in a made-up world: whatever the agent's state and whatever stands on the engine, step by step all comes to rest, and well. */
+/**
+ * Runs the rules in a simulated world: from any state of the agent and the engine, step by step, the world reaches the desired state and
+ * rests.
+ */
 
 const STEPS_MAX = 60;
 
@@ -15,7 +18,7 @@ interface Facts {
   volume: boolean;
   held: boolean;
   canFreeze: boolean;
-  /** What a container does once it is started. */
+  /** The behaviour of a container after its start. */
   temper: 'well' | 'deaf' | 'crashes';
 }
 
@@ -24,9 +27,9 @@ class World {
   now = NOON.getTime();
   started: string | null = null;
   volumeLost = false;
-  /** Undefined: there is more to do. */
+  /** The value is undefined while there is more to do. */
   rested: Date | null | undefined;
-  /** Containers that were up at once, after any step. */
+  /** The largest number of containers that were up at once, after any step. */
   mostUp = 0;
   readonly trail: string[] = [];
 
@@ -171,7 +174,7 @@ const histories: AgentEvent[][] = [
 
 const containerState = fc.constantFrom<ContainerState>('created', 'running', 'frozen', 'exited');
 const facts: fc.Arbitrary<Facts> = fc.record({
-  // One that has the right to be, one that has none, or both; two up at once are never made, but may be met.
+  // There may be a current container, stale ones, or both. The rules never start two at once, but may find two that run.
   containers: fc.array(fc.tuple(fc.constantFrom(0, 1, 2, 3), containerState), { maxLength: 3 }).map((list) => new Map(list)),
   volume: fc.boolean(),
   held: fc.boolean(),
@@ -179,7 +182,7 @@ const facts: fc.Arbitrary<Facts> = fc.record({
   temper: fc.constantFrom('well' as const, 'deaf' as const, 'crashes' as const),
 });
 
-/** Asked for in the middle of it all. */
+/** A command that arrives while the steps run. */
 const asked: fc.Arbitrary<AgentCommand | null> = fc.constantFrom(
   null,
   given.ask('StartAgent'),
@@ -198,7 +201,7 @@ const situation = fc.record({
   asks: fc.array(fc.record({ after: fc.integer({ min: 0, max: 8 }), command: asked }), { maxLength: 3 }),
 });
 
-/** Steps until it rests for good: where it rests until a time, that time comes. */
+/** Runs steps until the agent rests for good, and returns their number. When it rests until a time, the clock advances to that time. */
 function untilSettled(world: World, asks: { after: number; command: AgentCommand | null }[]): number {
   const deletedAtLast = () => ['deleting', 'deleted'].includes(world.agent.status);
   for (let steps = 1; steps <= STEPS_MAX; steps += 1) {
@@ -208,7 +211,7 @@ function untilSettled(world: World, asks: { after: number; command: AgentCommand
     if (world.volumeLost) expect(deletedAtLast()).toBe(true);
     if (!world.settled || asks.some(({ after }) => after > steps)) continue;
     if (!isInTransit(world.agent)) return steps;
-    // Only a back-off and a held sleep wait in transit, and they say until when.
+    // Only a backoff and a sleep that waits for work rest in transit, and both give a time.
     expect(world.rested).toBeInstanceOf(Date);
     world.now = Math.max(world.now + 60_000, (world.rested ?? NOON).getTime());
   }
@@ -223,7 +226,7 @@ function tryIt(call: () => void): void {
   }
 }
 
-/** The container that the status promises. */
+/** Expects the containers that the status promises. */
 function expectAsPromised({ agent, facts: { containers, volume, canFreeze } }: World): void {
   const mine = containers.get(agent.generation);
   if (agent.status === 'active') expect(mine).toBe('running');
@@ -235,7 +238,7 @@ function expectAsPromised({ agent, facts: { containers, volume, canFreeze } }: W
   for (const generation of containers.keys()) expect(generation).toBe(agent.generation);
 }
 
-it('every agent comes to rest as its stream wants it, with one container at most, and keeps its volume until it is deleted', () => {
+it('brings every agent to its desired state with at most one container, and keeps its volume until it is deleted', () => {
   fc.assert(
     fc.property(situation, ({ history, facts: { containers, ...others }, asks }) => {
       const world = new World(history, { ...others, containers: new Map(containers) });
@@ -246,7 +249,7 @@ it('every agent comes to rest as its stream wants it, with one container at most
   );
 });
 
-it('an agent at rest stays as it is when it is looked at again', () => {
+it('does not change an agent at rest when it is looked at again', () => {
   fc.assert(
     fc.property(situation, ({ history, facts: { containers, ...others } }) => {
       const world = new World(history, { ...others, containers: new Map(containers) });
@@ -260,7 +263,7 @@ it('an agent at rest stays as it is when it is looked at again', () => {
   );
 });
 
-it('no two containers are ever up at once where there was one at most', () => {
+it('never runs two containers at once if there was at most one', () => {
   fc.assert(
     fc.property(situation, ({ history, facts: { containers, ...others }, asks }) => {
       const [first] = containers;
