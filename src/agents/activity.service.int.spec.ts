@@ -21,7 +21,7 @@ afterAll(async () => {
 const rows = (agentId: string) => database.query('select owner from agent_holds where agent_id = $1', [agentId]);
 
 describe('an agent with work in flight', () => {
-  it('is held as long as the work runs, and was used when it ended', async () => {
+  it('is held while the work runs, and counts as used until it ended', async () => {
     const activity = new Activity(database);
     expect(await activity.held('a1')).toBe(false);
     expect(await activity.lastActiveAt('a1')).toBeNull();
@@ -35,7 +35,7 @@ describe('an agent with work in flight', () => {
     await activity.beforeApplicationShutdown();
   });
 
-  it('is seen by every replica, and held until the last of them is done', async () => {
+  it('is held for every replica, until the last of them is done', async () => {
     const [one, two, looking] = [new Activity(database), new Activity(database), new Activity(database)];
     const holds = await Promise.all([one.hold('a2'), two.hold('a2')]);
     holds[0].release();
@@ -45,7 +45,7 @@ describe('an agent with work in flight', () => {
     await Promise.all([one, two].map((activity) => activity.beforeApplicationShutdown()));
   });
 
-  it('takes one row for 100 callers of one process, and is free when the last has gone', async () => {
+  it('takes one row for 100 callers of one process, and is released by the last', async () => {
     const activity = new Activity(database);
     const holds = await Promise.all(Array.from({ length: 100 }, () => activity.hold('a3')));
     expect(await rows('a3')).toHaveLength(1);
@@ -57,7 +57,7 @@ describe('an agent with work in flight', () => {
     await activity.beforeApplicationShutdown();
   });
 
-  it('is held by each of many that come and go at once', async () => {
+  it('is held during each of many holds that overlap', async () => {
     const activity = new Activity(database);
     const unheld = await Promise.all(
       Array.from({ length: 60 }, async (_, index) => {
@@ -76,7 +76,7 @@ describe('an agent with work in flight', () => {
     await activity.beforeApplicationShutdown();
   });
 
-  it('is free some time after the process that held it died', async () => {
+  it('is released some time after the process that held it died', async () => {
     const died = new Activity(database);
     await died.hold('a5');
     const looking = new Activity(database);
@@ -88,7 +88,7 @@ describe('an agent with work in flight', () => {
     await died.beforeApplicationShutdown();
   });
 
-  it('is held anew for a caller who comes after the process was suspended, when its hold may have run out', async () => {
+  it('is held anew for a caller after the process was suspended, because its hold may have expired', async () => {
     const activity = new Activity(database);
     await activity.hold('a8');
     await database.query(`update agent_holds set expires_at = now() - interval '1 second' where agent_id = 'a8'`);
@@ -99,7 +99,7 @@ describe('an agent with work in flight', () => {
     await activity.beforeApplicationShutdown();
   });
 
-  it('is free at once when the process that held it stops in order', async () => {
+  it('is released at once when the process that held it stops gracefully', async () => {
     const activity = new Activity(database);
     await activity.hold('a6');
     await activity.beforeApplicationShutdown();
@@ -115,7 +115,7 @@ describe('an agent with work in flight', () => {
     expect(await activity.lastActiveAt('a7')).toBeNull();
   });
 
-  it('that is used again and again costs one row and one statement', async () => {
+  it('costs one row and one statement when it is used repeatedly', async () => {
     const activity = new Activity(database);
     const first = await activity.hold('a9');
     first.release();
@@ -131,7 +131,7 @@ describe('an agent with work in flight', () => {
     await activity.beforeApplicationShutdown();
   });
 
-  it('is free a moment after its last use, without anybody asking', async () => {
+  it('is released a moment after its last use, without a reader', async () => {
     const activity = new Activity(database);
     const released = await Promise.all(['b1', 'b2'].map((agentId) => activity.hold(agentId)));
     for (const hold of released) hold.release();
@@ -139,7 +139,7 @@ describe('an agent with work in flight', () => {
     await activity.beforeApplicationShutdown();
   });
 
-  it('was used until the last work ended, however long its row stood', async () => {
+  it('counts as used until the last work ended, however old its row is', async () => {
     const activity = new Activity(database);
     const hold = await activity.hold('b3');
     await database.query(`update agent_activity set last_active_at = now() - interval '1 hour' where agent_id = 'b3'`);
@@ -149,7 +149,7 @@ describe('an agent with work in flight', () => {
     await activity.beforeApplicationShutdown();
   });
 
-  it('gets a new row from a caller who comes while the old one is taken away', async () => {
+  it('gets a new row from a caller that arrives while the old one is deleted', async () => {
     const activity = new Activity(database);
     const before = await activity.hold('b4');
     before.release();

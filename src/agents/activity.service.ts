@@ -4,12 +4,14 @@ import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/comm
 
 import { Database } from '../platform/database/database.ts';
 
-/** How long the hold of a process that died keeps its agent awake: everything has settled within 10 s of a restart. */
+/** The time in seconds for which the hold of a process that died keeps its agent awake: everything must settle within 10 s of a restart. */
 export const HOLD_TTL_SECONDS = 10;
 const RENEW_EVERY_MS = 2_500;
-/** A hold that was not renewed for so long, because the process was suspended, may have run out unseen. */
+/** The age in milliseconds at which a hold may have expired unnoticed, because the process was suspended and did not renew it. */
 const DOUBTFUL_MS = 6_000;
-/** How long a row stays after its last holder has gone: an agent that is used again by then costs no statement. */
+/**
+ * The time in milliseconds for which a row stays after its last release, so that an agent that is used again by then costs no statement.
+ */
 const LINGER_MS = 1_000;
 
 const HOLD = `
@@ -19,40 +21,43 @@ const HOLD = `
   insert into agent_holds (agent_id, owner, expires_at) values ($1, $2, clock_timestamp() + make_interval(secs => $3))
   on conflict (agent_id, owner) do update set expires_at = excluded.expires_at`;
 
-/** $2: ids of agents; $3: how many seconds ago each was used. The row of an agent that was forgotten meanwhile is not made anew. */
+/**
+ * Stamps the last use of agents. $2: their ids; $3: how many seconds ago each was used. Does not recreate the row of an agent that was
+ * forgotten meanwhile.
+ */
 const STAMP = `
   update agent_activity a set last_active_at = greatest(a.last_active_at, clock_timestamp() - make_interval(secs => used.ago))
     from unnest($2::text[], $3::float8[]) as used (agent_id, ago) where a.agent_id = used.agent_id`;
 
 const RELEASE = `with released as (delete from agent_holds where owner = $1 and agent_id = any($2::text[])) ${STAMP}`;
 
-/** Never makes a row: a release may run at the same time. */
+/** Renews rows. Never inserts one, because a release may run at the same time. */
 const RENEW = `
   with renewed as (
     update agent_holds set expires_at = clock_timestamp() + make_interval(secs => $4) where owner = $1 and agent_id = any($2::text[]))
   ${STAMP}`;
 
-/** A row of this process that has stood without a gap: the same object for as long as that is certain. */
+/** A row of this process that has existed without a gap. It stays the same object for as long as that is certain. */
 export interface HeldRow {
   readonly agentId: string;
 }
 
-/** A durable promise that work for the agent is in flight: as long as it stands nobody puts the agent to sleep. */
+/** A durable promise that work for the agent is in flight. The agent is not put to sleep while it exists. */
 export interface Hold {
   readonly row: HeldRow;
-  /** Ends it and notes that the agent was used until now. Idempotent. The row goes a second later, with others. */
+  /** Ends the hold and notes that the agent was used until now. Idempotent. The row is deleted a second later, with others. */
   release(): void;
 }
 
-/** What this process holds of one agent: one row, however many callers share it. */
+/** The hold of this process on one agent: one row, however many callers share it. */
 interface Held {
   readonly agentId: string;
   holders: number;
-  /** Null while no row stands, or it may have run out. */
+  /** The row; null while there is none, or it may have expired. */
   row: HeldRow | null;
-  /** The last statement about the row; they run one after the other. */
+  /** The last statement about the row. Statements about one row run one after the other. */
   written: Promise<void>;
-  /** When the row was last made or renewed, and when the last holder went; ms of this process's clock. */
+  /** The times at which the row was last written and at which a holder last released it, in milliseconds of this process's clock. */
   renewedAt: number;
   usedAt: number;
 }
@@ -62,7 +67,7 @@ interface LastUse {
   last_active_at: Date;
 }
 
-/** Keeps when agents were used, and that they are in use, for every replica to see. */
+/** Records when agents were used and that they are in use, visible to every replica. */
 @Injectable()
 export class Activity implements BeforeApplicationShutdown {
   private readonly logger = new Logger('Activity');
@@ -77,7 +82,10 @@ export class Activity implements BeforeApplicationShutdown {
 
   constructor(private readonly database: Database) {}
 
-  /** Committed when it resolves: whoever looks from then on is told so. Writes nothing where the row of an earlier hold still stands. */
+  /**
+   * Holds the agent awake. The hold is committed when this resolves, so every later reader sees it. Writes nothing if the row of an earlier
+   * hold still exists.
+   */
   async hold(agentId: string): Promise<Hold> {
     const held = this.byAgent.get(agentId) ?? newHeld(agentId);
     this.byAgent.set(agentId, held);
@@ -100,12 +108,12 @@ export class Activity implements BeforeApplicationShutdown {
     return { row, release };
   }
 
-  /** The row of this process that keeps the agent awake; null where there is none. */
+  /** Returns the row of this process that keeps the agent awake; null if there is none. */
   rowOf(agentId: string): HeldRow | null {
     return this.byAgent.get(agentId)?.row ?? null;
   }
 
-  /** Whether any process, on any replica, has work in flight for the agent. */
+  /** Returns true if any process, on any replica, has work in flight for the agent. */
   async held(agentId: string): Promise<boolean> {
     await this.releaseIdle(agentId);
     const [row] = await this.database.query<{ held: boolean }>(
@@ -115,7 +123,7 @@ export class Activity implements BeforeApplicationShutdown {
     return row?.held ?? false;
   }
 
-  /** Null where it was never used. */
+  /** Returns the time of the last use; null if the agent was never used. */
   async lastActiveAt(agentId: string): Promise<Date | null> {
     await this.releaseIdle(agentId);
     this.askedAfter.add(agentId);
@@ -123,7 +131,7 @@ export class Activity implements BeforeApplicationShutdown {
     return (await this.nextLook).get(agentId) ?? null;
   }
 
-  /** One statement serves all who ask while another one is under way. */
+  /** Reads for all callers that asked while the previous statement was under way. */
   private look(): Promise<Map<string, Date>> {
     const ids = [...this.askedAfter];
     this.askedAfter.clear();
@@ -135,7 +143,7 @@ export class Activity implements BeforeApplicationShutdown {
     return found;
   }
 
-  /** Forgets an agent that is no more. */
+  /** Deletes the rows of a deleted agent. */
   async forget(agentId: string): Promise<void> {
     await this.database.query(
       `with holds as (delete from agent_holds where agent_id = $1) delete from agent_activity where agent_id = $1`,
@@ -143,7 +151,7 @@ export class Activity implements BeforeApplicationShutdown {
     );
   }
 
-  /** Gives back what this process still holds, so that nothing waits for it to expire. */
+  /** Releases all holds of this process, so that nothing waits for them to expire. */
   async beforeApplicationShutdown(): Promise<void> {
     this.isStopping = true;
     if (this.renewal !== null) clearInterval(this.renewal);
@@ -169,7 +177,7 @@ export class Activity implements BeforeApplicationShutdown {
     if (held.holders === 0) this.releaseLater(LINGER_MS);
   }
 
-  /** One timer serves all agents, and one statement all those that have been idle for long enough when it fires. */
+  /** Starts the timer that all agents share. When it fires, one statement releases all agents that have been idle for long enough. */
   private releaseLater(ms: number): void {
     if (this.isStopping) return;
     this.releasing ??= setTimeout(() => {
@@ -181,13 +189,16 @@ export class Activity implements BeforeApplicationShutdown {
     }, ms).unref();
   }
 
-  /** Whoever is about to put the agent to sleep need not wait for the row of a caller who has gone. */
+  /** Releases the agent now if it has no holders, so that a caller that is about to put it to sleep need not wait for the timer. */
   private async releaseIdle(agentId: string): Promise<void> {
     const held = this.byAgent.get(agentId);
     if (held?.holders === 0) await this.releaseAll((other) => other === held);
   }
 
-  /** Removes the rows and stamps the agents. Never throws: what can't be removed expires. A caller who comes meanwhile writes a row after it. */
+  /**
+   * Deletes the rows and stamps the agents. Never throws: a row that can't be deleted expires. A caller that arrives meanwhile writes its
+   * row afterwards.
+   */
   private async releaseAll(chosen: (held: Held) => boolean): Promise<void> {
     const idle = [...this.byAgent.values()].filter(chosen);
     if (idle.length === 0) return;
@@ -209,7 +220,7 @@ export class Activity implements BeforeApplicationShutdown {
   private async renew(): Promise<void> {
     const inUse = [...this.byAgent.values()].filter(({ holders }) => holders > 0);
     const now = Date.now();
-    // It may have run out before it is renewed: whoever comes next may not rely on it.
+    // The row may have expired before it is renewed, so the next caller may not rely on it.
     for (const held of inUse) if (now - held.renewedAt > DOUBTFUL_MS) held.row = null;
     const ids = inUse.map(({ agentId }) => agentId);
     try {

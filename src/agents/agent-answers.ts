@@ -17,14 +17,14 @@ import { GetAgent, GetWrittenAgent, ListAgents } from './agent.projection.ts';
 const DEFAULT_LIMIT = 50;
 const DEFAULT_WAIT_SECONDS = 60;
 
-/** The agent that a write or a wait was about. */
+/** The agent that a write or a wait concerns. */
 interface Written {
   context: CommandContext;
   accountId: string;
   agentId: string;
 }
 
-/** How an agent is answered over HTTP, the same on both surfaces but for the spelling, which `view` gives. */
+/** Answers HTTP requests about agents. Both APIs answer alike, except for the spelling of the fields, which `view` gives. */
 @Injectable()
 export class AgentAnswers {
   constructor(
@@ -32,17 +32,17 @@ export class AgentAnswers {
     private readonly queries: QueryBus,
   ) {}
 
-  /** The agent as the read model has it. */
+  /** Returns the agent from the read model. */
   async show<View>(view: (row: ShownAgent) => View, accountId: string, agentId: string, reply: FastifyReply) {
     const row = await this.queries.execute(new GetAgent(accountId, agentId));
     setRevision(reply, row.revision);
     return view(row);
   }
 
-  /** The agent after a write or a wait, from its stream: a write that was appended is answered, even where the read model is behind. */
+  /** Returns the agent after a write or a wait from its stream, so that an appended write is visible even if the read model lags. */
   private async showWritten<View>(view: (row: AgentRow) => View, { context, accountId, agentId }: Written, reply: FastifyReply) {
     const { row, position } = await this.queries.execute(new GetWrittenAgent(accountId, agentId, context.heardUpTo));
-    // What the caller is told here its next read must not take back.
+    // The caller's next read must not be older than this answer.
     if (position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
     setRevision(reply, row.revision);
     return view(row);
@@ -56,14 +56,14 @@ export class AgentAnswers {
     return rows.map(view);
   }
 
-  /** The agent after the write: at once, or, where the caller would wait so many seconds, when it has settled. */
+  /** Executes the write and returns the agent: at once or, if the caller waits up to `wait` seconds, when it has settled. */
   async change<View>(view: (row: AgentRow) => View, command: AgentWrite, wait: number | null, reply: FastifyReply) {
     const { wasActive } = await this.commands.execute(command);
     if (command instanceof StartAgent && !wasActive) void reply.header('x-agent-woken', 'true');
     return this.settled(view, command, wait, reply);
   }
 
-  /** The agent when it has settled, then 200, or when the time is over. Without a wait: as it is after the write. */
+  /** Answers 200 with the agent when it has settled. If the time is over first, or without a wait, returns the agent as it is. */
   async settled<View>(view: (row: AgentRow) => View, written: Written, wait: number | null, reply: FastifyReply) {
     if (wait === null) return this.showWritten(view, written, reply);
     const waited = await this.queries.execute(new AwaitAgent(written.accountId, written.agentId, null, wait));
@@ -75,7 +75,7 @@ export class AgentAnswers {
     return this.showWritten(view, written, reply);
   }
 
-  /** Nothing (204) when the agent is gone, else the agent that is being deleted. */
+  /** Answers 204 without a body when the agent is gone, else 202 with the agent that is being deleted. */
   async remove<View>(view: (row: AgentRow) => View, command: DeleteAgent, reply: FastifyReply): Promise<View | undefined> {
     const { gone } = await this.commands.execute(command);
     if (gone) {

@@ -3,12 +3,15 @@ import { registerDecorator, ValidateIf } from 'class-validator';
 import { hasLength } from '../platform/http/validation.ts';
 import { parseImageReference } from '../platform/image-reference.ts';
 
-/** What the texts of an agent may be; each rule answers what is wrong, or null. Both create routes and PATCH ask the same rules. */
+/** A rule for a text of an agent: returns what is wrong, or null. Both create routes and PATCH apply the same rules. */
 export type TextRule = (value: string) => string | null;
 
-/** Not in a name: control characters, and those that turn the direction of text around, with which one name can look like another. */
+/**
+ * Characters that a name must not contain: control characters, and those that change the direction of text, with which one name can look
+ * like another.
+ */
 const invisible = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
-/** Lines and tabs are allowed. */
+/** Control characters. A description may contain line breaks and tabs, but no others. */
 const controls = /[\p{Cc}\p{Cs}]/u;
 
 export const nameRule: TextRule = (name) =>
@@ -40,18 +43,18 @@ export const branchRule: TextRule = (branch) =>
     ? null
     : 'must be the name of a branch';
 
-/** 0: never sleeps. */
+/** Returns what is wrong with an idle time in seconds, or null. An idle time of 0 means that the agent never sleeps. */
 export function idleTtlMessage(value: unknown): string | null {
   const fits = Number.isInteger(value) && (value === 0 || ((value as number) >= 30 && (value as number) <= 86_400));
   return fits ? null : 'must be 0 (never sleeps) or a whole number of seconds from 30 to 86400';
 }
 
-/** The field may be left out; unlike with `@IsOptional`, null is a value and has to be allowed by the rules. */
+/** Allows the field to be absent. Unlike with `@IsOptional`, null is a value that the rules have to allow. */
 export function Given(): PropertyDecorator {
   return ValidateIf((_, value) => value !== undefined);
 }
 
-/** A text that the rule allows, kept as it was sent; with `nullable` also null.  */
+/** Accepts a text that the rule allows, and keeps it as it was sent. With `nullable` it also accepts null. */
 export function Text(rule: TextRule, { nullable = false } = {}): PropertyDecorator {
   return checked('text', (value) => {
     if (value === null && nullable) return null;
@@ -59,12 +62,12 @@ export function Text(rule: TextRule, { nullable = false } = {}): PropertyDecorat
   });
 }
 
-/** 0 or 30 to 86 400 seconds. */
+/** Accepts 0, or 30 to 86 400 seconds. */
 export function IdleTtl(): PropertyDecorator {
   return checked('idleTtl', idleTtlMessage);
 }
 
-/** A rule of its own as a decorator: `check` answers what is wrong with the value, or null. */
+/** Returns a decorator for a rule: `check` returns what is wrong with the value, or null. */
 export function checked(name: string, check: (value: unknown) => string | null): PropertyDecorator {
   return (target, property) =>
     registerDecorator({

@@ -2,7 +2,7 @@ import { Param, type PipeTransform } from '@nestjs/common';
 
 import { agentNotFound } from './agent.decider.ts';
 
-/** In lower case; what is no UUID is no agent, and is answered as an unknown one is. */
+/** Returns the id in lower case. Throws `agent_not_found` for a text that is no UUID, as for an unknown agent. */
 class AgentIdPipe implements PipeTransform<unknown, string> {
   transform(value: unknown): string {
     const id = typeof value === 'string' ? value.toLowerCase() : '';

@@ -39,14 +39,14 @@ describe('starting', () => {
       .then();
   });
 
-  it.each(['stopped', 'stopping', 'error'] as const)('makes the container anew when it is %s', (status) => {
+  it.each(['stopped', 'stopping', 'error'] as const)('creates a new container when it is %s', (status) => {
     const { generation } = stateAfter(...everyStatus[status]);
     agent(...everyStatus[status])
       .when(ask('StartAgent'))
       .then({ type: 'AgentStartRequested', data: { generation: generation + 1, deadline_at: deadlineAt } });
   });
 
-  it('of an agent that sleeps, or is only going to, is a wake: its memory is kept', () => {
+  it('is a wake if the agent sleeps or is going to sleep, so that its memory is kept', () => {
     agent(...sleeping)
       .when(ask('StartAgent'))
       .then(wakeRequested('start'));
@@ -55,7 +55,7 @@ describe('starting', () => {
       .then(wakeRequested('start'));
   });
 
-  it('needs a deployment that once succeeded', () => {
+  it('requires a successful deployment', () => {
     agent(...created)
       .when(ask('StartAgent'))
       .refuses('invalid_state');
@@ -64,7 +64,7 @@ describe('starting', () => {
       .refuses('invalid_state');
   });
 
-  it('is over when the container of that generation is ready', () => {
+  it('ends when the container of that generation is ready', () => {
     agent(...starting)
       .when({ type: 'RecordReady', generation: 1 })
       .then();
@@ -87,7 +87,7 @@ describe('stopping', () => {
       .then(stopRequested);
   });
 
-  it('overrides a sleep that is on its way', () => {
+  it('overrides a sleep in progress', () => {
     agent(...fallingAsleep)
       .when(ask('StopAgent'))
       .then(stopRequested);
@@ -99,13 +99,13 @@ describe('stopping', () => {
       .then({ type: 'AgentStopped', data: {} });
   });
 
-  it('ends a deployment that runs', () => {
+  it('cancels a deployment in progress', () => {
     agent(...deploying)
       .when(ask('StopAgent'))
       .then({ type: 'DeploymentCanceled', data: { deployment_id: 'd1', reason: 'the agent was stopped' } }, stopRequested);
   });
 
-  it('is over when no container runs', () => {
+  it('ends when no container runs', () => {
     agent(...stopping)
       .when({ type: 'RecordStopped' })
       .then({ type: 'AgentStopped', data: {} });
@@ -120,7 +120,7 @@ describe('stopping', () => {
 
 describe('restarting', () => {
   it.each(['active', 'starting', 'stopping', 'stopped', 'sleeping', 'waking', 'error'] as const)(
-    'makes the container anew when it is %s',
+    'creates a new container when it is %s',
     (status) => {
       const { generation } = stateAfter(...everyStatus[status]);
       agent(...everyStatus[status])
@@ -156,7 +156,7 @@ describe('sleeping and waking', () => {
       .then(sleepRequested('frozen'));
   });
 
-  it('sleeps once', () => {
+  it('falls asleep once, however often it is asked to', () => {
     agent(...fallingAsleep)
       .when(sleep('frozen'))
       .then();
@@ -177,13 +177,13 @@ describe('sleeping and waking', () => {
       .refuses('invalid_state');
   });
 
-  it('is not put to sleep in the middle of a deployment', () => {
+  it('is not put to sleep during a deployment', () => {
     agent(...deploying)
       .when(sleep('frozen'))
       .refuses('deploy_in_progress');
   });
 
-  it('sleeps deeper, and goes on sleeping meanwhile', () => {
+  it('goes into a deeper sleep without waking', () => {
     agent(...sleeping)
       .when(sleep('stopped'))
       .then(sleepRequested('stopped'));
@@ -199,7 +199,7 @@ describe('sleeping and waking', () => {
     expect(stateAfter(...deep)).toMatchObject({ sleepDepth: 'stopped', sleptAt: startedAt });
   });
 
-  it('wakes when it sleeps or is going to, once for all who ask', () => {
+  it('wakes once when it sleeps or is going to sleep', () => {
     agent(...sleeping)
       .when(wake)
       .then(wakeRequested('chat'));
@@ -223,7 +223,7 @@ describe('sleeping and waking', () => {
       .refuses('agent_unavailable');
   });
 
-  it('is awake when its container is ready, and says how deep it slept', () => {
+  it('is awake when its container is ready, and records how deep it slept', () => {
     agent(...waking)
       .when({ type: 'RecordReady', generation: 1 })
       .then({ type: 'AgentWoke', data: { after: 'frozen', started_at: startedAt } });
@@ -233,8 +233,8 @@ describe('sleeping and waking', () => {
   });
 });
 
-describe('containers that end', () => {
-  it('are made again: at once, then after 2, 4 and 8 s, then no more', () => {
+describe('containers that exit', () => {
+  it('are replaced at once, then after 2, 4 and 8 s, then no more', () => {
     const events = [...active];
     const waits: (number | null)[] = [];
     for (let crash = 1; crash <= CRASHES_MAX; crash += 1) {
@@ -247,20 +247,20 @@ describe('containers that end', () => {
     expect(stateAfter(...events)).toMatchObject({ status: 'error', failure: 'crash', crashes: CRASHES_MAX });
   });
 
-  it('after 10 steady minutes count as the first again', () => {
+  it('count as the first crash again after 10 steady minutes', () => {
     const twice = [...active, exited(2, 1, { generation: 2, at: startedAt })];
     const up: AgentEvent[] = [...twice, { type: 'AgentStarted', data: { generation: 2, started_at: startedAt } }];
     const crashes = (now: Date) => (agentDecider.decide(exit(2), stateAfter(...up), now)[0] as { data: { crashes: number } }).data.crashes;
     expect([crashes(later(599)), crashes(later(600))]).toEqual([3, 1]);
   });
 
-  it('before they were ready are no steady run, however long the one before ran', () => {
+  it('do not count as steady before they were ready, however long the previous one ran', () => {
     const once = [...active, exited(1, 1, { generation: 2, at: startedAt })];
     const [event] = agentDecider.decide(exit(2), stateAfter(...once), later(86_400));
     expect(event).toMatchObject({ type: 'ContainerExited', data: { crashes: 2 } });
   });
 
-  it('are no crash where the end was wanted, or of a generation that is past', () => {
+  it('have not crashed if the exit was requested, or if they are of an old generation', () => {
     for (const events of [stopping, stopped, sleeping, deploying, crashed, deleting])
       agent(...events)
         .when(exit(stateAfter(...events).generation))
@@ -270,7 +270,7 @@ describe('containers that end', () => {
       .then();
   });
 
-  it('say in the message what happened', () => {
+  it('leave a message that says what happened', () => {
     expect(stateAfter(...active, exited(1, 1, { generation: 2, at: startedAt })).message).toBe(
       'Ended (exit code 1); being started again, attempt 1 of 4.',
     );
@@ -279,19 +279,19 @@ describe('containers that end', () => {
 });
 
 describe('error', () => {
-  it.each(['starting', 'stopping', 'restarting', 'waking'] as const)('is where %s ends past its deadline', (status) => {
+  it.each(['starting', 'stopping', 'restarting', 'waking'] as const)('follows when the deadline of %s has passed', (status) => {
     agent(...everyStatus[status])
       .when({ type: 'RecordFailure', kind: 'timeout', reason: 'too late' })
       .then({ type: 'AgentFailed', data: { during: status, kind: 'timeout', reason: 'too late' } });
   });
 
-  it.each(['created', 'active', 'stopped', 'sleeping', 'error'] as const)('is not where %s can end: it has no deadline', (status) => {
+  it.each(['created', 'active', 'stopped', 'sleeping', 'error'] as const)('does not follow from %s, which has no deadline', (status) => {
     agent(...everyStatus[status])
       .when({ type: 'RecordFailure', kind: 'timeout', reason: 'too late' })
       .then();
   });
 
-  it('is left when the container is seen healthy again, but not after a failed deployment', () => {
+  it('ends when the container is healthy again, but not after a failed deployment', () => {
     const late: AgentEvent[] = [...starting, { type: 'AgentFailed', data: { during: 'starting', kind: 'timeout', reason: 'late' } }];
     agent(...late)
       .when({ type: 'RecordReady', generation: 2 })

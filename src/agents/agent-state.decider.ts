@@ -27,7 +27,7 @@ export const agentStatuses = [
 ] as const;
 export type AgentStatus = (typeof agentStatuses)[number] | 'deleted';
 
-/** Crashes in a row after which an agent is in `error`. */
+/** The number of consecutive crashes after which an agent is in `error`. */
 export const CRASHES_MAX = 5;
 export interface Deployment {
   id: string;
@@ -39,7 +39,7 @@ export interface Deployment {
   status: 'queued' | 'building' | 'starting' | 'success' | 'failed' | 'canceled';
 }
 
-/** What containers are made from: the image of a deployment, pinned. */
+/** The pinned image of a deployment, from which containers are created. */
 export interface Release {
   deploymentId: string;
   templateId: string | null;
@@ -57,31 +57,31 @@ export interface Agent {
   generation: number;
   /** The latest deployment. */
   deployment: Deployment | null;
-  /** The release that the deployment in progress makes, once its image is there. */
+  /** The release of the deployment in progress, once its image is resolved. */
   candidate: Release | null;
   /** The release of the last deployment that succeeded. */
   release: Release | null;
-  /** The transition in progress fails at this time; null where none is in progress. */
+  /** The time at which the transition in progress fails; null if none is in progress. */
   deadlineAt: string | null;
   /** The earliest start of a container that replaces a crashed one. */
   restartAt: string | null;
-  /** The depth of the sleep that is asked for; null where the agent stops for good. */
+  /** The depth of the requested sleep; null if there is none, in which case a `stopping` agent stops for good. */
   wantedSleep: SleepDepth | null;
-  /** The depth of its present sleep; null where it is awake. */
+  /** The depth of the current sleep; null if the agent is awake. */
   sleepDepth: SleepDepth | null;
   sleptAt: string | null;
-  /** It has been `active` since this time; null in every other status, so that only a run that was ready counts as a steady one. */
+  /** The time since which the agent has been `active`; null in every other status, so that only a run that was ready counts as steady. */
   activeSince: string | null;
   crashes: number;
   failure: FailureKind | null;
 }
 
-/** Null: no such agent yet. */
+/** The state is null before the agent is created. */
 export type AgentState = Agent | null;
 
 const inTransit: readonly AgentStatus[] = ['deploying', 'starting', 'stopping', 'restarting', 'waking'];
 
-/** Whether the agent sleeps or is going to sleep: a wake brings it back with what it had in memory, as far as that was kept. */
+/** Returns true if the agent sleeps or is going to sleep. A wake brings it back with what it had in memory, as far as that was kept. */
 export function isAsleep(agent: Agent): boolean {
   return agent.status === 'sleeping' || (agent.status === 'stopping' && agent.wantedSleep !== null);
 }
@@ -90,7 +90,7 @@ export function isInTransit(agent: Agent): boolean {
   return inTransit.includes(agent.status);
 }
 
-/** Whether an event takes the agent from one status to another; the others leave it in what it is doing. */
+/** True for events that take the agent from one status to another; the others do not interrupt what it is doing. */
 const TRANSITIONS: Record<AgentEvent['type'], boolean> = {
   AgentProvisioned: true,
   AgentConfigured: false,
@@ -116,18 +116,18 @@ const TRANSITIONS: Record<AgentEvent['type'], boolean> = {
   ContainerExited: true,
 };
 
-/** Whether an event of the type takes the agent from one status to another: what it does from then on is because of that. */
+/** Returns true if an event of the type takes the agent from one status to another, and so causes what the agent does from then on. */
 export function beginsTransition(type: string): boolean {
   return Object.hasOwn(TRANSITIONS, type) && TRANSITIONS[type as AgentEvent['type']];
 }
 
-/** The step that the agent's deployment has reached. */
+/** Returns the step that the agent's deployment has reached. */
 export function deploymentStep({ deployment, candidate }: Agent): DeploymentStep {
   if (candidate === null) return 'image';
   return deployment?.status === 'starting' ? 'start' : 'container';
 }
 
-/** The desired state, as callers read it. */
+/** Returns the desired state, as callers see it. */
 export function desiredState(agent: Agent): 'running' | 'sleeping' | 'stopped' | 'none' | 'deleted' {
   switch (agent.status) {
     case 'created':
@@ -190,8 +190,8 @@ function provisioned(data: Extract<AgentEvent, { type: 'AgentProvisioned' }>['da
 }
 
 /**
- * In the status, with nothing under way: an object of its own, which the caller may complete. Member by member, because rebuilds fold
- * millions of events and a spread takes twenty times as long.
+ * Returns the agent in the status, with no transition in progress, as a new object that the caller may complete. Copies member by member,
+ * because rebuilds fold millions of events and a spread takes twenty times as long.
  */
 function settled(agent: Agent, status: AgentStatus, message = agent.message): Agent {
   return {
@@ -293,7 +293,7 @@ function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
   }
 }
 
-/** Makes the container of the failed deployment stale, however healthy it is: it does not run the release. */
+/** Makes the container of the failed deployment stale, however healthy it is, because it does not run the release. */
 function abandoned(agent: Agent): Agent {
   return { ...agent, candidate: null, generation: agent.generation + 1 };
 }
@@ -319,7 +319,7 @@ function evolveLifecycle(agent: Agent, event: LifecycleEvent): Agent {
     case 'AgentStopped':
       return settled(agent, 'stopped', 'Stopped.');
     case 'AgentSleepRequested': {
-      // A sleep that only gets deeper stays a sleep: a caller sees `sleeping` all the while.
+      // A sleep that gets deeper is still a sleep: callers see `sleeping` throughout.
       if (agent.status === 'sleeping') return { ...agent, wantedSleep: event.data.depth };
       return {
         ...moving(agent, 'stopping', event.data.deadline_at, 'Going to sleep.'),

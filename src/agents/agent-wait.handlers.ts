@@ -6,22 +6,22 @@ import type { Position } from '../platform/event-store/event-store.ts';
 import { isInTransit, type Agent, type AgentStatus } from './agent-state.decider.ts';
 import { agentDecider, visible } from './agent.decider.ts';
 
-/** How a wait ended. */
+/** The outcome of a wait. */
 export interface AgentWaited {
-  /** Whether the agent came to what was waited for in time. */
+  /** True if the agent reached one of the statuses in time. */
   reached: boolean;
-  /** Its status then. */
+  /** The agent's status at the end of the wait. */
   status: AgentStatus;
-  /** Who reads from there on sees it so. */
+  /** The position from which on reads see that status. */
   position: Position;
 }
 
-/** Waits, driven by events, until the agent is in one of the statuses. Throws `agent_not_found`, also where it is deleted meanwhile. */
+/** Waits, driven by events, until the agent has one of the statuses. Throws `agent_not_found`, also if the agent is deleted meanwhile. */
 export class AwaitAgent extends Query<AgentWaited> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
-    /** Null: any but those in transition. */
+    /** The statuses to wait for; null means any that is no transition. */
     readonly statuses: readonly AgentStatus[] | null,
     readonly timeoutSeconds: number,
   ) {

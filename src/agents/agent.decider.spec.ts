@@ -41,7 +41,7 @@ test.each(Object.entries(everyStatus))('the events lead to %s', (status, events)
 describe('creating', () => {
   const provision: AgentCommand = { type: 'ProvisionAgent', accountId, externalId: 'user-7', settings };
 
-  it('is the first event, and happens once', () => {
+  it('writes the first event, and happens once', () => {
     agent().when(provision).then(provisioned);
     agent(...created)
       .when(provision)
@@ -52,7 +52,7 @@ describe('creating', () => {
   });
 });
 
-describe('who may', () => {
+describe('permission', () => {
   const commands: AgentCommand[] = [
     { type: 'ConfigureAgent', accountId, changes: { name: 'x' } },
     deploy('d9'),
@@ -64,7 +64,7 @@ describe('who may', () => {
     { type: 'DeleteAgent', accountId },
   ];
 
-  it.each(commands)('$type: a stranger, an unknown and a deleted agent get the same answer', (command) => {
+  it.each(commands)('$type: the refusal is the same for another account, an unknown agent and a deleted one', (command) => {
     const stranger = { ...command, accountId: 'account-2' } as AgentCommand;
     const answers = [
       refusalOf(() => agentDecider.decide(stranger, stateAfter(...active), NOON)),
@@ -75,7 +75,7 @@ describe('who may', () => {
     expect(answers).toEqual([answers[0], answers[0], answers[0]]);
   });
 
-  it.each(commands.slice(0, -1))('$type: an agent that is being deleted takes nothing more', (command) => {
+  it.each(commands.slice(0, -1))('$type: an agent that is being deleted accepts no further command', (command) => {
     agent(...deleting)
       .when(command)
       .refuses('agent_not_found');
@@ -83,7 +83,7 @@ describe('who may', () => {
 });
 
 describe('configuring', () => {
-  it('says what changed and nothing else', () => {
+  it('records only the settings that changed', () => {
     agent(...active)
       .when({ type: 'ConfigureAgent', accountId, changes: { name: 'new', serverless: true, idle_ttl_seconds: 0 } })
       .then({ type: 'AgentConfigured', data: { changes: { name: 'new', idle_ttl_seconds: 0 } } });
@@ -105,7 +105,7 @@ describe('deploying', () => {
       .then(requested('d2', generation + 1));
   });
 
-  it('happens once per deployment id, also when that deployment is over', () => {
+  it('happens once per deployment id, even after that deployment has ended', () => {
     agent(...deploying)
       .when(deploy('d1'))
       .then();
@@ -145,7 +145,7 @@ describe('deploying', () => {
     });
   });
 
-  it('is not ready before its image is there, nor by a container of another generation', () => {
+  it('does not succeed before its image is resolved, nor by a container of another generation', () => {
     agent(...created, requested('d1', 1))
       .when({ type: 'RecordReady', generation: 1 })
       .then();
@@ -154,7 +154,7 @@ describe('deploying', () => {
       .then();
   });
 
-  it('takes no record of another deployment, no step twice, and none once it is over', () => {
+  it('ignores records of another deployment, repeated steps, and records after its end', () => {
     agent(...deploying)
       .when({ type: 'RecordDeploymentFailure', deploymentId: 'd0', kind: 'deployment', reason: 'y' })
       .then();
@@ -172,7 +172,7 @@ describe('deploying', () => {
       .then();
   });
 
-  it('that fails puts the agent in error and says why; the earlier release stays', () => {
+  it('puts the agent in error when it fails, says why, and keeps the earlier release', () => {
     const failed: AgentEvent = {
       type: 'DeploymentFailed',
       data: { deployment_id: 'd2', step: 'image', kind: 'deployment', reason: 'no Dockerfile' },
@@ -189,13 +189,13 @@ describe('deploying', () => {
     });
   });
 
-  it('past its deadline fails', () => {
+  it('fails when its deadline has passed', () => {
     agent(...deploying)
       .when({ type: 'RecordFailure', kind: 'timeout', reason: 'not done in time' })
       .then({ type: 'DeploymentFailed', data: { deployment_id: 'd1', step: 'container', kind: 'timeout', reason: 'not done in time' } });
   });
 
-  it('that failed or was canceled leaves a container that can never count as the agent, however healthy', () => {
+  it('makes its container stale, however healthy, when it fails or is canceled', () => {
     const canceled: AgentEvent[] = [
       ...active,
       requested('d2', 2),
@@ -218,7 +218,7 @@ describe('deleting', () => {
       .then({ type: 'AgentDeletionRequested', data: {} });
   });
 
-  it('ends a deployment that runs', () => {
+  it('cancels a deployment in progress', () => {
     agent(...deploying)
       .when({ type: 'DeleteAgent', accountId })
       .then(
@@ -227,7 +227,7 @@ describe('deleting', () => {
       );
   });
 
-  it('joins the one that runs, and is final', () => {
+  it('joins a deletion in progress, and is final', () => {
     agent(...deleting)
       .when({ type: 'DeleteAgent', accountId })
       .then();
@@ -243,7 +243,7 @@ describe('deleting', () => {
   });
 });
 
-describe('what it is meant to become', () => {
+describe('the desired state', () => {
   it.each([
     ['created', 'none', created],
     ['deploying', 'running', deploying],

@@ -20,11 +20,11 @@ import type {
   SleepReason,
 } from './agent.events.ts';
 
-/** A container that ran this long has its earlier crashes forgotten. */
+/** The time in seconds for which a container must run until its earlier crashes are forgotten. */
 const STEADY_AFTER_SECONDS = 600;
 
 interface Timed {
-  /** Until when the transition has to be over. */
+  /** The deadline of the transition. */
   deadlineAt: string;
 }
 
@@ -37,7 +37,10 @@ export interface DeploymentRequest {
   templateId: string | null;
 }
 
-/** What people ask for; each carries the account that asks, so that a stranger's agent can't be told from none. */
+/**
+ * The commands on an agent. A caller's command carries the caller's account, so that another account's agent can't be told from a missing
+ * one.
+ */
 export type AgentCommand =
   | {
       type: 'ProvisionAgent';
@@ -55,7 +58,7 @@ export type AgentCommand =
   | { type: 'DeleteAgent'; accountId: string }
   | AgentRecord;
 
-/** What the deployment saga saw; a late or repeated record changes nothing. */
+/** The observations of the deployment saga. A late or repeated record changes nothing. */
 export type AgentRecord =
   | { type: 'RecordDeploymentStarted'; deploymentId: string }
   | {
@@ -68,7 +71,7 @@ export type AgentRecord =
     }
   | { type: 'RecordContainerCreated'; deploymentId: string; generation: number }
   | { type: 'RecordDeploymentFailure'; deploymentId: string; kind: DeploymentFailureKind; reason: string }
-  /** The container of that generation runs and is ready: whatever was under way has succeeded. */
+  /** The container of that generation runs and is ready, so the transition in progress has succeeded. */
   | { type: 'RecordReady'; generation: number }
   | { type: 'RecordStopped' }
   | { type: 'RecordSlept'; depth: SleepDepth }
@@ -83,13 +86,16 @@ export type AgentRecord =
   | { type: 'RecordFailure'; kind: FailureKind; reason: string }
   | { type: 'RecordDeleted' };
 
-/** The agent where its account may see it: until it is gone. Else a refusal that does not tell a stranger's agent from none. */
+/**
+ * Returns the agent if the account may see it, which is until it is deleted. Throws `agent_not_found`, for another account's agent as for a
+ * missing one.
+ */
 export function visible(agent: AgentState, accountId: string): Agent {
   if (agent === null || agent.accountId !== accountId || agent.status === 'deleted') throw agentNotFound();
   return agent;
 }
 
-/** The agent where its account may change it: until its deletion was asked for. */
+/** Returns the agent if the account may change it, which is until its deletion is requested. Throws `agent_not_found`. */
 export function owned(agent: AgentState, accountId: string): Agent {
   if (agent?.status === 'deleting') throw agentNotFound();
   return visible(agent, accountId);
@@ -139,7 +145,7 @@ function configure(agent: Agent, changes: Partial<AgentSettings>): AgentEvent[] 
 }
 
 function deploy(agent: Agent, command: DeploymentRequest & Timed): AgentEvent[] {
-  // Also where that deployment is over already: an answer that got lost is asked for again with the same id.
+  // A caller that lost the response repeats the request with the same id, so this may be a finished deployment.
   if (agent.deployment?.id === command.deploymentId) return [];
   if (agent.status === 'deploying') {
     throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.', {
@@ -207,7 +213,7 @@ function canceled(agent: Agent, reason: string): AgentEvent {
 function restart(agent: Agent, deadlineAt: string): AgentEvent[] {
   if (agent.status === 'deploying') throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.');
   if (agent.release === null) throw neverDeployed('restart');
-  // Another restart of a container that is not up yet would gain nothing; one that waits out its back-off is helped along.
+  // Another restart of a container that is not up yet would gain nothing; one in its backoff is restarted at once.
   if (agent.status === 'restarting' && agent.restartAt === null) return [];
   return [
     {
@@ -342,7 +348,7 @@ function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit
   if (!expectedUp || exit.generation !== agent.generation) return [];
   const steady = agent.activeSince !== null && now.getTime() - Date.parse(agent.activeSince) >= STEADY_AFTER_SECONDS * 1000;
   const crashes = (steady ? 0 : agent.crashes) + 1;
-  // The first restart is at once; then 2, 4, 8 s.
+  // The first restart is immediate; the next ones wait 2, 4 and 8 s.
   const delaySeconds = crashes === 1 ? 0 : 2 ** (crashes - 1);
   const at = new Date(now.getTime() + delaySeconds * 1000).toISOString();
   return [

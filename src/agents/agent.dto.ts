@@ -6,14 +6,14 @@ import { agentStatuses, desiredState, type AgentStatus } from './agent-state.dec
 import { branchRule, checked, descriptionRule, Given, IdleTtl, imageNameRule, nameRule, repoUrlRule, Text } from './agent-fields.ts';
 import type { ShownAgent } from './agent.entity.ts';
 
-/** A page of a list. */
+/** The parameters of a page of a list. */
 export class ListQuery {
-  /** How many, 50 unless told. */
+  /** The largest number of items; default 50. */
   @IsOptional()
   @IntegerQuery(1, 200)
   limit?: number;
 
-  /** As the `Link` header of the page before gives it. */
+  /** The cursor that the `Link` header of the previous page gives. */
   @IsOptional()
   @IsString()
   @MaxLength(1_000)
@@ -21,7 +21,7 @@ export class ListQuery {
 }
 
 export class ListAgentsQuery extends ListQuery {
-  /** Only the agent that bears it. */
+  /** Selects the agent with this external id. */
   @IsOptional()
   @IsString()
   @MaxLength(510)
@@ -29,12 +29,12 @@ export class ListAgentsQuery extends ListQuery {
 }
 
 export class WaitQuery {
-  /** Statuses, separated by commas; where absent: any in which the agent has settled. */
+  /** The statuses to wait for, separated by commas. Default: any in which the agent has settled. */
   @IsOptional()
   @checked('statuses', statusesMessage)
   status?: string;
 
-  /** Seconds, 60 unless told. */
+  /** The longest wait in seconds; default 60. */
   @IsOptional()
   @IntegerQuery(0, MAX_WAIT_SECONDS)
   timeout?: number;
@@ -46,12 +46,12 @@ function statusesMessage(value: unknown): string | null {
   return fits ? null : `must be one or more of ${agentStatuses.join(', ')}, separated by commas`;
 }
 
-/** The statuses that a `WaitQuery` names; null: any settled one. */
+/** Returns the statuses that a `WaitQuery` names; null means any settled one. */
 export function statusesOf(query: WaitQuery): AgentStatus[] | null {
   return query.status === undefined ? null : (query.status.split(',').map((status) => status.trim()) as AgentStatus[]);
 }
 
-/** What may be changed of an agent; what is left out stays. Takes effect at its next deployment, the idle time at once. */
+/** The settings to change; those that are absent stay. A change takes effect at the next deployment, a new idle time at once. */
 export class PatchAgent {
   @Given()
   @Text(nameRule)
@@ -61,12 +61,12 @@ export class PatchAgent {
   @Text(descriptionRule, { nullable: true })
   description?: string | null;
 
-  /** Whether it sleeps when it is idle. */
+  /** True if the agent sleeps when it is idle. */
   @Given()
   @IsBoolean()
   serverless?: boolean;
 
-  /** Seconds without use after which it sleeps; 0: never, else 30 to 86400. */
+  /** The time without use, in seconds, after which the agent sleeps: 0 (never) or 30 to 86400. */
   @Given()
   @IdleTtl()
   idle_ttl_seconds?: number;
@@ -84,7 +84,7 @@ export class PatchAgent {
   branch?: string;
 }
 
-/** An agent as the Provisioning API gives it. */
+/** An agent in the Provisioning API. */
 export class AgentView {
   agent_id: string;
   name: string;
@@ -98,7 +98,7 @@ export class AgentView {
   template_id: string | null;
   serverless: boolean;
   idle_ttl_seconds: number;
-  /** The latest. */
+  /** The id of the latest deployment. */
   deployment_id: string | null;
   message: string;
   public_url: string | null;
@@ -108,7 +108,7 @@ export class AgentView {
   updated_at: string;
 }
 
-/** An agent as the REST API gives it. */
+/** An agent in the REST API. */
 export class RestAgentView {
   id: string;
   agent_id: string;

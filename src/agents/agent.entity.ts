@@ -2,14 +2,14 @@ import { Column, Entity, JoinColumn, OneToOne, PrimaryColumn } from 'typeorm';
 
 import type { Agent } from './agent-state.decider.ts';
 
-/** When the agent was last used; written by `Activity`, not from events. */
+/** The time of the agent's last use. `Activity` writes it; it does not come from events. */
 @Entity('agent_activity', { synchronize: false })
 export class AgentActivityRow {
   @PrimaryColumn('text') agent_id: string;
   @Column('timestamptz') last_active_at: Date;
 }
 
-/** One agent that is not deleted, as the projection `agents` keeps it. */
+/** A row of the projection `agents`: one agent that is not deleted. */
 @Entity('agents', { synchronize: false })
 export class AgentRow {
   @PrimaryColumn('text') agent_id: string;
@@ -17,9 +17,9 @@ export class AgentRow {
   @Column('text', { nullable: true }) external_id: string | null;
   @Column('text') status: string;
   @Column('text', { nullable: true }) sleep_depth: string | null;
-  /** The decider's own state: what the other columns are made from. */
+  /** The decider's state, from which the other columns are derived. */
   @Column('json') state: Agent;
-  /** Of the agent's stream. */
+  /** The revision of the agent's stream. */
   @Column('integer') revision: number;
   @Column('timestamptz') created_at: Date;
   @Column('timestamptz') updated_at: Date;
@@ -29,5 +29,5 @@ export class AgentRow {
   activity: AgentActivityRow | null;
 }
 
-/** What of an agent answers show. */
+/** The columns of an agent that answers show. */
 export type ShownAgent = Pick<AgentRow, 'agent_id' | 'state' | 'revision' | 'created_at' | 'updated_at' | 'activity'>;

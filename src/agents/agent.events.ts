@@ -4,14 +4,17 @@ export type ImageChoice = 'openclaw' | 'crewai' | 'langgraph' | 'docker' | 'cust
 export type DeploymentSource = 'docker' | 'github' | 'template';
 export type SleepDepth = 'frozen' | 'stopped';
 export type SleepReason = 'requested' | 'idle' | 'deep' | 'memory';
-/** Why an agent is in `error`: its deployment failed, its container keeps ending, it was not ready in time, or no engine answered. */
+/**
+ * The reason why an agent is in `error`: its deployment failed, its container keeps exiting, it was not ready in time, or the engine was
+ * unavailable.
+ */
 export type FailureKind = 'deployment' | 'crash' | 'timeout' | 'runtime';
-/** How far a deployment had come: getting its image, making its container, or bringing that up. */
+/** The steps of a deployment: resolving its image, creating its container, and starting that. */
 export type DeploymentStep = 'image' | 'container' | 'start';
-/** Why a deployment failed: by what it was made from, because its time ran out, or because the engine could not. */
+/** The reason why a deployment failed: its source, its deadline, or the engine. */
 export type DeploymentFailureKind = Exclude<FailureKind, 'crash'>;
 
-/** What an agent is made from. A null means: not given. */
+/** The source that an agent is deployed from. A null means that the field was not given. */
 export type AgentSourceFields = {
   image: ImageChoice;
   image_name: string | null;
@@ -24,11 +27,11 @@ export type AgentSettings = AgentSourceFields & {
   name: string;
   description: string | null;
   serverless: boolean;
-  /** Seconds; 0 = never sleeps. */
+  /** The idle time in seconds; 0 means that the agent never sleeps. */
   idle_ttl_seconds: number;
 };
 
-/** Version 1 had where and why in one member: `image`, `start`, `ready`, or else `deadline` and `engine`, which are no steps. */
+/** Upgrades version 1, whose `step` was a step (`image`, `start`, `ready`) or a reason (`deadline`, `engine`). */
 function deploymentFailed1({ step, ...others }: JsonObject): JsonObject {
   switch (step) {
     case 'deadline':
@@ -50,7 +53,7 @@ const because: Record<SleepReason, string> = {
 };
 const kept = (depth: SleepDepth) => (depth === 'frozen' ? 'its memory kept' : 'its container stopped');
 
-/** The agent is there, changes its settings, and goes. */
+/** Events about an agent's creation, settings and deletion. */
 const existenceEvents = {
   AgentProvisioned: defineEvent<AgentSettings & { account_id: string; external_id: string | null }>()(
     'AgentProvisioned',
@@ -64,11 +67,11 @@ const existenceEvents = {
   AgentDeleted: defineEvent<Record<string, never>>()('AgentDeleted', () => 'Deleted the agent: container, volume and data key are gone'),
 };
 
-/** A deployment, from its request to its outcome. */
+/** Events about a deployment, from its request to its outcome. */
 export const deploymentProgressEvents = {
   DeploymentRequested: defineEvent<{
     deployment_id: string;
-    /** Of the container that the deployment makes. */
+    /** The generation of the container that the deployment creates. */
     generation: number;
     source: DeploymentSource;
     image_name: string | null;
@@ -83,7 +86,7 @@ export const deploymentProgressEvents = {
   DeploymentStarted: defineEvent<{ deployment_id: string }>()('DeploymentStarted', () => 'Began the deployment'),
   ImageResolved: defineEvent<{
     deployment_id: string;
-    /** Pinned by digest or id. */
+    /** The image, pinned by digest or id. */
     image: string;
     image_name: string;
     command: string[];
@@ -99,7 +102,7 @@ export const deploymentProgressEvents = {
   ),
   DeploymentFailed: defineEvent<{
     deployment_id: string;
-    /** Null where it was not recorded: version 1 said `deadline` or `engine` in its place. */
+    /** The step that failed; null if it was not recorded, because version 1 gave `deadline` or `engine` instead. */
     step: DeploymentStep | null;
     kind: DeploymentFailureKind;
     reason: string;
@@ -112,7 +115,7 @@ export const deploymentProgressEvents = {
   ),
 };
 
-/** The container of a deployed agent starts, stops, sleeps, wakes and fails. */
+/** Events about the container of a deployed agent: it starts, stops, sleeps, wakes and fails. */
 export const lifecycleEvents = {
   AgentStartRequested: defineEvent<{ generation: number; deadline_at: string }>()('AgentStartRequested', () => 'Asked the agent to start'),
   AgentStarted: defineEvent<{ generation: number; started_at: string }>()('AgentStarted', () => 'The agent started and is ready'),
@@ -141,11 +144,11 @@ export const lifecycleEvents = {
     generation: number;
     exit_code: number | null;
     oom: boolean;
-    /** `removed`: the container is not there any more. */
+    /** `removed` means that the container does not exist any more. */
     cause: 'exited' | 'removed';
-    /** How many ends in a row, this one included. */
+    /** The number of consecutive exits, including this one. */
     crashes: number;
-    /** The generation that takes its place and when it may start; null where it crashed too often: the agent is then in `error`. */
+    /** The generation that replaces the container and when it may start; null if it crashed too often, which puts the agent in `error`. */
     restart: { generation: number; at: string; deadline_at: string } | null;
   }>()('ContainerExited', ({ cause, exit_code, oom, restart }) => {
     const what =

@@ -15,11 +15,11 @@ import type { AgentSettings } from './agent.events.ts';
 import { transitionDeadlines } from './deadlines.ts';
 import { ImageRegistries } from './image-registries.service.ts';
 
-/** What a write came to. */
+/** The outcome of a write. */
 export interface AgentWritten {
-  /** Of the agent's last event: who reads from there on sees this write. */
+  /** The position of the agent's last event; reads from there on see this write. */
   position: Position;
-  /** Whether the agent was active before. */
+  /** True if the agent was active before. */
   wasActive: boolean;
 }
 
@@ -28,23 +28,23 @@ export abstract class AgentWrite<Result = AgentWritten> extends Command<Result> 
     readonly context: CommandContext,
     readonly accountId: string,
     readonly agentId: string,
-    /** The revisions at which the caller allows it; null: any. */
+    /** The revisions at which the caller allows the write; null allows any. */
     readonly ifMatch: readonly number[] | null = null,
   ) {
     super();
   }
 }
 
-/** Makes it run; wakes it where it sleeps. Throws `invalid_state` where no deployment has succeeded yet. */
+/** Starts the agent, or wakes it if it sleeps. Throws `invalid_state` if no deployment has succeeded yet. */
 export class StartAgent extends AgentWrite {}
-/** Ends its container, and a deployment under way. */
+/** Stops the agent's container, and cancels a deployment in progress. */
 export class StopAgent extends AgentWrite {}
-/** Makes its container anew. Throws `invalid_state`, `deploy_in_progress`. */
+/** Creates the agent's container anew. Throws `invalid_state`, `deploy_in_progress`. */
 export class RestartAgent extends AgentWrite {}
-/** Puts it to sleep, its memory kept where the engine can. Throws `invalid_state`, `deploy_in_progress`. */
+/** Puts the agent to sleep, and keeps its memory if the engine can. Throws `invalid_state`, `deploy_in_progress`. */
 export class SleepAgent extends AgentWrite {}
 
-/** Changes its settings; nothing is written where all is as asked. */
+/** Changes the agent's settings. Writes nothing if they have these values already. */
 export class ConfigureAgent extends AgentWrite {
   constructor(
     context: CommandContext,
@@ -57,12 +57,12 @@ export class ConfigureAgent extends AgentWrite {
   }
 }
 
-/** Has it torn down, or joins the teardown under way; answers when it is gone, or after 30 s. */
+/** Deletes the agent, or joins a deletion in progress. Answers when the agent is gone, or after 30 s. */
 export class DeleteAgent extends AgentWrite<AgentWritten & { gone: boolean }> {}
 
 const GONE_WITHIN_MS = 30_000;
 
-/** Decides on the agent's stream; the rules are the decider's. */
+/** Executes commands on the agent's stream. The rules are in the decider. */
 @Injectable()
 export class AgentWriter {
   readonly #deadlines: ReturnType<typeof transitionDeadlines>;
@@ -75,7 +75,7 @@ export class AgentWriter {
     this.#deadlines = transitionDeadlines(config);
   }
 
-  /** Until when what begins now has to be over. */
+  /** Returns the deadline of a transition that begins now. */
   deadline(transition: keyof ReturnType<typeof transitionDeadlines>): string {
     return this.#deadlines[transition](this.clock.now());
   }
@@ -129,7 +129,7 @@ export class RestartAgentHandler implements ICommandHandler<RestartAgent> {
 export class SleepAgentHandler implements ICommandHandler<SleepAgent> {
   constructor(private readonly writer: AgentWriter) {}
 
-  /** What the engine can't freeze the saga stops, and says so. */
+  /** Asks for a frozen sleep. If the engine can't freeze the container, the saga stops it and records that. */
   execute(sleep: SleepAgent): Promise<AgentWritten> {
     const { accountId } = sleep;
     const deadlineAt = this.writer.deadline('sleep');
@@ -171,7 +171,7 @@ export class DeleteAgentHandler implements ICommandHandler<DeleteAgent> {
       { timeoutMs: GONE_WITHIN_MS },
     );
     if (goneAt === null) return { ...written, gone: false };
-    // The caller's next read must not find the agent again, and its next creation may have the seat.
+    // The caller's next read must not find the agent again, and its next creation may use the seat.
     remove.context.writtenUpTo = goneAt;
     await this.commands.execute(new ReleaseSeat(remove.context, remove.accountId, remove.agentId));
     return { ...written, position: goneAt, gone: true };

@@ -6,7 +6,10 @@ import { agentStatuses, isInTransit, type Agent, type AgentState } from './agent
 import { agentDecider, type AgentCommand } from './agent.decider.ts';
 import type { AgentEvent } from './agent.events.ts';
 
-/** Whatever people ask and the saga records, in any order, while the clock moves: an agent is never in a state that makes no sense. */
+/**
+ * Checks that an agent is never in an inconsistent state, whatever callers request and the saga records, in any order, while the clock
+ * moves.
+ */
 
 function expectSane(before: Agent, agent: Agent, events: AgentEvent[]): void {
   expect([...agentStatuses, 'deleted']).toContain(agent.status);
@@ -37,7 +40,7 @@ it('is never in an illegal state', () => {
   );
 });
 
-it('is the same when its events are read from the start again', () => {
+it('has the same state when its events are folded again', () => {
   fc.assert(
     fc.property(steps, (plan) => {
       const { state, log } = walk(plan, () => undefined);
@@ -47,7 +50,7 @@ it('is the same when its events are read from the start again', () => {
   );
 });
 
-it('leaves every status in transition by its deadline at the latest, and is deleted from every status', () => {
+it('leaves every transition by its deadline, and can be deleted in every status', () => {
   fc.assert(
     fc.property(steps, (plan) => {
       walk(plan, (_, agent) => {
@@ -64,7 +67,7 @@ it('leaves every status in transition by its deadline at the latest, and is dele
   );
 });
 
-it('the random walks do reach every status', () => {
+it('reaches every status in the random walks', () => {
   const seen = new Set<string>();
   for (const plan of fc.sample(steps, { numRuns: 600, seed: 7 })) walk(plan, (_, agent) => void seen.add(agent.status));
   expect([...seen].sort()).toEqual([...agentStatuses, 'deleted'].sort());

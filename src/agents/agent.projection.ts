@@ -22,7 +22,7 @@ export interface AgentColumns {
   updated_at: string;
 }
 
-/** The agents that are not deleted. Each row is the decider's own fold of its stream, so that rules and answers can't differ. */
+/** Lists the agents that are not deleted. Each row is the decider's fold of its stream, so that rules and answers can't differ. */
 export const agentsProjection: Projection<AgentColumns> = {
   name: 'agents',
   version: 2,
@@ -70,14 +70,14 @@ export const agentsProjection: Projection<AgentColumns> = {
   },
 };
 
-/** The most frequent read of all: one prepared statement, of what is shown and no more. */
+/** The most frequent read: a prepared statement that selects only what is shown. */
 const FIND = `
   select agent_id, state, revision, created_at, updated_at, last_active_at
     from ${tableOf(agentsProjection)} left join agent_activity using (agent_id) where agent_id = $1 and account_id = $2`;
 
 type AgentColumnsRead = Omit<ShownAgent, 'activity'> & { last_active_at: Date | null };
 
-/** The account's agent. Throws `agent_not_found`. */
+/** Returns the account's agent. Throws `agent_not_found`. */
 export class GetAgent extends Query<ShownAgent> {
   constructor(
     readonly accountId: string,
@@ -106,7 +106,10 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
   }
 }
 
-/** The account's agent as its stream says it is, even where the read model is behind, and up to which position. Throws `agent_not_found`. */
+/**
+ * Returns the account's agent from its stream, even if the read model lags, and the position up to which it was read. Throws
+ * `agent_not_found`.
+ */
 export class GetWrittenAgent extends Query<{ row: AgentRow; position: Position }> {
   constructor(
     readonly accountId: string,
@@ -137,14 +140,14 @@ export class GetWrittenAgentHandler implements IQueryHandler<GetWrittenAgent> {
   }
 }
 
-/** The account's agents, newest first. */
+/** Lists the account's agents, newest first. */
 export class ListAgents extends Query<AgentRow[]> {
   constructor(
     readonly accountId: string,
     readonly limit: number,
-    /** `created_at` and `agent_id` of the last one on the page before. */
+    /** The `created_at` and `agent_id` of the last agent on the previous page. */
     readonly after: (string | number)[] | null,
-    /** Only the agent that the caller knows by this id. */
+    /** Selects the agent that the caller knows by this id; null selects all. */
     readonly externalId: string | null,
   ) {
     super();
@@ -172,19 +175,19 @@ export class ListAgentsHandler implements IQueryHandler<ListAgents> {
   }
 }
 
-/** An agent as it is held against the engine. */
+/** An agent, as it is compared with the engine. */
 export interface AgentInUse {
   agentId: string;
   agent: Agent;
   lastActiveAt: Date | null;
-  /** Whether work is in flight for it. */
+  /** True if work is in flight for the agent. */
   held: boolean;
 }
 
-/** A page of the agents of every account, in the order of their ids. */
+/** Returns a page of the agents of all accounts, ordered by id. */
 export class EveryAgent extends Query<AgentInUse[]> {
   constructor(
-    /** The last agent of the page before. */
+    /** The last agent of the previous page. */
     readonly after: string | null,
     readonly limit: number,
   ) {
@@ -209,8 +212,8 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
 }
 
 /**
- * The agents, of every account, for which there may be something to do or to see on the engine: not those that rest
- * (`created`, `stopped`, in deep sleep), of which there may be very many.
+ * Returns the agents of all accounts that may need work on the engine or have something to see there. It omits those at rest (`created`,
+ * `stopped`, in deep sleep), of which there may be very many.
  */
 export class LiveAgentIds extends Query<string[]> {}
 

@@ -13,12 +13,12 @@ import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, Stop
 
 type Revisions = number[] | null;
 
-/** Agents on the Provisioning API. */
+/** Serves agents on the Provisioning API. */
 @Controller('api/v1/agents')
 export class AgentsV1Controller {
   constructor(private readonly answers: AgentAnswers) {}
 
-  /** The account's agents, newest first. */
+  /** Lists the account's agents, newest first. */
   @Get()
   @RequireScope('provision')
   @ReadsModel('agents')
@@ -42,7 +42,7 @@ export class AgentsV1Controller {
     return this.answers.show(agentView, accountId, agentId, reply);
   }
 
-  /** Answers as soon as the agent has one of the statuses, 408 `wait_timeout` where that takes too long. */
+  /** Answers as soon as the agent has one of the statuses, or with 408 `wait_timeout` if that takes too long. */
   @Get(':agentId/wait')
   @RequireScope('provision', 'deploy', 'manage')
   wait(
@@ -55,7 +55,7 @@ export class AgentsV1Controller {
     return this.answers.wait(agentView, { context, accountId, agentId }, query, reply);
   }
 
-  /** Changes what is named. */
+  /** Changes the settings that the body names. */
   @Patch(':agentId')
   @RequireScope('manage')
   configure(
@@ -69,7 +69,7 @@ export class AgentsV1Controller {
     return this.answers.change(agentView, new ConfigureAgent(context, accountId, agentId, ifMatch, changes), null, reply);
   }
 
-  /** Makes it run; wakes it where it sleeps. */
+  /** Starts the agent, or wakes it if it sleeps. */
   @Post(':agentId/start')
   @HttpCode(202)
   @RequireScope('deploy')
@@ -98,7 +98,7 @@ export class AgentsV1Controller {
     return this.answers.change(agentView, new StopAgent(context, accountId, agentId, ifMatch), wait, reply);
   }
 
-  /** Makes its container anew, with the variables as they are now. */
+  /** Creates the agent's container anew, with the current variables. */
   @Post(':agentId/restart')
   @HttpCode(202)
   @RequireScope('deploy')
@@ -127,7 +127,10 @@ export class AgentsV1Controller {
     return this.answers.change(agentView, new SleepAgent(context, accountId, agentId, ifMatch), wait, reply);
   }
 
-  /** Removes container, volume and record: 204 once they are gone, 202 where that takes over 30 s and goes on by itself. */
+  /**
+   * Deletes the agent's container, volume and record. Answers 204 once they are gone, or 202 if that takes over 30 s and continues by
+   * itself.
+   */
   @Delete(':agentId')
   @HttpCode(204)
   @RequireScope('manage')

@@ -22,7 +22,7 @@ afterAll(() => server?.close());
 
 const call = (method: string, path: string, options: RequestOptions = {}) =>
   server.request(method, path, { credential: 'mk_acme', ...options });
-/** Reads wait for what a write's answer told, so that the bed's own writes are seen too. */
+/** Returns options with which a read waits for the agent's latest event, which the bed may have written itself. */
 const seen = async (agentId: string) => ({ headers: { 'x-min-event-position': (await agents.load(agentId)).position } });
 
 function expectProblem(answer: Answer, status: number, code: string): void {
@@ -102,12 +102,12 @@ describe('reading agents', () => {
     expect((await server.request('GET', '/api/agents?external_id=user-9', options)).json).toEqual([]);
   });
 
-  it('refuses a page that makes no sense', async () => {
+  it('refuses an invalid page', async () => {
     for (const query of ['limit=0', 'limit=201', 'limit=1e3', 'cursor=x', 'cursor=WyJ4IiwieSJd', 'page=2'])
       expectProblem(await call('GET', `/api/v1/agents?${query}`), 400, 'invalid_request');
   });
 
-  it("can't be told from nothing where the agent is another's, unknown, deleted, or the id is none", async () => {
+  it("answers the same for another account's agent, an unknown or deleted one, and an invalid id", async () => {
     const foreign = await agents.active('other');
     const deleted = await agents.active('acme');
     await agents.says(deleted, { type: 'DeleteAgent', accountId: 'acme' });
@@ -157,7 +157,7 @@ describe('what a key may do', () => {
 });
 
 describe('life', () => {
-  it('stop is accepted, appends once, and a caller that sends nothing reads its own write', async () => {
+  it('stop is accepted and appends once, and a caller that sends no position reads its own write', async () => {
     const agentId = await agents.active('acme');
     const stopped = await call('POST', `/api/v1/agents/${agentId}/stop`);
     expect(stopped.status).toBe(202);
@@ -171,21 +171,21 @@ describe('life', () => {
     expect((await agents.types(agentId)).filter((type) => type.startsWith('AgentStop'))).toEqual(['AgentStopRequested', 'AgentStopped']);
   });
 
-  it('start says whether it found the agent awake', async () => {
+  it('start says whether it woke the agent', async () => {
     const awake = await call('POST', `/api/agents/${await agents.active('acme')}/start`);
     expect([awake.status, awake.headers.get('x-agent-woken')]).toEqual([202, null]);
     const asleep = await call('POST', `/api/agents/${await agents.asleep('acme')}/start`);
     expect([asleep.status, asleep.json.status, asleep.headers.get('x-agent-woken')]).toEqual([202, 'waking', 'true']);
   });
 
-  it('start and restart of an agent never deployed are refused', async () => {
+  it('start and restart are refused for an agent that was never deployed', async () => {
     const agentId = await agents.created('acme');
     expectProblem(await call('POST', `/api/v1/agents/${agentId}/start`), 409, 'invalid_state');
     expectProblem(await call('POST', `/api/v1/agents/${agentId}/restart`), 409, 'invalid_state');
     expect(await agents.types(agentId)).toEqual(['AgentProvisioned']);
   });
 
-  it('holds the answer back until the agent has settled, where the caller would wait', async () => {
+  it('answers when the agent has settled if the caller prefers to wait', async () => {
     const agentId = await agents.active('acme');
     const answer = call('POST', `/api/v1/agents/${agentId}/restart`, { headers: { prefer: 'wait=60' } });
     await until('the restart is asked for', async () => ((await agents.load(agentId)).state?.status === 'restarting' ? true : undefined));
@@ -194,7 +194,7 @@ describe('life', () => {
     expect([settled.status, settled.json.status, settled.headers.get('preference-applied')]).toEqual([200, 'active', 'wait']);
   });
 
-  it('answers 202 where the time is over first', async () => {
+  it('answers 202 if the time is over first', async () => {
     const agentId = await agents.active('acme');
     const answer = await call('POST', `/api/agents/${agentId}/sleep`, { headers: { prefer: 'wait=0' } });
     expect([answer.status, answer.json.status, answer.headers.get('preference-applied')]).toEqual([202, 'stopping', null]);
@@ -220,7 +220,7 @@ describe('waiting for a status', () => {
     expect([(await answer).status, (await answer).json.status]).toEqual([200, 'active']);
   });
 
-  it('tells the present status when the time is over', async () => {
+  it('tells the current status when the time is over', async () => {
     const agentId = await agents.created('acme');
     const late = await call('GET', `/api/v1/agents/${agentId}/wait?status=active&timeout=0`);
     expectProblem(late, 408, 'wait_timeout');
@@ -235,7 +235,7 @@ describe('waiting for a status', () => {
     expectProblem(await answer, 404, 'agent_not_found');
   });
 
-  it('refuses a status that there is not, and a time that is too long', async () => {
+  it('refuses an unknown status, and a time that is too long', async () => {
     const agentId = await agents.created('acme');
     for (const query of ['status=actve', 'status=', 'status=deleted', 'timeout=121', 'timeout=-1'])
       expectProblem(await call('GET', `/api/v1/agents/${agentId}/wait?${query}`), 400, 'invalid_request');
@@ -243,7 +243,7 @@ describe('waiting for a status', () => {
 });
 
 describe('changing settings', () => {
-  it('changes what is named', async () => {
+  it('changes the settings that the body names', async () => {
     const agentId = await agents.active('acme');
     const patched = await call('PATCH', `/api/v1/agents/${agentId}`, {
       json: { name: 'new', description: null, serverless: false, idle_ttl_seconds: 0, image_name: 'redis:7', branch: 'dev' },
@@ -301,13 +301,13 @@ describe('changing settings', () => {
 });
 
 describe('deleting', () => {
-  it('answers 204 when the agent is gone, to whoever joined too; then it is a 404', async () => {
+  it('answers 204 when the agent is gone, also to callers that joined, and then 404', async () => {
     const agentId = await agents.active('acme');
     const first = call('DELETE', `/api/v1/agents/${agentId}`);
     await until('the deletion is asked for', async () => ((await agents.load(agentId)).state?.status === 'deleting' ? true : undefined));
     expect((await call('GET', `/api/v1/agents/${agentId}`)).json.status).toBe('deleting');
     expectProblem(await call('POST', `/api/v1/agents/${agentId}/stop`), 404, 'agent_not_found');
-    // Decided before what is said next: commands on one stream keep their order.
+    // This command is decided before the next one, because commands on one stream keep their order.
     const second = server.app.get(CommandBus).execute(new DeleteAgent(systemContext('test', 'acme'), 'acme', agentId));
     await agents.says(agentId, { type: 'RecordDeleted' });
     expect([(await first).status, (await first).text, (await second).gone]).toEqual([204, '', true]);
@@ -315,8 +315,8 @@ describe('deleting', () => {
     expectProblem(await call('DELETE', `/api/v1/agents/${agentId}`), 404, 'agent_not_found');
   });
 
-  // The last test here: it ends all waiting, as a service does that stops.
-  it('answers 202 where it takes longer than one would wait', async () => {
+  // This test is the last one, because it ends all waits, as a stopping service does.
+  it('answers 202 if it takes too long', async () => {
     const agentId = await agents.active('acme');
     server.app.get(EventWaits, { strict: false }).beforeApplicationShutdown();
     const answer = await call('DELETE', `/api/v1/agents/${agentId}`);

@@ -10,23 +10,26 @@ import { unlessAborted } from '../platform/async/unless-aborted.ts';
 import { invalidField } from '../platform/refusal.ts';
 import { parseImageReference, type ImageReference } from '../platform/image-reference.ts';
 
-/** Names that are looked up at once. A name whose server never answers holds a thread of the process for up to 30 s, and there are four. */
+/**
+ * The number of names that are resolved at once. A name whose server never answers holds a thread of the process for up to 30 s, and there
+ * are four.
+ */
 const LOOKUPS = 2;
 const PLACE_KEPT_MS = 30_000;
 const PLACES_MAX = 1_000;
-/** A caller does not wait longer for a name: it is looked up once more before the image is pulled. */
+/** The longest time in milliseconds that a caller waits for a name. It is resolved once more before the image is pulled. */
 const CALLER_WAITS_MS = 2_000;
 
-/** Where the name of a registry leads: to public addresses alone, to a private one too, or nowhere. */
+/** The place that a registry's name leads to: only public addresses, at least one private address, or nowhere. */
 export type RegistryPlace = 'public' | 'private' | 'unknown';
 
-/** How the addresses of a host are found; a test gives hosts of its own. */
+/** The token of the function that resolves a host; a test provides its own hosts. */
 export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
 type ResolveHost = (host: string) => Promise<string[]>;
 
 /**
- * Tells whether the registry of an image may be asked for it: the engine would reach addresses that only this machine or its network can
- * reach. What it can't see is where a public registry redirects the engine to.
+ * Determines whether the registry of an image may be asked for it, because the engine would reach addresses that only this machine or its
+ * network can reach. It can't see where a public registry redirects the engine.
  */
 @Injectable()
 export class ImageRegistries {
@@ -41,14 +44,17 @@ export class ImageRegistries {
     this.allowed = new Set(config.allowPrivateSources.map((entry) => entry.toLowerCase()));
   }
 
-  /** Throws Refusal `invalid_request` where the image would come from a private address. A name that is not found within 2 s passes. */
+  /** Throws Refusal `invalid_request` if the image would come from a private address. A name that is not resolved within 2 s passes. */
   async refusePrivate(imageName: string | null | undefined, accountId: string): Promise<void> {
     if (!imageName || (await this.placeOf(imageName, accountId, CALLER_WAITS_MS)) !== 'private') return;
     const message = 'must not be at a registry with a private address; the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
     throw invalidField('image_name', message);
   }
 
-  /** Found within the time, ms, else `unknown`. The default registry and those that the operator allows count as public. */
+  /**
+   * Returns the place of the image's registry; `unknown` if its name is not resolved within `withinMs`. The default registry and those that
+   * the operator allows count as public.
+   */
   async placeOf(imageName: string, accountId: string, withinMs: number): Promise<RegistryPlace> {
     const registry = parseImageReference(imageName)?.registry ?? null;
     if (registry === null || this.isAllowed(registry)) return 'public';
@@ -70,7 +76,7 @@ export class ImageRegistries {
   }
 }
 
-/** One private address among several is enough: it is the engine that picks one. */
+/** Returns `private` if any of the addresses is, because the engine picks one of them. */
 function placeOfAll(addresses: readonly string[]): RegistryPlace {
   if (addresses.length === 0) return 'unknown';
   return addresses.every((address) => ipaddr.process(address).range() === 'unicast') ? 'public' : 'private';

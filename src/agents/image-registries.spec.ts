@@ -51,26 +51,26 @@ describe('an image at a registry', () => {
     expect(await refusal(image)).toBeNull();
   });
 
-  it('that the operator allows may be private, with its port where the operator names one', async () => {
+  it('may come from a private one that the operator allows, on the port if the operator names one', async () => {
     expect(await refusal('inner.example:5000/x', 'inner.example:5000')).toBeNull();
     expect(await refusal('inner.example/x', 'Inner.Example')).toBeNull();
     expect(await refusal('[::1]:5000/x', '[::1]:5000')).toBeNull();
     expect(await refusal('inner.example:5001/x', 'inner.example:5000')).toBe('invalid_request');
   });
 
-  it('whose name is not found passes at first, and is told as unknown to whoever is about to pull it', async () => {
+  it('passes at first if its name is not found, and is `unknown` before the pull', async () => {
     expect(await refusal('nowhere.example/x')).toBeNull();
     expect(await registries().placeOf('nowhere.example/x', 'acme', 1_000)).toBe('unknown');
   });
 
-  it('whose name takes too long is unknown, and holds up no other account', async () => {
+  it('is `unknown` if its name takes too long, which holds up no other account', async () => {
     const all = registries();
     const slow = ['a', 'b', 'c'].map(() => all.placeOf('silent.example/x', 'acme', 200));
     expect(await all.placeOf('inner.example/x', 'other', 5_000)).toBe('private');
     expect(await Promise.all(slow)).toEqual(['unknown', 'unknown', 'unknown']);
   });
 
-  it('is looked up once for many that ask', async () => {
+  it('is looked up once for many callers', async () => {
     const all = registries();
     asked.length = 0;
     for (let n = 0; n < 5; n++) await all.placeOf('public.example/x', 'acme', 1_000);

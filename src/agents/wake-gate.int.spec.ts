@@ -42,7 +42,7 @@ const code = (attempt: Promise<unknown>) =>
       })?.code,
   );
 
-it('works at once with an agent that is awake, and holds it awake meanwhile', async () => {
+it('runs the work at once if the agent is awake, and holds it awake meanwhile', async () => {
   const agentId = await agents.active('acme');
   const { result, woken } = await awake(agentId, async (agent, wokenFor) => [agent.status, wokenFor, await activity.held(agentId)]);
   expect([result, woken]).toEqual([['active', false, true], false]);
@@ -50,7 +50,7 @@ it('works at once with an agent that is awake, and holds it awake meanwhile', as
   expect(await activity.lastActiveAt(agentId)).not.toBeNull();
 });
 
-it('wakes an agent that sleeps, and works when it is awake', async () => {
+it('wakes a sleeping agent, and runs the work when it is awake', async () => {
   const agentId = await agents.asleep('acme');
   const called = awake(agentId, async (agent) => agent.status);
   await isWaking(agentId);
@@ -68,7 +68,7 @@ it('wakes once for 100 callers, and answers all of them', async () => {
   expect(await activity.held(agentId)).toBe(false);
 });
 
-it('wakes it again where somebody puts it to sleep while callers wait', async () => {
+it('wakes the agent again if it is put to sleep while callers wait', async () => {
   const agentId = await agents.asleep('acme');
   const called = awake(agentId, async (agent) => agent.status);
   await isWaking(agentId);
@@ -85,7 +85,7 @@ it('wakes it again where somebody puts it to sleep while callers wait', async ()
 });
 
 it('holds the agent before it reads the state that the work relies on', async () => {
-  // So a saga that reads the holds after it asked for a sleep sees the work, or the work sees the sleep.
+  // A saga that reads the holds after it requested a sleep then sees the work, or the work sees the sleep.
   const agentId = await agents.active('acme');
   const aggregates = server.app.get(Aggregates, { strict: false });
   const heldWhenRead: boolean[] = [];
@@ -98,7 +98,7 @@ it('holds the agent before it reads the state that the work relies on', async ()
   expect(heldWhenRead).toEqual([true, true]);
 });
 
-it('reads the state of an agent that is used again and again once, and anew when something happened to it', async () => {
+it('reads the state of an agent that is used repeatedly once, and again after an event of the agent', async () => {
   const agentId = await agents.active('acme');
   await awake(agentId, async () => 'first');
   const aggregates = server.app.get(Aggregates, { strict: false });
@@ -114,13 +114,13 @@ it('reads the state of an agent that is used again and again once, and anew when
   execute.mockRestore();
 });
 
-it('does not let a stranger use what is remembered for another', async () => {
+it('does not let another account use the remembered state', async () => {
   const agentId = await agents.active('acme');
   await awake(agentId, async () => 'mine');
   expect(await code(awake(agentId, async () => 'stolen', 'other'))).toBe('agent_not_found');
 });
 
-it('lets go of a wait that its caller ends, and of nobody else’s', async () => {
+it('ends the wait of a caller that aborts, and of no other', async () => {
   const agentId = await agents.asleep('acme');
   const impatient = new AbortController();
   const need = { agentId, accountId: 'acme', trigger: 'chat', context: systemContext('test', 'acme') };
@@ -156,7 +156,7 @@ it('refuses callers who wait when the agent settles elsewhere', async () => {
   expect(await called).toBe('agent_unavailable');
 });
 
-it('does not let a stranger keep an agent awake', async () => {
+it('does not let another account keep an agent awake', async () => {
   const agentId = await agents.asleep('other');
   expect(await code(awake(agentId, async () => 'worked'))).toBe('agent_not_found');
   expect(await code(awake(uuidv7(), async () => 'worked'))).toBe('agent_not_found');
@@ -164,7 +164,7 @@ it('does not let a stranger keep an agent awake', async () => {
   expect(await agents.types(agentId)).not.toContain('AgentWakeRequested');
 });
 
-it('lets go of the agent when the work fails', async () => {
+it('releases the agent when the work fails', async () => {
   const agentId = await agents.active('acme');
   await expect(awake(agentId, () => Promise.reject(new Error('the work failed')))).rejects.toThrow('the work failed');
   expect(await activity.held(agentId)).toBe(false);

@@ -13,37 +13,37 @@ import type { Agent } from './agent-state.decider.ts';
 import { agentDecider, owned } from './agent.decider.ts';
 import { transitionDeadlines } from './deadlines.ts';
 
-/** Beyond the deadline of the wake itself, which is stored: by then the agent has settled, one way or the other. */
+/** The time in milliseconds after the stored deadline of the wake, by which the agent has settled in any case. */
 const MARGIN_MS = 5_000;
 
 interface Awake {
   agent: Agent;
-  /** Whether it was not active when it was asked for. */
+  /** True if the agent was not active when it was asked for. */
   woken: boolean;
 }
 
-/** Who needs the agent, and why. */
+/** A caller's need for a live agent, and its reason. */
 export interface Need {
   agentId: string;
   accountId: string;
-  /** What the wake is recorded with. */
+  /** The trigger that the wake is recorded with. */
   trigger: string;
   context: CommandContext;
-  /** Ends the wait for the agent to be awake. */
+  /** The signal that ends the wait for the agent to be awake. */
   signal: AbortSignal;
 }
 
-/** The one way to work with a live agent: held awake for as long as the work runs, woken first where it sleeps. */
+/** Gives access to live agents: holds an agent awake while the work runs, and wakes it first if it sleeps. */
 @Injectable()
 export class WakeGate implements OnModuleInit, OnModuleDestroy {
-  /** What callers of this process wait for together. */
+  /** Maps an agent to the wake that callers of this process share. */
   private readonly wakes = new Map<string, Promise<Awake>>();
   /**
-   * Agents that were seen active, by the row that held them then. Nobody puts an agent to sleep for as long as that row stands, so its state
-   * need not be read again until something else happens to it.
+   * Maps a row to the agent that was seen active while the row held it. The agent is not put to sleep while that row exists, so its state
+   * need not be read again until another event of the agent arrives.
    */
   private seenActive = new WeakMap<HeldRow, Agent>();
-  /** The last event of a held agent's stream that was heard, by the row. */
+  /** Maps a row to the position of the last event that arrived on the held agent's stream. */
   private heardUpTo = new WeakMap<HeldRow, Position>();
   private stopListening = () => {};
 
@@ -67,15 +67,16 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
   }
 
   /**
-   * Runs the work with the agent active. However many call at once, an agent that sleeps is woken once. Throws `agent_not_found`;
-   * `agent_unavailable` where the agent is not to be woken (stopped, never deployed, being deployed, failed) or is not awake within
-   * the start timeout and 35 s; the signal's reason where that aborts before the agent is awake.
+   * Runs the work with the agent active. However many call at once, a sleeping agent is woken once. Throws `agent_not_found`;
+   * `agent_unavailable` if the agent must not be woken (stopped, never deployed, being deployed, failed) or is not awake within the start
+   * timeout and 35 s; the signal's reason if it aborts before the agent is awake.
    */
   async awake<T>(need: Need, work: (agent: Agent, woken: boolean) => Promise<T>): Promise<{ result: T; woken: boolean }> {
     const { agentId, accountId } = need;
-    // A stranger must not keep an agent awake by asking for it.
+    // Another account must not keep an agent awake by asking for it.
     owned(this.known(this.activity.rowOf(agentId)) ?? (await this.aggregates.load(`agent-${agentId}`, agentDecider)).state, accountId);
-    // Before the state is read that the work relies on: a saga that reads the holds after it asked for a sleep sees this one, or this call sees the sleep.
+    // The hold is written before the state is read. So a saga that reads the holds after it requested a sleep sees this one, or this call
+    // sees the sleep.
     const hold = await this.activity.hold(agentId);
     try {
       const agent = this.known(hold.row);
@@ -86,7 +87,10 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
     }
   }
 
-  /** Whoever began the wake reads the state under its own hold, and keeps that until after those who joined have theirs. */
+  /**
+   * Begins a wake or joins the one in progress. The caller that began it reads the state under its own hold, and keeps that until those who
+   * joined have theirs.
+   */
   private together(need: Need, row: HeldRow): Promise<Awake> {
     const { agentId, signal } = need;
     const shared = this.wakes.get(agentId) ?? this.wake(need, row).finally(() => this.wakes.delete(agentId));
@@ -94,7 +98,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
     return unlessAborted(shared, signal);
   }
 
-  /** Not ended by the signal of whoever began it: others wait for it too. */
+  /** Wakes the agent. The signal of the caller that began the wake does not end it, because others wait for it too. */
   private async wake({ agentId, accountId, trigger, context }: Need, row: HeldRow): Promise<Awake> {
     const stream = `agent-${agentId}`;
     const { wake: deadline } = transitionDeadlines(this.config);
@@ -109,7 +113,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
           woken = true;
           return undefined;
         }
-        // What was heard meanwhile may be newer than what was read.
+        // An event that arrived meanwhile may be newer than the state that was read.
         if ((this.heardUpTo.get(row) ?? START) <= position) seenActive.set(row, state);
         return state;
       },
