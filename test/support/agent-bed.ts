@@ -9,11 +9,11 @@ import type { TestServer } from './http-server.ts';
 
 const deadlineAt = () => new Date(Date.now() + 60_000).toISOString();
 
-/** Agents without an engine: a test says what a saga would have recorded. */
+/** Makes agents without an engine: a test sends the commands that a saga would send. */
 export class AgentBed {
   constructor(private readonly server: TestServer) {}
 
-  /** Opens the account, with so many seats. */
+  /** Opens the account, with the given number of seats. */
   async account(accountId: string, seats: number): Promise<void> {
     const aggregates = this.server.app.get(Aggregates, { strict: false });
     const context = systemContext('test', accountId);
@@ -22,7 +22,7 @@ export class AgentBed {
     await aggregates.execute(`account-${accountId}`, accountDecider, plan, context);
   }
 
-  /** An agent that was created and not deployed. */
+  /** Makes an agent that is not deployed. */
   async created(accountId: string, settings: Partial<AgentSettings> & { externalId?: string } = {}): Promise<string> {
     const agentId = uuidv7();
     const { externalId = null, ...given } = settings;
@@ -35,7 +35,7 @@ export class AgentBed {
     return agentId;
   }
 
-  /** An agent whose container runs. */
+  /** Makes an agent whose container runs. */
   async active(accountId: string, settings: Partial<AgentSettings> & { externalId?: string } = {}): Promise<string> {
     const agentId = await this.created(accountId, settings);
     await this.says(agentId, {
@@ -53,7 +53,7 @@ export class AgentBed {
     return agentId;
   }
 
-  /** What the saga records of a deployment that succeeds. */
+  /** Sends the commands with which the saga records a successful deployment. */
   async deployed(agentId: string): Promise<void> {
     const { state } = await this.load(agentId);
     const deploymentId = state?.deployment?.id ?? '';
@@ -91,7 +91,7 @@ export class AgentBed {
     return this.server.app.get(Aggregates, { strict: false }).load(`agent-${agentId}`, agentDecider);
   }
 
-  /** Every event of the agent so far. */
+  /** Returns all events of the agent so far. */
   async events(agentId: string): Promise<StoredEvent[]> {
     const events: StoredEvent[] = [];
     for await (const event of this.server.app.get(EventStore, { strict: false }).readStream(`agent-${agentId}`)) events.push(event);

@@ -7,7 +7,7 @@ import { Refusal } from '../../src/platform/refusal.ts';
 import { settings } from './agents.ts';
 import { fold, NOON } from './decider-spec.ts';
 
-/** Random lives of agents: whatever people ask and the saga records, in any order, while the clock moves. */
+/** Generates random lives of agents: any commands of people and of the saga, in any order, while the clock moves. */
 
 export interface Step {
   afterMs: number;
@@ -17,7 +17,7 @@ export interface Step {
 export const owner = 'account-1';
 const deadlineAt = '2026-03-02T00:00:00.000Z';
 
-// Mostly the owner: a stranger changes nothing.
+// The owner is chosen most of the time, because another account's commands change nothing.
 const accountId = fc.oneof({ weight: 9, arbitrary: fc.constant(owner) }, { weight: 1, arbitrary: fc.constant('account-2') });
 const deploymentId = fc.integer({ min: 1, max: 4 }).map((number) => `d${number}`);
 const generation = fc.integer({ min: 0, max: 12 });
@@ -85,7 +85,7 @@ const recorded: fc.Arbitrary<AgentCommand> = fc.oneof(
   }),
 );
 
-// Rare: after it there is nothing left to see.
+// A deletion is rare, because nothing can happen after it.
 const deletion: fc.Arbitrary<AgentCommand> = fc.oneof(
   fc.record({ type: fc.constant('DeleteAgent' as const), accountId }),
   fc.constant({ type: 'RecordDeleted' as const }),
@@ -99,7 +99,7 @@ export const steps: fc.Arbitrary<Step[]> = fc.array(
   { maxLength: 60, size: 'max' },
 );
 
-/** What a saga records is mostly about what is there now. */
+/** Directs the command at the agent's current deployment and generation if `hit` is true, as a saga's commands mostly are. */
 function aimed(command: AgentCommand, agent: Agent, hit: boolean): AgentCommand {
   if (!hit) return command;
   const aim = { ...command } as { deploymentId?: string; generation?: number } & AgentCommand;
@@ -108,7 +108,9 @@ function aimed(command: AgentCommand, agent: Agent, hit: boolean): AgentCommand 
   return aim;
 }
 
-/** Decides the plan from an agent's creation on, each command on the state that the one before left; refusals change nothing. */
+/**
+ * Runs the plan from an agent's creation on; each command sees the state that the previous one left, and refused commands change nothing.
+ */
 export function walk(
   plan: Step[],
   see: (before: Agent, after: Agent, events: AgentEvent[], at: Date) => void,
@@ -125,7 +127,7 @@ export function walk(
       if (!(error instanceof Refusal)) throw error;
       continue;
     }
-    // As the store gives them back.
+    // The events pass through JSON, as they do in the store.
     const stored = JSON.parse(JSON.stringify(events)) as AgentEvent[];
     const before = state;
     state = stored.reduce<AgentState>((agent, event) => agentDecider.evolve(agent, event), state) as Agent;

@@ -3,7 +3,7 @@ import { agentDecider, type AgentCommand } from '../../src/agents/agent.decider.
 import type { AgentEvent, AgentSettings } from '../../src/agents/agent.events.ts';
 import { fold, given, NOON } from './decider-spec.ts';
 
-/** Agents in every status, as the events that lead there, and the commands of their owner. */
+/** Agents in every status, as the events that lead to it, and the commands of their owner. */
 
 export const accountId = 'account-1';
 export const deadlineAt = '2026-03-01T12:05:00.000Z';

@@ -18,7 +18,7 @@ export interface Boat {
   gone: boolean;
 }
 
-/** A read model with columns of every kind that read models have. */
+/** A read model that has columns of every kind that read models use. */
 export const boats: Projection<Boat> = {
   name: 'boats',
   version: 1,
@@ -55,7 +55,7 @@ export const boats: Projection<Boat> = {
   },
 };
 
-/** One process that keeps the read models, as far as the database can tell. */
+/** One process that maintains the read models, as far as the database can tell. */
 export class Harbour {
   private constructor(
     readonly log: OpenedLog,
@@ -63,7 +63,7 @@ export class Harbour {
     readonly replicas: ProgramReplicas,
   ) {}
 
-  /** `before` gets what is open before anything is followed. */
+  /** Opens the process. `before` is called with the opened log before anything is followed. */
   static async open(
     url: string,
     projections: Projection<Boat>[] = [boats],
@@ -87,7 +87,7 @@ export class Harbour {
   }
 }
 
-/** Holds the bulk reads of a store back: each gives its first events, and then waits until it is let go. */
+/** Holds the bulk reads of a store back: each yields its first events and then waits for `release`. */
 export function holdBulkReads({ store }: OpenedLog): { held: () => boolean; release: () => void } {
   const read = store.readBulk.bind(store);
   let reading = false;

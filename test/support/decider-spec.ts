@@ -1,10 +1,10 @@
 import type { Decider } from '../../src/platform/event-store/event-definition.ts';
 import { Refusal, type ErrorCode } from '../../src/platform/refusal.ts';
 
-/** The time of a decision where a test does not care. */
+/** The time of a decision if a test does not set one. */
 export const NOON = new Date('2026-03-01T12:00:00.000Z');
 
-/** `given(decider, ...events).when(command, now).then(...events)`, or `.refuses(code)`. */
+/** Tests a decider: `given(decider, ...events).when(command, now).then(...events)`, or `.refuses(code)`. */
 export function given<State, Command, Event extends { type: string; data: unknown }>(
   decider: Decider<State, Command, Event>,
   ...events: Event[]
@@ -27,7 +27,7 @@ export function given<State, Command, Event extends { type: string; data: unknow
   };
 }
 
-/** The state after the events, from nothing. */
+/** Returns the state after the events, beginning with the initial state. */
 export function fold<State, Command, Event extends { type: string; data: unknown }>(
   decider: Decider<State, Command, Event>,
   events: readonly Event[],
@@ -35,7 +35,7 @@ export function fold<State, Command, Event extends { type: string; data: unknown
   return events.reduce((state, event) => decider.evolve(state, event), decider.initialState());
 }
 
-/** The refusal that the call throws, or null where it throws none; any other error passes. */
+/** Returns the refusal that the call throws, or null if it throws nothing; any other error is thrown on. */
 export function refusalOf(call: () => unknown): Refusal | null {
   try {
     call();

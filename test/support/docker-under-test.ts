@@ -8,7 +8,7 @@ import type Dockerode from 'dockerode';
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import type { RuntimeUnderTest } from '../../src/platform/runtime/runtime.bed.contract.ts';
 
-/** A Docker runtime of an instance of its own for the contract's suites; `clean` is called at the end with the instance's name. */
+/** Makes a Docker runtime of its own instance for the contract suites; `clean` is called at the end with the instance's name. */
 export function dockerUnderTest(docker: Dockerode, clean: (instance: string) => Promise<void> = () => Promise.resolve()): RuntimeUnderTest {
   const instance = randomBytes(6).toString('hex');
   const open = () => new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null, egress: 'all' });

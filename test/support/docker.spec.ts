@@ -3,11 +3,11 @@ import { jest } from '@jest/globals';
 import { reportNoEngine } from './docker.ts';
 
 describe('a missing Docker Engine', () => {
-  it('is a failure in continuous integration', () => {
+  it('fails the run in continuous integration', () => {
     expect(() => reportNoEngine('containers', 'true')).toThrow('the tests of "containers" were NOT run');
   });
 
-  it('is a loud remark elsewhere', () => {
+  it('prints a warning elsewhere', () => {
     const warn = jest.spyOn(console, 'warn').mockReturnValue(undefined);
     reportNoEngine('containers', undefined);
     reportNoEngine('containers', 'false');

@@ -2,13 +2,16 @@ import Docker from 'dockerode';
 
 const patienceMs = 5_000;
 
-/** Whether a Docker Engine answers here, by DOCKER_HOST or at its usual socket. */
+/** The value is true if a Docker Engine answers, at DOCKER_HOST or at its usual socket. */
 export const dockerAvailable: boolean = await new Docker({ timeout: patienceMs }).ping().then(
   () => true,
   () => false,
 );
 
-/** Tests that need a real engine: a laptop may be without one, continuous integration may not. */
+/**
+ * Describes tests that need a real engine: they are skipped with a warning on a machine without one, and fail there in continuous
+ * integration.
+ */
 export function describeWithDocker(name: string, fn: () => void): void {
   if (dockerAvailable) describe(name, fn);
   else describe(name, () => it('needs a Docker Engine', () => reportNoEngine(name, process.env.CI)));

@@ -1,6 +1,6 @@
 import Dockerode from 'dockerode';
 
-/** What the engine has of one agent, seen past the service. */
+/** A container of one agent, read from the engine directly. */
 export interface SeenContainer {
   id: string;
   state: string;
@@ -27,12 +27,12 @@ export async function seenVolumes(agentId: string): Promise<string[]> {
   return (Volumes ?? []).map(({ Name }) => Name);
 }
 
-/** Removes it as somebody would by hand. */
+/** Removes the container directly in the engine, as an operator could. */
 export async function removeBehindOurBack(containerId: string): Promise<void> {
   await docker.getContainer(containerId).remove({ force: true });
 }
 
-/** The engine's own count of starts of the agent's containers since a time (Unix seconds). */
+/** Returns the engine's own count of starts of the agent's containers since a time (Unix seconds). */
 export async function startsSince(agentId: string, since: number): Promise<number> {
   const until = Math.ceil(Date.now() / 1000) + 1;
   const stream = await docker.getEvents({

@@ -20,11 +20,11 @@ export const contractCatalogue = new EventCatalogue([
 export interface ContractSubject {
   /** An adapter with `contractCatalogue`, on an empty log. */
   store: EventStore;
-  /** Another adapter on the same log, as another replica would have; closed by `close` too. */
+  /** Opens another adapter on the same log, as another replica would have; `close` closes it too. */
   another(): Promise<EventStore>;
-  /** Has the store forget now what is past its retention. */
+  /** Makes the store delete at once what is past its retention. */
   forget(): Promise<void>;
-  /** Appends one event from somewhere else, in a way that takes a while between its taking place and its being seen. */
+  /** Appends one event from another client, so slowly that it becomes visible only some time after it was appended. */
   appendSlowly(stream: string, revision: number, milliseconds: number): Promise<void>;
   close(): Promise<void>;
 }
@@ -57,7 +57,7 @@ export async function everything(store: EventStore, filter: EventFilter = core, 
   return (await collect(store.readAll(after, filter))).flat();
 }
 
-/** Waits for the condition; the test's own time-out bounds it. */
+/** Waits for the condition; the test's own timeout bounds the wait. */
 export async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setTimeout(resolve, 5));
 }

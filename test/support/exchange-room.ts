@@ -1,4 +1,4 @@
 import type { ExchangeRoom } from '../../src/platform/agent-protocol/agent-protocol.ts';
 
-/** Room without bounds. */
+/** An exchange room without bounds. */
 export const unboundedRoom: ExchangeRoom = { sent: () => {}, forReply: () => Promise.resolve() };

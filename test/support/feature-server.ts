@@ -12,7 +12,10 @@ import { SagasModule } from '../../src/platform/sagas/sagas.module.ts';
 import { startTestServer, type TestServer } from './http-server.ts';
 import { testDatabase } from './test-database.ts';
 
-/** `mk_acme` is a key of the account acme with every scope, `mk_acme_deploy` one with that scope alone; so with sessions, `ms_acme`; `ms_root` is an administrator's. */
+/**
+ * Knows credentials by their names: `mk_acme` is a key of the account acme with every scope, `mk_acme_deploy` one with only that scope,
+ * `ms_acme` a session of the account, and `ms_root` one of an administrator.
+ */
 class NamedCredentials extends CredentialVerifier {
   verifyApiKey(raw: string): Promise<Caller | null> {
     const [, accountId = '', only] = raw.split('_');
@@ -42,11 +45,11 @@ export interface Features {
   entities: Function[];
   definitions: AnyEventDefinition[];
   environment?: Environment;
-  /** Says who calls, in the place of the named credentials. */
+  /** The verifier of credentials that replaces the named ones. */
   credentials?: Type;
 }
 
-/** A real server with the whole platform and a database of its own, and of the features only those that a test is about. */
+/** Starts a real server with the whole platform and its own database, and only the features that a test is about. */
 export function startFeatureServer({ modules, entities, definitions, environment, credentials }: Features): Promise<TestServer> {
   return startTestServer(
     () => ({

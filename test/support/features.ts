@@ -10,14 +10,14 @@ import { conversationEvents, ConversationRow, MessagesModule } from '../../src/m
 import { TemplatesModule } from '../../src/templates/index.ts';
 import type { Features } from './feature-server.ts';
 
-/** Agents, with all that is about them but their containers. */
+/** The features of agents without their containers. */
 export const agentFeatures: Features = {
   modules: [AccountsModule, AgentsModule, EnvironmentModule, HistoryModule],
   entities: [AccountRow, AccountCredentialRow, AgentRow, AgentActivityRow],
   definitions: [accountEvents, agentEvents, environmentEvents].flatMap((events) => Object.values(events)),
 };
 
-/** Agents that run, on the runtime that the module gives, with their logs and conversations. */
+/** The features of running agents, on the given runtime, with their logs and conversations. */
 export function runningFeatures(runtime: DynamicModule): Features {
   return {
     modules: [runtime, ...agentFeatures.modules, LogsModule, TemplatesModule, MessagesModule, DeploymentsModule],

@@ -7,18 +7,18 @@ import { startEmbeddedPostgres } from '../../src/platform/database/embedded-post
 import { StandIn } from './eventstoredb/stand-in.ts';
 import { removeDataDir, shared } from './shared-postgres.ts';
 
-/** A run that is killed tears nothing down; a shell with this sees its input end then, and clears up in its place. */
+/** A shell script that cleans up after a killed run, which tears nothing down: its input ends when the run ends. */
 const afterKill = `cat >/dev/null; kill -INT "$0"; tries=0
   while kill -0 "$0" 2>/dev/null && [ $tries -lt 100 ]; do tries=$((tries + 1)); sleep 0.1; done
   rm -rf "$1"`;
 
 /**
- * One PostgreSQL for the whole run, in which each test file makes a database of its own (`freshDatabase`), and one stand-in for an
- * EventStoreDB, in which each has a prefix of its own (`eventStoreEnvironment`).
+ * Starts one PostgreSQL for the whole run, in which each test file makes its own database (`freshDatabase`), and one stand-in for an
+ * EventStoreDB, in which each file has its own prefix (`eventStoreEnvironment`).
  */
 export default async function globalSetup(): Promise<void> {
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-test-'));
-  // As root the server runs as another user, who must be able to enter.
+  // If the tests run as root, the server runs as another user, who must be able to enter the folder.
   await chmod(dataDir, 0o711);
   const server = await startEmbeddedPostgres({ dataDir, fast: true });
   const watch = spawn('/bin/sh', ['-c', afterKill, String(server.pid), dataDir], {

@@ -6,10 +6,10 @@ const head = (length: number | 'chunked') =>
   `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n${length === 'chunked' ? 'transfer-encoding: chunked' : `content-length: ${length}`}\r\n\r\n`;
 const HEARD = '{"response":"heard"}';
 const DRIP_MS = 20;
-/** Of what is sent without end, so much is written at a time. */
+/** The bytes that are written at a time of an endless response. */
 const PIECE_BYTES = 64 * 1024;
 
-/** Writes the same for as long as somebody takes it. */
+/** Writes the text repeatedly for as long as the reader accepts it. */
 function forEver(socket: Socket, text: string): void {
   const piece = Buffer.from(text.repeat(Math.ceil(PIECE_BYTES / text.length)));
   const more = () => {
@@ -24,7 +24,7 @@ function drip(socket: Socket, text: string): void {
   socket.on('close', () => clearInterval(timer));
 }
 
-/** What it does instead of a proper answer, by the text of the message. */
+/** The agent's hostile responses, by the text of the message that causes each. */
 export const answersOfAHostileAgent = {
   'continue without end': (socket: Socket) => forEver(socket, 'HTTP/1.1 100 Continue\r\n\r\n'),
   'early hints without end': (socket: Socket) => forEver(socket, 'HTTP/1.1 103 Early Hints\r\nlink: </a>; rel=preload\r\n\r\n'),
@@ -42,10 +42,13 @@ export const answersOfAHostileAgent = {
   'another protocol': (socket: Socket) => void socket.end('HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n'),
 } satisfies Record<string, (socket: Socket) => void>;
 
-/** Messages that begin so have the rest of their text printed, each as a line of output; `\n` separates several. */
+/** The prefix of messages whose remaining text is printed, each as a line of output; `\n` separates several. */
 const PRINT = 'print ';
 
-/** Serves a connection as a hostile agent does: healthy, and polite to every message that does not name one of its answers. */
+/**
+ * Serves a connection as a hostile agent does: it is healthy, and answers properly to every message that names none of its hostile
+ * responses.
+ */
 export function serveHostilely(socket: Socket, onMessage: (text: string) => void = () => undefined): void {
   let asked = '';
   socket.on('error', () => undefined);
@@ -64,7 +67,7 @@ export function serveHostilely(socket: Socket, onMessage: (text: string) => void
   });
 }
 
-/** The hostile agent as the program of an image; `onMessage` is told of each message that reaches it. */
+/** Returns the hostile agent as the program of an image; `onMessage` is called with each message that reaches it. */
 export function hostileProgram(onMessage: (text: string) => void = () => undefined): StandInProgram {
   return {
     listens: true,

@@ -1,10 +1,10 @@
-/** Bytes that a body may have. */
+/** The most bytes of a body. */
 const MB = 1_048_576;
 
 const many = (count: number, value: string) => Array.from({ length: count }, () => value).join(',');
 const members = (count: number, value: string) => Array.from({ length: count }, (_, index) => `"m${index}":${value}`).join(',');
 
-/** Values, as JSON, that cost a careless program more than their bytes. */
+/** JSON values that cost a careless program more than their size suggests. */
 const values: Record<string, string> = {
   'one long text': `"${'x'.repeat(1_000_000)}"`,
   'pairs of surrogates': `"${'😀'.repeat(250_000)}"`,
@@ -18,7 +18,7 @@ const values: Record<string, string> = {
   'a number of a million digits': '9'.repeat(1_000_000),
 };
 
-/** Bodies that are hostile whatever the route. */
+/** Bodies that are hostile to every route. */
 const whole: Record<string, string> = {
   'nothing but brackets': '['.repeat(MB),
   'nothing but braces': '{"":'.repeat(MB / 4),
@@ -34,10 +34,10 @@ const whole: Record<string, string> = {
   blanks: ' '.repeat(MB),
 };
 
-/** Bodies of at most 1 MB, by what they are, in which the field has a hostile value. */
+/** Returns bodies of at most 1 MB, by description, in which the field has a hostile value. */
 export function hostileFor(field: string): [string, string][] {
   return Object.entries(values).map(([what, value]) => [`${field}: ${what}`, `{"${field}":${value}}`]);
 }
 
-/** The same whatever fields a route takes. */
+/** Hostile bodies for a route with any fields. */
 export const hostileBodies: readonly [string, string][] = [...Object.entries(whole), ...hostileFor('unknown')];

@@ -18,18 +18,18 @@ export interface TestServer {
   config: Config;
   url: string;
   databaseUrl: string;
-  /** Every line that it logged. */
+  /** All lines that the server logged. */
   logLines: string[];
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
   close(): Promise<void>;
 }
 
 export interface RequestOptions {
-  /** Sent as JSON. */
+  /** The body, which is sent as JSON. */
   json?: unknown;
   body?: string | Buffer;
   headers?: Record<string, string>;
-  /** Sent as `Authorization: Bearer`. */
+  /** The credential, which is sent as `Authorization: Bearer`. */
   credential?: string;
 }
 
@@ -37,7 +37,7 @@ export interface Answer {
   status: number;
   headers: Headers;
   text: string;
-  /** The body as JSON, or null where it is none. */
+  /** The parsed body, or null if it is not JSON. */
   // oxlint-disable-next-line no-explicit-any -- tests look into answers of every shape
   json: any;
 }
@@ -45,7 +45,7 @@ export interface Answer {
 @Module({})
 class TestModule {}
 
-/** A real server on a free port with a database of its own; `parts` says which modules, controllers and providers it has. */
+/** Starts a real server on a free port with its own database; `parts` returns its modules, controllers and providers. */
 export async function startTestServer(
   parts: (config: Config) => ModuleMetadata | Promise<ModuleMetadata>,
   environment: Environment = {},

@@ -19,12 +19,12 @@ import { rebuildEvents } from '../../src/platform/projections/rebuild.events.ts'
 import { until } from './until.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
 
-/** Events of a harbour, for tests of what consumes a log. */
+/** The events of a harbour, for tests of code that reads a log. */
 const harbour = ['BoatArrived', 'BoatLoaded', 'BoatLeft', 'TideTurned'].map((type) => defineEvent<JsonObject>()(type, () => type));
 
 export const everything = { eventClass: 'core' } as const;
 
-/** One process's view of a database: its connections, its event store. */
+/** One process's connections to a database and its event store. */
 export interface OpenedLog {
   database: Database;
   store: EventStore;
@@ -34,7 +34,7 @@ export interface OpenedLog {
   close(): Promise<void>;
 }
 
-/** `newer`: events that only a newer program knows. */
+/** Opens the log. `newer` are events that only a newer program knows. */
 export async function openLog(url: string, newer: readonly AnyEventDefinition[] = []): Promise<OpenedLog> {
   const database = await openDatabase({ url, allowUnsafe: true });
   const catalogue = new EventCatalogue([...harbour, ...Object.values(rebuildEvents), ...newer]);
@@ -47,14 +47,14 @@ export async function openLog(url: string, newer: readonly AnyEventDefinition[] 
   return { database, store, aggregates, catalogue, config: readConfig({ MOORING_DATA_DIR: tmpdir() }), close };
 }
 
-/** Commands on the store's streams, as one process has them. Its follower of the log rests until it is started. */
+/** Opens the aggregates of one process. Its follower of the log does not run until it is started. */
 export function openAggregates(database: Database, store: EventStore, catalogue: EventCatalogue, follower = new LogFollower(store)) {
   const snapshots = new Snapshots(database);
   const states = new StreamStates(store, follower, snapshots, readConfig({ MOORING_DATA_DIR: tmpdir() }));
   return { aggregates: new Aggregates(store, catalogue, new Clock(), states, snapshots), states, snapshots, follower };
 }
 
-/** The log that belongs to the database at that address: in it, or where the tests are told to keep it. */
+/** Opens the log that belongs to the database at the address: in that database, or in the store that the tests are configured to use. */
 export function openStore(database: Database, url: string, catalogue: EventCatalogue): EventStore {
   const elsewhere = eventStoreEnvironment(url);
   return elsewhere === null
@@ -73,13 +73,13 @@ export function harbourEvent(type: string, data: JsonObject = {}): NewEvent {
   return { id: randomUUID(), type, schemaVersion: 1, data, metadata };
 }
 
-/** Appends to the end of a stream, wherever that is. */
+/** Appends to the current end of a stream. */
 export async function appendTo(store: EventStore, stream: string, ...events: NewEvent[]) {
   for await (const last of store.readStream(stream, { backwards: true, limit: 1 })) return store.append(stream, last.revision, events);
   return store.append(stream, 'no_stream', events);
 }
 
-/** Waits until the condition holds, looking every few milliseconds. */
+/** Waits until the condition holds, and checks it every few milliseconds. */
 export function eventually<T>(look: () => Promise<T | undefined | false> | T | undefined | false, what = 'the condition'): Promise<T> {
   const found = async () => {
     const seen = await look();
@@ -88,7 +88,7 @@ export function eventually<T>(look: () => Promise<T | undefined | false> | T | u
   return until(what, found, undefined, 5);
 }
 
-/** Runs one statement as the operator of the server may, who can do what the service's role can't. */
+/** Runs one statement as the operator of the server, who may do what the service's role may not. */
 export async function operate(url: string, statement: string, values: unknown[] = []): Promise<Record<string, unknown>[]> {
   const client = new Client({ connectionString: url });
   await client.connect();

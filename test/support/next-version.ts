@@ -4,12 +4,12 @@ import { join, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** The next version of the built program, in which some projections have the version after the one in the source. */
+/** A next version of the built program, in which some projections have a higher version than in the source. */
 export class NextVersion {
   private constructor(private readonly folder: string) {}
 
   static async make(projections: readonly string[]): Promise<NextVersion> {
-    // Beside the build, so that it finds the same packages and files.
+    // The copy is beside the build, so that it finds the same packages and files.
     const folder = join(root, `dist.next-${randomUUID()}`);
     await cp(join(root, 'dist'), folder, { recursive: true });
     const raised = new Set<string>();

@@ -3,7 +3,7 @@ import { Client } from 'pg';
 import { freshDatabase } from './postgres.ts';
 
 describe('freshDatabase', () => {
-  it('makes an empty database each time and drops it even while somebody is connected', async () => {
+  it('makes an empty database each time and drops it even while a client is connected', async () => {
     const [one, two] = await Promise.all([freshDatabase(), freshDatabase()]);
     expect(one.url).not.toBe(two.url);
     const client = new Client({ connectionString: one.url });

@@ -7,7 +7,7 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
-/** An empty database for one test file, in the PostgreSQL that global-setup.ts started; drop it in afterAll. */
+/** Makes an empty database for one test file in the PostgreSQL that global-setup.ts started; the file drops it in afterAll. */
 export async function freshDatabase(): Promise<TestDatabase> {
   const server = process.env.MOORING_TEST_POSTGRES;
   if (!server) throw new Error('MOORING_TEST_POSTGRES is unset: run tests with `npm test`');

@@ -11,7 +11,7 @@ import type { EventCatalogue } from '../../src/platform/event-store/catalogue.ts
 import { categoryOf, classOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import type { Projection } from '../../src/platform/projections/projection.ts';
 
-/** Every read model of the service. */
+/** Returns the projections of all read models of the service. */
 export function foldedProjections(catalogue: EventCatalogue): Projection[] {
   return [
     accountsProjection,
@@ -27,7 +27,7 @@ export function foldedProjections(catalogue: EventCatalogue): Projection[] {
   ] as unknown as Projection[];
 }
 
-/** Whether the projection's filter lets the event through. */
+/** Returns true if the projection's filter accepts the event. */
 export function follows({ filter }: Projection, { stream, type }: StoredEvent): boolean {
   const ofClass = filter.eventClass === classOf(stream);
   return ofClass && (filter.categories?.includes(categoryOf(stream)) ?? true) && (filter.types?.includes(type) ?? true);

@@ -9,7 +9,7 @@ import { isTime } from '../../src/platform/projections/projection-sql.ts';
 import { follows, foldedProjections } from './read-models.ts';
 import { untilTrue } from './until.ts';
 
-/** The log and the read models of running services, seen past them. */
+/** Reads the log and the read models of running services directly. */
 export class SeenLog {
   private constructor(
     private readonly database: Database,
@@ -38,14 +38,14 @@ export class SeenLog {
     return all;
   }
 
-  /** The agent's output that is in the log. */
+  /** Returns the agent's output that is in the log. */
   async lines(agentId: string): Promise<string[]> {
     const lines: string[] = [];
     for await (const { data } of this.store.readStream(`log-${agentId}`)) lines.push(...(data.lines as { m: string }[]).map(({ m }) => m));
     return lines;
   }
 
-  /** Until every read model has come as far as the log. */
+  /** Waits until every read model has caught up with the log. */
   async caughtUp(): Promise<void> {
     const positions = 'select table_name, position from projection_checkpoints';
     await untilTrue(async () => {
@@ -55,18 +55,18 @@ export class SeenLog {
     }, 30_000);
   }
 
-  /** How many rows each read model has that a fold of the whole log does not give, or lacks. */
+  /** Returns, for each read model, the number of rows that are missing from it or that a fold of the whole log does not produce. */
   async differences(): Promise<Record<string, number>> {
     const events = { core: await this.events(), log: await this.events('log') };
     const told = foldedProjections(this.catalogue).map(async (projection) => {
       const { eventClass } = projection.filter;
-      // What retention took from the log may still stand in the rows.
+      // Rows may remain of log events that retention has deleted.
       return [projection.name, await this.difference(projection, events[eventClass], eventClass === 'log')] as const;
     });
     return Object.fromEntries(await Promise.all(told));
   }
 
-  /** Whether a row is not to be removed, as those of agents that are no more. */
+  /** Returns a test that is true for rows whose owner still exists; rows of deleted agents, for example, may be removed. */
   private async standing({ table: { belongs } }: Projection): Promise<(row: Record<string, unknown>) => boolean> {
     if (belongs === undefined) return () => true;
     const owners = new Set((await this.query(belongs.to)).flatMap((row) => Object.values(row)));

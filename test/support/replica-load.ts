@@ -3,11 +3,13 @@ import { randomInt, randomUUID } from 'node:crypto';
 import { span } from './until.ts';
 import type { Answer, StartedService } from './started-service.ts';
 
-/** A request that is not answered by then may have reached a process that is stopped. */
+/** The longest wait for a response, in ms; a later one may never come because the process is suspended. */
 const PATIENCE_MS = 20_000;
 const AGAIN_MS = 250;
 
-/** Has a Node program answer each POST half a second late, so that whoever delivers a message may end meanwhile. */
+/**
+ * A module that makes a Node program answer each POST half a second late, so that the replica which delivers a message may die meanwhile.
+ */
 const slowly = `import { ServerResponse } from 'node:http';
 const { end } = ServerResponse.prototype;
 ServerResponse.prototype.end = function (...of) {
@@ -17,27 +19,27 @@ ServerResponse.prototype.end = function (...of) {
 };`;
 const slow = { NODE_OPTIONS: `--import=data:text/javascript;base64,${Buffer.from(slowly).toString('base64')}` };
 
-/** One user with one agent at a time, who asks whichever replica answers and keeps what was acknowledged. */
+/** One user who has one agent at a time, calls any replica that answers, and remembers what was acknowledged. */
 export class ReplicaUser {
   agentId = '';
-  /** Ids of requests whose change of the agent was acknowledged, with the agent. */
+  /** The ids of the requests whose change of the agent was acknowledged, each with the agent. */
   readonly changes: { requestId: string; agentId: string }[] = [];
   readonly deployments: { deploymentId: string; agentId: string }[] = [];
   readonly replies: { messageId: string; agentId: string; text: string; response: string }[] = [];
   readonly made: string[] = [];
   readonly gone: string[] = [];
-  /** How often an operation came to nothing, by what was answered. */
+  /** The number of failed operations, by the response. */
   readonly refusals = new Map<string, number>();
 
   constructor(
     private readonly replicas: readonly StartedService[],
     readonly name: string,
     private readonly idleSeconds: number,
-    /** Whether its agents take their time to answer. */
+    /** The value true means that its agents answer slowly. */
     private readonly patient: boolean,
   ) {}
 
-  /** Does one thing after the other until the signal aborts. */
+  /** Performs random operations, one after the other, until the signal aborts. */
   async work(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       if (this.agentId === '') await this.provision(signal);
@@ -80,7 +82,7 @@ export class ReplicaUser {
     const answer = await this.ask('PATCH', `/api/v1/agents/${agentId}`, { description: requestId }, { 'x-request-id': requestId });
     if (answer?.status !== 200) return this.note('describe', answer);
     this.changes.push({ requestId, agentId });
-    // Read at another replica, which has to show what this caller wrote.
+    // The read goes to any replica, and must show what this caller wrote.
     const read = await this.ask('GET', `/api/v1/agents/${agentId}`);
     if (read?.status === 200 && read.body.description !== requestId) throw new Error(`${this.name} does not read its own write`);
   }
@@ -106,7 +108,7 @@ export class ReplicaUser {
     this.agentId = '';
   }
 
-  /** Repeats what must come to pass; null where the time is over. */
+  /** Repeats an operation that must succeed; returns null if the signal aborts first. */
   private async insist(signal: AbortSignal, attempt: () => Promise<Answer | null>): Promise<Answer | null> {
     while (!signal.aborted) {
       const answer = await attempt();
@@ -117,9 +119,9 @@ export class ReplicaUser {
     return null;
   }
 
-  /** Null where nobody answered: whether it was done, nobody can tell. */
+  /** Returns null if there was no response; the operation may or may not have been performed. */
   private async ask(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer | null> {
-    // Most callers come by way of a balancer, which leaves out a replica that does not answer.
+    // Most callers come through a load balancer, which leaves out a replica that does not answer.
     const able = this.replicas.filter((replica) => replica.running && (!replica.suspended || randomInt(8) === 0));
     const replica = able[randomInt(Math.max(1, able.length))];
     const late = new Promise<null>((resolve) => setTimeout(() => resolve(null), PATIENCE_MS).unref());
@@ -129,7 +131,7 @@ export class ReplicaUser {
   }
 
   private note(what: string, answer: Answer | null): void {
-    // None of these requests is wrong: what is found so is told whole.
+    // None of these requests is invalid, so the detail of a 400 is recorded too.
     const { code = '', detail = '' } = answer?.body ?? {};
     const how = answer === null ? `${what}: no answer` : `${what}: ${answer.status} ${code}${answer.status === 400 ? ` ${detail}` : ''}`;
     this.refusals.set(how, (this.refusals.get(how) ?? 0) + 1);

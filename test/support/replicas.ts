@@ -11,7 +11,7 @@ import { StartedService, type FirstRun, type ServiceOptions } from './started-se
 
 export const masterKey = 'ab'.repeat(32);
 
-/** A PostgreSQL that no service started: one that forces commits to disk, which the one of the other tests does not. */
+/** A PostgreSQL that no service started. It forces commits to disk, which the one of the other tests does not. */
 export class OutsidePostgres {
   private constructor(
     private readonly dataDir: string,
@@ -20,7 +20,7 @@ export class OutsidePostgres {
 
   static async start(): Promise<OutsidePostgres> {
     const dataDir = await mkdtemp(join(tmpdir(), 'mooring-outside-'));
-    // As root the server runs as another user, who must be able to enter.
+    // If the tests run as root, the server runs as another user, who must be able to enter the folder.
     await chmod(dataDir, 0o711);
     return new OutsidePostgres(dataDir, await startEmbeddedPostgres({ dataDir }));
   }
@@ -35,7 +35,7 @@ export class OutsidePostgres {
   }
 }
 
-/** Several services on one database, one engine and one data folder. */
+/** Several services that share one database, one engine and one data folder. */
 export class Replicas {
   private constructor(
     readonly database: OutsidePostgres,
@@ -44,7 +44,7 @@ export class Replicas {
     readonly all: StartedService[],
   ) {}
 
-  /** Started at the same moment, on an empty database. */
+  /** Starts the services at the same moment, on an empty database. */
   static async start(count: number, runtime: 'docker' | 'local', environment: Record<string, string> = {}): Promise<Replicas> {
     const database = await OutsidePostgres.start();
     const dataDir = await mkdtemp(join(tmpdir(), 'mooring-replicas-'));
@@ -68,7 +68,7 @@ export class Replicas {
     return replica;
   }
 
-  /** Ends them all, and leaves nothing on the engine nor on the disk. */
+  /** Ends all services, and leaves nothing on the engine or on the disk. */
   async dispose(): Promise<void> {
     for (const replica of this.all) replica.resume();
     const [last] = this.all;

@@ -1,10 +1,10 @@
 import { realpath, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** What global-setup.ts leaves for global-teardown.ts; both are loaded in the same process. */
+/** The state that global-setup.ts leaves for global-teardown.ts; both are loaded in the same process. */
 export const shared: { stop: () => Promise<void> } = { stop: () => Promise.resolve() };
 
-/** The cluster may stand elsewhere, behind a symbolic link. */
+/** Removes the data folder and its cluster, which may be elsewhere, behind a symbolic link. */
 export async function removeDataDir(dataDir: string): Promise<void> {
   const cluster = await realpath(join(dataDir, 'postgres')).catch(() => dataDir);
   await rm(cluster, { recursive: true, force: true });

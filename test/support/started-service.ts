@@ -19,7 +19,7 @@ export interface FirstRun {
   agent_id: string;
 }
 
-/** What the service answers is looked at member by member. */
+/** The body of a response, whose members a test checks one by one. */
 // oxlint-disable-next-line typescript/no-explicit-any -- a test's expectation is the check of its form
 export type AnyBody = any;
 
@@ -32,19 +32,19 @@ export interface Answer<Body = AnyBody> {
 export interface ServiceOptions {
   runtime: 'docker' | 'local';
   environment?: Record<string, string>;
-  /** Passed to node before the entry file. */
+  /** The options that are passed to node before the entry file. */
   nodeOptions?: string[];
-  /** The program, where it is not the one that was built last. */
+  /** The entry file of the program, if it is not the one that was built last. */
   entry?: string;
-  /** A program that starts node in its own place, and its words. */
+  /** A program, and its arguments, that starts node in its own place. */
   wrapper?: string[];
-  /** A folder that somebody else removes, where it is not one of its own. */
+  /** The data folder, if the service does not make and remove its own. */
   dataDir?: string;
-  /** Who calls, where this service is not the one that had the first run. */
+  /** The caller's credentials, if another service made them at its first start. */
   caller?: FirstRun;
 }
 
-/** The service as its users run it: the built program in a process of its own, on an embedded database in a new folder. */
+/** The service as its users run it: the built program in its own process, on an embedded database in a new folder. */
 export class StartedService {
   #process: ChildProcess | null = null;
   #output = '';
@@ -63,7 +63,7 @@ export class StartedService {
     return service;
   }
 
-  /** On a folder that is there already, and goes with `dispose`. */
+  /** Starts the service on an existing folder, which `dispose` removes. */
   static async startOn(dataDir: string, options: ServiceOptions): Promise<StartedService> {
     const service = new StartedService(dataDir, options);
     await service.start();
@@ -128,7 +128,7 @@ export class StartedService {
     return text === null ? undefined : (JSON.parse(text) as FirstRun);
   }
 
-  /** One request with the first key. */
+  /** Sends one request with the first key. */
   async call<Body = AnyBody>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer<Body>> {
     const response = await fetch(`${this.firstRun.url}${path}`, {
       method,
@@ -144,13 +144,13 @@ export class StartedService {
     return { status: response.status, headers: response.headers, body: (text === '' ? null : JSON.parse(text)) as Body };
   }
 
-  /** SIGKILL, as a crash. PostgreSQL and the agents go on without it. */
+  /** Sends SIGKILL, as in a crash. PostgreSQL and the agents keep running. */
   async kill(): Promise<void> {
     this.#process?.kill('SIGKILL');
     await this.ended();
   }
 
-  /** SIGSTOP: it hangs in the middle of whatever it does, its connections open. */
+  /** Sends SIGSTOP: the process hangs in the middle of its work, and its connections stay open. */
   pause(): void {
     this.suspended = true;
     this.#process?.kill('SIGSTOP');
@@ -165,7 +165,7 @@ export class StartedService {
     if (this.#process !== null && this.running) await once(this.#process, 'exit');
   }
 
-  /** Whether it ends within the time, ms. */
+  /** Returns true if the process ends within the time, in ms. */
   async endsWithin(ms: number): Promise<boolean> {
     const patience = new AbortController();
     const timer = setTimeout(() => patience.abort(), ms);
@@ -174,14 +174,14 @@ export class StartedService {
     return !this.running;
   }
 
-  /** SIGTERM, and the wait for a clean end. */
+  /** Sends SIGTERM and waits for a clean end. */
   async stop(): Promise<void> {
     if (!this.running) return;
     this.#process?.kill('SIGTERM');
     await this.ended();
   }
 
-  /** Deletes every agent, ends the service, and leaves nothing behind, on the engine neither. */
+  /** Deletes every agent, ends the service, and leaves nothing behind, not even on the engine. */
   async dispose(): Promise<void> {
     if (!this.running) await this.start();
     const agents = await this.call<{ agent_id: string }[]>('GET', '/api/v1/agents?limit=200');

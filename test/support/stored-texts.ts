@@ -5,17 +5,17 @@ import { readPostmaster } from '../../src/platform/database/postgres-process.ts'
 import { operate } from './log.ts';
 import type { StartedService } from './started-service.ts';
 
-/** The folder of the service's embedded database. */
+/** Returns the folder of the service's embedded database. */
 export const clusterOf = (service: StartedService) => realpath(join(service.dataDir, 'postgres'));
 
-/** The service's embedded database, for its owner. */
+/** Returns the address of the service's embedded database, for its owner. */
 export async function databaseOf(service: StartedService): Promise<string> {
   const password = (await readFile(join(service.dataDir, 'postgres.password'), 'utf8')).trim();
   const port = readPostmaster(await clusterOf(service))?.port;
   return `postgres://mooring:${password}@127.0.0.1:${port}/mooring`;
 }
 
-/** Every row of every table as text, by table. */
+/** Returns every row of every table as text, with the table's name. */
 export async function dump(url: string): Promise<[string, string][]> {
   const tables = `select quote_ident(table_name) as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'`;
   const dumped: [string, string][] = [];

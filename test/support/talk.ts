@@ -41,13 +41,13 @@ export class Talk {
     return this.ask('POST', `/api/agents/${agentId}/chat`, { message, conversation_id });
   }
 
-  /** The same with an Idempotency-Key. */
+  /** Sends a chat message with an Idempotency-Key. */
   chatOnce(key: string, message: string, conversation_id?: string, agentId = this.agentId) {
     const json = { message, conversation_id };
     return this.server.request('POST', `/api/agents/${agentId}/chat`, { credential: 'mk_acme', json, headers: { 'idempotency-key': key } });
   }
 
-  /** Writes exchanges into a new conversation, as if they had been; its id. */
+  /** Writes past exchanges into a new conversation and returns its id. */
   async past(exchanges: [question: string, answer: string][]): Promise<string> {
     const conversation = uuidv7();
     const store = this.server.app.get(EventStore, { strict: false });
@@ -69,7 +69,7 @@ export class Talk {
     return conversation;
   }
 
-  /** The pages of a thread as they are answered, the latest first. */
+  /** Returns the pages of a thread as they are answered, the latest first. */
   async pages(conversationId: string, query = ''): Promise<Said[][]> {
     const pages: Said[][] = [];
     let path: string | undefined = `/api/agents/${this.agentId}/conversations/${conversationId}/messages${query}`;
@@ -86,7 +86,7 @@ export class Talk {
     return (await this.pages(conversationId, '?limit=200')).toReversed().flat();
   }
 
-  /** What the agent's program was told, in order: id and text. */
+  /** Returns the messages that the agent's program received, in order: id and text. */
   async heard(): Promise<[string, string][]> {
     const [container] = (await this.runtime.inner.inspect(this.agentId)).containers;
     const { host, port } = await this.runtime.inner.address({ agentId: this.agentId, generation: container?.generation ?? 0 }, 8080);
@@ -105,7 +105,7 @@ export class Talk {
   }
 }
 
-/** A server with the accounts acme and other, and a deployed agent of acme's that does what its messages say. */
+/** Starts a server with the accounts acme and other, and a deployed agent of acme that does what its messages say. */
 export async function startTalk(environment: Record<string, string>): Promise<Talk> {
   let runtime: FaultyRuntime | undefined;
   const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (runtime = opened)));

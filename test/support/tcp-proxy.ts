@@ -1,12 +1,12 @@
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
-/** A fixed address in front of a server that comes and goes, and a network that can fail on demand. */
+/** A proxy with a fixed address in front of a server that stops and starts, and a network that can fail on demand. */
 export class TcpProxy {
-  /** Where connections go; null refuses them. */
+  /** The port to which connections go; null refuses them. */
   target: number | null = null;
-  /** While true the server's answers are lost, though it hears everything. */
+  /** While the value is true, the server receives everything but its responses are lost. */
   losesAnswers = false;
-  /** Bytes of answers that were lost. */
+  /** The number of response bytes that were lost. */
   lost = 0;
   readonly #sockets = new Set<Socket>();
 
@@ -20,7 +20,7 @@ export class TcpProxy {
     return new TcpProxy(server);
   }
 
-  /** The address as it is through the proxy. */
+  /** Returns the address with the port of the proxy. */
   through(address: string): string {
     const url = new URL(address);
     url.port = String((this.server.address() as AddressInfo).port);

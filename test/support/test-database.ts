@@ -12,7 +12,7 @@ class TestDatabaseModule implements OnApplicationShutdown {
   }
 }
 
-/** The configured database, for tests of single parts; `entities` are the read models that they look into. */
+/** Provides the configured database for tests of single parts; `entities` are the read models that they read. */
 export function testDatabase(entities: Function[] = []): DynamicModule {
   return {
     module: TestDatabaseModule,

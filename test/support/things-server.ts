@@ -44,7 +44,7 @@ class Paging {
   @IsOptional() @IntegerQuery(1, 200) limit?: number;
 }
 
-/** Counts what the handlers did, and lets a test hold one of them. */
+/** The calls that the handlers received; a test can hold or fail one of them. */
 export const seen = { made: [] as (string | null)[], gate: Promise.resolve(), failNext: null as Error | null };
 
 @Controller('t')
@@ -142,7 +142,7 @@ class KnownCredentials extends CredentialVerifier {
 }
 
 export const reached: string[] = [];
-/** There is no log here: the last events of an account are where a test says. */
+/** The last events of each account, which a test sets because this server has no log. */
 export const positions = new Map<string, AccountPosition>();
 const noLog = { hearHead: () => Promise.resolve(START) };
 const knownPositions = { of: (accountId: string) => positions.get(accountId) ?? { last: START, written: START } };
@@ -169,7 +169,7 @@ class NotedReadModels extends ReadModels {
 @Module({})
 class Parts {}
 
-/** A server with the routes above, or with another controller, and credentials whose names say what they may. */
+/** Starts a server with the routes above, or with another controller, and credentials whose names say what they may do. */
 export function startThings(controller: NestType = ThingsController): Promise<TestServer> {
   return startTestServer(() => ({
     imports: [
@@ -200,7 +200,7 @@ export function expectProblem(answer: Answer, status: number, code: string) {
   expect(answer.headers.get('x-content-type-options')).toBe('nosniff');
 }
 
-/** Sends bytes as they are and answers all that comes back. */
+/** Sends the text unchanged and returns everything that comes back. */
 export function sendRaw(url: string, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(Number(new URL(url).port), '127.0.0.1', () => socket.write(text));

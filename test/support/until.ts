@@ -1,9 +1,12 @@
 import { setTimeout as after } from 'node:timers/promises';
 
-/** A wait that is this long over is given up: long enough for a machine with ten times the work it can do. */
+/** The default timeout of a wait, in ms: long enough for a machine with ten times the work that it can do. */
 const GIVE_UP_AFTER_MS = 90_000;
 
-/** Looks until `probe` answers something other than undefined, and gives that; a time-out (ms) fails with what was waited for. */
+/**
+ * Calls `probe` until it returns something other than undefined, and returns that. Throws an error that names the awaited condition after
+ * the timeout (ms).
+ */
 export async function until<T>(
   what: string,
   probe: () => Promise<T | undefined> | T | undefined,
@@ -19,13 +22,13 @@ export async function until<T>(
   }
 }
 
-/** Looks until the condition holds; one that throws does not hold yet. */
+/** Waits until the condition returns true; an error that it throws counts as false. */
 export async function untilTrue(condition: () => Promise<boolean> | boolean, timeoutMs = GIVE_UP_AFTER_MS): Promise<void> {
   const holds = async () => ((await condition()) ? true : undefined);
   await until(String(condition), () => holds().catch(() => undefined), timeoutMs);
 }
 
-/** A span of time (ms) over which something is measured; to wait for something to happen there is `until`. */
+/** Waits for a time (ms) over which something is measured; `until` waits for something to happen. */
 export function span(ms: number): Promise<void> {
   return after(ms);
 }

@@ -4,7 +4,7 @@ import type { ProgramRun, StandInProgram } from './program.ts';
 
 export type Labels = Record<string, string>;
 
-/** The members of a request for a container that the stand-in looks at; it keeps and repeats all of them. */
+/** The members of a request for a container that the stand-in reads; it stores and returns all of them. */
 export interface CreateBody {
   Image: string;
   Env?: string[];
@@ -25,30 +25,30 @@ interface LogEntry {
 }
 
 const NEVER = '0001-01-01T00:00:00Z';
-/** Pieces of output that a container keeps, the latest. */
+/** The most pieces of output that a container keeps; the latest are kept. */
 const LOG_MAX = 5_000;
 const DEFAULT_PORT = 8080;
 const SIGTERM_EXIT = 143;
 
 let stamped = 0;
 
-/** RFC 3339 with nanoseconds, later each time than the time before. */
+/** Returns the time in RFC 3339 with nanoseconds, always later than the previous one. */
 function stamp(): string {
   stamped = (stamped + 1) % 1_000_000;
   return new Date().toISOString().replace('Z', `${String(stamped).padStart(6, '0')}Z`);
 }
 
-/** What a container is put together from. */
+/** The parts of which a container is made. */
 export interface ContainerParts {
   imageId: string;
-  /** Where its program listens. */
+  /** The address on which its program listens. */
   address: string;
   program: StandInProgram;
-  /** The files of its volume, by path below the place where it is mounted. */
+  /** The files of its volume, by path relative to the mount point. */
   files: Map<string, Buffer>;
 }
 
-/** A container without a process: its state as the engine tells it, and the program that stands in for what would run in it. */
+/** A container without a process: its state as the engine reports it, and the program that stands in for a real one. */
 export class StandInContainer {
   readonly id = randomBytes(32).toString('hex');
   readonly created = new Date().toISOString();
@@ -57,7 +57,7 @@ export class StandInContainer {
   startedAt = NEVER;
   finishedAt = NEVER;
   readonly log: LogEntry[] = [];
-  /** Called after each piece of output, and when the container has ended. */
+  /** The callbacks that are called after each piece of output and when the container has ended. */
   readonly followers = new Set<() => void>();
   #memory = new Map<string, unknown>();
   #thawed: (() => void)[] = [];
@@ -88,7 +88,7 @@ export class StandInContainer {
     this.parts.program.start?.(this.run());
   }
 
-  /** What the program sees of a start; a later start of the container is another run. */
+  /** Returns the program's view of this start; a later start of the container is another run. */
   run(): ProgramRun {
     const began = this.startedAt;
     return {
@@ -113,7 +113,7 @@ export class StandInContainer {
     this.onExit(this);
   }
 
-  /** SIGTERM: whether the program heeded it. */
+  /** Delivers SIGTERM. Returns true if the program ended. */
   terminate(): boolean {
     const code = this.parts.program.terminate === undefined ? SIGTERM_EXIT : this.parts.program.terminate(this.run());
     if (code !== null) this.exit(code);
@@ -129,12 +129,12 @@ export class StandInContainer {
     for (const resolve of this.#thawed.splice(0)) resolve();
   }
 
-  /** A frozen program keeps its callers waiting. */
+  /** Waits until the container is thawed: the callers of a frozen program wait. */
   async thawed(): Promise<void> {
     while (this.status === 'paused') await new Promise<void>((resolve) => this.#thawed.push(resolve));
   }
 
-  /** What stands at the path on the agent's volume, which is the first one mounted. */
+  /** Returns the file at the path on the agent's volume, which is the first one mounted. */
   fileOnVolume(path: string): Buffer | undefined {
     const target = this.body.HostConfig?.Mounts?.[0]?.Target;
     return target === undefined || !path.startsWith(`${target}/`) ? undefined : this.parts.files.get(path.slice(target.length + 1));

@@ -9,7 +9,7 @@ import type { StandInProgram } from './program.ts';
 
 const AGENT_LABEL = 'mooring.agent';
 
-/** What is told of a container to seed: one that a service is taken to have made earlier. */
+/** The description of a container to seed, as if a service had made it earlier. */
 export interface SeededContainer {
   name: string;
   body: CreateBody;
@@ -18,14 +18,14 @@ export interface SeededContainer {
   exitCode?: number;
 }
 
-/** The containers and volumes of a stand-in, and what the engine allows to be done to them. */
+/** The containers and volumes of a stand-in, with the engine's rules for them. */
 export class StandInContainers {
   readonly volumes = new Map<string, { labels: Labels; createdAt: string; files: Map<string, Buffer> }>();
   readonly #listeners = new Listeners((address, request, response) => void this.#answerCall(address, request, response));
   readonly #byId = new Map<string, StandInContainer>();
   readonly #byName = new Map<string, StandInContainer>();
   readonly #byAddress = new Map<string, StandInContainer>();
-  /** The service asks by this label most. */
+  /** The containers by agent, which is the label that the service queries most. */
   readonly #byAgent = new Map<string, Set<StandInContainer>>();
 
   constructor(
@@ -37,7 +37,7 @@ export class StandInContainers {
     return this.#byId.size;
   }
 
-  /** Throws the engine's 404. */
+  /** Returns the container. Throws the engine's 404. */
   get(nameOrId: string): StandInContainer {
     const found = this.#byId.get(nameOrId) ?? this.#byName.get(nameOrId);
     if (found === undefined) throw new EngineProblem(404, `No such container: ${nameOrId}`);
@@ -48,7 +48,7 @@ export class StandInContainers {
     return this.#byId.has(nameOrId) || this.#byName.has(nameOrId);
   }
 
-  /** Those that bear all the labels, each `name` or `name=value`. */
+  /** Lists the containers that have all the labels, each `name` or `name=value`. */
   bearing(labels: readonly string[], all: boolean): StandInContainer[] {
     const agent = labels.find((label) => label.startsWith(`${AGENT_LABEL}=`))?.slice(AGENT_LABEL.length + 1);
     const candidates = agent === undefined ? this.#byId.values() : (this.#byAgent.get(agent) ?? []);
@@ -73,7 +73,7 @@ export class StandInContainers {
     return container;
   }
 
-  /** Puts a container there in a state as if it had been there for long; tells no event. */
+  /** Adds a container in a state as if it had existed for long; emits no event. */
   async seed({ name, body, imageId, status, exitCode = 0 }: SeededContainer): Promise<StandInContainer> {
     const container = this.create(name, body, imageId);
     container.start();
@@ -93,7 +93,7 @@ export class StandInContainers {
     const program = container.body.Entrypoint?.[0] ?? '';
     if (program.startsWith('no-such-program'))
       throw new EngineProblem(400, `OCI runtime create failed: exec: "${program}": executable file not found in $PATH`);
-    // Taken at once, so that of two starts at the same moment one is told that it runs.
+    // The container is started at once, so that of two simultaneous starts the second finds it running.
     container.start();
     if (container.running) await this.#listen(container);
     this.#tell(container, 'start');
@@ -133,7 +133,7 @@ export class StandInContainers {
     this.#tell(container, 'destroy');
   }
 
-  /** The volume of that name, made where there is none. */
+  /** Returns the volume of that name, and makes it if it does not exist. */
   volume(name: string, labels: Labels = {}) {
     const volume = this.volumes.get(name) ?? { labels, createdAt: new Date().toISOString(), files: new Map<string, Buffer>() };
     this.volumes.set(name, volume);

@@ -1,4 +1,4 @@
-/** What an engine answers with a status of its own. */
+/** An error response of an engine, with its status. */
 export class EngineProblem extends Error {
   constructor(
     readonly status: number,

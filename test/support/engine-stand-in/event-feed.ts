@@ -7,7 +7,7 @@ export interface EngineEventFilter {
   event?: string[];
 }
 
-/** The engine's events, handed to everybody who listens. */
+/** The engine's events, sent to all listeners. */
 export class EventFeed {
   readonly #listeners = new Map<ServerResponse, EngineEventFilter>();
 

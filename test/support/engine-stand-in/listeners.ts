@@ -1,18 +1,18 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createListener, type Server, type Socket } from 'node:net';
 
-/** Calls that a listener gets are answered by whoever owns its address. */
+/** Handles a request to a listener; the owner of the address answers it. */
 export type AnswerCall = (address: string, request: IncomingMessage, response: ServerResponse) => void;
 
 /**
- * Listeners on addresses of 127.0.0.0/8, one for each container that runs, all served by one HTTP server: a thousand of them cost little.
- * Every address of that network is the machine itself on Linux, and reaches nobody else.
+ * Listens on addresses of 127.0.0.0/8, one for each running container. One HTTP server serves them all, so a thousand cost little. On Linux
+ * every address of that network is the machine itself, and no other machine can be reached through it.
  */
 export class Listeners {
   readonly #http;
   readonly #open = new Map<string, Server>();
   readonly #taken = new Set<Socket>();
-  /** Differs between stand-ins, so that several can be there at once. */
+  /** The second byte of the addresses, which differs between stand-ins so that several can run at once. */
   readonly #second = 16 + (process.pid % 220);
   #given = Math.floor(Math.random() * 30_000);
 
@@ -21,13 +21,13 @@ export class Listeners {
     this.#http.keepAliveTimeout = 0;
   }
 
-  /** An address that no other container of this stand-in has. */
+  /** Returns an address that no other container of this stand-in has. */
   address(): string {
     this.#given = (this.#given + 1) % 65_000;
     return `127.${this.#second}.${this.#given >> 8}.${this.#given & 255 || 255}`;
   }
 
-  /** Resolves when connections are accepted there. `take` serves them, where HTTP does not. */
+  /** Resolves when connections are accepted. `take` serves them instead of HTTP if it is given. */
   async open(address: string, port: number, take?: (socket: Socket) => void): Promise<void> {
     if (this.#open.has(address)) return;
     const listener = createListener((socket) => {

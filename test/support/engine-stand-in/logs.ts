@@ -4,7 +4,7 @@ import type { StandInContainer } from './container.ts';
 
 const HEADER_BYTES = 8;
 
-/** Answers with the container's output as an engine frames it, stamped; and goes on until the container ends where it is to be followed. */
+/** Sends the container's output with timestamps, framed as an engine frames it. With `follow` it continues until the container ends. */
 export function sendLog(container: StandInContainer, query: URLSearchParams, response: ServerResponse): void {
   const since = Number(query.get('since') ?? 0);
   const follow = ['1', 'true'].includes(query.get('follow') ?? '');
@@ -27,7 +27,7 @@ export function sendLog(container: StandInContainer, query: URLSearchParams, res
   send();
 }
 
-/** With their ends; what stands after the last one is a line, too. */
+/** Returns the lines with their line ends; text after the last line end is a line, too. */
 function linesOf(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   for (let from = 0; from < bytes.length;) {

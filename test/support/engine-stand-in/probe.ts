@@ -1,6 +1,6 @@
 import type { ProgramAnswer, ProgramRequest, ProgramRun, StandInProgram } from './program.ts';
 
-/** Does what the probe of the runtime's contract does, as far as one needs no processes for it. */
+/** The probe of the runtime's contract, as far as it needs no processes. */
 export const standInProbe: StandInProgram = {
   listens: true,
 
@@ -12,7 +12,7 @@ export const standInProbe: StandInProgram = {
     }
     run.print('stdout', written(environment.PRINT ?? ''));
     run.print('stderr', written(environment.PRINT_ERROR ?? ''));
-    // A program has its moment before it ends.
+    // A real program also runs for a moment before it ends.
     setImmediate(() => run.exit(Number(environment.EXIT)));
   },
 
@@ -75,7 +75,7 @@ function append(run: ProgramRun, name: string, text: string): void {
   run.volume.set(name, Buffer.concat([run.volume.get(name) ?? Buffer.alloc(0), Buffer.from(text)]));
 }
 
-/** Base64 parts with commas between, each perhaps `*` how often. */
+/** Decodes base64 parts separated by commas, each optionally followed by `*` and a number of repetitions. */
 function written(parts: string): Buffer {
   return Buffer.concat(
     parts.split(',').map((part) => {

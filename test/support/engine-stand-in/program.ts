@@ -1,16 +1,16 @@
 import type { Socket } from 'node:net';
 
-/** What a program sees of the container that it runs in. */
+/** A program's view of the container that it runs in. */
 export interface ProgramRun {
   environment: Record<string, string>;
-  /** What the container runs, as the engine was asked for it. */
+  /** The command that was requested from the engine for the container. */
   command: readonly string[];
-  /** Fresh at each start. */
+  /** The memory of the program, which is empty at each start. */
   memory: Map<string, unknown>;
-  /** Kept for as long as the agent's volume stands. */
+  /** The files of the agent's volume, which exist as long as the volume. */
   volume: Map<string, Buffer>;
   print(stream: 'stdout' | 'stderr', bytes: Buffer): void;
-  /** Ends the container; nothing where it has ended. */
+  /** Ends the container; does nothing if it has ended. */
   exit(code: number): void;
 }
 
@@ -25,30 +25,30 @@ export interface ProgramAnswer {
   body: string | Buffer;
 }
 
-/** What stands in for the program of an image. All containers of the image share the object. */
+/** A stand-in for the program of an image. All containers of the image share the object. */
 export interface StandInProgram {
-  /** False: its port refuses connections, so that it never becomes ready. */
+  /** The value false means that its port refuses connections, so that it never becomes ready. */
   listens: boolean;
   /** Called at each start of a container. */
   start?(run: ProgramRun): void;
-  /** One HTTP request. A rejection is answered with 500. */
+  /** Answers one HTTP request. A rejection is answered with 500. */
   answer(run: ProgramRun, request: ProgramRequest): Promise<ProgramAnswer> | ProgramAnswer;
-  /** A connection to its port, which the program then serves byte by byte itself; no `answer` is asked for. */
+  /** Serves a connection to its port byte by byte, instead of `answer`. */
   connection?(run: ProgramRun, socket: Socket): void;
-  /** The exit code after a SIGTERM; null: it does not heed the signal. Where absent: 143. */
+  /** Returns the exit code after a SIGTERM, or null if the program ignores the signal; 143 if absent. */
   terminate?(run: ProgramRun): number | null;
 }
 
 export interface MessagesProgramOptions {
-  /** The time that a reply takes, ms. */
+  /** The time that a reply takes, in ms. */
   replyMs?: number;
   listens?: boolean;
   reply?: (text: string) => string;
-  /** Told of each message before it is answered. */
+  /** Called with each message before it is answered. */
   onMessage?: (message: { id: string; text: string }) => void;
 }
 
-/** A program that speaks Mooring's agent protocol: it is healthy at once, and answers each message. */
+/** Makes a program that speaks Mooring's agent protocol: it is healthy at once, and answers each message. */
 export function messagesProgram(options: MessagesProgramOptions = {}): StandInProgram {
   const { replyMs = 0, listens = true, reply = () => 'heard', onMessage } = options;
   return {

@@ -2,9 +2,9 @@ import { request, type IncomingMessage, type ServerResponse } from 'node:http';
 
 const SOCKET = '/var/run/docker.sock';
 
-/** The machine's own engine, to which the stand-in passes what concerns chosen images. */
+/** The machine's own engine, to which the stand-in passes requests for chosen images. */
 export class RealEngine {
-  /** Hands the request on as it is, and the answer back as it comes. */
+  /** Forwards the request unchanged, and streams the response back. */
   pass(asked: IncomingMessage, response: ServerResponse, body: Buffer | null = null): void {
     const { host: _host, ...headers } = asked.headers;
     const passed = request({ socketPath: SOCKET, path: asked.url, method: asked.method, headers }, (answer) => {
@@ -17,7 +17,7 @@ export class RealEngine {
     else passed.end(body);
   }
 
-  /** One request of the stand-in's own. */
+  /** Sends a request of the stand-in itself. */
   async ask(method: string, path: string, body?: unknown): Promise<{ status: number; body: unknown }> {
     const text = body === undefined ? undefined : JSON.stringify(body);
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
@@ -29,7 +29,7 @@ export class RealEngine {
     return { status: answer.statusCode ?? 0, body: said === '' ? null : (JSON.parse(said) as unknown) };
   }
 
-  /** Calls back with each line of the engine's events until the response that they go to is closed. */
+  /** Copies the engine's events, line by line, to the response until that is closed. */
   follow(path: string, response: ServerResponse): void {
     const asking = request({ socketPath: SOCKET, path }, (answer) => {
       let rest = '';

@@ -1,4 +1,4 @@
-/** An event as a client proposes it: JSON texts as bytes. */
+/** An event as a client sends it: JSON texts as bytes. */
 export interface Proposed {
   id: string;
   type: string;
@@ -11,7 +11,7 @@ export interface LogRecord extends Proposed {
   stream: string;
   revision: number;
   position: bigint;
-  /** Milliseconds since 1970. */
+  /** The time of the append, in milliseconds since 1970. */
   created: number;
 }
 
@@ -19,13 +19,13 @@ export type Expected = number | 'any' | 'no_stream' | 'stream_exists';
 
 export type AppendAnswer =
   | { kind: 'written'; revision: number; position: bigint | null }
-  /** `actual` -1: there is no such stream. */
+  /** The value of `actual` is -1 if there is no such stream. */
   | { kind: 'wrong_version'; actual: number }
   | { kind: 'too_big' }
   | { kind: 'deleted' };
 
 const maxAppendBytes = 1024 * 1024;
-/** Ids that an append with `any` is compared with. */
+/** The number of latest event ids with which an append with `any` is compared. */
 const maxRecent = 70_000;
 
 interface Settings {
@@ -34,7 +34,7 @@ interface Settings {
   $tb?: number;
 }
 
-/** The log of an EventStoreDB 23.10 as it was observed, in memory; several servers may stand before one. */
+/** The log of an EventStoreDB 23.10 as it was observed, in memory; several servers may share one. */
 export class MemoryLog {
   records: LogRecord[] = [];
   readonly #streams = new Map<string, LogRecord[]>();
@@ -43,10 +43,10 @@ export class MemoryLog {
   readonly #tombstones = new Set<string>();
   readonly #recent = new Map<string, LogRecord>();
   readonly #listeners = new Set<(written: LogRecord[]) => void>();
-  /** The first record of a real one is its own. */
+  /** The position of the next record; the first record of a real server is its own. */
   #next = 733n;
 
-  /** The end of the last record. */
+  /** Returns the position after the last record. */
   get end(): bigint {
     return this.#next;
   }
@@ -56,7 +56,10 @@ export class MemoryLog {
     return () => this.#listeners.delete(listener);
   }
 
-  /** The revision of the stream's last event, seen or not; -1 where there is none. `until`: as the log was at that place. */
+  /**
+   * Returns the revision of the stream's last event, visible or not; -1 if there is none. With `until`, the log is read as it was at that
+   * position.
+   */
   last(stream: string, until?: bigint): number {
     if (until === undefined) return this.#last.get(stream) ?? -1;
     return this.#streams.get(stream)?.findLast(({ position }) => position < until)?.revision ?? -1;
@@ -88,13 +91,13 @@ export class MemoryLog {
     return same ? this.#original(stream, revision, events) : { kind: 'wrong_version', actual: last };
   }
 
-  /** What a reader of the stream sees of it, in order; null where there is no such stream. */
+  /** Returns the events of the stream that a reader sees, in order; null if there is no such stream. */
   visible(stream: string, until?: bigint): LogRecord[] | null {
     if (this.last(stream, until) < 0) return null;
     return this.#all(stream).filter((record) => this.#isVisible(record) && (until === undefined || record.position < until));
   }
 
-  /** Forgets for good what readers of streams see no more, but for each stream's last event. */
+  /** Deletes the events that readers of streams no longer see, except each stream's last event. */
   scavenge(): void {
     const kept = (record: LogRecord) => this.#isVisible(record) || record.revision === this.last(record.stream);
     this.records = this.records.filter(kept);
@@ -138,7 +141,7 @@ export class MemoryLog {
     return record;
   }
 
-  /** What a restart forgets. */
+  /** Deletes the state that a restart loses. */
   restarted(): void {
     this.#recent.clear();
   }

@@ -3,9 +3,9 @@ import { StandIn } from './stand-in.ts';
 
 export interface EventStoreDbPlace {
   url: string;
-  /** Keeps what a test writes apart from all else that the server holds. */
+  /** The prefix of the test's streams, which separates them from all others on the server. */
   prefix: string;
-  /** Null on a real server. */
+  /** The stand-in; null on a real server. */
   standIn: StandIn | null;
   close(): Promise<void>;
 }
@@ -15,8 +15,8 @@ export function somePrefix(): string {
 }
 
 /**
- * What a service has to be told so that its log is in EventStoreDB, where the tests run with EVENT_STORE=eventstoredb: on the
- * server that EVENTSTORE_URL names, or on the run's stand-in. `log` names one log; null where logs are in PostgreSQL.
+ * Returns the environment with which a service keeps its log in EventStoreDB if the tests run with EVENT_STORE=eventstoredb: on the server
+ * that EVENTSTORE_URL names, or on the run's stand-in. `log` names one log. Returns null if logs are in PostgreSQL.
  */
 export function eventStoreEnvironment(log: string): { EVENT_STORE: string; EVENTSTORE_URL: string; EVENTSTORE_PREFIX: string } | null {
   const { EVENT_STORE, EVENTSTORE_URL, MOORING_TEST_EVENTSTORE } = process.env;
@@ -25,7 +25,7 @@ export function eventStoreEnvironment(log: string): { EVENT_STORE: string; EVENT
   return { EVENT_STORE, EVENTSTORE_URL: EVENTSTORE_URL || (MOORING_TEST_EVENTSTORE ?? ''), EVENTSTORE_PREFIX: prefix };
 }
 
-/** A log of a test's own: on the server that EVENTSTORE_URL names, or on a stand-in that starts with it. */
+/** Opens a log for one test: on the server that EVENTSTORE_URL names, or on a new stand-in. */
 export async function eventStoreDbPlace(): Promise<EventStoreDbPlace> {
   const url = process.env.EVENTSTORE_URL;
   if (url !== undefined && url !== '') return { url, prefix: somePrefix(), standIn: null, close: async () => undefined };

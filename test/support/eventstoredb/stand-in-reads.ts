@@ -19,11 +19,14 @@ type Response = InstanceType<typeof streams.ReadResp>;
 export type ReadCall = ServerWritableStream<InstanceType<typeof streams.ReadReq>, Response>;
 
 const backwards = streams.ReadReq.Options.ReadDirection.BACKWARDS;
-/** Unread events after which a live subscription is dropped. */
+/** The number of unread events after which a live subscription is dropped. */
 const maxUnread = 200;
 const checkpointUnit = 32;
 
-/** What a read gives, in order; throws what is sent as an error. Null: there is no such stream. `until`: the log as it was there. */
+/**
+ * Returns the result of a read, in order, or null if there is no such stream. Throws the errors that are sent to the client. With `until`,
+ * the log is read as it was at that position.
+ */
 export function found(log: MemoryLog, options: Options, until: bigint | undefined): LogRecord[] | null {
   const count = Number(options.getCount());
   if (count === 0) throw failure(status.UNKNOWN, 'Unexpected ReadStreamResult: Error');
@@ -50,7 +53,7 @@ function foundInAll(log: MemoryLog, options: Options, descending: boolean, until
   return (from === null ? all : all.slice(0, lowest(all, from))).toReversed();
 }
 
-/** The index of the first record that is not before the position. */
+/** Returns the index of the first record that is not before the position. */
 function lowest(records: LogRecord[], position: bigint): number {
   let [low, high] = [0, records.length];
   while (low < high) {
@@ -61,7 +64,7 @@ function lowest(records: LogRecord[], position: bigint): number {
   return low;
 }
 
-/** Sends with the client's pace. */
+/** Sends the records no faster than the client reads them. */
 export async function sendAll(call: ReadCall, records: LogRecord[] | null, name: string, twice: boolean): Promise<void> {
   if (records === null) call.write(notFoundResponse(name));
   for (const record of records ?? [])
@@ -83,11 +86,11 @@ function drained(call: ReadCall): Promise<void> {
   });
 }
 
-/** One subscription to the whole log, from its confirmation to its end. */
+/** A subscription to the whole log, from its confirmation to its end. */
 export class StandInSubscription {
-  /** While true it says nothing, though it is there. */
+  /** While the value is true, the subscription is open but sends nothing. */
   silent = false;
-  /** Every event comes twice. */
+  /** While the value is true, every event is sent twice. */
   twice = false;
   readonly #examine: (record: LogRecord) => boolean;
   readonly #checkpointEvery: number;

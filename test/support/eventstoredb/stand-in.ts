@@ -16,7 +16,7 @@ import { appendResponse, expectedOf, failure, notLeader, proposedOf, streamName,
 type AppendRequest = InstanceType<typeof streams.AppendReq>;
 type AppendResponse = InstanceType<typeof streams.AppendResp>;
 
-/** What becomes of an append: `…_stored` does it first. */
+/** The outcome of an append; `…_stored` stores it first. */
 export type AppendFault =
   | 'ok'
   | 'silent'
@@ -31,22 +31,25 @@ export type ReadFault = 'ok' | 'silent' | 'fails' | 'twice' | 'slow';
 const states = gossip.MemberInfo.VNodeState;
 
 /**
- * An EventStoreDB of the v1 protocol that does what it is told, over the client's own stubs: it answers as a 23.10 was seen to
- * answer, and fails on demand. Plain Append is all it has; a client that turns to batches is refused.
+ * A stand-in for an EventStoreDB of the v1 protocol, on the client's own stubs: it answers as a 23.10 was observed to answer, and fails on
+ * demand. It supports only plain Append; a client that uses batches is refused.
  */
 export class StandIn {
-  /** Asked for each append, with its stream. */
+  /** Returns the outcome of each append to the stream. */
   onAppend: (stream: string) => AppendFault = () => 'ok';
   onRead: () => ReadFault = () => 'ok';
-  /** Reads and subscriptions that any node may have answered, whatever it lacks. */
+  /** The number of reads and subscriptions that any node could have answered, even one that is behind. */
   forAnyNode = 0;
-  /** While set, it is a follower that knows its leader, or thinks that it does. */
+  /** The leader: while it is set, this node is a follower that knows its leader, or thinks that it does. */
   leader: StandIn | null = null;
-  /** While set, it is a leader that was frozen and deposed: it knows the log up to there, and refuses by what it knows. */
+  /**
+   * The last position that this node knows: while it is set, the node is a leader that was frozen and deposed, and it refuses appends by
+   * what it knows.
+   */
   deposedAt: bigint | null = null;
   /** The other nodes of the cluster. */
   others: StandIn[] = [];
-  /** New subscriptions say nothing, or everything twice. */
+  /** The behaviour of new subscriptions: they send nothing, or every event twice. */
   subscriptions: 'ok' | 'silent' | 'twice' = 'ok';
   readonly #live = new Set<StandInSubscription>();
   #server: Server | null = null;
@@ -56,7 +59,7 @@ export class StandIn {
     private readonly proxy: TcpProxy,
   ) {}
 
-  /** On a free port; several may stand before one log. */
+  /** Starts a stand-in on a free port; several may share one log. */
   static async start(log = new MemoryLog()): Promise<StandIn> {
     const standIn = new StandIn(log, await TcpProxy.start());
     await standIn.#listen();
@@ -67,17 +70,17 @@ export class StandIn {
     return Number(new URL(this.url).port);
   }
 
-  /** Stays the same over a restart. */
+  /** Returns the address, which stays the same over a restart. */
   get url(): string {
     return `${this.proxy.through('esdb://127.0.0.1:1')}?tls=false`;
   }
 
-  /** Breaks every connection, as a network does. */
+  /** Breaks every connection, as a network failure does. */
   cut(): void {
     this.proxy.cut();
   }
 
-  /** As kill -9: the log stays. */
+  /** Ends the server as kill -9 does; the log remains. */
   async kill(): Promise<void> {
     this.proxy.target = null;
     this.proxy.cut();
@@ -160,7 +163,10 @@ export class StandIn {
     return appendResponse(stream, expected, answer);
   }
 
-  /** A deposed leader compares with the log that it knows; what would follow there, it can't commit. */
+  /**
+   * Returns the response of a deposed leader, which compares with the log that it knows. It never answers an append that would fit there,
+   * because it can't commit it.
+   */
   #refused(stream: string, expected: Expected): AppendResponse | 'silence' {
     const actual = this.log.last(stream, this.deposedAt ?? undefined);
     const revision = expected === 'no_stream' ? -1 : expected;
@@ -200,7 +206,10 @@ export class StandIn {
     return info;
   }
 
-  /** As another node sees it: one that is dead is known to be, and nobody takes a deposed leader for one but itself. */
+  /**
+   * Describes this node as another one sees it: a dead node is known to be dead, and only a deposed leader itself still believes that it
+   * leads.
+   */
   #member(seenBy: StandIn): InstanceType<typeof gossip.MemberInfo> {
     const id = new shared.UUID();
     id.setString(randomUUID());

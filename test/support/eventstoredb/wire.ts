@@ -6,7 +6,7 @@ import type { AppendAnswer, Expected, LogRecord, Proposed } from './memory-log.t
 const { AppendResp, ReadResp } = streams;
 type ReadResponse = InstanceType<typeof ReadResp>;
 
-/** An error as the server sends it: what it is about stands in the trailers. */
+/** Makes an error as the server sends it: its details are in the trailers. */
 export function failure(code: status, details: string, trailers: Record<string, string> = {}): ServiceError {
   const metadata = new Metadata();
   for (const [name, value] of Object.entries(trailers)) metadata.add(name, value);
@@ -50,7 +50,7 @@ export function streamName(identifier: InstanceType<typeof shared.StreamIdentifi
   return Buffer.from(identifier?.getStreamName_asU8() ?? []).toString();
 }
 
-/** Throws what is sent as an error. */
+/** Makes the response to an append. Throws the errors that are sent to the client. */
 export function appendResponse(stream: string, expected: Expected, answer: AppendAnswer): InstanceType<typeof AppendResp> {
   if (answer.kind === 'deleted') throw deleted(stream);
   if (answer.kind === 'too_big') throw tooBig();
@@ -120,7 +120,7 @@ export function confirmationResponse(id: string): ReadResponse {
   return response;
 }
 
-/** While it catches up the server names the place before the next event, with a second number of 0. */
+/** Makes a checkpoint. During a catch-up the server sends the position before the next event, with 0 as its second number. */
 export function checkpointResponse(position: bigint, live: boolean): ReadResponse {
   const checkpoint = new ReadResp.Checkpoint();
   checkpoint.setCommitPosition(String(position));

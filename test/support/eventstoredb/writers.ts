@@ -9,7 +9,7 @@ import {
 import { newEvents } from '../event-store-contract.ts';
 import { span } from '../until.ts';
 
-/** As `Aggregates` does it, but for as long as it takes: the same call with the same ids, until there is an answer. */
+/** Appends like `Aggregates`, but without a limit: it repeats the same call with the same ids until there is a response. */
 export async function appendSurely(store: EventStore, stream: string, revision: number, events: NewEvent[]): Promise<AppendResult> {
   const expected: ExpectedRevision = revision < 0 ? 'no_stream' : revision;
   for (;;)
@@ -21,11 +21,11 @@ export async function appendSurely(store: EventStore, stream: string, revision: 
     }
 }
 
-/** Writers of a stream each, until they are stopped; every answer is held against what it has to be. */
+/** Writers, each with its own stream, which run until they are stopped; every response is compared with the expected one. */
 export class Writers {
-  /** The ids that were acknowledged, in order, by stream. */
+  /** The acknowledged ids of each stream, in order. */
   readonly acknowledged = new Map<string, string[]>();
-  /** The longest time (ms) without any acknowledgement since `resetGap`. */
+  /** The longest time (ms) without an acknowledgement since `resetGap`. */
   longestGap = 0;
   #lastAt = performance.now();
   #stopping = false;
@@ -48,7 +48,7 @@ export class Writers {
     this.#lastAt = performance.now();
   }
 
-  /** Throws what ended a writer: a conflict that is none, or a wrong revision. */
+  /** Throws the error that ended a writer: a false conflict, or a wrong revision. */
   check(): void {
     if (this.#failure !== null) throw this.#failure;
   }
