@@ -19,7 +19,7 @@ import { startTestServer, type TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';
 import { acts, timers, type Act, type World } from './acts.ts';
 
-/** Everything that anybody, or a timer, does is an event that says who did it. */
+/** Checks that everything that a caller or a timer does is an event that names who did it. */
 
 const password = 'canary-password-1';
 const environment = {
@@ -58,7 +58,7 @@ beforeAll(async () => {
   world = { session, key, keyId, accountId, agentId: made.json.agent_id as string, ask };
 });
 afterAll(async () => {
-  // Their processes would outlive the server.
+  // The agents are deleted because their processes would outlive the server.
   const { json: agents } = await world.ask('GET', '/api/v1/agents?limit=200', { credential: world.key });
   for (const { agent_id } of agents)
     await world.ask('DELETE', `/api/v1/agents/${agent_id}`, { credential: world.key, headers: { prefer: 'wait=30' } });
@@ -90,7 +90,7 @@ async function drive({ route, path, json, by, before, status, leaves, mayLeave =
   return (answer.json?.id as string | undefined) ?? made;
 }
 
-/** A rebuild writes down that it begins before anything else, and waits here. */
+/** Runs the work while rebuilds are held back: a rebuild first records that it begins, and waits here for the table. */
 async function withoutRebuilds<T>(work: () => Promise<T>): Promise<T> {
   return server.app.get(Database, { strict: false }).transaction(async (client) => {
     await client.query('lock table projection_rebuilds in share mode');
@@ -98,7 +98,7 @@ async function withoutRebuilds<T>(work: () => Promise<T>): Promise<T> {
   });
 }
 
-/** Who did it by the event's own word, and whether that is who did; on an account's behalf. */
+/** Returns the actor that the event names, whether its id is that of the actual one, and whether the event has an account. */
 function said({ metadata: { actor, account_id } }: StoredEvent): object {
   const by = { api_key: 'key', session: 'session', anonymous: 'anonymous', system: 'system', webhook: 'webhook' }[actor.kind];
   const id = { key: world.keyId, session: world.accountId, anonymous: 'anonymous' }[by];
@@ -106,14 +106,14 @@ function said({ metadata: { actor, account_id } }: StoredEvent): object {
 }
 
 describe('every route that changes something', () => {
-  it('says what it leaves in the log', () => {
+  it('declares the events that it appends', () => {
     expect(acts.map(({ route }) => route).toSorted()).toEqual(mutations.toSorted());
     const known = new Set(eventDefinitions.map(({ type }) => type));
     for (const { route, leaves } of acts)
       expect([route, leaves.length > 0, leaves.every((type) => known.has(type))]).toEqual([route, true, true]);
   });
 
-  it('leaves it, with who did it', async () => {
+  it('appends them, with the actor', async () => {
     let made = '';
     for (const act of acts) made = act.holdsRebuilds ? await withoutRebuilds(() => drive(act, made)) : await drive(act, made);
   });
@@ -123,7 +123,7 @@ describe('every timer', () => {
   const late = later(1_000_000);
   const rules = { canFreeze: true, deepSleepAfterSeconds: 1, startTimeoutSeconds: 60, restartTimeoutSeconds: 60 };
 
-  /** Waits for the event on the stream, and looks whether the saga says that it was it. */
+  /** Waits for the event on the stream, and checks that the saga's entry in `timers` names it. */
   async function left(saga: string, timer: string, stream: string, fits: (event: StoredEvent) => boolean): Promise<StoredEvent> {
     const event = await until(`${timer} shows`, async () => (await events((each) => each.stream === stream && fits(each)))[0]);
     expect(timers[saga]?.[timer]).toContain(event.type);
@@ -135,7 +135,7 @@ describe('every timer', () => {
     return event;
   }
 
-  it('belongs to a saga that says what it leaves', () => {
+  it('belongs to a saga that declares its events', () => {
     expect(Object.keys(timers).toSorted()).toEqual(Object.keys(server.app.get(DurableSagas, { strict: false }).stats()).toSorted());
     const known = new Set(eventDefinitions.map(({ type }) => type));
     for (const type of Object.values(timers).flatMap((saga) => Object.values(saga).flat())) expect(known).toContain(type);

@@ -1,33 +1,36 @@
 import type { Answer, RequestOptions } from '../support/http-server.ts';
 
-/** Who is to stand behind an event: the caller by the key or the session that was sent, the new session's account, or nobody known. */
+/**
+ * The expected actor of an event: the holder of the key or of the session that was sent, the account of the new session, or an anonymous
+ * caller.
+ */
 type By = 'key' | 'session' | 'anonymous';
 
 export interface World {
-  /** An administrator's. */
+  /** The session of an administrator. */
   session: string;
   key: string;
   keyId: string;
   accountId: string;
-  /** An agent that is active. */
+  /** The id of an active agent. */
   agentId: string;
   ask(method: string, path: string, options?: RequestOptions): Promise<Answer>;
 }
 
 export interface Act {
-  /** As test/coverage/routes.txt has it. */
+  /** The route as it stands in test/coverage/routes.txt. */
   route: string;
-  /** The events that the request itself leaves: all of these, */
+  /** The events that the request always appends. */
   leaves: readonly string[];
-  /** and of these as many as the moment asks for. */
+  /** The events that the request may append as well, depending on the moment. */
   mayLeave?: readonly string[];
   by: By;
   status: number;
   path: (world: World) => string;
   json?: (world: World) => object;
-  /** Puts what is needed there first, or in order again. */
+  /** Prepares the state that the request needs, or restores it. */
   before?: (world: World) => Promise<unknown>;
-  /** Whether rebuilds are held back while it is driven. */
+  /** The value true holds rebuilds back during the request. */
   holdsRebuilds?: boolean;
 }
 
@@ -71,7 +74,7 @@ async function another(world: World): Promise<void> {
   world.agentId = (await world.ask('POST', '/api/v1/provision', { credential: world.key, json: image })).json.agent_id as string;
 }
 
-/** Every route that changes something, in an order in which each can be driven, and what it leaves in the log. */
+/** Lists every route that changes something, in an order in which each can be called, and the events that it appends. */
 export const acts: Act[] = [
   {
     route: 'POST /api/auth/register',
@@ -236,7 +239,7 @@ async function settled(world: World): Promise<void> {
   await world.ask('GET', `${agent(world)}/wait?timeout=60`, { credential: world.key });
 }
 
-/** What each saga does because a time has come, and the events that say so; null where nothing happens that anybody asked about. */
+/** Lists what each saga does at a due time, and the events that record it. */
 export const timers: Record<string, Record<string, readonly string[]>> = {
   deployments: {
     'a deployment takes too long': ['DeploymentFailed'],

@@ -7,7 +7,7 @@ const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf
 const rows = [...page.matchAll(/^\| `(\w+)` +\| (\d+) +\| .+ \| .+ \|$/gm)].map(([, code, status]) => `${code} ${status}`);
 
 describe('docs/errors.md', () => {
-  it('has one row for every code, with the status that callers get', () => {
+  it('has one row for every code, with its status', () => {
     expect(rows.sort()).toEqual(errorCodes.map((code) => `${code} ${problems[code].status}`).sort());
   });
 });

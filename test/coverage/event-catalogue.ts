@@ -5,7 +5,7 @@ import ts from 'typescript';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** Where the events of a file stand, by the file's feature. */
+/** The streams that contain the events of a file, by the file's feature. */
 export const streams: Record<string, string> = {
   accounts: '`account-<id>`',
   'api-keys': '`apiKey-<id>`',
@@ -23,7 +23,7 @@ export interface DeclaredEvent {
   data: string;
 }
 
-/** The events that a file declares with `defineEvent`, with their data as the source types it. */
+/** Returns the events that a file declares with `defineEvent`, with their data as the source types it. */
 export function declaredEvents(text: string): DeclaredEvent[] {
   const source = ts.createSourceFile('events.ts', text, ts.ScriptTarget.Latest, true);
   const found: DeclaredEvent[] = [];
@@ -48,7 +48,7 @@ function withoutComments(type: string): string {
     .replaceAll('|', '\\|');
 }
 
-/** docs/events.md, from the sources. */
+/** Returns the content of docs/events.md, made from the sources. */
 export function eventCatalogue(files: string[]): string {
   const sections = files.map((file) => {
     const feature = relative(root, file).split('/')[1] ?? '';

@@ -28,7 +28,7 @@ const files = readdirSync(source, { recursive: true, encoding: 'utf8' })
   .toSorted()
   .map((path) => join(source, path));
 const catalogue = new EventCatalogue(eventDefinitions);
-/** One item a line, so that a change shows where it is. */
+/** Returns the items as JSON with one item a line, so that a diff shows what changed. */
 const asText = (items: unknown[]) => `[\n${items.map((item) => JSON.stringify(item)).join(',\n')}\n]\n`;
 
 beforeAll(() => {
@@ -39,7 +39,7 @@ beforeAll(() => {
 });
 
 describe('The catalogue of stored events', () => {
-  it('is what the sources declare, and keeps every older version', () => {
+  it('matches the sources, and keeps every older version', () => {
     golden(() => expect(catalogueOf(files, (type) => catalogue.versionOf(type), readCatalogue())).toEqual(readCatalogue()));
     const expected = eventDefinitions.flatMap(({ type, version }) =>
       Array.from({ length: version }, (_, before) => `${type} ${before + 1}`),
@@ -51,7 +51,7 @@ describe('The catalogue of stored events', () => {
     ).toEqual(expected.toSorted());
   });
 
-  it('has a stored sample of each version, on a stream where it belongs, that fits what it says', () => {
+  it('has a stored sample of each version that is on the right stream and has the declared shape', () => {
     for (const entry of readCatalogue()) {
       const sample = readSample(nameOf(entry));
       expect([sample.type, sample.schemaVersion, categoryOf(sample.stream)]).toEqual([entry.type, entry.version, entry.stream]);
@@ -61,12 +61,12 @@ describe('The catalogue of stored events', () => {
 });
 
 describe('Stored samples', () => {
-  it('are never edited, and never go', () => {
+  it('are never edited or removed', () => {
     expect(Object.fromEntries(sampleNames().map((name) => [name, sumOf(name)]))).toEqual(Object.fromEntries(sums()));
     expect(sampleNames()).toEqual(readCatalogue().map(nameOf).toSorted());
   });
 
-  it('of every version read as the newest', () => {
+  it('of every version are read as the newest', () => {
     const shapes = new Map(readCatalogue().map((entry) => [nameOf(entry), entry.data]));
     for (const name of sampleNames()) {
       const event = catalogue.upcast(readSample(name));
@@ -78,14 +78,14 @@ describe('Stored samples', () => {
     }
   });
 
-  it('stand in the sample history as they were stored', () => {
+  it('are in the sample history as they were stored', () => {
     for (const { event } of sampleLog) {
       const stored = readSample(nameOf({ type: event.type, version: catalogue.versionOf(event.type) }));
       expect(stored.data).toEqual(event.data);
     }
   });
 
-  it.each(['oldest', 'newest'] as const)('in their %s versions fold into what they always did', (which) => {
+  it.each(['oldest', 'newest'] as const)('in their %s versions fold into the same states and rows as always', (which) => {
     golden(() => expect(foldHistory(sampleHistory(which), catalogue)).toEqual(JSON.parse(readFileSync(foldedFile(which), 'utf8'))));
   });
 

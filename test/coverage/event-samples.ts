@@ -28,12 +28,12 @@ const sumsFile = join(samplesFolder, 'SHA256SUMS');
 export interface CatalogueEntry {
   type: string;
   version: number;
-  /** The category of the streams on which it stands. */
+  /** The category of the streams that contain it. */
   stream: string;
   data: Shape;
 }
 
-/** A stored event as its file has it. */
+/** A stored event as its file contains it. */
 interface SampleFile {
   type: string;
   schema_version: number;
@@ -50,7 +50,7 @@ export function readCatalogue(): CatalogueEntry[] {
   return existsSync(catalogueFile) ? (JSON.parse(readFileSync(catalogueFile, 'utf8')) as CatalogueEntry[]) : [];
 }
 
-/** The newest version of every type from the sources; older ones, whose types are gone, as they were written down. */
+/** Returns the newest version of every type from the sources, and the recorded older versions, whose types the sources no longer have. */
 export function catalogueOf(files: string[], versionOf: (type: string) => number, written: CatalogueEntry[]): CatalogueEntry[] {
   return files.flatMap((file) => {
     const feature = relative(root, file).split('/')[1] ?? '';
@@ -70,7 +70,7 @@ export function sampleNames(): string[] {
     .toSorted();
 }
 
-/** The sums that were written down, by file. */
+/** Reads the recorded checksums, by file. */
 export function sums(): Map<string, string> {
   const lines = existsSync(sumsFile) ? readFileSync(sumsFile, 'utf8').trim().split('\n') : [];
   return new Map(lines.map((line) => line.split('  ').toReversed() as [string, string]));
@@ -82,7 +82,7 @@ export function sumOf(name: string): string {
     .digest('hex');
 }
 
-/** Writes a file, and its sum, for each newest version that has none; what stands is never touched. */
+/** Writes a file and its checksum for each newest version that has none; existing files are never touched. */
 export function writeMissingSamples(versionOf: (type: string) => number): void {
   const known = sums();
   for (const sample of sampleLog) {
@@ -114,7 +114,7 @@ export function readSample(name: string): StoredEvent {
   return { ...event, schemaVersion };
 }
 
-/** Every type once, in its oldest or its newest version, in the order in which they happened. */
+/** Returns one event of every type, in its oldest or its newest version, in the order in which they happened. */
 export function sampleHistory(which: 'oldest' | 'newest'): StoredEvent[] {
   const chosen = new Map<string, StoredEvent>();
   for (const event of sampleNames().map(readSample)) {
@@ -125,7 +125,7 @@ export function sampleHistory(which: 'oldest' | 'newest'): StoredEvent[] {
   return [...chosen.values()].toSorted((a, b) => (a.position < b.position ? -1 : 1));
 }
 
-// What folds them is each typed by its own events.
+// Each decider is typed by its own events.
 // oxlint-disable-next-line typescript/no-explicit-any -- as above
 const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
   account: { account: accountDecider },
@@ -135,7 +135,7 @@ const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
   projection: { rebuild: rebuildDecider },
 };
 
-/** What every decider and every projection makes of the history, event by event: only what each one changed. */
+/** Returns the changes that every decider and every projection makes at each event of the history. */
 export function foldHistory(events: StoredEvent[], catalogue: EventCatalogue): unknown[] {
   const projections = foldedProjections(catalogue);
   const tables = new Map(projections.map((projection) => [projection, new Map<string, Row>()]));
@@ -154,7 +154,7 @@ export function foldHistory(events: StoredEvent[], catalogue: EventCatalogue): u
   });
 }
 
-/** By key what changed of the row; null where the row went. */
+/** Returns the changes of rows by key; null means that the row was removed. */
 function taken(projection: Projection, event: StoredEvent, table: Map<string, Row> = new Map()): unknown {
   const { keys } = keysOf(projection, [event]);
   const standing = new Map((keys[0] ?? []).flatMap((key) => (table.has(key) ? [[key, table.get(key) as Row] as const] : [])));
@@ -170,7 +170,7 @@ function taken(projection: Projection, event: StoredEvent, table: Map<string, Ro
   return Object.fromEntries([...changes, ...removed.map((key) => [key, null])]);
 }
 
-/** As JSON, with maps as their entries. */
+/** Converts a state to JSON, with maps as their entries. */
 function plain(state: unknown): Json {
   const entries = (value: unknown): unknown => {
     if (value instanceof Map) return [...value];
@@ -179,7 +179,7 @@ function plain(state: unknown): Json {
   return JSON.parse(JSON.stringify(state ?? null, (_, value: unknown) => entries(value))) as Json;
 }
 
-/** The members that are not what they were, and how they are now. */
+/** Returns the members that changed, with their new values. */
 function changed(before: Json, after: Json): Json {
   if (!isObject(before) || !isObject(after)) return after;
   const names = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));

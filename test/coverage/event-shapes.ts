@@ -1,9 +1,12 @@
 import ts from 'typescript';
 
-/** What a JSON value looks like: `string`, `"a" | null`, `[shape]` of an array's items, members of an object (`name?` may be absent), or one of several. */
+/**
+ * The shape of a JSON value: `string`, `"a" | null`, `[shape]` of an array's items, members of an object (`name?` may be absent), or one of
+ * several.
+ */
 export type Shape = string | [Shape] | { [member: string]: Shape } | { anyOf: Shape[] };
 
-/** The shapes of the data that the files declare with `defineEvent<Data>()('Type', …)`, by type. */
+/** Returns, by type, the shapes of the data that the files declare with `defineEvent<Data>()('Type', …)`. */
 export function declaredShapes(files: string[]): Map<string, Shape> {
   const program = ts.createProgram(files, {
     strict: true,
@@ -48,7 +51,7 @@ function isStored(type: ts.Type): boolean {
   return !(type.flags & ts.TypeFlags.Undefined);
 }
 
-/** Plain parts melt into one text, in an order that no edit of the source changes. */
+/** Joins plain parts into one text, in an order that does not depend on the order in the source. */
 function oneOf(parts: Shape[]): Shape {
   const texts = parts.filter((part) => typeof part === 'string');
   const plain = [...new Set(texts.map((text) => (text === 'true' || text === 'false' ? 'boolean' : text)))].toSorted().join(' | ');
@@ -58,7 +61,7 @@ function oneOf(parts: Shape[]): Shape {
   return all.length === 1 ? (all[0] as Shape) : { anyOf: all };
 }
 
-/** What of the value does not fit the shape, with its place; none where all fits. */
+/** Returns the parts of the value that do not fit the shape, with their places; an empty list if all fit. */
 export function misfits(shape: Shape, value: unknown, place = 'data'): string[] {
   if (typeof shape === 'string') {
     const fits = shape.split(' | ').some((name) => (name === nameOf(value) ? true : name === JSON.stringify(value)));

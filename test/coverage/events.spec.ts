@@ -13,14 +13,14 @@ const files = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8'
   .map((path) => join(root, 'src', path));
 
 describe('docs/events.md', () => {
-  it('is what the sources declare', () => {
+  it('matches the sources', () => {
     const catalogue = eventCatalogue(files);
     if (updatesGolden) writeFileSync(page, catalogue);
     golden(() => expect(readFileSync(page, 'utf8')).toBe(catalogue));
     expect(catalogue).not.toContain('NO STREAM SAID');
   });
 
-  it('holds every event that the service knows, and no other', () => {
+  it('has every event that the service knows, and no other', () => {
     const declared = files.flatMap((file) => declaredEvents(readFileSync(file, 'utf8')));
     const known = eventDefinitions.map(({ type, version }) => `${type} ${version}`);
     expect(declared.map(({ type, version }) => `${type} ${version}`).toSorted()).toEqual(known.toSorted());

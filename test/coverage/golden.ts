@@ -1,9 +1,9 @@
-/** Whether this run rewrites the golden files: what the sources say is written, and then compared with itself. */
+/** The value is true if this run rewrites the golden files, which are then compared with themselves. */
 export const updatesGolden = process.env.UPDATE_GOLDEN !== undefined;
 
-const HINT = 'Look at the difference. Where you meant it, run `npm run update-golden` and commit what it writes.';
+const HINT = 'Look at the difference. If you meant it, run `npm run update-golden` and commit what it writes.';
 
-/** Compares with a golden file; a failure says the command that rewrites it. */
+/** Compares with a golden file; a failure names the command that rewrites it. */
 export function golden(compare: () => void): void {
   try {
     compare();

@@ -9,12 +9,12 @@ import { AppModule } from '../../src/app.module.ts';
 import { readConfig } from '../../src/config.ts';
 
 const source = resolve(import.meta.dirname, '../../src');
-/** Nest's own keys, under which a handler keeps the class that it serves. */
+/** The metadata keys under which Nest stores the class that a handler serves. */
 const SERVES = ['__commandHandler__', '__queryHandler__'];
 
 type Class = abstract new (...args: never[]) => object;
 
-/** Every command and query that the service declares, by its name. */
+/** Returns every command and query that the service declares, by its name. */
 async function declaredMessages(): Promise<Map<Class, string>> {
   const found = new Map<Class, string>();
   for (const name of readdirSync(source, { recursive: true, encoding: 'utf8' })) {
@@ -34,7 +34,7 @@ async function declaredMessages(): Promise<Map<Class, string>> {
   return found;
 }
 
-/** The command or query that each handler of the modules serves. */
+/** Returns the command or query that each handler of the modules serves. */
 async function servedMessages(): Promise<unknown[]> {
   const options = { preview: true, abortOnError: false, logger: false } as const;
   const app = await NestFactory.create(AppModule.forRoot(readConfig({})), new FastifyAdapter(), options);
@@ -51,7 +51,7 @@ describe('Every command and query', () => {
     const bases = new Set([...declared.keys()].map((message) => Object.getPrototypeOf(message) as unknown));
     const concrete = [...declared].filter(([message]) => !bases.has(message));
     const wrong = concrete.map(([message, name]) => ({ name, handlers: served.filter((each) => each === message).length }));
-    // To mend: write the handler, and add it to the `providers` of its feature's module.
+    // To fix a failure, write the handler and add it to the `providers` of its feature's module.
     expect(wrong.filter(({ handlers }) => handlers !== 1)).toEqual([]);
   });
 });

@@ -5,7 +5,7 @@ const nest = fileURLToPath(new URL('../../node_modules/@nestjs/cli/bin/nest.js',
 const script = fileURLToPath(new URL('../../scripts/openapi.mjs', import.meta.url));
 
 describe('docs/openapi.json', () => {
-  it('is what the sources say (npm run openapi writes it)', () => {
+  it('matches the sources (npm run openapi writes it)', () => {
     expect(spawnSync(process.execPath, [nest, 'build'], { encoding: 'utf8', timeout: 400_000 })).toMatchObject({ status: 0 });
     const { status, stderr } = spawnSync(process.execPath, [script, '--check'], { encoding: 'utf8', timeout: 100_000 });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });

@@ -14,10 +14,10 @@ import { foldedProjections } from '../support/read-models.ts';
 import { fillTables, isWhole, readsOf } from './plans.ts';
 import { Statements, type Statement } from './statements.ts';
 
-/** Every statement that a GET route sends has a plan without a scan of a whole table, when the tables hold many rows. */
+/** Checks that every statement of a GET route has a plan without a scan of a whole table when the tables hold many rows. */
 
 const ROWS = Number(process.env.PLANS_ROWS ?? 60_000);
-/** Filling the tables takes a part of a millisecond a row. */
+/** The timeout of the test: filling the tables takes a fraction of a millisecond a row. */
 const TIMEOUT_MS = Math.max(240_000, ROWS * 3);
 const environment = { MOORING_RUNTIME: 'local', MOORING_SAMPLE_AGENT: 'off' };
 const account = { email: 'plans@example.com', password: 'canary-password-1', name: 'Plans', role: 'admin' as const };
@@ -68,7 +68,7 @@ afterAll(async () => {
   });
 });
 
-/** The queries that each route is asked with, beside the bare address: every filter, and combinations of them. */
+/** Returns the queries that are sent to a route beside the bare address: every filter, and combinations of them. */
 function queriesOf(path: string): string[] {
   const since = 'since=2026-01-01';
   const both = `${since}&until=2999-01-01`;
@@ -98,7 +98,7 @@ function queriesOf(path: string): string[] {
   return [...(required.includes(name) ? [] : ['']), ...(filters[name] ?? [])];
 }
 
-/** Requests that were not answered as they should be: their statements were not seen. */
+/** The requests that failed, whose statements were therefore not seen. */
 const refused: string[] = [];
 
 async function drive({ path, access }: (typeof routes)[number]): Promise<void> {
@@ -131,13 +131,13 @@ it(
     for (const route of routes) await statements.during(route.path, () => drive(route));
     expect(refused).toEqual([]);
     statements.stop();
-    // Its process ends; its rows stay, to be copied.
+    // The agent's process ends, but its rows stay, to be copied.
     const stopped = await server.request('POST', `/api/agents/${ids.agentId}/stop`, { credential: key, headers: { prefer: 'wait=30' } });
     expect(stopped.json).toMatchObject({ status: 'stopped' });
     const seen: Statement[] = statements.seen;
     expect(new Set(seen.map(({ route }) => route)).size).toBeGreaterThan(routes.length / 2);
     const client = new Client({ connectionString: server.databaseUrl });
-    // Nobody shall act on the rows that come now.
+    // The service is closed before the rows are copied, so that it does not act on them.
     isClosed = true;
     await server.app.close();
     await client.connect();

@@ -2,9 +2,9 @@ import type { Client } from 'pg';
 
 import type { Statement } from './statements.ts';
 
-/** A table with fewer rows may be read whole. */
+/** The number of rows below which a table may be scanned whole. */
 const SMALL_ROWS = 1_000;
-/** Tables that hold a row for each of a few things, however many agents there are. */
+/** The tables that have few rows, however many agents there are. */
 const few = [
   'mooring_migration',
   'projections',
@@ -15,18 +15,18 @@ const few = [
   'es_log_retention',
 ];
 const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
-/** One copied row in so many keeps the ids of the row that it is a copy of. */
+/** The share of copied rows, one in this many, that keep the ids of the original row. */
 const OWN_EVERY = 50;
 
 interface Column {
   table: string;
   name: string;
   type: string;
-  /** Whether an index says that there is no other row with it. */
+  /** The value is true if an index makes the column unique. */
   is_unique: boolean;
 }
 
-/** Copies of the rows that stand, with ids and times of their own, until every table has so many; then the planner is told. */
+/** Copies the existing rows, with their own ids and times, until every table has that many, and then updates the planner's statistics. */
 export async function fillTables(client: Client, rows: number): Promise<void> {
   const { rows: columns } = await client.query<Column>(
     `
@@ -65,14 +65,14 @@ interface Plan {
   Plans?: Plan[];
 }
 
-/** How a statement reads a table that is not small. */
+/** The way in which a statement reads a table that is not small. */
 export interface TableRead {
   table: string;
-  /** As the planner names it, with the index where there is one: `Index Scan agents_v2_pkey`. */
+  /** The planner's name for it, with the index if there is one: `Index Scan agents_v2_pkey`. */
   how: string;
 }
 
-/** What the plan of the statement reads. */
+/** Returns the tables that the plan of the statement reads. */
 export async function readsOf(client: Client, { text, values }: Statement): Promise<TableRead[]> {
   const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: Plan }] }>({ text: `explain (format json) ${text}`, values });
   const { rows: sizes } = await client.query<{ name: string }>('select relname as name from pg_class where reltuples > $1', [SMALL_ROWS]);

@@ -17,8 +17,8 @@ function said(access: Access | undefined): string {
 }
 
 /**
- * They answer from streams, which are read when they are asked and so show what every earlier answer showed, or from what changes without
- * events. Every other read waits for the read models that it answers from: `ReadsModel`.
+ * The routes that answer from streams, which are read at each request and so contain what every earlier response showed, or from data that
+ * changes without events. Every other read waits for the read models that it answers from (`ReadsModel`).
  */
 const answeredWithoutReadModels = [
   '/api/admin/events',
@@ -40,15 +40,15 @@ async function routesOfTheService() {
   return listRoutes(app.get(ModulesContainer));
 }
 
-it('every read says which read models it answers from, unless it answers from streams', async () => {
+it('every read declares the read models that it answers from, unless it answers from streams', async () => {
   const reads = (await routesOfTheService()).filter(({ method, access }) => method === 'GET' && access?.kind !== 'public');
   const silent = reads.filter(({ readModels }) => readModels.length === 0).map(({ path }) => path);
   expect(silent).toEqual(answeredWithoutReadModels);
 });
 
-/** A new route, or another access rule, is seen in review: `npm run update-golden` writes the table. */
+/** Records every route, so that a new one or a changed access rule is seen in review: `npm run update-golden` writes the table. */
 describe('test/coverage/routes.txt', () => {
-  it('says of every route what it asks of its caller', async () => {
+  it('lists every route with what it requires of its caller', async () => {
     const routes = await routesOfTheService();
     const lines = routes.map(({ method, path, access }) => `${method.padEnd(6)} ${path}  ${said(access)}`);
     const table = `${lines.join('\n')}\n`;

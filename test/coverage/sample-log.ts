@@ -35,7 +35,7 @@ const agent_id = id(2);
 const account_id = id(1);
 
 export interface SampleEvent {
-  /** Its place in the history; leave room, so that a new type can stand where it happens. */
+  /** The place in the history; gaps are left so that a new type can be inserted where it happens. */
   place: number;
   stream: string;
   event: AnyEvent;
@@ -44,8 +44,8 @@ export interface SampleEvent {
 const sample = (place: number, stream: string, event: AnyEvent): SampleEvent => ({ place, stream, event });
 
 /**
- * The life of one agent, with every event type once, in its newest version. A type or version that has no file in
- * eventstore/samples yet is written there from here, once; after that the file counts.
+ * The life of one agent, with every event type once, in its newest version. A type or version that has no file in eventstore/samples yet is
+ * written there once; after that, only the file counts.
  */
 export const sampleLog: SampleEvent[] = [
   sample(10, account, { type: 'AccountOpened', data: { name: 'Ada', role: 'admin' } }),

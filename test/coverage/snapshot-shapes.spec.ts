@@ -22,7 +22,7 @@ const folder = resolve(import.meta.dirname, '../../eventstore/snapshots');
 const catalogue = new EventCatalogue(eventDefinitions);
 const history = sampleHistory('newest').map((event) => catalogue.upcast(event));
 
-/** Deciders whose states are kept as snapshots, with the category of their streams. */
+/** The deciders whose states are stored as snapshots, with the category of their streams. */
 const kept: [name: string, category: string, decider: AnyDecider][] = [
   ['account', 'account', accountDecider],
   ['agent', 'agent', agentDecider],
@@ -35,7 +35,7 @@ function shapeOf(decider: AnyDecider): SnapshotShape<unknown> {
   return decider.snapshot;
 }
 
-/** The state as a snapshot holds it. */
+/** Returns the state as a snapshot stores it. */
 function written({ toJson }: SnapshotShape<unknown>, state: unknown): Json {
   return JSON.parse(JSON.stringify(toJson === undefined ? state : toJson(state))) as Json;
 }
@@ -45,14 +45,14 @@ function readBack(shape: SnapshotShape<unknown>, state: unknown): unknown {
   return shape.fromJson === undefined ? json : shape.fromJson(json);
 }
 
-/** The state with its own kinds of maps as entries, since these may be built differently and be equal. */
+/** Returns the state with `SeatMap`s as plain maps, since equal ones may be built differently. */
 function comparable(state: unknown): unknown {
   if (typeof state !== 'object' || state === null) return state;
   const members = Object.entries(state).map(([name, value]) => [name, value instanceof SeatMap ? new Map(value) : value]);
   return Object.fromEntries(members);
 }
 
-/** By sample event, what a snapshot would hold after it. */
+/** Returns the content of a snapshot after each sample event. */
 function snapshotsOf(category: string, decider: AnyDecider): Record<string, Json> {
   let state = decider.initialState();
   const after: Record<string, Json> = {};
@@ -70,7 +70,7 @@ const stored = (decider: AnyDecider) =>
 beforeAll(() => {
   if (!updatesGolden) return;
   mkdirSync(folder, { recursive: true });
-  // What is there already stays as it is: another form of it needs another version.
+  // Existing entries are kept: a changed form needs a new version.
   for (const [, category, decider] of kept) {
     const all = { ...snapshotsOf(category, decider), ...stored(decider) };
     const lines = Object.keys(all)
@@ -81,12 +81,12 @@ beforeAll(() => {
 });
 
 describe('Snapshots of states', () => {
-  it.each(kept)('of the decider %s are what they were when their version was given', (name, category, decider) => {
+  it.each(kept)('of the decider %s have not changed since their version was introduced', (name, category, decider) => {
     expect(shapeOf(decider).name).toBe(name);
     const now = snapshotsOf(category, decider);
     const changed = Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(stored(decider)[key]));
-    // To mend: raise `version` in the decider's `snapshot`, so that older snapshots are ignored, remove the file of the version before,
-    // and run `npm run update-golden`. A new sample of an event wants the last step alone.
+    // To fix a failure, raise `version` in the decider's `snapshot`, so that older snapshots are ignored, remove the file of the previous
+    // version, and run `npm run update-golden`. A new sample of an event needs only the last step.
     expect({ file: fileOf(decider), changed }).toEqual({ file: fileOf(decider), changed: [] });
   });
 
@@ -94,7 +94,7 @@ describe('Snapshots of states', () => {
     expect(readdirSync(folder).toSorted()).toEqual(kept.map(([, , decider]) => fileOf(decider).slice(folder.length + 1)).toSorted());
   });
 
-  it.each(kept)('of the decider %s come back as the same state, whatever happened', (_, category, decider) => {
+  it.each(kept)('of the decider %s are restored as the same state, after any event', (_, category, decider) => {
     const events = history.filter(({ stream }) => categoryOf(stream) === category);
     const [first, ...others] = events as [StoredEvent, ...StoredEvent[]];
     fc.assert(

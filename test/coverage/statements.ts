@@ -12,7 +12,7 @@ export interface Statement {
 type Listener = (...parts: unknown[]) => void;
 type Query = (this: pg.Client, ...parts: unknown[]) => unknown;
 
-/** Notes what requests to a server of this process ask its database; what the service does by itself meanwhile is left out. */
+/** Records the statements that requests to a server of this process send to its database, without those of the service's own work. */
 export class Statements {
   readonly seen: Statement[] = [];
   readonly #of = new AsyncLocalStorage<string>();
@@ -33,7 +33,7 @@ export class Statements {
     } as unknown as typeof pg.Client.prototype.query;
   }
 
-  /** Notes under that name what comes meanwhile. */
+  /** Records the statements of this time under the route's name. */
   async during(route: string, work: () => Promise<void>): Promise<void> {
     this.#route = route;
     await work();

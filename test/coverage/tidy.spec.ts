@@ -15,12 +15,12 @@ const files = walked
   .map((entry) => relative(root, join(entry.parentPath, entry.name)).replaceAll(sep, '/'))
   .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
 
-// Put together so that this file stays clean itself.
+// The words are put together, so that this file does not break the rules itself.
 const marker = ['TO', 'DO'].join('');
 const only = ['on', 'ly'].join('');
 const home = ['', 'root', ''].join('/');
 
-/** For each rule: what must be found, in a file of which name, on which line. */
+/** A sample for each rule that breaks it: the file's name and text, and the line on which it must be found. */
 const bad: Record<string, { path: string; text: string; line: number }> = {
   'no function is longer than 70 lines': { path: 'src/a.ts', text: `\nfunction f() {\n${'f();\n'.repeat(70)}}\n`, line: 2 },
   'no file is longer than 400 lines': { path: 'src/a.ts', text: 'f();\n'.repeat(401), line: 401 },
@@ -41,7 +41,7 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
   'every file ends with a newline': { path: 'src/a.ts', text: 'f();\ng();', line: 2 },
 };
 
-/** What a rule must let pass although it looks alike. */
+/** A sample for each rule that looks similar but must pass. */
 const good: Record<string, { path: string; text: string }> = {
   'no function is longer than 70 lines': {
     path: 'src/a.spec.ts',
@@ -68,7 +68,7 @@ describe('the tree is tidy', () => {
       expect(broken).toEqual([]);
     });
 
-    it('sees a bad sample and lets a good one pass', () => {
+    it('finds a bad sample and accepts a good one', () => {
       const sample = bad[name];
       expect(sample).toBeDefined();
       if (!sample) return;

@@ -70,7 +70,7 @@ function isFunctionWithBody(node: ts.Node): boolean {
   return ts.isFunctionLike(node) && 'body' in node && node.body !== undefined;
 }
 
-/** A function around describe() and it() is a table of contents: its parts are measured, not the whole. */
+/** Returns true for a function around describe() and it(), whose parts are measured instead of the whole. */
 function registersTests(node: ts.Node): boolean {
   const isRegistration = (each: ts.Node) => ts.isCallExpression(each) && /^(describe\w*|it|test)\b/.test(each.expression.getText());
   return contains(node, isRegistration);
@@ -102,7 +102,7 @@ function isSleepImport(node: ts.Node): boolean {
   return /timers\/promises/.test(moduleSpecifier.getText());
 }
 
-/** A promise that nothing but a timer fulfils; one that an event fulfils and a timer rejects is a time limit. */
+/** Returns true for a promise that only a timer fulfils; one that an event fulfils and a timer rejects is a timeout. */
 function isSleepPromise(node: ts.Node): boolean {
   if (!ts.isNewExpression(node) || node.expression.getText() !== 'Promise') return false;
   const executor = node.arguments?.[0];

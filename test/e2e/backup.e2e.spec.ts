@@ -9,7 +9,7 @@ import { until } from '../support/until.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** The tool as its users run it, on a data folder. */
+/** Runs the tool as its users do, on a data folder. */
 async function tool(name: 'backup' | 'restore', dataDir: string, ...words: string[]): Promise<string> {
   const kept = Object.entries(process.env).filter(([variable]) => !/^(MOORING_|DATABASE_URL|NODE_OPTIONS|NODE_ENV)/.test(variable));
   const env = { ...Object.fromEntries(kept), MOORING_DATA_DIR: dataDir };
@@ -27,7 +27,7 @@ const reads = (agentId: string) => [
   `/api/agents/${agentId}/logs`,
 ];
 
-describe('An installation that is put back', () => {
+describe('A restored installation', () => {
   let folder: string;
   let service: StartedService;
   let restored: StartedService | null = null;
@@ -50,18 +50,18 @@ describe('An installation that is put back', () => {
     return body.agent_id;
   };
 
-  /** Every answer, by its path; once the read models have come as far as the log. */
+  /** Returns the responses of all reads, by path. */
   const answers = async (from: StartedService, agentId: string): Promise<Record<string, unknown>> => {
     const paths = reads(agentId);
     const bodies = await Promise.all(paths.map((path) => from.call('GET', path)));
     return Object.fromEntries(bodies.map(({ status, body }, index) => [paths[index], { status, body }]));
   };
 
-  it('answers as it did, in a new folder, and what was deleted since stays deleted and unreadable', async () => {
+  it('answers as before, in a new folder, and agents that were deleted since stay deleted and unreadable', async () => {
     const kept = await agent('kept');
     const doomed = await agent('doomed');
     const backup = join(folder, 'older.tar.gz');
-    // The service runs.
+    // The backup is made while the service runs.
     expect(await tool('backup', service.dataDir, backup)).toContain('keys included');
     expect(await tool('restore', service.dataDir, '--check', backup)).toContain('is whole');
     await expect(tool('restore', service.dataDir, backup, '--replace')).rejects.toMatchObject({
@@ -73,7 +73,8 @@ describe('An installation that is put back', () => {
     const dataDir = join(folder, 'new');
     await expect(tool('restore', dataDir, backup)).rejects.toMatchObject({ stderr: expect.stringMatching(/the master key is missing/) });
     await service.stop();
-    // As after a move to another machine: the master key, the ledger, and for this test the credentials of the first start.
+    // The new folder is like one after a move to another machine: it has the master key, the ledger, and for this test the credentials of
+    // the first start.
     await tool('backup', service.dataDir, join(folder, 'stopped.tar.gz'));
     await rm(dataDir, { recursive: true, force: true });
     await promisify(execFile)('mkdir', ['-m', '711', dataDir]);

@@ -34,7 +34,7 @@ const becomes = (service: StartedService, agentId: string, wanted: string) =>
 const chat = (service: StartedService, agentId: string, message: string) =>
   service.call('POST', `/api/agents/${agentId}/chat`, { message });
 
-/** The texts of all files below a folder, but those of PostgreSQL. */
+/** Returns the texts of all files below a folder, except those of PostgreSQL. */
 async function textsBelow(folder: string): Promise<[string, string][]> {
   const texts: [string, string][] = [];
   for (const entry of await readdir(folder, { withFileTypes: true })) {
@@ -91,7 +91,7 @@ describe('a service on the local runtime', () => {
       await database.close();
     }
     const naming = (await textsBelow(service.dataDir)).filter(([path, text]) => path.includes(agentId) || text.includes(agentId));
-    // What keeps a backup from bringing its keys back names the agent, and nothing else does.
+    // Only the ledger that keeps a backup from restoring the agent's keys names the agent.
     expect(naming.map(([path]) => path)).toEqual([ShredLedger.in(service.dataDir).file]);
   });
 
@@ -115,7 +115,7 @@ describe('a service on the local runtime', () => {
       expect(tell('error', JSON.stringify(body))).toEqual([]);
     }
     expect((await dump(await databaseOf(service))).flatMap(([table, text]) => tell(table, text))).toEqual([]);
-    // The credentials are shown on the console once, by the first start; its log lines are JSON.
+    // The first start shows the credentials on the console once, outside its log lines, which are JSON.
     const lines = service.output.split('\n').filter((line) => line.startsWith('{'));
     expect(lines.length).toBeGreaterThan(5);
     expect(lines.flatMap((line) => tell(line, line))).toEqual([]);
@@ -126,7 +126,7 @@ describe('a service on the local runtime', () => {
     }
   });
 
-  it('has its database back after a kill of it, and says 503 meanwhile', async () => {
+  it('answers 503 after its database was killed, until that is back', async () => {
     const agentId = await agent(service, 'survivor');
     const { body } = await chat(service, agentId, 'before');
     const { pid } = service;
@@ -156,20 +156,20 @@ describe('a service on the local runtime', () => {
   });
 });
 
-/** Seconds of a core that a process has used. */
+/** Returns the processor time that a process has used, in seconds. */
 async function cpuSeconds(pid: number): Promise<number> {
   const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ').pop()?.split(' ') ?? [];
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/** How much of a core the process uses over that time, in per cent. */
+/** Returns the share of a core that the process uses over that time, in per cent. */
 async function shareOfCore(pid: number, milliseconds: number): Promise<number> {
   const [usedBefore, since] = [await cpuSeconds(pid), performance.now()];
   await span(milliseconds);
   return (100_000 * ((await cpuSeconds(pid)) - usedBefore)) / (performance.now() - since);
 }
 
-/** Elsewhere nothing tells what a process uses. */
+/** Only Linux reports a process's processor time in /proc. */
 const describeWithProc = existsSync('/proc/self/stat') ? describe : () => undefined;
 
 describeWithProc('a service with nothing to do', () => {
@@ -179,7 +179,7 @@ describeWithProc('a service with nothing to do', () => {
       await Promise.all(Array.from({ length: 20 }, (_, index) => agent(service, `idler ${index}`)));
       const url = await databaseOf(service);
       const heads = () => operate(url, 'select (select max(position) from es_event) core, (select max(position) from es_log_event) log');
-      // The last words of the starts are in the log when nothing came for a while.
+      // The last events of the starts are in the log when nothing was written for a while.
       let last = JSON.stringify(await heads());
       await until('nothing more is written', async () => {
         const before = last;
@@ -187,7 +187,8 @@ describeWithProc('a service with nothing to do', () => {
         last = JSON.stringify(await heads());
         return before === last ? true : undefined;
       });
-      // What the start left behind (a collection of garbage, code made fast) may fall into the first looks, but not into all.
+      // After-effects of the start (a garbage collection, code that is being optimised) may fall into the first measurements, but not into
+      // all.
       const shares: number[] = [];
       while (shares.length < 6 && !((shares.at(-1) ?? 100) < 3)) shares.push(await shareOfCore(service.pid, 10_000));
       console.info(`idle with 20 agents: ${shares.map((share) => share.toFixed(2)).join(', ')} % of a core`);
@@ -199,7 +200,7 @@ describeWithProc('a service with nothing to do', () => {
   });
 });
 
-/** A port of this machine that leads to a port of the engine's network. */
+/** A port of this machine that is forwarded to a port in the engine's network. */
 class Passage {
   private constructor(
     private readonly relay: ChildProcess,
@@ -245,7 +246,7 @@ class Passage {
 }
 
 describeWithOwnEngine('an engine that stops under the service', () => {
-  it('is done without, and everything settles by itself when it is back', async () => {
+  it('may be unavailable, and everything settles by itself when it is back', async () => {
     const engine = await PrivateEngine.open();
     const passage = await Passage.open(engine, 8080);
     let service: StartedService | undefined;

@@ -12,7 +12,7 @@ let engine: EngineStandIn;
 let service: StartedService;
 let hostile: string;
 let good: string;
-/** Texts that the hostile agent was given. */
+/** The texts of the messages that the hostile agent received. */
 const given: string[] = [];
 
 beforeAll(async () => {
@@ -41,18 +41,18 @@ const messages = async (query: string): Promise<string[]> =>
 describe('a hostile agent', () => {
   const { silence: _silence, 'a drip of headers': _headers, 'a drip of body': _body, ...broken } = answersOfAHostileAgent;
 
-  it.each(Object.keys(broken))('that answers with %s is told to the caller as 502 at once, and gets the message once', async (text) => {
+  it.each(Object.keys(broken))('that answers with %s makes the caller get 502 at once, and gets the message once', async (text) => {
     const answer = await chat(hostile, text);
     expect(answer).toMatchObject({ status: 502, body: { code: 'agent_failed' } });
     expect(given.filter((each) => each === text)).toHaveLength(1);
   });
 
-  it.each(['silence', 'a drip of headers', 'a drip of body'])('that answers with %s is told as 504', async (text) => {
+  it.each(['silence', 'a drip of headers', 'a drip of body'])('that answers with %s makes the caller get 504', async (text) => {
     expect(await chat(hostile, text)).toMatchObject({ status: 504, body: { code: 'reply_timeout' } });
     expect(given.filter((each) => each === text)).toHaveLength(1);
   });
 
-  it('keeps nobody from a good agent', async () => {
+  it('does not block calls to a good agent', async () => {
     const attacks = Object.keys(answersOfAHostileAgent).map((text) => chat(hostile, text));
     for (let n = 0; n < 5; n++) expect((await chat(good, 'hello')).status).toBe(200);
     await Promise.all(attacks);
@@ -82,7 +82,7 @@ describe('a hostile agent', () => {
   });
 });
 
-/** The read model, compared with the log by an administrator. */
+/** Returns the administrator's comparison of the read model with the log. */
 async function verified(readModel: string) {
   const { email, password } = service.firstRun;
   const session = (await service.call('POST', '/api/auth/login', { email, password })).body.session_token;

@@ -6,16 +6,16 @@ import { StartedService, type Answer } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
 const crashAt = resolve(import.meta.dirname, '../support/crash-at.mjs');
-/** Steps of one operation that a test walks through at most. */
+/** The most steps of one operation that a test walks through. */
 const STEPS_MAX = 20;
 const SETTLE_MS = 60_000;
-/** How long a kill may come after its step could be seen from outside. */
+/** The longest time, in ms, between the moment at which a step is visible from outside and the kill after it. */
 const LAST_KILL_MS = 500;
-/** How long one may come after its order was taken back. */
+/** The longest time, in ms, in which a kill can still happen after its order was cancelled. */
 const DISARMED_MS = 100;
 const settled = ['active', 'sleeping', 'stopped', 'error'];
 
-/** One service that is killed again and again, an agent that this is done to, and one that must not notice. */
+/** A service that is killed repeatedly, with an agent that is being operated on and one that must not be affected. */
 class Killed {
   kills = 0;
   readonly order: string;
@@ -35,7 +35,7 @@ class Killed {
     return made.body.agent_id;
   }
 
-  /** From now on the service dies right after the n-th step that concerns the agent. */
+  /** Orders the service to die right after the n-th step that concerns the agent. */
   async arm(after: number, key: string | null): Promise<void> {
     await writeFile(this.order, JSON.stringify({ after, key, saga: 'deployments', nonce: this.kills + after / 100 }));
   }
@@ -44,7 +44,7 @@ class Killed {
     await writeFile(this.order, '');
   }
 
-  /** The operation, and whether it was acknowledged before the service died. */
+  /** Performs the operation. Returns true if it was acknowledged before the service died. */
   async attempt(operation: () => Promise<{ status: number }>): Promise<boolean> {
     return operation().then(
       ({ status }) => status < 300,
@@ -52,7 +52,7 @@ class Killed {
     );
   }
 
-  /** Whether it died; then it was started again, and the agent looked at until it settled. */
+  /** Waits until the service dies or the agent settles. Returns true if it died, after starting it again. */
   async diedAndCameBack(agentId: string): Promise<boolean> {
     const outcome = await until('the service dies, or the agent settles', async () => {
       if (!this.service.running) return 'died';
@@ -60,7 +60,7 @@ class Killed {
       if (agent === null) return undefined;
       return agent.status === 404 || settled.includes(agent.body.status) ? 'settled' : undefined;
     });
-    // The last step may kill just after the agent has been seen settled, and even while the order is taken back.
+    // The last step may kill just after the agent was seen settled, and even while the order is being cancelled.
     if (outcome === 'settled') await this.service.endsWithin(LAST_KILL_MS);
     await this.disarm();
     if (outcome === 'settled' && !(await this.service.endsWithin(DISARMED_MS))) return false;
@@ -107,7 +107,7 @@ function kills(runtime: 'docker' | 'local'): void {
 
   beforeAll(async () => {
     const order = { TEST_CRASH_ORDER: '' };
-    // On one of the runtimes agents sleep deeply at once, so that both depths are gone through.
+    // On one of the runtimes agents sleep deeply at once, so that both depths are tested.
     const environment = { ...order, ...(runtime === 'local' ? { MOORING_DEEP_SLEEP_AFTER: '0' } : {}) };
     const service = await StartedService.start({ runtime, nodeOptions: ['--import', crashAt], environment });
     environment.TEST_CRASH_ORDER = join(service.dataDir, 'crash-order');
@@ -125,7 +125,7 @@ function kills(runtime: 'docker' | 'local'): void {
     process.stdout.write(`${runtime}: ${killed.kills} kills\n`);
   });
 
-  it('settles after a kill at every step of a deployment, and keeps what it had acknowledged', async () => {
+  it('settles after a kill at every step of a deployment, and keeps every acknowledged write', async () => {
     const agentId = await killed.agent('deployed');
     let step = 1;
     for (; step <= STEPS_MAX; step++) {
@@ -148,7 +148,7 @@ function kills(runtime: 'docker' | 'local'): void {
     expect(step).toBeLessThanOrEqual(STEPS_MAX);
   }, 300_000);
 
-  it('settles after a kill at every step of a first deployment, which nobody asked for twice', async () => {
+  it('settles after a kill at every step of a first deployment, without a second request', async () => {
     for (let step = 1; step <= STEPS_MAX; step++) {
       await killed.arm(step, null);
       const key = { 'idempotency-key': `first-${runtime}-${step}` };
@@ -156,7 +156,7 @@ function kills(runtime: 'docker' | 'local'): void {
       const asked = await create().catch(() => null);
       const died = await killed.diedAndCameBack(asked?.body.agent_id ?? killed.steady);
       await killed.disarm();
-      // What a dead process had begun is held for its caller for some seconds.
+      // A request that a dead process had begun is reserved for some seconds.
       const made = asked ?? (await until('the same request is answered', async () => notBusy(await create()), 20_000, 250));
       expect(made.status).toBe(201);
       expect(await killed.settles(made.body.agent_id)).toBe('active');
@@ -225,7 +225,7 @@ function kills(runtime: 'docker' | 'local'): void {
       const died = await killed.diedAndCameBack(agentId);
       await asked;
       await killed.disarm();
-      // A call that died on the way may not have been heard: asking again is what its caller would do.
+      // A call that was interrupted may not have been received, so the caller repeats it.
       expect([204, 404]).toContain((await killed.service.call('DELETE', `/api/v1/agents/${agentId}`)).status);
       expect(await killed.settles(agentId)).toBe('gone');
       await killed.nothingDoubledOrLost(agentId, true);
@@ -233,11 +233,11 @@ function kills(runtime: 'docker' | 'local'): void {
     }
   }, 300_000);
 
-  it('takes an acknowledged message up again after a kill in the middle of its delivery', async () => {
+  it('delivers an acknowledged message after a kill in the middle of its delivery', async () => {
     const agentId = await killed.agent('chatty');
     for (const after of [1, 2]) {
       await writeFile(killed.order, JSON.stringify({ after, saga: 'messages', nonce: killed.kills }));
-      // The reply may get out just before the kill that follows its record.
+      // The reply may be sent just before the kill that follows its record.
       await killed.attempt(() => killed.service.call('POST', `/api/agents/${agentId}/chat`, { message: `before kill ${after}` }));
       expect(await killed.service.endsWithin(SETTLE_MS)).toBe(true);
       killed.kills += 1;

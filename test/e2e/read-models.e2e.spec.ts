@@ -12,7 +12,7 @@ const routes = readFileSync(new URL('../coverage/routes.txt', import.meta.url), 
   .split('\n')
   .filter((line) => line.startsWith('GET '))
   .map((line) => line.split(/\s+/)[1] as string);
-/** These tell of the process, not of what happened. */
+/** These routes describe the process rather than events. */
 const ofTheProcess = ['/metrics', '/api/admin/projections', '/api/admin/runtime', '/api/admin/work'];
 const queries: Record<string, string> = {
   '/api/agents/:agentId/wait': 'status=stopped',
@@ -55,12 +55,12 @@ describe('A service whose read tables were dropped', () => {
   async function get(path: string, credential: string): Promise<string> {
     const answer = await fetch(`${service.firstRun.url}${path}`, { headers: { authorization: `Bearer ${credential}` } });
     const text = await answer.text();
-    // Each refusal has an id of its own.
+    // Each error has its own request id.
     const body = answer.status < 400 ? text : text.replace(/"request_id":"[^"]*"/, '');
     return `${answer.status} ${answer.headers.get('etag') ?? ''} ${body}`;
   }
 
-  /** What every GET answers, to the key and to the administrator's session. */
+  /** Returns the response of every GET, for the key and for the administrator's session. */
   async function answers(): Promise<Record<string, string>> {
     const found: Record<string, string> = {};
     for (const route of routes.filter((each) => !ofTheProcess.includes(each))) {

@@ -14,9 +14,9 @@ import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
 import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
 import { tableOf } from '../../src/platform/projections/projection.ts';
 
-/** How long the replicas are killed and suspended under load, s; a longer soak is asked for by the environment. */
+/** The time in which the replicas are killed and suspended under load, in s; the environment can set a longer soak. */
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 40);
-/** A lease runs out after 10 s. */
+/** The length of a suspension, which is longer than a lease (10 s). */
 const SUSPENDED_MS = 13_000;
 const USERS = 6;
 const inTransit = ['deploying', 'starting', 'stopping', 'restarting', 'waking', 'deleting'];
@@ -43,7 +43,7 @@ describeWithDocker('two services on one database and one engine', () => {
     return made.body.agent_id;
   };
 
-  it('have had one first run together, though they started at once', async () => {
+  it('have one first run together although they started at the same time', async () => {
     expect((await log.query(`select account_id from ${tableOf(accountsProjection)}`)).length).toBe(1);
     expect((await log.query(`select key_id from ${tableOf(apiKeysProjection)} where revoked_at is null`)).length).toBe(1);
     for (const replica of replicas.all) {
@@ -52,7 +52,7 @@ describeWithDocker('two services on one database and one engine', () => {
     }
   });
 
-  it('wake a sleeping agent once for a hundred messages, and hand each over once', async () => {
+  it('wake a sleeping agent once for a hundred messages, and deliver each once', async () => {
     const agentId = await agent('sleeper');
     const path = `/api/agents/${agentId}`;
     const asleep = await replicas.at(1).call('POST', `${path}/sleep`, { depth: 'stopped' }, { prefer: 'wait=30' });
@@ -70,7 +70,7 @@ describeWithDocker('two services on one database and one engine', () => {
     expect(await answered()).toBe(100);
   });
 
-  it('refuse a key at both from the moment on when its revocation was answered at one', async () => {
+  it('both refuse a key as soon as one has answered its revocation', async () => {
     for (let round = 0; round < 20; round += 1) {
       const [one, two] = [replicas.at(round), replicas.at(round + 1)];
       const key = (await one.call('POST', '/api/v1/keys', { name: 'short' }, bySession())).body;
@@ -81,7 +81,7 @@ describeWithDocker('two services on one database and one engine', () => {
     }
   });
 
-  it('show a caller at one what it wrote at the other, without any header', async () => {
+  it('show a caller its own writes at the other replica, without any header', async () => {
     const agentId = replicas.firstRun.agent_id;
     for (let round = 0; round < 50; round += 1) {
       const description = `round ${round}`;
@@ -91,7 +91,7 @@ describeWithDocker('two services on one database and one engine', () => {
     }
   });
 
-  it('do what is asked of both at once with one Idempotency-Key, or one external id, once', async () => {
+  it('perform a request once that both get with one Idempotency-Key or one external id', async () => {
     const undeployed = { image: 'docker', image_name: 'busybox:1', auto_deploy: false };
     for (let round = 0; round < 5; round += 1) {
       const headers = { 'idempotency-key': `both ${round}`.replace(' ', '-') };
@@ -111,7 +111,7 @@ describeWithDocker('two services on one database and one engine', () => {
     expect(body.filter(({ name }: { name: string }) => name === 'named')).toHaveLength(5);
   });
 
-  it('let those who wait at one hear what happens by way of the other', async () => {
+  it('notify callers that wait at one of changes made at the other', async () => {
     const agentId = await agent('awaited');
     const gone = new AbortController();
     const stream = await fetch(`${replicas.at(1).firstRun.url}/api/v1/agents/${agentId}/logs`, {
@@ -131,7 +131,7 @@ describeWithDocker('two services on one database and one engine', () => {
     expect((await waiting).status).toBe(200);
   });
 
-  it('count tries to sign in together', async () => {
+  it('share the limit of login attempts', async () => {
     const tries = await Promise.all(
       Array.from({ length: 16 }, (_, index) =>
         replicas.at(index).call('POST', '/api/auth/login', { email: 'nobody@example.org', password: 'wrong-password' }),
@@ -141,14 +141,14 @@ describeWithDocker('two services on one database and one engine', () => {
     expect(tries.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(6);
   });
 
-  it('hand over at once when one is stopped', async () => {
+  it('hand over their work at once when one is stopped', async () => {
     const agentId = await agent('handed over');
     for (const stopped of replicas.all) {
       await stopped.stop();
       const other = replicas.all.find((each) => each !== stopped) as StartedService;
       const since = performance.now();
       expect((await other.call('POST', `/api/agents/${agentId}/chat`, { message: 'still there?' })).status).toBe(200);
-      // Sooner than the leases of the stopped one would have ended.
+      // The agent answers sooner than the leases of the stopped service would have expired.
       expect(performance.now() - since).toBeLessThan(10_000);
       await stopped.start();
     }
@@ -156,7 +156,7 @@ describeWithDocker('two services on one database and one engine', () => {
 });
 
 describeWithDocker('a service that joins others from another machine', () => {
-  it('needs the database and the master key, and no file', async () => {
+  it('requires only the database and the master key, and no file', async () => {
     const replicas = await Replicas.start(1, 'docker');
     const dataDir = await mkdtemp(join(tmpdir(), 'mooring-guest-'));
     const start = (environment: Record<string, string> = {}, runtime: 'docker' | 'local' = 'docker') =>
@@ -181,12 +181,12 @@ describeWithDocker('a service that joins others from another machine', () => {
   });
 });
 
-/** What the agent says of how often it was asked. */
+/** Returns the number of requests that the agent counts in its response. */
 function countIn(response: string): number {
   return Number(/been asked (\d+) times/.exec(response)?.[1] ?? 1);
 }
 
-/** One after the other is suspended for longer than a lease lasts, while the next one is killed and started again. */
+/** Suspends one replica after the other for longer than a lease lasts, and meanwhile kills the next one and starts it again. */
 async function disturb(replicas: Replicas, signal: AbortSignal): Promise<{ kills: number; suspensions: number }> {
   const done = { kills: 0, suspensions: 0 };
   for (let round = 0; !signal.aborted; round += 1) {
@@ -253,12 +253,12 @@ describeWithDocker('three services under load, of which one is always suspended 
   const repliesOf = (agentId: string) => users.flatMap((user) => user.replies).filter((reply) => reply.agentId === agentId);
   const standing = () => users.flatMap(({ agentId }) => (agentId === '' ? [] : [agentId]));
 
-  it('have one container for each agent, and none for one that was deleted', async () => {
+  it('have one container for each agent, and none for a deleted one', async () => {
     const { body } = await replicas.at(0).call<{ agent_id: string; status: string }[]>('GET', '/api/v1/agents?limit=200');
     for (const agentId of standing()) {
       const { status } = body.find(({ agent_id }) => agent_id === agentId) ?? {};
       const containers = (await seenContainers(agentId)).length;
-      // One that was stopped in the middle of a deployment has none before it is started.
+      // An agent that was stopped in the middle of a deployment has no container before it is started.
       const least = status === 'stopped' ? 0 : 1;
       expect({ agentId, status, containers, fits: containers >= least && containers <= 1 }).toMatchObject({ fits: true });
     }
@@ -279,7 +279,7 @@ describeWithDocker('three services under load, of which one is always suspended 
     }
   });
 
-  it('see nothing fail that nobody broke', async () => {
+  it('see no operation fail that was not disturbed', async () => {
     const failures = ['ContainerExited', 'DeploymentFailed', 'AgentFailed'];
     expect((await log.events()).filter(({ type }) => failures.includes(type)).map(({ type, data }) => [type, data])).toEqual([]);
   });
@@ -294,13 +294,13 @@ describeWithDocker('three services under load, of which one is always suspended 
     expect(new Set(Object.values(await log.differences()))).toEqual(new Set([0]));
   });
 
-  it('deliver no message again that was delivered undisturbed, and lose no line of the agents', async () => {
+  it('deliver no message twice whose delivery was not disturbed, and lose no line of the agents', async () => {
     const events = await log.events();
     const failed = events.filter(({ type }) => type === 'DeliveryFailed').length;
     const deployed = new Set(events.flatMap(({ type, stream }) => (type === 'DeploymentSucceeded' ? [stream] : [])));
     let again = 0;
     for (const agentId of standing().filter((id) => deployed.has(`agent-${id}`))) {
-      // The agent counts each message once, and says a line each time that it is handed one.
+      // The agent counts each message once, and prints a line each time that one is delivered.
       await replicas.at(0).call('POST', `/api/v1/agents/${agentId}/start`, undefined, { prefer: 'wait=60' });
       const last = await replicas.at(1).call('POST', `/api/agents/${agentId}/chat`, { message: 'How often?' });
       expect(last).toMatchObject({ status: 200 });

@@ -10,7 +10,7 @@ import { until } from '../support/until.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** `npm start` as a supervisor runs it. */
+/** A running `npm start`, as a supervisor runs it. */
 interface Supervised {
   npm: ChildProcess;
   output: () => string;
@@ -45,7 +45,7 @@ describe('npm start under a supervisor', () => {
     return { npm, output: () => output };
   }
 
-  /** Its process id, as soon as it listens. */
+  /** Returns the service's process id, as soon as it listens. */
   function serviceOf({ npm, output }: Supervised): Promise<number> {
     return until('the service listens', () => {
       if (npm.exitCode !== null) throw new Error(`npm start ended: ${output()}`);
@@ -72,7 +72,7 @@ describe('npm start under a supervisor', () => {
     expect(ownerOf(dataDir)).toBe(null);
   });
 
-  it('leaves no service behind where npm is killed', async () => {
+  it('leaves no service behind if npm is killed', async () => {
     const supervised = start();
     await serviceOf(supervised);
     supervised.npm.kill('SIGKILL');
@@ -81,7 +81,7 @@ describe('npm start under a supervisor', () => {
 
   it('starts again right after the service was killed', async () => {
     const first = await serviceOf(start());
-    // It hangs, and so is still there when the next one starts.
+    // The first process hangs, so it still exists when the next one starts.
     process.kill(first, 'SIGSTOP');
     const next = start();
     await until('the next one says that it waits', () => (/waiting up to \d+ s for its end/.test(next.output()) ? true : undefined));

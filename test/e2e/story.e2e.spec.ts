@@ -27,7 +27,7 @@ function chat(service: StartedService, agentId: string, message: string, convers
   return service.call('POST', `/api/agents/${agentId}/chat`, { message, ...(conversation_id ? { conversation_id } : {}) });
 }
 
-/** The count that the hello agent says in its reply. */
+/** Returns the count in the reply of the hello agent. */
 function counted(response: string): number {
   return Number(/asked (once|\d+)/.exec(response)?.[1]?.replace('once', '1'));
 }
@@ -115,14 +115,14 @@ function story(runtime: 'docker' | 'local'): void {
     expect(started).toMatchObject({ status: 200, body: { status: 'active' } });
   });
 
-  it('lets one of twenty deployments at once through', async () => {
+  it('accepts one of twenty concurrent deployments', async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => service.call('POST', `/api/v1/agents/${agentId}/deploy`)));
     const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
     expect(statuses).toEqual([202, ...Array.from({ length: 19 }, () => 409)]);
     await waitFor(service, agentId, 'active');
   });
 
-  it('tells the whole history, with actor and request', async () => {
+  it('lists the whole history, with actor and request', async () => {
     const deploy = await service.call('POST', `/api/v1/agents/${agentId}/restart`, undefined, {
       'x-request-id': 'story-1',
       prefer: 'wait=30',
@@ -137,7 +137,7 @@ function story(runtime: 'docker' | 'local'): void {
   });
 
   if (onDocker)
-    it('notices within 2 s that its container was removed by hand, and comes back', async () => {
+    it('notices within 2 s that its container was removed by hand, and recovers', async () => {
       const [container] = await seenContainers(agentId);
       await removeBehindOurBack(container?.id ?? '');
       await until('the history tells', async () => {
@@ -155,7 +155,7 @@ function story(runtime: 'docker' | 'local'): void {
     expect((await service.call('GET', `/api/v1/agents/${other}`)).status).toBe(404);
   });
 
-  it('is gone after DELETE, and its history stays', async () => {
+  it('is gone after DELETE, but its history remains', async () => {
     expect((await service.call('DELETE', `/api/agents/${agentId}`)).status).toBe(204);
     if (onDocker) expect([await seenContainers(agentId), await seenVolumes(agentId)]).toEqual([[], []]);
     for (const path of [`/api/v1/agents/${agentId}`, `/api/agents/${agentId}`, `/api/agents/${agentId}/logs`])

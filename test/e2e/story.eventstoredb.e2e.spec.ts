@@ -1,5 +1,5 @@
 import process from 'node:process';
 
-// The same story, with the log in EventStoreDB.
+// This is the same story, with the log in EventStoreDB.
 process.env.EVENT_STORE = 'eventstoredb';
 await import('./story.e2e.spec.ts');

@@ -41,7 +41,7 @@ describe('An upgrade to a program whose read models are of another version', () 
     );
   const ready = async (service: StartedService) => (await fetch(`${service.firstRun.url}/ready`)).status === 200 || undefined;
 
-  /** What the readers and writers were answered until the work was done; and how often each agent was written with success. */
+  /** Returns the responses that readers and writers got until the work was done, and the number of successful writes of each agent. */
   async function underLoad(service: StartedService, work: () => Promise<void>) {
     const end = new AbortController();
     const answers: string[] = [];
@@ -69,7 +69,7 @@ describe('An upgrade to a program whose read models are of another version', () 
     return { answers: new Set(answers), written };
   }
 
-  /** Both answer alike, and each one's rows are those of its own version and of a fresh fold. */
+  /** Checks that all services answer the same, and that each one's rows are those of its own version and of a fresh fold. */
   async function expectRight(services: StartedService[]): Promise<void> {
     const { email, password } = old.firstRun;
     for (const agentId of agentIds)
@@ -88,7 +88,7 @@ describe('An upgrade to a program whose read models are of another version', () 
     }
   }
 
-  it('lets the older program serve from its own tables, without a failure, while the newer one fills others, and afterwards', async () => {
+  it('lets the older program serve from its own tables without a failure while the newer one fills others, and afterwards', async () => {
     const { answers } = await underLoad(old, async () => {
       next = await startNext();
       await until('the newer program is ready', () => ready(next), 60_000);
@@ -99,7 +99,7 @@ describe('An upgrade to a program whose read models are of another version', () 
     expect(tables).toHaveLength(2);
   });
 
-  it('answers every write that it appended, also alone and killed at its beginning, and is ready when all is filled', async () => {
+  it('answers every write that it appended, even alone and after a kill at its start, and is ready when all tables are filled', async () => {
     await next.stop();
     await old.stop();
     for (const { name } of await operate(

@@ -40,7 +40,7 @@ async function openAccount(
   return server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), { email, password, name: 'Ann', role }, seed));
 }
 
-/** Signs in without drawing on the limit of an address that a test is about. */
+/** Signs in without using up the limit of an address that a test is about. */
 async function signIn(server: TestServer, email: string): Promise<string> {
   await server.app.get(Database, { strict: false }).query('delete from rate_limits');
   const answer = await server.request('POST', '/api/auth/login', { json: { email, password } });
@@ -95,15 +95,15 @@ describe('registration', () => {
   });
 });
 
-describe('an account whose opening broke off', () => {
-  it('is made whole by the same try again', async () => {
+describe('an account whose opening was interrupted', () => {
+  it('is completed by a repeated request', async () => {
     const seed = '0b9de2a4-6f35-4d6b-8f5c-0f3c55a5f001';
     const first = await openAccount(server, 'seeded@example.com', 'member', seed);
     expect(await openAccount(server, 'seeded@example.com', 'member', seed)).toBe(first);
     expect(await eventsOf(server, `account-${first}`)).toHaveLength(1);
   });
 
-  it('is taken up by another try once the first can not be under way any more', async () => {
+  it('is completed by another request once the first can no longer be running', async () => {
     const database = server.app.get(Database, { strict: false });
     await database.query(`insert into account_credentials (account_id, email, password) values ('half', 'half@example.com', 'x')`);
     await expect(openAccount(server, 'half@example.com')).rejects.toMatchObject({ code: 'account_exists' });
@@ -116,7 +116,7 @@ describe('an account whose opening broke off', () => {
 });
 
 describe('a session', () => {
-  it('is refused in the same words for an unknown address and a wrong password', async () => {
+  it('is refused with the same message for an unknown address and a wrong password', async () => {
     await server.app.get(Database, { strict: false }).query('delete from rate_limits');
     const login = (email: string, given: string) => server.request('POST', '/api/auth/login', { json: { email, password: given } });
     const [unknown, wrong] = [await login('nobody@example.com', password), await login('root@example.com', 'wrong')];
@@ -143,7 +143,7 @@ describe('a session', () => {
     expect((await server.request('GET', '/api/auth/me', { credential: token })).status).toBe(401);
   });
 
-  it('may be tried for 10 times a minute at most from one address, or from one network of version 6', async () => {
+  it('may be requested at most 10 times a minute from one address, or from one IPv6 network', async () => {
     const database = server.app.get(Database, { strict: false });
     await database.query('delete from rate_limits');
     const login = (email: string) => server.request('POST', '/api/auth/login', { json: { email, password: 'wrong password' } });
@@ -159,7 +159,7 @@ describe('a session', () => {
     await database.query('delete from rate_limits');
   });
 
-  it('is not kept from an account’s owner by wrong passwords that somebody else tries', async () => {
+  it('is not denied to an account’s owner by wrong passwords from other addresses', async () => {
     const limiter = server.app.get(LoginLimiter, { strict: false });
     const email = 'root@example.com';
     const login = () => server.request('POST', '/api/auth/login', { json: { email, password } });
@@ -204,7 +204,7 @@ describe('an administrator', () => {
     expect(all[0].account_id).toBe(made.json.account_id);
   });
 
-  it('is told of bad plans and unknown accounts', async () => {
+  it('gets an error for bad plans and unknown accounts', async () => {
     const put = (id: string, json: unknown) => server.request('PUT', `/api/admin/accounts/${id}/plan`, { credential: admin, json });
     expect((await put('nobody', { plan: 'x', seats: 1, payment_method: true })).json.code).toBe('account_not_found');
     const bad = await put('nobody', { seats: 100_001, payment_method: 'yes', price: 1 });
@@ -216,7 +216,7 @@ describe('an administrator', () => {
     expect((await server.request('GET', `/api/admin/accounts?cursor=${made}`, { credential: admin })).status).toBe(400);
   });
 
-  it('is somebody with that role, and with a session', async () => {
+  it('is a caller with that role and a session', async () => {
     await openAccount(server, 'member@example.com');
     const member = await signIn(server, 'member@example.com');
     expect((await server.request('GET', '/api/admin/accounts', { credential: member })).status).toBe(403);
@@ -227,7 +227,7 @@ describe('an administrator', () => {
 });
 
 describe('seats', () => {
-  it('go to exactly as many agents as the plan has, however many ask at once', async () => {
+  it('go to exactly as many agents as the plan has, however many are requested at once', async () => {
     const accountId = await openAccount(server, 'seats@example.com');
     const context = systemContext('test', accountId);
     const commands = server.app.get(CommandBus);
@@ -251,7 +251,7 @@ describe('seats', () => {
     expect(me.json.plan).toEqual({ name: 'team', seats: 10, seats_used: 10 });
   });
 
-  it('one external id gets one seat, however many ask at once, and all learn whose', async () => {
+  it('one external id gets one seat, however many requests come at once, and all get the same agent', async () => {
     const accountId = await openAccount(server, 'external@example.com');
     const context = systemContext('test', accountId);
     const commands = server.app.get(CommandBus);

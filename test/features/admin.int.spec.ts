@@ -15,7 +15,7 @@ import { until } from '../support/until.ts';
 import { agentsProjection } from '../../src/agents/index.ts';
 import { tableOf } from '../../src/platform/projections/projection.ts';
 
-/** `mk_…` are keys, `ms_root` is an administrator's session, `ms_…` anybody else's. */
+/** Knows credentials by their names: `mk_…` are keys, `ms_root` is an administrator's session, and `ms_…` is a member's. */
 class Credentials extends CredentialVerifier {
   verifyApiKey(raw: string): Promise<Caller | null> {
     return Promise.resolve({ kind: 'api_key', id: raw, name: raw, accountId: 'acme', role: 'admin', scopes: new Set(scopes) });
@@ -63,7 +63,7 @@ function expectProblem(answer: Answer, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });
 }
 
-/** What a rebuild writes down first waits here. */
+/** Runs the work while rebuilds are held back: a rebuild first records that it begins, and waits here for the table. */
 async function withoutRebuilds<T>(work: () => Promise<T>): Promise<T> {
   return server.app.get(Database, { strict: false }).transaction(async (client) => {
     await client.query('lock table projection_rebuilds in share mode');
@@ -78,7 +78,7 @@ it.each([
   ['POST', 'projections/agents/verify'],
   ['GET', 'events'],
   ['GET', 'runtime'],
-])("is an administrator's session's alone: %s %s", async (method, path) => {
+])("is allowed only to an administrator's session: %s %s", async (method, path) => {
   expectProblem(await ask(method, path, { credential: 'mk_acme' }), 401, 'unauthenticated');
   expectProblem(await ask(method, path, { credential: 'ms_member' }), 403, 'insufficient_scope');
   const unknown = await ask(method, path.replace('agents', 'none'));
@@ -86,7 +86,7 @@ it.each([
 });
 
 describe('projections', () => {
-  it('say how far they are behind the log, also to Prometheus', async () => {
+  it('report how far they are behind the log, also to Prometheus', async () => {
     const agentId = await bed.created('acme');
     const { position } = (await bed.events(agentId)).at(-1) as StoredEvent;
     await until('it is there', async () => ((await projection('agents')).position >= position ? true : undefined));
@@ -107,7 +107,7 @@ describe('projections', () => {
       expect(text).toContain(`${metric}{name="agents"} 0`);
   });
 
-  it('are rebuilt by order: answered with its id, with the same while it runs, and who asked is in the log', async () => {
+  it('are rebuilt on request: the response has the rebuild’s id, the same one while it runs, and the log has the actor', async () => {
     const [first, second] = await withoutRebuilds(async () => [
       await ask('POST', 'projections/agents/rebuild', { headers: { 'x-request-id': 'my-rebuild' } }),
       await ask('POST', 'projections/agents/rebuild'),
@@ -126,7 +126,7 @@ describe('projections', () => {
     expect(compared.json).toMatchObject({ equal: true, differences: [] });
   });
 
-  it('go on serving what stands where a rebuild is canceled, which can be done once', async () => {
+  it('go on serving the current rows after a rebuild is cancelled, which is possible once', async () => {
     const id = await withoutRebuilds(async () => {
       const { json } = await ask('POST', 'projections/agents/rebuild');
       expect((await ask('DELETE', 'projections/agents/rebuild')).status).toBe(204);
@@ -138,7 +138,7 @@ describe('projections', () => {
     expect((await ask('POST', 'projections/agents/verify')).json).toMatchObject({ equal: true });
   });
 
-  it('are found to differ from the log where a row was tampered with', async () => {
+  it('are found to differ from the log if a row was tampered with', async () => {
     const agentId = await bed.created('acme');
     await until('it is there', async () => ((await ask('POST', 'projections/agents/verify')).json.equal ? true : undefined));
     await server.app
@@ -151,7 +151,7 @@ describe('projections', () => {
 });
 
 describe('the log', () => {
-  it('is browsed by position, page by page, and by stream, type, actor and time; what is sealed is masked', async () => {
+  it('is browsed by position, page by page, and by stream, type, actor and time; encrypted values are masked', async () => {
     const agentId = await bed.created('acme');
     const set = await server.request('POST', `/api/v1/agents/${agentId}/env`, {
       credential: 'mk_acme',
@@ -181,13 +181,13 @@ describe('the log', () => {
     expect(types(await ask('GET', 'events?class=log'))).toEqual([]);
   });
 
-  it('refuses what makes no sense', async () => {
+  it('refuses invalid queries', async () => {
     for (const query of ['limit=0', 'cursor=x', 'stream=x', 'class=none', 'after=1', 'since=then', 'foo=1'])
       expectProblem(await ask('GET', `events?${query}`), 400, 'invalid_request');
   });
 });
 
-it('holds the engine against the log: containers as wanted, those of nobody by name, and the missing', async () => {
+it('compares the engine with the log: desired containers, orphans by name, and missing ones', async () => {
   const image = { image: 'auto', image_name: null, template_id: 'hello' } as const;
   const agentId = await bed.created('acme', image);
   const deployed = await server.request('POST', `/api/v1/agents/${agentId}/deploy`, {
@@ -210,7 +210,7 @@ it('holds the engine against the log: containers as wanted, those of nobody by n
   await faulty.inner.removeVolume(stranger);
 });
 
-it('shows what the sagas have to do and whose it is, in /metrics without names', async () => {
+it('shows the work of the sagas with its accounts, and in /metrics without them', async () => {
   let goOn = () => {};
   faulty.imageWork = () => new Promise((resolve) => (goOn = resolve));
   const agentId = await bed.created('acme', { image: 'auto', image_name: null, template_id: 'hello' } as const);

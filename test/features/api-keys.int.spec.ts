@@ -50,7 +50,7 @@ const me = (credential: string) => server.request('GET', '/api/auth/me', { crede
 const database = () => server.app.get(Database, { strict: false });
 
 describe('an API key', () => {
-  it('is told once, and is valid when it is told', async () => {
+  it('is returned once, and is valid when it is returned', async () => {
     const made = await create({ name: 'ci' });
     expect(made.status).toBe(201);
     const { raw_key, ...item } = made.json;
@@ -71,7 +71,7 @@ describe('an API key', () => {
     expect((await server.request('GET', '/api/auth/me', { headers: { 'x-api-key': raw_key } })).status).toBe(200);
   });
 
-  it('is refused the moment that its revocation is answered, again and again', async () => {
+  it('is refused as soon as its revocation is answered, every time', async () => {
     for (let round = 0; round < 10; round += 1) {
       const { id, raw_key } = (await create({ name: 'short' })).json;
       expect((await me(raw_key)).status).toBe(200);
@@ -83,7 +83,7 @@ describe('an API key', () => {
     }
   });
 
-  it('is known at another replica when it is told, and refused there when its revocation is answered', async () => {
+  it('is valid at another replica when it is returned, and refused there when its revocation is answered', async () => {
     const environment = { DATABASE_URL: server.databaseUrl, MOORING_MASTER_KEY: masterKey };
     const other = await startFeatureServer({ ...features, environment });
     try {
@@ -98,7 +98,7 @@ describe('an API key', () => {
     }
   });
 
-  it('is looked up once, and again only where the log can not be heard or was not heard without a gap', async () => {
+  it('is looked up once, and again only if the log can not be followed or had a gap', async () => {
     const { raw_key } = (await create({ name: 'busy' })).json;
     const queries = jest.spyOn(database(), 'query');
     const lookUps = () => queries.mock.calls.filter(([sql]) => sql.includes('where sha256')).length;
@@ -113,7 +113,7 @@ describe('an API key', () => {
     queries.mockRestore();
   });
 
-  it('ends by itself', async () => {
+  it('expires', async () => {
     const { id, raw_key, expires_at } = (await create({ name: 'a day', expires_in_days: 1 })).json;
     const left = new Date(expires_at).getTime() - Date.now();
     expect(left).toBeGreaterThan(86_300_000);
@@ -128,7 +128,7 @@ describe('an API key', () => {
     expect(list.find((key: { id: string }) => key.id === id).is_active).toBe(false);
   });
 
-  it('belongs to its account: another one neither sees nor revokes it', async () => {
+  it('belongs to its account: another account neither sees nor revokes it', async () => {
     const { id } = (await create({ name: 'mine' })).json;
     expect((await server.request('GET', '/api/v1/keys', { credential: stranger })).json).toEqual([]);
     const answers = [id, '0199a7c2-6e0f-7c6b-9a51-0e6a3f1f8a11', 'x', '%20'].map((each) =>
@@ -151,7 +151,7 @@ describe('an API key', () => {
       ).toBe(401);
   });
 
-  it('is asked for by rules that name every mistake', async () => {
+  it('is refused with an error that names every invalid field', async () => {
     const fields = async (json: unknown) => {
       const { status, json: problem } = await create(json);
       expect([status, problem.code]).toEqual([400, 'invalid_request']);
@@ -176,7 +176,7 @@ describe('an API key', () => {
     });
   });
 
-  it('is made once under an Idempotency-Key, and the repeat tells it again', async () => {
+  it('is made once under an Idempotency-Key, and a repeated request returns it again', async () => {
     const first = await create({ name: 'once' }, { 'idempotency-key': 'one' });
     const again = await create({ name: 'once' }, { 'idempotency-key': 'one' });
     expect(again.json).toEqual(first.json);
@@ -184,7 +184,7 @@ describe('an API key', () => {
     expect((await me(again.json.raw_key)).status).toBe(200);
   });
 
-  it('that a broken-off try left behind, and nobody knows, is revoked by the next try', async () => {
+  it('that an interrupted try left behind is revoked by the next try', async () => {
     const { accountId } = await holder('seed@example.com');
     const seed = '4f6f0a58-3f0e-4f0c-9c9b-5d8f0c2f0002';
     const issue = () =>
@@ -199,7 +199,7 @@ describe('an API key', () => {
     expect((await me(found.rawKey)).status).toBe(200);
   });
 
-  it('shows when it was last used, and that is written once a minute', async () => {
+  it('shows when it was last used, which is written once a minute', async () => {
     const { id, raw_key } = (await create({ name: 'used' })).json;
     const lastUse = async () =>
       (await server.request('GET', '/api/v1/keys', { credential: session })).json.find((key: { id: string }) => key.id === id).last_used_at;
@@ -216,7 +216,7 @@ describe('an API key', () => {
     expect(new Date(await lastUse()).getTime()).toBeGreaterThanOrEqual(new Date(first).getTime());
   });
 
-  it('is compared in the database only where it is well-formed', async () => {
+  it('is looked up in the database only if it is well-formed', async () => {
     const queries: string[] = [];
     const pool = database().pool;
     const query = pool.query.bind(pool);

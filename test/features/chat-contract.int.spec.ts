@@ -32,11 +32,11 @@ describe('a chat while the container engine is away', () => {
     expect((await talk.thread(conversation_id)).map(({ text }) => text)).not.toContain('in the outage');
   });
 
-  it('that went away meanwhile is tried again, and is told what it came to', async () => {
+  it('that went away during the chat is called again, and the caller gets the outcome', async () => {
     const address = jest.spyOn(talk.runtime.inner, 'address');
     address.mockRejectedValueOnce(new RuntimeUnavailable(new Error('away')));
     expect(await talk.chat('in a short outage')).toMatchObject({ status: 200 });
-    // Three retries take 6.25 s; nobody waits for more than 7 s here.
+    // Three retries take 6.25 s, and a caller here waits for at most 7 s.
     address.mockRejectedValue(new RuntimeUnavailable(new Error('away')));
     const refused = await talk.chat('in a long outage');
     expect([refused.status, refused.json.code].join(' ')).toMatch(/^(503 runtime_unavailable|504 reply_timeout)$/);
@@ -45,8 +45,8 @@ describe('a chat while the container engine is away', () => {
   });
 });
 
-describe('a message whose sender was told that the time is over', () => {
-  it('is not handed to the agent afterwards', async () => {
+describe('a message whose sender got a timeout', () => {
+  it('is not delivered to the agent afterwards', async () => {
     const { conversation_id } = (await talk.chat('hello')).json;
     const find = talk.runtime.inner.address.bind(talk.runtime.inner);
     let goOn = () => {};
@@ -64,7 +64,7 @@ describe('a message whose sender was told that the time is over', () => {
     expect(thread.find(({ text }) => text === 'too late')).toMatchObject({ id: refused.json.message_id, status: 'dead_letter' });
   });
 
-  it('is over in the thread too when its sender hears so', async () => {
+  it('has its end in the thread too when its sender gets the timeout', async () => {
     const { conversation_id } = (await talk.chat('hello')).json;
     const answers = await Promise.all(['hang 1', 'hang 2', 'hang 3', 'hang 4'].map((text) => talk.chat(text, conversation_id)));
     expect(answers.map(({ status }) => status)).toEqual([504, 504, 504, 504]);
@@ -92,7 +92,7 @@ describe('a chat with an Idempotency-Key', () => {
     expect(await heardOf('hang while running')).toBe(1);
   });
 
-  it('whose time was over is told so again, and is not delivered again', async () => {
+  it('that timed out gets the same response again, and is not delivered again', async () => {
     const first = await talk.chatOnce('late', 'hang for long');
     expect(first.status).toBe(504);
     expect(await talk.chatOnce('late', 'hang for long')).toMatchObject({ status: 504, json: { message_id: first.json.message_id } });
@@ -102,7 +102,7 @@ describe('a chat with an Idempotency-Key', () => {
   it.each([
     ['a new thread', false],
     ['an older thread', true],
-  ])('in %s is not delivered again where the service died after the delivery and before the answer', async (name, older) => {
+  ])('in %s is not delivered again if the service died after the delivery and before the answer', async (name, older) => {
     const conversation = older ? (await talk.chat('hello')).json.conversation_id : undefined;
     const [key, text] = [`died ${name}`.replaceAll(' ', '-'), `died once in ${name}`];
     const first = await talk.chatOnce(key, text, conversation);
@@ -130,7 +130,7 @@ describe('a chat with an Idempotency-Key', () => {
 });
 
 describe('chats of one account', () => {
-  it('are limited in a minute: beyond it they are refused, and nothing is written', async () => {
+  it('are limited per minute: further ones are refused, and nothing is written', async () => {
     const config = talk.server.app.get(Config, { strict: false });
     const { chatsPerMinute } = config;
     try {
@@ -152,7 +152,7 @@ describe('chats of one account', () => {
 describe('conversations that wait for replies', () => {
   let config: Config;
 
-  /** They wait until their agent is deleted. */
+  /** The conversations wait until their agent is deleted. */
   beforeEach(() => {
     config = talk.server.app.get(Config, { strict: false });
     config.replyTimeoutSeconds = 60;
@@ -171,14 +171,14 @@ describe('conversations that wait for replies', () => {
     return { handedOver, end };
   }
 
-  it('hold up no chat with another agent of the account', async () => {
+  it('do not delay a chat with another agent of the account', async () => {
     const { handedOver, end } = await hanging(80);
     expect(await talk.chat('and you?')).toMatchObject({ status: 200 });
     expect(handedOver().running).toBe(32);
     await end();
   });
 
-  it('wait for their turn where the agent has as many as it can take', async () => {
+  it('wait for their turn if the agent has as many as it may have', async () => {
     const { handedOver, end } = await hanging(40);
     await until('the others wait', async () => (handedOver().waiting === 8 ? true : undefined));
     expect(handedOver().running).toBe(config.deliveriesPerAgent);

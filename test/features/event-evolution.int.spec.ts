@@ -14,7 +14,7 @@ import type { TestServer } from '../support/http-server.ts';
 import { openAggregates } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
-/** What a release wrote that knew version 1 of DeploymentFailed, in its own words. */
+/** The values and messages of a release that wrote version 1 of DeploymentFailed. */
 const recorded = [
   { step: 'deadline', says: { step: null, kind: 'timeout' }, message: 'Deployment failed: too bad' },
   { step: 'engine', says: { step: null, kind: 'runtime' }, message: 'Deployment failed: too bad' },
@@ -35,7 +35,7 @@ afterAll(() => server?.close());
 
 const call = async (method: string, path: string, json?: unknown) => server.request(method, path, { credential: 'mk_acme', json });
 
-/** Puts events at the end of a stream as an older release stored them, past today's catalogue. */
+/** Appends events to a stream as an older release stored them, bypassing today's catalogue. */
 async function storedByAnOlderRelease(stream: string, events: { type: string; version: number; data: JsonObject }[]): Promise<void> {
   const owner = new Client({ connectionString: server.databaseUrl });
   await owner.connect();
@@ -55,7 +55,7 @@ async function storedByAnOlderRelease(stream: string, events: { type: string; ve
   await owner.end();
 }
 
-/** An agent whose deployment failed under a release that wrote version 1. */
+/** Makes an agent whose deployment failed under a release that wrote version 1. */
 async function failedLongAgo(step: string): Promise<{ agentId: string; deployment_id: string }> {
   const agentId = await agents.created('acme', { image: 'auto', image_name: null, template_id: 'hello' });
   const deployment_id = uuidv7();
@@ -76,7 +76,7 @@ async function failedLongAgo(step: string): Promise<{ agentId: string; deploymen
 }
 
 describe('A log that an older release wrote', () => {
-  it.each(recorded)('is read in today\'s words: a deployment that failed at "$step"', async ({ step, says, message }) => {
+  it.each(recorded)('is read in today\'s form: a deployment that failed at "$step"', async ({ step, says, message }) => {
     const { agentId, deployment_id } = await failedLongAgo(step);
     expect((await agents.load(agentId)).state).toMatchObject({ status: 'error', failure: 'deployment', message });
     const { json: history } = await call('GET', `/api/v1/agents/${agentId}/history?type=DeploymentFailed`);
@@ -88,7 +88,7 @@ describe('A log that an older release wrote', () => {
     expect(deployments).toMatchObject([{ id: deployment_id, status: 'failed', message: 'too bad' }]);
   });
 
-  it('goes on: what failed then is deployed now, and the saga takes it up', async () => {
+  it('continues: an agent that failed then is deployed now by the saga', async () => {
     const { agentId } = await failedLongAgo('deadline');
     const { status } = await call('POST', `/api/v1/agents/${agentId}/deploy`, {});
     expect(status).toBe(202);
@@ -111,7 +111,7 @@ describe('A program that is older than the log', () => {
     await database?.close();
   });
 
-  it('stops at what it can not read, and writes nothing after it', async () => {
+  it('stops at an event that it can not read, and writes nothing after it', async () => {
     const agentId = await agents.created('acme');
     await agents.says(agentId, {
       type: 'DeployAgent',

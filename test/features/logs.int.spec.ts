@@ -41,10 +41,10 @@ afterAll(() => server?.close());
 const inside = <T>(part: abstract new (...parts: never[]) => T): T => server.app.get(part as never, { strict: false });
 const line = (m: string, l: LogLevel = 'info', t = AT): CapturedLine => ({ t, l, m });
 
-/** What a capture would have written of the agent's output. */
+/** Appends events as a capture of the agent's output does. */
 class Output {
   private revision = -1;
-  /** Lines up to the last event. */
+  /** The number of lines up to the last event. */
   total = 0;
 
   constructor(readonly agentId: string) {}
@@ -87,7 +87,7 @@ const own = (entries: LogEntry[]) => entries.filter(({ source }) => source === '
 const of = async (agentId: string, query: string) => own((await get(`/api/agents/${agentId}/logs?${query}`)).json as LogEntry[]);
 
 describe('an agent’s log', () => {
-  it('shows its output beside what was done to it, the same on both surfaces', async () => {
+  it('shows the agent’s output and its lifecycle events, the same on both APIs', async () => {
     const { agentId } = await output(line('one'), line('two', 'error'));
     const answer = await get(`/api/agents/${agentId}/logs`);
     expect(answer).toMatchObject({ status: 200 });
@@ -99,7 +99,7 @@ describe('an agent’s log', () => {
     expect((await get(`/api/v1/agents/${agentId}/logs`)).json).toEqual(answer.json);
   });
 
-  it('is cut down by level, time and text', async () => {
+  it('is filtered by level, time and text', async () => {
     const { agentId } = await output(
       line('early bird', 'info', '2026-03-01T11:59:59.999Z'),
       line('Low on FUEL', 'warning'),
@@ -118,7 +118,7 @@ describe('an agent’s log', () => {
       expect([query, (await get(`/api/agents/${agentId}/logs?${query}`)).json.code]).toEqual([query, 'invalid_request']);
   });
 
-  it('is read backwards page by page, no line lost or doubled though all have the same time', async () => {
+  it('is read backwards page by page, without lost or repeated lines although all have the same time', async () => {
     const texts = Array.from({ length: 1_203 }, (_, index) => `line ${index}`);
     const { agentId } = await output(...texts.map((text) => line(text)));
     const pages: LogEntry[][] = [];
@@ -132,13 +132,13 @@ describe('an agent’s log', () => {
     expect(own(pages.flat())).toEqual(texts);
   });
 
-  it('takes in what programs print, NUL and halves of characters too', async () => {
+  it('stores any output of programs, including NUL and halves of characters', async () => {
     const { agentId } = await output(line('a\0b\ud800c'), line('\u001b[31mred\u001b[0m'), line(''));
     expect(await of(agentId, 'limit=10')).toEqual(['a\uFFFDb\uFFFDc', '\u001b[31mred\u001b[0m', '']);
     expect((await get(`/api/agents/${agentId}/logs?q=%00`)).status).toBe(400);
   });
 
-  it('is for the agent’s own account alone, and ends with the agent', async () => {
+  it('is visible only to the agent’s own account, and ends with the agent', async () => {
     const { agentId } = await output(line('mine'));
     for (const surface of ['/api/agents', '/api/v1/agents'])
       for (const accept of ['application/json', 'text/event-stream']) {
@@ -150,7 +150,7 @@ describe('an agent’s log', () => {
     expect(await get(`/api/agents/${agentId}/logs`)).toMatchObject({ status: 404, json: { code: 'agent_not_found' } });
   });
 
-  it('is kept for seven days, its output and what was done to it', async () => {
+  it('is kept for seven days, both output and lifecycle events', async () => {
     const old = new Date(Date.now() - 7 * 86_400_000 - 60_000).toISOString();
     const recent = new Date(Date.now() - 6 * 86_400_000).toISOString();
     const { agentId } = await output(line('too old', 'info', old), line('recent', 'info', recent));
@@ -160,7 +160,7 @@ describe('an agent’s log', () => {
     expect(left.map(({ message }) => message)).toEqual(['recent']);
   });
 
-  it('is kept for 100 000 lines: the oldest go when a thousand more were written', async () => {
+  it('is kept for 100 000 lines: the oldest are deleted when a thousand more are written', async () => {
     const { agentId } = await output(line('other'));
     const much = await output(line('oldest'), ...Array.from({ length: 300 }, (_, index) => line(`early ${index}`)));
     much.total = 100_900;
@@ -177,7 +177,7 @@ describe('an agent’s log', () => {
     expect(await of(agentId, 'limit=10')).toEqual(['other']);
   });
 
-  it('keeps 100 000 entries of what was done to an agent', async () => {
+  it('keeps 100 000 lifecycle entries of an agent', async () => {
     const { agentId } = await output();
     await inside(LogRetention).trim();
     const rows = `select 's9' || lpad(n::text, 23, '0'), '${agentId}', 'info', 'system', 'entry ' || n, now() from generate_series(1, 100010) n`;
@@ -188,7 +188,7 @@ describe('an agent’s log', () => {
   });
 });
 
-/** Asks for a log as a stream of events, on a connection of its own. */
+/** Requests a log as a stream of events, on its own connection. */
 function asking(agentId: string, query = ''): ClientRequest {
   const headers = { authorization: 'Bearer mk_acme', accept: 'text/event-stream' };
   const asked = request(`${server.url}/api/agents/${agentId}/logs?${query}`, { agent: false, headers });
@@ -197,7 +197,7 @@ function asking(agentId: string, query = ''): ClientRequest {
   return asked;
 }
 
-/** Somebody who follows a log. */
+/** A caller who follows a log. */
 class Follower {
   readonly entries: LogEntry[] = [];
 
@@ -233,7 +233,7 @@ class Follower {
 const nobody = () => until('no reader is left', () => (inside(LogTail).size === 0 ? true : undefined));
 
 describe('following a log', () => {
-  it('gives what stands, then what comes, each once, and what is done to the agent too', async () => {
+  it('sends existing entries, then new ones, each once, lifecycle entries included', async () => {
     const talker = await output(line('stands'));
     const follower = await Follower.of(talker.agentId);
     await talker.says(line('comes'), line('and goes'));
@@ -245,7 +245,7 @@ describe('following a log', () => {
     await nobody();
   });
 
-  it('gives every line once to each who comes while the agent prints', async () => {
+  it('sends every line once to each caller that connects while the agent prints', async () => {
     const talker = await output();
     const enough = new AbortController();
     let printed = 0;
@@ -265,7 +265,7 @@ describe('following a log', () => {
     await nobody();
   });
 
-  it('gives only what is asked for, and only of the agent', async () => {
+  it('sends only the requested entries, and only those of the agent', async () => {
     const [talker, other] = [await output(line('old error', 'error')), await output()];
     const follower = await Follower.of(talker.agentId, 'level=error&q=ERROR');
     await other.says(line('another’s error', 'error'));
@@ -275,7 +275,7 @@ describe('following a log', () => {
     await nobody();
   });
 
-  it('ends for those who do not read', async () => {
+  it('ends for callers that do not read', async () => {
     const talker = await output();
     const socket = await new Promise<Socket>((resolve) => {
       const made = connect(Number(new URL(server.url).port), '127.0.0.1', () => resolve(made));
@@ -292,7 +292,7 @@ describe('following a log', () => {
     await closed;
   });
 
-  it('leaves no reader where its caller left before it began', async () => {
+  it('leaves no reader behind if its caller left before it began', async () => {
     const talker = await output(line('stands'));
     for (let count = 0; count < 20; count++) {
       const asked = asking(talker.agentId);
@@ -303,7 +303,7 @@ describe('following a log', () => {
     await nobody();
   });
 
-  it('takes no reader in whose caller has left already', async () => {
+  it('adds no reader whose caller has already left', async () => {
     const talker = await output(line('stands'));
     const gone = new AbortController();
     gone.abort();

@@ -21,7 +21,7 @@ describe('talking to an agent', () => {
 
   afterAll(() => talk?.server.close());
 
-  it('begins a thread and goes on with it', async () => {
+  it('begins a thread and continues it', async () => {
     const first = await talk.chat('hello');
     expect(first).toMatchObject({ status: 200, json: { response: 'heard: hello' } });
     const { conversation_id, message_id } = first.json;
@@ -36,7 +36,7 @@ describe('talking to an agent', () => {
     ]);
   });
 
-  it('in a thread that is not there, or another’s, is refused, and wakes nobody', async () => {
+  it('in an unknown thread, or in another account’s, is refused and wakes no agent', async () => {
     const sleeper = await talk.deployed();
     const { json: elsewhere } = await talk.chat('hello');
     await talk.ask('POST', `/api/agents/${sleeper}/sleep`);
@@ -52,7 +52,7 @@ describe('talking to an agent', () => {
     expect(await talk.chat('hello', 'nonsense')).toMatchObject(malformed);
   });
 
-  it('is for the agent’s own account alone', async () => {
+  it('is allowed only to the agent’s own account', async () => {
     const { json } = await talk.chat('hello');
     const notFound = { status: 404, json: { code: 'agent_not_found' } };
     for (const agentId of [talk.agentId, randomUUID()]) {
@@ -79,12 +79,12 @@ describe('talking to an agent', () => {
     expect(await talk.ask('POST', `/api/agents/${talk.agentId}/chat`, { message })).toMatchObject(refused);
   });
 
-  it('takes 200 000 characters, and text of every kind', async () => {
+  it('accepts 200 000 characters, and text of every kind', async () => {
     expect((await talk.chat('x'.repeat(200_000))).json.response).toHaveLength(200_007);
     expect((await talk.chat('\u{1F6A2} \u0007 "\\ é')).json).toMatchObject({ response: 'heard: \u{1F6A2} \u0007 "\\ é' });
   });
 
-  it('keeps the order within a conversation, whoever sends', async () => {
+  it('keeps the order within a conversation, whoever the senders are', async () => {
     const { json } = await talk.chat('first of many');
     const answers = await Promise.all(Array.from({ length: 30 }, (_, index) => talk.chat(`many ${index}`, json.conversation_id)));
     answers.forEach(({ json: answer }, index) => expect(answer).toMatchObject({ response: `heard: many ${index}` }));
@@ -103,7 +103,7 @@ describe('talking to an agent', () => {
     expect(await slow).toMatchObject({ status: 504 });
   });
 
-  it('tells the agent’s own error, and keeps the message as a dead letter', async () => {
+  it('returns the agent’s own error, and keeps the message as a dead letter', async () => {
     const { json } = await talk.chat('hello');
     const failed = await talk.chat('fail now', json.conversation_id);
     expect(failed).toMatchObject({ status: 502, json: { code: 'agent_failed', message_id: expect.any(String) } });
@@ -112,7 +112,7 @@ describe('talking to an agent', () => {
     expect(await talk.chat('well?', json.conversation_id)).toMatchObject({ status: 200 });
   });
 
-  it('ends after the reply time where no reply comes, and the message stays', async () => {
+  it('ends after the reply timeout if no reply comes, and the message is kept', async () => {
     const { json } = await talk.chat('hello');
     const late = await talk.chat('hang on', json.conversation_id);
     expect(late).toMatchObject({ status: 504, json: { code: 'reply_timeout', message_id: expect.any(String) } });
@@ -120,7 +120,7 @@ describe('talking to an agent', () => {
     expect((await talk.thread(json.conversation_id)).at(-1)).toMatchObject({ id: late.json.message_id, text: 'hang on', status });
   });
 
-  it('is not said again to an agent that died in the middle of its answer, for it may have done what it was asked', async () => {
+  it('is not delivered again to an agent that died in the middle of its answer, because it may have acted on it', async () => {
     const answer = await talk.chat('die once');
     expect(answer).toMatchObject({ status: 502, json: { code: 'agent_failed' } });
     const all = await until('the agent runs again', () => talk.heard().catch(() => undefined));
@@ -128,14 +128,14 @@ describe('talking to an agent', () => {
     expect(heard).toEqual([[answer.json.message_id, 'die once']]);
   });
 
-  it('wakes an agent that sleeps, and says so', async () => {
+  it('wakes a sleeping agent, and records it', async () => {
     await talk.ask('POST', `/api/agents/${talk.agentId}/sleep`);
     const answer = await talk.chat('awake?');
     expect(answer.status).toBe(200);
     expect(answer.headers.get('x-agent-woken')).toBe('true');
   });
 
-  it('is refused where a hundred messages of the conversation wait', async () => {
+  it('is refused if a hundred messages of the conversation wait', async () => {
     const { json } = await talk.chat('hello');
     const hanging = talk.chat('hang', json.conversation_id);
     await until('it is accepted', async () => ((await talk.events(json.conversation_id)).length > 3 ? true : undefined));
@@ -143,7 +143,7 @@ describe('talking to an agent', () => {
     const refusals = answers.filter(({ status }) => status === 429).length;
     expect(refusals).toBeGreaterThanOrEqual(1);
     expect(refusals).toBeLessThanOrEqual(4);
-    // On a slow machine the last of them are not answered in time.
+    // On a slow machine the last messages are not answered in time.
     const codes = new Set(answers.map(({ status }) => status));
     expect([...codes].filter((status) => ![200, 429, 504].includes(status))).toEqual([]);
     const ends = async () =>
@@ -197,7 +197,7 @@ describe('talking to an agent', () => {
     expect(await talk.ask('GET', `/api/agents/${agentId}/conversations?cursor=x`)).toMatchObject({ status: 400 });
   });
 
-  it('ends with the agent: its conversations are gone, and so is what a message waits for', async () => {
+  it('ends with the agent: its conversations are gone, and waiting messages end', async () => {
     const agentId = await talk.deployed();
     const { json } = await talk.chat('hello', undefined, agentId);
     const waiting = talk.chat('hang', json.conversation_id, agentId);
@@ -213,7 +213,7 @@ describe('talking to an agent', () => {
       const event = (await talk.events(json.conversation_id)).at(-1);
       return event?.type === 'MessageDeadLettered' ? event : undefined;
     });
-    // The agent had the message, or it was gone before that.
+    // The agent either had the message or was gone before that.
     expect(last.data.code).toMatch(/^agent_(failed|unavailable)$/);
   });
 });
@@ -221,7 +221,7 @@ describe('talking to an agent', () => {
 @Module({})
 class KeptRuntimeModule {}
 
-/** The agents go on when the application stops. */
+/** Makes a module whose agents keep running when the application stops. */
 function keptRuntime(opened: (runtime: FaultyRuntime) => void): DynamicModule {
   const open = async ({ dataDir }: Config) => {
     const faulty = await FaultyRuntime.open(dataDir);

@@ -17,7 +17,7 @@ import { startFeatureServer, type Features } from '../support/feature-server.ts'
 import { agentFeatures } from '../support/features.ts';
 import type { Answer, TestServer } from '../support/http-server.ts';
 
-/** What is answered about deployments, without the saga that carries them out: a test says what it would record. */
+/** Serves the reads of deployments without the saga that carries them out; a test sends the commands that the saga would send. */
 @Module({
   imports: [AgentsModule],
   controllers: [DeploymentsController],
@@ -55,7 +55,7 @@ afterAll(async () => {
 const get = (server: TestServer, path: string, credential = 'mk_acme') => server.request('GET', path, { credential });
 const statuses = ({ json }: Answer) => (json as { status: string }[]).map(({ status }) => status);
 
-/** Holds a read model back until it is released: its rows can be read, and not be written. */
+/** Holds a read model back until it is released: its rows can be read but not written. */
 async function holdBack(readModel: string): Promise<{ release(): Promise<void> }> {
   const client = new Client({ connectionString: one.databaseUrl });
   await client.connect();
@@ -65,7 +65,10 @@ async function holdBack(readModel: string): Promise<{ release(): Promise<void> }
   return { release: () => client.end() };
 }
 
-/** Asks while the read model is held back, and releases it when an answer that waits for nothing would long have been given. */
+/**
+ * Sends the read while the read model is held back, and releases it after the time in which a read that does not wait would have been
+ * answered.
+ */
 async function askedWhileBehind(readModel: string, happens: () => Promise<unknown>, ask: () => Promise<Answer>): Promise<Answer> {
   const hold = await holdBack(readModel);
   try {
@@ -82,7 +85,7 @@ async function askedWhileBehind(readModel: string, happens: () => Promise<unknow
 describe.each([
   ['the same replica', () => one],
   ['another replica', () => two],
-])('what one answer showed, a later one of %s does not take back:', (_, replica) => {
+])('a later response of %s does not contradict an earlier one:', (_, replica) => {
   it('an active agent has a deployment that succeeded', async () => {
     const agentId = await bed.created('acme');
     const answer = await askedWhileBehind(
@@ -97,7 +100,7 @@ describe.each([
     expect(statuses(answer)).toEqual(['success']);
   });
 
-  it('an agent that its history explains as active is active', async () => {
+  it('an agent that its history shows as active is active', async () => {
     const agentId = await bed.created('acme');
     const answer = await askedWhileBehind(
       'agents',
@@ -164,7 +167,7 @@ describe.each([
   });
 });
 
-it('nobody waits for what happened to another account', async () => {
+it('a read does not wait for events of another account', async () => {
   const theirs = await bed.active('other');
   await get(two, `/api/agents/${theirs}/deployments`, 'mk_other');
   const ours = await bed.created('acme');

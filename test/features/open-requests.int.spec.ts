@@ -20,7 +20,7 @@ import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';
 
-/** A stream and a wait that end when their callers leave, and not before. */
+/** Serves a stream and a wait that end only when their callers leave. */
 @Controller('t')
 class EndlessController {
   constructor(private readonly requests: OpenRequests) {}
@@ -79,7 +79,7 @@ const newKey = async (json: object = { name: 'one' }, credential = ann) =>
   (await server.request('POST', '/api/v1/keys', { json, credential })).json as { id: string; raw_key: string; expires_at: string };
 const revoke = (id: string) => server.request('DELETE', `/api/v1/keys/${id}`, { credential: ann });
 
-/** Opens a stream on a connection of its own. */
+/** Opens a stream on its own connection. */
 async function open({ url }: TestServer, credential: string) {
   const asked = get(`${url}/t/stream`, { headers: { authorization: `Bearer ${credential}` }, agent: false });
   const [answer] = (await once(asked, 'response')) as [IncomingMessage];
@@ -94,7 +94,7 @@ async function open({ url }: TestServer, credential: string) {
 const ended = (stream: { isOpen: () => boolean }) => until('the stream ends', () => Promise.resolve(stream.isOpen() ? undefined : true));
 
 describe('a key that ends', () => {
-  it('takes its streams with it, and who waits is refused, on every replica; those of other keys go on', async () => {
+  it('ends its streams and refuses its waiting requests, on every replica; those of other keys continue', async () => {
     const [{ id, raw_key }, kept] = [await newKey(), await newKey({ name: 'two' })];
     const streams = [await open(server, raw_key), await open(other, raw_key)];
     const going = await open(other, kept.raw_key);
@@ -110,7 +110,7 @@ describe('a key that ends', () => {
     going.leave();
   });
 
-  it('takes its streams with it when its time is over', async () => {
+  it('ends its streams when it expires', async () => {
     const { raw_key, expires_at } = await newKey({ name: 'a day', expires_in_days: 1 });
     const stream = await open(server, raw_key);
     const now = jest.spyOn(server.app.get(Clock, { strict: false }), 'now').mockImplementation(() => new Date(expires_at));
@@ -118,7 +118,7 @@ describe('a key that ends', () => {
     now.mockRestore();
   });
 
-  it('takes its streams with it where its end was passed over by a gap in what was heard', async () => {
+  it('ends its streams even if a gap in the followed log hid its end', async () => {
     const { id, raw_key } = await newKey();
     const stream = await open(other, raw_key);
     const requests = jest.spyOn(other.app.get(OpenRequests), 'end').mockImplementationOnce(() => undefined);
@@ -132,7 +132,7 @@ describe('a key that ends', () => {
 });
 
 describe('streams', () => {
-  it('are bounded for an account and for the process, and make room when they end', async () => {
+  it('are bounded per account and per process, and free their place when they end', async () => {
     const mine = [await open(server, ann), await open(server, ann)];
     const refused = await server.request('GET', '/t/stream', { credential: ann });
     expect({ status: refused.status, code: refused.json.code, detail: refused.json.detail }).toEqual({

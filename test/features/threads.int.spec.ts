@@ -12,7 +12,7 @@ describe('reading a thread', () => {
   const numbered = (count: number) =>
     Array.from({ length: count }, (_, index): [string, string] => [`question ${index}`, `answer ${index}`]);
 
-  it('answers the latest messages, oldest first, and leads to those before them', async () => {
+  it('returns the latest messages, oldest first, and links to the earlier ones', async () => {
     const conversation = await talk.past(numbered(60));
     const pages = await talk.pages(conversation);
     expect(pages.map(({ length }) => length)).toEqual([50, 50, 20]);
@@ -34,7 +34,7 @@ describe('reading a thread', () => {
     expect(new Set(thread.map(({ status }) => status))).toEqual(new Set(['delivered']));
   });
 
-  it('tells on every page what became of a message, also where that stands on another page', async () => {
+  it('shows on every page the outcome of a message, even if its event is on another page', async () => {
     const { conversation_id } = (await talk.chat('hello')).json;
     const texts = ['fail 1', 'well 1', 'fail 2', 'well 2', 'well 3', 'fail 3'];
     await Promise.all(texts.map((text) => talk.chat(text, conversation_id)));
@@ -44,7 +44,7 @@ describe('reading a thread', () => {
     for (const limit of [1, 2, 5]) expect((await talk.pages(conversation_id, `?limit=${limit}`)).toReversed().flat()).toEqual(whole);
   });
 
-  it('tells that a message waits, and on an older page too', async () => {
+  it('shows that a message waits, also on an older page', async () => {
     const { conversation_id } = (await talk.chat('hello')).json;
     const waiting = ['hang', 'after it'].map((text) => talk.chat(text, conversation_id));
     const whole = await until('both wait', async () => {
@@ -56,7 +56,7 @@ describe('reading a thread', () => {
     await Promise.all(waiting);
   });
 
-  it('ends a page where its texts are a mebibyte long, and never before its first message', async () => {
+  it('ends a page when its texts are a mebibyte long, but never before its first message', async () => {
     const long = (index: number) => `${index} ${'\u20AC'.repeat(200_000)}`;
     const conversation = await talk.past(Array.from({ length: 4 }, (_, index) => [long(index), long(index)]));
     const pages = await talk.pages(conversation, '?limit=200');
@@ -95,7 +95,7 @@ describe('reading a thread', () => {
     expect(await talk.ask('GET', path)).toMatchObject({ status: 400, json: { code: 'invalid_request', errors: [{ field: 'cursor' }] } });
   });
 
-  it('gives an agent that is told the thread the latest exchanges, bounded in number and in bytes', async () => {
+  it('sends an agent the latest exchanges of the thread, bounded in number and in bytes', async () => {
     const threads = talk.server.app.get(Threads, { strict: false });
     const many = await threads.history(await talk.past(numbered(70)), talk.agentId);
     expect(many.map(({ text }) => text)).toEqual(numbered(70).slice(20).flat());
@@ -109,7 +109,7 @@ describe('reading a thread', () => {
     );
   });
 
-  it('leaves what was not answered out of that', async () => {
+  it('leaves unanswered messages out of these exchanges', async () => {
     const threads = talk.server.app.get(Threads, { strict: false });
     const { conversation_id } = (await talk.chat('hello')).json;
     await talk.chat('fail', conversation_id);

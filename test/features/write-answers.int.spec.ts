@@ -16,7 +16,7 @@ afterAll(() => server?.close());
 
 const call = (method: string, path: string, json?: unknown) => server.request(method, path, { credential: 'mk_acme', json });
 
-/** No read model takes anything in while the work goes on: their checkpoints are locked. */
+/** Runs the work while no read model advances, because their checkpoints are locked. */
 async function withStandingReadModels<T>(work: () => Promise<T>): Promise<T> {
   const client = await server.app.get(Database, { strict: false }).pool.connect();
   try {
@@ -30,7 +30,7 @@ async function withStandingReadModels<T>(work: () => Promise<T>): Promise<T> {
 }
 
 describe('a write, while the read models are behind', () => {
-  it('is answered with what it came to, and the next read waits for it', async () => {
+  it('is answered with its result, and the next read waits for it', async () => {
     const agentId = await agents.active('acme', { name: 'before' });
     const { answer, again } = await withStandingReadModels(async () => ({
       answer: await call('PATCH', `/api/v1/agents/${agentId}`, { name: 'after' }),

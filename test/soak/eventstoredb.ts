@@ -18,12 +18,12 @@ const note = (text: string) => process.stdout.write(`${new Date().toISOString().
 interface Trouble {
   name: string;
   times: number;
-  /** How soon the next acknowledgement has to come, ms; a server's own start or election is not for us to bound. */
+  /** The longest time until the next acknowledgement, in ms; it is absent if the time of a server's own start or election decides. */
   within?: number;
   run: () => Promise<void>;
 }
 
-/** Writers and followers go on while the troubles come one after another; then the log is held against what was acknowledged. */
+/** Runs writers and followers while the troubles happen one after another, and then compares the log with the acknowledged writes. */
 async function soak(url: string, troubles: Trouble[]): Promise<boolean> {
   const store = new EventStoreDbEventStore(url, somePrefix(), contractCatalogue);
   const seen: StoredEvent[] = [];
@@ -108,7 +108,7 @@ async function cluster(command: string, folder: string, url: string): Promise<bo
   const stopped = async () => {
     const leader = await nodes.leader();
     await frozen(leader, 12_000);
-    // For as long as it may take itself for the leader still.
+    // The old leader may still believe that it leads for this long.
     await span(3_000);
   };
   try {
@@ -139,6 +139,6 @@ let held = true;
 if (EVENTSTORE_COMMAND) held = await single(EVENTSTORE_COMMAND, folder);
 if (EVENTSTORE_CLUSTER_COMMAND && EVENTSTORE_CLUSTER_URL)
   held = (await cluster(EVENTSTORE_CLUSTER_COMMAND, folder, EVENTSTORE_CLUSTER_URL.replaceAll('FOLDER', folder))) && held;
-// Where something went wrong, the servers' logs tell more.
+// After a failure the folder is kept, because it contains the servers' logs.
 if (held) await rm(folder, { recursive: true, force: true });
 process.exitCode = held ? 0 : 1;

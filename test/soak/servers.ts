@@ -4,17 +4,19 @@ import { request } from 'node:https';
 import { createServer, type AddressInfo } from 'node:net';
 import { until } from '../support/until.ts';
 
-/** How soon a server that ended by itself is started again, ms. */
+/** The delay after which a server that ended by itself is started again, in ms. */
 const againMs = 500;
 
-/** A server that outlives the soak would keep its port, and the next run would talk to it. */
+/**
+ * The running servers, which are killed at the end: one that outlived the soak would keep its port, and the next run would connect to it.
+ */
 const running = new Set<ChildProcess>();
 process.on('exit', () => running.forEach((child) => child.kill('SIGKILL')));
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
 
 /**
- * One EventStoreDB that is started by a command of the caller's: words follow it, and it has to become the server itself (`exec`).
- * Restarted always: a deposed leader with events that nobody else has ends by itself, to forget them at its next start.
+ * An EventStoreDB that is started by the caller's command: arguments are appended to it, and it has to become the server itself (`exec`).
+ * It is always restarted: a deposed leader with events that no other node has ends by itself, to drop them at its next start.
  */
 export class ServerProcess {
   #child: ChildProcess | null = null;
@@ -26,7 +28,7 @@ export class ServerProcess {
   ) {}
 
   start(): void {
-    // The server takes every EVENTSTORE_… for a setting of its own.
+    // The server reads every EVENTSTORE_… variable as its own setting, so ours are left out.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('EVENTSTORE_')));
     const child = spawn('/bin/sh', ['-c', `exec ${this.command} "$@"`, 'sh', ...this.words], { stdio: 'ignore', env });
     this.#child = child;
@@ -46,7 +48,7 @@ export class ServerProcess {
     this.#child?.kill(signal);
   }
 
-  /** Sends the signal, and waits for the end. */
+  /** Sends the signal, and waits until the process ends. */
   async end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
     this.#wanted = false;
     if (!this.running || this.#child === null) return;
@@ -75,7 +77,7 @@ interface Member {
   httpEndPointIp: string;
 }
 
-/** Three nodes; the command gets the node's number and the folder that all share. */
+/** A cluster of three nodes; the command gets the node's number and the folder that all share. */
 export class ClusterProcess {
   readonly nodes: ServerProcess[];
   readonly #hosts: string[];
@@ -94,7 +96,7 @@ export class ClusterProcess {
     await Promise.all(this.nodes.map((node) => node.end('SIGKILL')));
   }
 
-  /** The node that leads, once all three are there and agree. */
+  /** Returns the leader, once all three nodes run and agree. */
   leader(): Promise<ServerProcess> {
     return until('the cluster is whole', () => this.#leader(), 120_000, 100);
   }
