@@ -2,30 +2,37 @@ import type { EventStore, EventsUpTo } from '../event-store/event-store.ts';
 import type { Projection } from './projection.ts';
 import type { ReadModelTable } from './read-model-table.ts';
 
-/** A read model that is behind by more events takes them in bulk. */
+/** The number of missing events from which on a read model catches up in bulk. */
 const FAR_EVENTS = 2_000;
-/** Events that are folded in memory and written by one transaction, and pieces of a bulk read (1 MiB each at most, but for the last row) that make them up. */
+/**
+ * A batch is folded in memory and written by one transaction. It ends at so many events, or so many pieces of a bulk read (each at most 1
+ * MiB, but for its last row).
+ */
 const BATCH_EVENTS = 5_000;
 const BATCH_PIECES = 8;
 
 /**
- * Folding the log from its beginning takes in about so many times as many events a second as updating the rows that stand, since all read models
- * share one reading and write each row once. So one that lacks more than this share of the log is made anew sooner than it catches up.
+ * Folding the log from its beginning takes in about this many times as many events a second as updating existing rows does, because all
+ * read models share one reading of the log and each row is written once. A read model that lacks more than this share of the log is
+ * therefore rebuilt sooner than it catches up.
  */
 const REFILL_SPEED = 4n;
 
-/** Whether making the read model anew ends sooner than catching up with the log. Positions tell how long the log is: counting it would take reading it. */
+/**
+ * Returns whether a rebuild ends sooner than catching up with the log. It compares positions, since counting the events would mean reading
+ * the log.
+ */
 export async function isRefilledSooner(store: EventStore, { filter }: Projection, table: ReadModelTable): Promise<boolean> {
   const head = BigInt(await store.head(filter.eventClass));
   return (head - BigInt(table.position)) * REFILL_SPEED >= head;
 }
 
-/** Whether the table lacks so many events that taking them in bulk pays. */
+/** Returns whether the table lacks so many events that catching up in bulk pays. */
 export async function isFarBehind(store: EventStore, { filter }: Projection, table: ReadModelTable): Promise<boolean> {
   return (await store.lag(table.position, filter.eventClass)).events >= FAR_EVENTS;
 }
 
-/** Takes in bulk what the table lacks, until little is left or the signal aborts. Throws what `ReadModelTable.take` throws. */
+/** Takes in bulk the events that the table lacks, until few are left or the signal aborts. Throws what `ReadModelTable.take` throws. */
 export async function catchUpInBulk(
   store: EventStore,
   projection: Projection,
@@ -36,7 +43,7 @@ export async function catchUpInBulk(
   while (!signal.aborted && (await isFarBehind(store, projection, table))) {
     const head = await store.head(projection.filter.eventClass);
     for await (const { events, upTo } of inBatches(store.readBulk(table.position, head, projection.filter))) {
-      // A batch may have gone in up to its poison event.
+      // If the batch has a poison event, the events before it are in the table.
       if (upTo > table.position) await table.take(events, upTo, BATCH_EVENTS).finally(onMoved);
       if (signal.aborted) return;
     }

@@ -23,7 +23,7 @@ describe('a read model that gathers the events of a busy time', () => {
     return opened;
   }
 
-  /** From here on no time passes: what is gathered stays so, unless something has it written. */
+  /** Stops the clock, so that gathered events stay gathered unless something has them written. */
   function stopTheClock(): void {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'setInterval', 'Date'] });
   }
@@ -32,7 +32,7 @@ describe('a read model that gathers the events of a busy time', () => {
     (await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons }))).position;
   const cargo = async () => (await operate(test.url, 'select cargo from boats_v1')).map((row) => row.cargo);
 
-  /** A boat whose first load is written, and whose second one is gathered. */
+  /** Returns a boat whose first load is written, and whose second one is gathered. */
   async function withGathered(): Promise<{ own: Harbour; written: string; gathered: string }> {
     const own = await start();
     await own.projections.reached('boats', (await appendTo(own.log.store, 'boat-Ark', harbourEvent('BoatArrived'))).position);
@@ -65,7 +65,7 @@ describe('a read model that gathers the events of a busy time', () => {
     const { own, gathered } = await withGathered();
     jest.useRealTimers();
     const other = await start();
-    // As after a kill -9: the session that holds the lease is gone.
+    // This ends the session that holds the lease, as a kill -9 would.
     await operate(
       test.url,
       'select pg_terminate_backend(pid) from pg_stat_activity where application_name in (select owner from consumer_leases)',

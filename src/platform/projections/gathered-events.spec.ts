@@ -48,7 +48,7 @@ describe('events that are gathered for a read model', () => {
     expect(writes).toEqual([[1], [2, 3, 4], [5]]);
   });
 
-  it('are written at once where somebody waits for them, before they come or after', async () => {
+  it('are written at once if a reader waits for them, from before they come or after', async () => {
     await add(1);
     await add(2);
     gathered.hurry();
@@ -59,7 +59,7 @@ describe('events that are gathered for a read model', () => {
     expect(writes).toEqual([[1], [2], [3]]);
   });
 
-  it('are bounded: no more are taken until those that are there are written', async () => {
+  it('are bounded: no more are taken until the gathered ones are written', async () => {
     await add(1);
     let written = () => {};
     write = async (events) => {
@@ -75,7 +75,7 @@ describe('events that are gathered for a read model', () => {
     expect(writes).toEqual([[1], [2]]);
   });
 
-  it('are not followed by others where they could not be written', async () => {
+  it('are not followed by others if they could not be written', async () => {
     await add(1);
     write = () => Promise.reject(new Error('the disk is full'));
     await add(2);

@@ -1,15 +1,18 @@
 import type { Position, StoredEvent } from '../event-store/event-store.ts';
 import { sizeOf } from '../event-store/states/size.ts';
 
-/** Events that follow a write within this time go into the next write together. */
+/** Events that come within this time after a write are written together, ms. */
 const GATHER_MS = 25;
-/** The bounds on what is gathered; where one is reached, it is written at once and nothing more is taken until it is. */
+/** The bounds on gathered events: at either one they are written at once, and `add` waits for that write. */
 const EVENTS_MAX = 500;
 const BYTES_MAX = 4 * 1024 * 1024;
 
-/** Writes what the log brings: at once where nothing was written lately or somebody waits for it, and else with what comes until then. */
+/**
+ * Writes the events of the log in batches: at once if the last write was not just now or a reader waits, and otherwise together with the
+ * events of the next `GATHER_MS`.
+ */
 export class GatheredEvents {
-  /** Rejects once a write has failed: nothing is written from then on. */
+  /** Rejects once a write has failed. Nothing is written after that. */
   readonly failed: Promise<never>;
   #fail: (error: unknown) => void = () => undefined;
   #events: StoredEvent[] = [];
@@ -28,12 +31,12 @@ export class GatheredEvents {
     this.failed.catch(() => undefined);
   }
 
-  /** Whether all that was added is written. */
+  /** Returns whether everything that was added is written. */
   get isWritten(): boolean {
     return this.#upTo === null && !this.#isWriting;
   }
 
-  /** Takes what follows what was added before. Resolves when more may be added; throws what the write throws. */
+  /** Takes the events that follow those added before. Resolves when more may be added; throws what the write throws. */
   async add(events: readonly StoredEvent[], upTo: Position): Promise<void> {
     for (const event of events) {
       this.#events.push(event);
@@ -46,12 +49,12 @@ export class GatheredEvents {
     this.#timer ??= setTimeout(() => this.hurry(), waitMs);
   }
 
-  /** Has it written now. */
+  /** Starts a write of everything gathered, now. */
   hurry(): void {
     this.flush().catch(() => undefined);
   }
 
-  /** Resolves when all is written that was added; throws what the write throws. */
+  /** Resolves when everything that was added is written; throws what the write throws. */
   flush(): Promise<void> {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;

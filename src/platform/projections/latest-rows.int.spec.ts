@@ -48,7 +48,7 @@ describe('a row as its stream says it is', () => {
     await test.drop();
   });
 
-  /** As a process has it that has just started. */
+  /** Opens what a process has that has just started. */
   async function opened() {
     const { states, follower } = openAggregates(log.database, log.store, log.catalogue);
     await follower.onApplicationBootstrap();
@@ -57,7 +57,7 @@ describe('a row as its stream says it is', () => {
   }
   const load = (tons: number) => appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons }));
 
-  it('is told without any question once it is in memory, and follows what others write', async () => {
+  it('is answered from memory once it is there, and follows what others write', async () => {
     await load(1);
     const { rows, follower } = await opened();
     expect(await rows.find(boats, 'boat-Ark')).toMatchObject({ row: { cargo: 1, revision: 0 } });
@@ -72,7 +72,7 @@ describe('a row as its stream says it is', () => {
     expect((await rows.find(boats, 'boat-Beagle')).row).toBeUndefined();
   });
 
-  it('is read on from the read model where its stream is long, however far that is behind', async () => {
+  it('is folded on from the row of the read model if its stream is long, however far that row is behind', async () => {
     const events = Array.from({ length: 400 }, () => harbourEvent('BoatLoaded', { tons: 1 }));
     const { position } = await appendTo(log.store, 'boat-Ark', ...events);
     const projections = new Projections(log.database, log.store, new Leases(log.database), log.aggregates, log.config);
@@ -86,7 +86,7 @@ describe('a row as its stream says it is', () => {
     expect(inBulk).not.toHaveBeenCalled();
   });
 
-  it('is folded from the first event where there is no read model yet', async () => {
+  it('is folded from the first event if there is no read model yet', async () => {
     await appendTo(log.store, 'boat-Ark', ...Array.from({ length: 400 }, () => harbourEvent('BoatLoaded', { tons: 1 })));
     expect((await (await opened()).rows.find(boats, 'boat-Ark')).row).toEqual({ name: 'Ark', cargo: 400, revision: 399 });
   });

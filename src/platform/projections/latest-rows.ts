@@ -13,18 +13,18 @@ import { Replay } from './replay.ts';
 const UNDEFINED_TABLE = '42P01';
 
 export interface LatestRow<Columns> {
-  /** Undefined where the stream's events leave no such row. */
+  /** The value is undefined if the stream's events leave no such row. */
   row: Columns | undefined;
-  /** Of the stream's last event. */
+  /** The position of the stream's last event. */
   position: Position;
 }
 
-/** The row that one stream's events leave; null where they leave none. */
+/** The row that one stream's events leave; null if they leave none. */
 type RowState = Row | null;
 
 /**
- * Answers a row as its stream says it is now, however far the read model is behind: a write is answered with it. The row is folded by the
- * projection itself, and kept in memory as a state of the stream beside those of deciders.
+ * Returns a row as its stream defines it now, however far the read model is behind, so that a write can be answered with it. The projection
+ * itself folds the row, which is kept in memory as a state of the stream, like those of deciders.
  */
 @Injectable()
 export class LatestRows {
@@ -36,9 +36,9 @@ export class LatestRows {
   ) {}
 
   /**
-   * The stream must be the only one that touches the row, and the row the only one that it touches. Where the table has a column `revision`, which
-   * then tells the stream's revision up to which the row goes, a long stream that is not in memory is read from there on. `upTo` is as for
-   * `Aggregates.load`. Throws `EventStoreUnavailable`.
+   * Returns the newest row of the stream. The stream must be the only one that touches the row, and the row the only one that it touches.
+   * If the table has a column `revision` (the stream's revision up to which the row goes), a long stream that is not in memory is read from
+   * there on. `upTo` is as for `Aggregates.load`. Throws `EventStoreUnavailable`.
    */
   async find<Columns extends object>(projection: Projection<Columns>, stream: string, upTo?: Position): Promise<LatestRow<Columns>> {
     const { state, position } = await this.states.newest(stream, this.deciderOf(projection as unknown as Projection), upTo);
@@ -69,7 +69,7 @@ export class LatestRows {
       const [found] = await this.database.query<{ row: Row }>(loadStatement(projection.table, tableOf(projection)), [[idOf(stream)]]);
       return found === undefined ? null : { state: found.row, revision: found.row.revision as number };
     } catch (error) {
-      // The read model is being made; the stream holds all that it will show.
+      // The table does not exist yet, while the stream holds all that the row will show.
       if ((error as { code?: string }).code === UNDEFINED_TABLE) return null;
       throw error;
     }

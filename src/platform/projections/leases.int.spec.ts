@@ -10,7 +10,7 @@ describe('leases', () => {
   let test: TestDatabase;
   const opened: { database: Database; stop: AbortController }[] = [];
 
-  /** The leases of one process; its waits end with the test. */
+  /** Opens the leases of one process; its waits end with the test. */
   const open = async () => {
     const database = await openDatabase({ url: test.url, allowUnsafe: true });
     const stop = new AbortController();

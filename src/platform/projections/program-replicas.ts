@@ -9,12 +9,12 @@ import { version } from '../version.ts';
 import { TABLES_LOCK } from './projection-registry.ts';
 import { Projections } from './projections.ts';
 
-/** How often a replica says that it lives and looks at the others, ms. */
+/** The interval at which a replica announces itself and reads the other announcements, ms. */
 const BEAT_MS = 5_000;
-/** How often it looks for tables that nobody uses, ms. */
+/** The interval at which a replica looks for tables that no replica uses, ms. */
 const DROP_EVERY_MS = 60_000;
 const STATEMENT_TIMEOUT_MS = 5_000;
-/** What a replica used that was seen so lately stays, seconds: its session may have broken, and it comes back. */
+/** The tables of a replica that was seen this recently stay, in seconds: only its session may have broken, and it comes back. */
 const GRACE_SECONDS = 60;
 
 const LIVES = `exists (select from pg_stat_activity a where a.application_name = r.owner)`;
@@ -22,23 +22,23 @@ const LIVES = `exists (select from pg_stat_activity a where a.application_name =
 /** Event type → the newest version that a program can read. */
 export type KnownEvents = Readonly<Record<string, number>>;
 
-/** Another living replica whose program can't read all that this one can, or the other way round. */
+/** Another living replica whose program can't read all events that this one may write, or the other way round. */
 export interface UnlikeReplica {
   program: string;
   startedAt: Date;
-  /** Events that this program may write and that one can't read, as `Type v2`. */
+  /** Events that this program may write and the other one can't read, as `Type v2`. */
   cannotRead: string[];
-  /** Events that it may write and this program can't read. */
+  /** Events that the other program may write and this one can't read. */
   mayWrite: string[];
 }
 
 /**
- * What the living replicas on this database use and can read. Each announces itself on a database session of its own and is known by that
- * session, so that the announcement of a dead one ends by itself.
+ * Tells what the living replicas on this database use and can read. Each replica announces itself on a database session of its own, by
+ * which it is known, so that the announcement of a dead replica ends by itself.
  */
 @Injectable()
 export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown {
-  /** The others whose programs read other events than this one, as of the last look. */
+  /** The replicas whose programs read other events than this one, as of the last look. */
   unlike: UnlikeReplica[] = [];
   private readonly logger = new Logger('Replicas');
   private pool: pg.Pool | null = null;
@@ -58,7 +58,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     this.known = Object.fromEntries(catalogue.definitions.map(({ type, version: newest }) => [type, newest]));
   }
 
-  /** Before any read model looks for its table. */
+  /** Announces this replica before any read model looks for its table. */
   async onModuleInit(): Promise<void> {
     await this.look();
     this.beatLater();
@@ -74,7 +74,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     session?.client.release(true);
   }
 
-  /** Drops the tables of read models, with all that is known of them, that no replica has used for a minute; answers which. */
+  /** Drops the tables of read models that no replica has used for a minute, with everything stored about them. Returns their names. */
   dropUnused(): Promise<string[]> {
     return this.database.transaction(async (client) => {
       await client.query(TABLES_LOCK);
@@ -108,7 +108,10 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     this.timer.unref();
   }
 
-  /** Not before this program's own are whole: until then the older ones are what a return to an older program needs. */
+  /**
+   * Drops unused tables, but only once this program's own read models are ready: until then a return to an older program needs the older
+   * tables.
+   */
   private async dropNowAndThen(): Promise<void> {
     if (performance.now() < this.dropAt) return;
     if (!(await this.projections.progress()).every(({ ready }) => ready)) return;
@@ -136,7 +139,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     this.tell();
   }
 
-  /** Once for each change. */
+  /** Logs the replicas that differ, once for each change. */
   private tell(): void {
     const sentences = unlikeSentences(this.unlike);
     const news = sentences.join(' ');
@@ -154,7 +157,8 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     client.once('end', lost);
     try {
       await client.query(`select set_config('application_name', $1, false)`, [session.owner]);
-      // Under the lock whoever drops what nobody uses sees it, or was done before this one looks for its tables.
+      // The lock is also taken to drop unused tables. So the dropping replica sees this row, or has finished before this replica looks for
+      // its tables.
       await client.query('begin');
       await client.query(TABLES_LOCK);
       await client.query('insert into program_replicas (owner, program, tables, catalogue) values ($1, $2, $3, $4)', [
@@ -179,7 +183,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
   }
 }
 
-/** What a program that knows `written` may write and one that knows `known` can't read. */
+/** Returns the events that a program that knows `written` may write and one that knows `known` can't read, as `Type v2`. */
 export function unreadable(written: KnownEvents, known: KnownEvents): string[] {
   return Object.entries(written)
     .filter(([type, newest]) => (known[type] ?? 0) < newest)

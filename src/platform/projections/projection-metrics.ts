@@ -8,7 +8,7 @@ interface Standing extends ProjectionStatus {
   lag: { events: number; seconds: number };
 }
 
-/** Tells `/metrics` which projections stopped, which are incomplete, and how far each is behind the log. */
+/** Exports as metrics which projections stopped, which are incomplete, and how far each is behind the log. */
 @Injectable()
 export class ProjectionMetrics implements OnModuleInit {
   constructor(

@@ -13,23 +13,23 @@ export interface ProjectionStatus {
   version: number;
   position: Position;
   status: ProjectionState;
-  /** What stopped it, with the event's type and position. */
+  /** The error that stopped it, with the event's type and position. */
   error: string | null;
-  /** False where its rows are still missing: it was made, or made again, after the log had begun. */
+  /** The value is false while rows are missing, because the table was created, or created again, when the log had events already. */
   filled: boolean;
-  /** Whether it stopped at an event that only a newer program can read. */
+  /** The value is true if it stopped at an event that only a newer program can read. */
   outdated: boolean;
 }
 
-/** What is known of a projection when its consumer begins. */
+/** The stored state of a projection when its consumer begins. */
 export interface Claimed {
   position: Position;
   filled: boolean;
-  /** The last rebuild whose rows took their place. */
+  /** The last rebuild whose rows replaced the old ones. */
   rebuildId: string | null;
 }
 
-/** What stands of a projection. */
+/** The parts of a projection that exist. */
 interface Found {
   table_name: string | null;
   position: Position | null;
@@ -40,24 +40,27 @@ function isWhole({ table_name, position, stands }: Found): boolean {
   return table_name !== null && position !== null && stands;
 }
 
-/** Two-part advisory lock under which tables are made, and dropped when nobody uses them; the event store and migrations use (5040, 1), (5040, 2), (5040, 10). */
+/**
+ * The two-part advisory lock for creating tables, and for dropping unused ones. The event store and migrations use (5040, 1), (5040, 2) and
+ * (5040, 10).
+ */
 export const TABLES_LOCK = 'select pg_advisory_xact_lock(5040, 20)';
-/** A wait for readers under way holds up those who come after; so it is short, and tried again. */
+/** While the swap waits for running readers, it blocks those that come later. The wait is therefore short, and the swap is retried. */
 const SWAP_LOCK_TIMEOUT = `set local lock_timeout = '200ms'`;
-/** A stalled process may still hold the table that it was building. */
+/** A stalled process may still hold a lock on the table that it was building. */
 const DROP_LOCK_TIMEOUT = `set local lock_timeout = '1s'`;
 
-/** The tables `projections` and `projection_checkpoints`, and the making and changing over of read-model tables. */
+/** Manages the tables `projections` and `projection_checkpoints`, and creates and swaps the tables of read models. */
 export class ProjectionRegistry {
   constructor(private readonly database: Database) {}
 
   /**
-   * Makes what of the projection is not there: its table, empty, its entry, its checkpoint at the start of the log. Where the log has begun
-   * (`head`), it then counts as not filled. Any replica may.
+   * Creates whatever is missing of the projection: its table (empty), its entry, and its checkpoint at the start of the log. It then counts
+   * as filled only if the log was empty (`head`) and the table is new. Any replica may call this.
    */
   async ensureTable(projection: Projection, head: () => Promise<Position>): Promise<void> {
     if (isWhole(await this.find(projection, this.database.pool))) return;
-    // Not inside the transaction: those who wait for the lock hold the connections that this would need.
+    // This is read outside the transaction, because those that wait for the lock hold the connections that it needs.
     const begun = (await head()) !== START;
     const { name, version, table } = projection;
     const physical = tableOf(projection);
@@ -94,7 +97,7 @@ export class ProjectionRegistry {
     return found;
   }
 
-  /** Stamps the lease's epoch on the checkpoint: from here on nothing that an earlier holder still writes is taken. */
+  /** Writes the lease's epoch to the checkpoint; later writes of earlier holders are then refused. Throws `LeaseLost`. */
   async claim(projection: Projection, epoch: string): Promise<Claimed> {
     const [row] = await this.database.query<Claimed & Record<string, unknown>>(
       `update projection_checkpoints c set epoch = $2 from projections p
@@ -105,7 +108,7 @@ export class ProjectionRegistry {
     return row;
   }
 
-  /** Removes what rebuilds of the table left that were broken off. What a stalled process still holds stays until the next time. */
+  /** Removes the tables that interrupted rebuilds left. A table that a stalled process still holds stays until the next time. */
   async dropLeftovers(projection: Projection): Promise<void> {
     const leftovers = await this.database.query<{ tablename: string }>(
       `select tablename from pg_tables where schemaname = current_schema() and tablename ~ ('^' || $1 || '_b[0-9]+$')`,
@@ -114,7 +117,7 @@ export class ProjectionRegistry {
     for (const { tablename } of leftovers) await this.drop(tablename).catch(() => undefined);
   }
 
-  /** Removes a table with its checkpoint, where they stand. */
+  /** Removes a table and its checkpoint, if they exist. */
   async drop(physical: string): Promise<void> {
     await this.database.transaction(async (client) => {
       await client.query(DROP_LOCK_TIMEOUT);
@@ -124,8 +127,8 @@ export class ProjectionRegistry {
   }
 
   /**
-   * Puts the built table in the place of the serving one: readers see the one or the other, and never none. Throws `LeaseLost` where another
-   * process consumes by now, and PostgreSQL's 55P03 where readers did not make way in time: to be tried again.
+   * Replaces the serving table by the built one. Readers always see one of the two. Throws `LeaseLost` if another process is the consumer
+   * by now, and PostgreSQL's 55P03 if readers did not make way in time; the caller then tries again.
    */
   async swap(projection: Projection, building: string, epoch: string, rebuildId: string): Promise<void> {
     const physical = tableOf(projection);
@@ -148,12 +151,12 @@ export class ProjectionRegistry {
     });
   }
 
-  /** From here on its rows are shown, though they may not be all. */
+  /** Marks the projection as filled: its rows are shown from now on, though some may be missing. */
   async setFilled(projection: Projection): Promise<void> {
     await this.database.query('update projections set filled = true where table_name = $1', [tableOf(projection)]);
   }
 
-  /** Written only where it changes something, and only by the holder of the lease. */
+  /** Stores the state if it differs from the stored one, and only if `epoch` is still that of the lease. */
   async setState(projection: Projection, epoch: string, state: ProjectionState, error: string | null, outdated = false): Promise<void> {
     await this.database.query(
       `update projections p set status = $2, error = $3, outdated = $4, updated_at = now() from projection_checkpoints c
@@ -162,13 +165,13 @@ export class ProjectionRegistry {
     );
   }
 
-  /** Whether rows of another version stand. */
+  /** Returns whether another version of the projection is filled. */
   async hasOtherVersion({ name, version }: Projection): Promise<boolean> {
     const rows = await this.database.query('select from projections where name = $1 and version <> $2 and filled', [name, version]);
     return rows.length > 0;
   }
 
-  /** Every projection that some replica keeps, by name and version. */
+  /** Returns every projection that some replica keeps, by name and version. */
   status(): Promise<ProjectionStatus[]> {
     return this.database.query<ProjectionStatus & Record<string, unknown>>(
       `select p.name, p.version, coalesce(c.position, '${START}') as position, p.status, p.error, p.filled, p.outdated

@@ -2,19 +2,22 @@ import type { ProjectionTable } from './projection.ts';
 
 const NAME = /^[a-z_][a-z0-9_]{0,40}$/;
 
-/** Throws where a name of the definition would not be the same quoted and unquoted, or would be cut by PostgreSQL. */
+/**
+ * Throws if a name of the definition differs quoted and unquoted, or is so long that PostgreSQL truncates it, and if the key is not a
+ * column.
+ */
 export function checkTable(table: ProjectionTable): void {
   for (const name of [table.name, ...Object.keys(table.columns), ...Object.keys(table.indexes)])
     if (!NAME.test(name)) throw new Error(`projection table ${table.name}: ${name} is not a plain lower-case name`);
   if (table.columns[table.key] === undefined) throw new Error(`projection table ${table.name}: its key ${table.key} is no column`);
 }
 
-/** The statements that make the table under a physical name, with indexes named after it. */
+/** Returns the statements that create the table under a physical name, with its indexes named after it. */
 export function createStatements(table: ProjectionTable, physical: string): string[] {
   return [createBareStatement(table, physical), ...indexStatements(table, physical)];
 }
 
-/** Without key and indexes: rows that come in bulk are indexed at once afterwards. */
+/** Returns the statement that creates the table without key and indexes, which are cheaper to create after a bulk load. */
 export function createBareStatement(table: ProjectionTable, physical: string, kind: 'table' | 'temp table' = 'table'): string {
   const columns = Object.entries(table.columns).map(([name, type]) => `"${name}" ${name === table.key ? withoutPrimaryKey(type) : type}`);
   return `create ${kind} "${physical}" (${columns.join(', ')})`;
@@ -27,7 +30,7 @@ export function indexStatements(table: ProjectionTable, physical: string): strin
   ];
 }
 
-/** The statements that give a table and its indexes another physical name. */
+/** Returns the statements that give a table and its indexes another physical name. */
 export function renameStatements(table: ProjectionTable, from: string, to: string): string[] {
   return [
     `alter table "${from}" rename to "${to}"`,
@@ -35,7 +38,10 @@ export function renameStatements(table: ProjectionTable, from: string, to: strin
   ];
 }
 
-/** $1 keys → `row` as JSON. Times and bigints come as `project` writes them, so that a row read back equals the row kept in memory. */
+/**
+ * Returns the statement that reads the rows with the keys $1, each as JSON in `row`. Times and bigints are written as `project` writes
+ * them, so that a row read back equals the row kept in memory.
+ */
 export function loadStatement(table: ProjectionTable, physical: string): string {
   const columns = Object.keys(table.columns).map((name) =>
     isBigint(table, name)
@@ -48,9 +54,9 @@ export function loadStatement(table: ProjectionTable, physical: string): string 
 }
 
 /**
- * One statement, so one transaction and one round trip: the checkpoint moves from $2 to $1 under the lease's epoch $3, and only
- * where it did are the keys $5 deleted and the rows $4 (JSON) written. Rows need no guard of their own then: a batch is
- * taken in once, or not at all. Answers `moved`, 1 or 0.
+ * Returns one statement, and so one transaction and one round trip. It moves the checkpoint from $2 to $1 under the lease's epoch $3, and
+ * only if it moved deletes the keys $5 and writes the rows $4 (JSON). Rows therefore need no guard of their own: a batch is taken in once,
+ * or not at all. Its result `moved` is 1 or 0.
  */
 export function writeStatement(table: ProjectionTable, physical: string): string {
   const columns = Object.keys(table.columns).map((name) => `"${name}"`);
@@ -66,7 +72,10 @@ export function writeStatement(table: ProjectionTable, physical: string): string
     select count(*)::int as moved from moved`;
 }
 
-/** Keys of which the two tables hold different rows, and how: the first so many. $1 how many. Rows are compared as text, byte by byte. */
+/**
+ * Returns the statement that finds the first $1 keys for which the two tables hold different rows, and how they differ. Rows are compared
+ * as text, byte by byte.
+ */
 export function differenceStatement(table: ProjectionTable, live: string, fresh: string): string {
   const key = `"${table.key}"`;
   const differing = Object.keys(table.columns).map(
@@ -82,7 +91,7 @@ export function differenceStatement(table: ProjectionTable, live: string, fresh:
      order by 1 limit $1`;
 }
 
-/** The conditions that leave out what is removed with time, or with what it belongs to. */
+/** Returns the conditions that leave out rows that are removed with time, or together with what they belong to. */
 function standing({ expires, belongs }: ProjectionTable): string {
   const either = (column: string) => `coalesce(l."${column}", f."${column}")`;
   return [
@@ -97,7 +106,7 @@ export function isTime(table: ProjectionTable, column: string): boolean {
   return /^\s*timestamptz|^\s*timestamp\s+with\s+time\s+zone/i.test(table.columns[column] ?? '');
 }
 
-/** A bigint stands in rows as text: a number of JavaScript holds fewer. */
+/** A bigint is text in rows, because a JavaScript number can't hold all of them. */
 function isBigint(table: ProjectionTable, column: string): boolean {
   return /^\s*bigint\b/i.test(table.columns[column] ?? '');
 }

@@ -1,6 +1,6 @@
 import type { EventFilter, StoredEvent } from '../event-store/event-store.ts';
 
-/** The rows a projection may touch while it takes in one event: those of `keys(event)` are loaded, any may be set. */
+/** The rows that a projection may touch while it takes in one event: those of `keys(event)` are loaded, and any may be set. */
 export interface Rows<Row> {
   get(key: string): Row | undefined;
   set(key: string, row: Row): void;
@@ -8,71 +8,81 @@ export interface Rows<Row> {
 }
 
 /**
- * A read model as a pure fold of the log into the rows of one table. The runner loads, folds a batch in memory and
- * writes rows and checkpoint in one transaction; a rebuild folds the same function into a new table. It never acts.
+ * A read model as a pure fold of the log into the rows of one table. The runner loads rows, folds a batch in memory and writes rows and
+ * checkpoint in one transaction; a rebuild folds with the same function into a new table. A projection never acts.
  */
 export interface Projection<Row extends object = Record<string, unknown>> {
   name: string;
-  /** Grows when `project` or the columns change: a program then fills a table of its own, beside the one of the older version. */
+  /** The version grows when `project` or the columns change. A program then fills a table of its own, beside that of the older version. */
   version: number;
   filter: EventFilter;
   table: ProjectionTable;
   /**
-   * The keys of the rows that the event reads, changes or removes; none where it only adds rows. A row that is set without being named here is
-   * new, and no later event names it: a fold of the whole log writes it away at once.
+   * Returns the keys of the rows that the event reads, changes or removes, and none if it only adds rows. A row that is set without being
+   * named here must be new, and no later event may name it: a fold of the whole log writes it out at once.
    */
   keys(event: StoredEvent): string[];
   /**
-   * Where events of several streams touch the same rows: what those have in common. Absent: rows of one stream are touched by that stream
-   * alone. Rows that do not fit into memory are folded one partition after the other.
+   * Returns the partition of the event: events that touch the same rows have the same one. If it is absent, the events of each stream touch
+   * rows of their own. Rows that do not fit into memory are folded one partition after the other.
    */
   partition?(event: StoredEvent): string;
   project(event: StoredEvent, rows: Rows<Row>): void;
 }
 
 /**
- * The table in which this program's version of the read model stands, `agents_v2`. Programs of other versions have tables of their own, so SQL names it
- * by this; entities bear the plain name of the table, and `Projections.register` gives them this one.
+ * Returns the name of the table that holds this program's version of the read model, such as `agents_v2`. SQL uses this name, since
+ * programs of other versions have tables of their own. Entities have the plain name, and `Projections.register` gives them this one.
  */
 export function tableOf({ table, version }: { table: { name: string }; version: number }): string {
   return `${table.name}_v${version}`;
 }
 
 export interface ProjectionTable {
-  /** Without its version. */
+  /** The name without the version. */
   name: string;
-  /** The column that is the primary key: text, or bigint, which stands in rows as text. */
+  /** The column that is the primary key: text, or bigint, which is text in rows. */
   key: string;
-  /** Column name → PostgreSQL type with constraints; the key column included. Names are those of the row's members. */
+  /** Column name → PostgreSQL type with constraints, the key column included. The names are those of the row's members. */
   columns: Record<string, string>;
   /** Index name suffix → the text after `on <table>`: `{ by_account: '(account_id, created_at desc)' }`. */
   indexes: Record<string, string>;
-  /** Rows whose time is so many days ago are removed by whoever owns the table; a comparison with the log leaves them out. */
+  /** The owner of the table removes rows whose time is more than so many days ago; a comparison with the log leaves them out. */
   expires?: { column: string; days: number };
-  /** Rows whose column is not among these (a `select`) are removed by whoever owns the table; a comparison with the log leaves them out. */
+  /**
+   * The owner of the table removes rows whose column is not in the result of `to` (a `select`); a comparison with the log leaves them out.
+   */
   belongs?: { column: string; to: string };
 }
 
-/** Tells how far read models have come. */
+/** Tells how far the read models have come. */
 export abstract class ReadModels {
-  /** The events that the projection takes in. */
+  /** Returns the filter of the events that the projection takes in. */
   abstract filterOf(projection: string): EventFilter;
-  /** Resolves when the projection has taken in everything up to the position; throws Refusal `read_model_behind` after the time-out (ms, 5 000 unless told). */
+  /**
+   * Resolves when the projection has taken in everything up to the position. Throws Refusal `read_model_behind` after the timeout (ms, by
+   * default 5,000).
+   */
   abstract reached(projection: string, position: string, timeoutMs?: number): Promise<void>;
-  /** As `reached`, but does not throw where the projection stopped, or is too far behind: for what may be answered without it. */
+  /**
+   * Does as `reached`, but does not throw if the projection has stopped or is too far behind. It is for answers that are possible without
+   * it.
+   */
   abstract reachedIfPossible(projection: string, position: string): Promise<void>;
-  /** Throws Refusal `read_model_behind` while rows are missing that were there to be read: the table was lost, and is being filled. */
+  /** Throws Refusal `read_model_behind` while rows are missing that existed before, because the table was lost and is being filled. */
   abstract whole(projection: string): Promise<void>;
-  /** How far each has come: whether this program is ready, and why not. */
+  /** Returns how far each read model has come: whether this program is ready, and if not, why. */
   abstract progress(): Promise<ReadModelProgress[]>;
 }
 
 export interface ReadModelProgress {
   name: string;
-  /** False until it is filled and has caught up once since the start, and where it met an event that only a newer program can read. */
+  /**
+   * The value is false until it is filled and has caught up once since the start, and after an event that only a newer program can read.
+   */
   ready: boolean;
-  /** False where it shows nothing, or nothing new. */
+  /** The value is false while it has no rows to show, and after it stopped at an event that it can't take in. */
   serving: boolean;
-  /** What is the matter; null where all is well. */
+  /** The reason why it is not ready or not serving; null if it is both. */
   reason: string | null;
 }

@@ -47,7 +47,7 @@ function boats(name: string, change: Partial<Projection<Boat>> = {}): Projection
   };
 }
 
-/** A process that projects, as far as the database can tell. */
+/** Stands for a process with read models; the database can't tell the difference. */
 class Process {
   readonly projections: Projections;
   readonly leases: Leases;
@@ -113,7 +113,7 @@ describe('read models', () => {
     ]);
   });
 
-  it('deletes rows, and takes a row up again that went and came within one batch', async () => {
+  it('deletes rows, and keeps a row that was deleted and added again within one batch', async () => {
     await arrive('Ark', 5, 'BoatLeft');
     await arrive('Beagle', 5, 'BoatLeft', 'BoatArrived');
     const { position } = await arrive('Cutty', 1);
@@ -155,7 +155,7 @@ describe('read models', () => {
       `create function refuse() returns trigger language plpgsql as $$ begin
       raise exception 'cut off' using errcode = '57014'; end $$`,
     );
-    // Deferred to the commit: the rows are written by then.
+    // The check is deferred to the commit, when the rows are written already.
     await operate(
       test.url,
       `create constraint trigger cut after update on projection_checkpoints deferrable initially deferred
@@ -186,7 +186,7 @@ describe('read models', () => {
     let late: unknown = null;
     const stalled = await start(boats('boats'));
     await stalled.projections.reached('boats', (await arrive('Ark', 1)).position);
-    // The first holder is held in the middle of a batch: it has read and folded, and has not written.
+    // The first holder stalls in the middle of a batch: it has read and folded, but not written.
     const { pool } = stalled.log.database;
     const query = pool.query.bind(pool) as (...of: unknown[]) => Promise<unknown>;
     (pool as { query: unknown }).query = async (...of: unknown[]) => {
@@ -199,7 +199,7 @@ describe('read models', () => {
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 10 }));
     await eventually(() => stall !== null, 'the stall');
     const other = await start(boats('boats'));
-    // As after a kill -9: the session that holds the lease is gone.
+    // This ends the session that holds the lease, as a kill -9 would.
     await operate(
       test.url,
       'select pg_terminate_backend(pid) from pg_stat_activity where application_name in (select owner from consumer_leases)',
@@ -227,7 +227,7 @@ describe('read models', () => {
     expect(await rowsOf('boats')).toMatchObject([{ cargo: '11' }]);
   });
 
-  it('counts as having reached an event that does not concern it, and so after a restart', async () => {
+  it('has reached an event that does not concern it, also after a restart', async () => {
     const { projections } = await start(boats('boats'));
     const { position } = await appendTo(log.store, 'tide-1', harbourEvent('TideTurned'));
     await projections.reached('boats', position);
@@ -242,7 +242,7 @@ describe('read models', () => {
     await expect(reading).rejects.toMatchObject({ code: 'read_model_behind', facts: { retryAfterSeconds: 1 } });
   });
 
-  it('answers who waits when the service stops', async () => {
+  it('answers waiting readers when the service stops', async () => {
     const stopping = await start(boats('boats'));
     const reading = stopping.projections.reached('boats', '9'.repeat(20), 60_000).catch((error: unknown) => error);
     await stop(stopping);
@@ -283,7 +283,7 @@ describe('read models', () => {
       expect(await rowsOf('others')).toHaveLength(3);
     });
 
-    it('is not waited for on another replica by those who can do without it', async () => {
+    it('does not hold up readers on another replica that can do without it', async () => {
       const broken = refusing(() => {
         throw new Error('no such cargo');
       });
@@ -299,7 +299,7 @@ describe('read models', () => {
       expect(ended).toEqual(['went on', 'refused']);
     });
 
-    it('names the one event whose row PostgreSQL refuses, though it came in a batch', async () => {
+    it('names the one event of a batch whose row PostgreSQL refuses', async () => {
       const { position } = await poison();
       const broken = boats('boats', {
         project(event, rows) {

@@ -27,36 +27,36 @@ import { RebuildOrders } from './rebuild-orders.ts';
 import { rebuildsUnderWay, type RebuildProgress } from './rebuild-progress.ts';
 
 const REACHED_TIMEOUT_MS = 5_000;
-/** How often a replica looks at the checkpoints that another one moves, while somebody waits for one of them. */
+/** The interval at which a replica reads the checkpoints that another one moves, while a reader waits for one of them, ms. */
 const LOOK_EVERY_MS = 20;
-/** What is being filled stands at `START` until it is done. */
+/** The first position after `START`. A read model that is being filled stays at `START` until it is done. */
 const FIRST: Position = START.replace(/0$/, '1');
 const MAX_WAITERS = 10_000;
-/** Events that a read model which counts as caught up may lack. */
+/** The number of events that a read model may lack and still count as caught up. */
 const NEAR_EVENTS = 1_000;
-/** What the rows of rebuilds may take in memory, bytes; what is more goes to disk meanwhile. */
+/** The memory for the rows of rebuilds, in bytes; rows beyond it are kept on disk meanwhile. */
 const FOLD_MEMORY_BYTES = 48 * 1024 * 1024;
-/** Connections for rebuilds, and for a comparison. */
+/** The connections for rebuilds, and one for a comparison. */
 const BULK_CONNECTIONS = WRITERS + 1;
 
 interface Waiter {
   position: Position;
-  /** Goes on without the projection where that has stopped. */
+  /** The value is true if the reader can go on without the projection once that has stopped. */
   isOptional: boolean;
   settle(refusal: Refusal | null): void;
 }
 
-/** One projection as this process knows it. */
+/** The state of one projection as this process knows it. */
 interface Entry {
   runner: ProjectionRunner;
-  /** As far as any process is known to have come. */
+  /** The newest position that any process is known to have reached. */
   known: Position;
   waiters: Set<Waiter>;
-  /** Whether it has been near the end of the log since this process started. */
+  /** The value is true once it has been near the end of the log since this process started. */
   caughtUp: boolean;
 }
 
-/** The read models of this process. Features register theirs in `onModuleInit`; the log is followed from the bootstrap on. */
+/** The read models of this process. Features register theirs in `onModuleInit`; they follow the log from the bootstrap on. */
 @Injectable()
 export class Projections extends ReadModels implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly registry: ProjectionRegistry;
@@ -87,7 +87,10 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     };
   }
 
-  /** Before the application's bootstrap. Throws where its name or table is taken, or its definition is no table. */
+  /**
+   * Registers a projection; it must be called before the application's bootstrap. Throws if its name or table is taken, or its table
+   * definition is invalid.
+   */
   register<Row extends object>(projection: Projection<Row>): void {
     checkTable(projection.table);
     for (const { runner } of this.entries.values())
@@ -105,12 +108,12 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     this.entries.set(projection.name, entry);
   }
 
-  /** Of the projections that follow the class. */
+  /** Returns the names of the projections that follow the class. */
   names(eventClass: EventClass): string[] {
     return [...this.entries].filter(([, { runner }]) => runner.projection.filter.eventClass === eventClass).map(([name]) => name);
   }
 
-  /** The tables that this program serves from. */
+  /** Returns the tables from which this program serves. */
   tables(): string[] {
     return [...this.entries.values()].map(({ runner }) => tableOf(runner.projection));
   }
@@ -131,7 +134,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     return this.entries.has(projection);
   }
 
-  /** Rebuilds under way of this program's tables, on whatever replica, by projection. */
+  /** Returns the running rebuilds of this program's tables, on any replica, by projection. */
   async rebuilds(): Promise<Map<string, RebuildProgress>> {
     const all = new Map((await rebuildsUnderWay(this.database)).map((progress) => [progress.table, progress]));
     return new Map(
@@ -142,21 +145,21 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     );
   }
 
-  /** What its orders are about: the stream is `projection-<subject>`. */
+  /** Returns the subject of the projection's rebuild orders; their stream is `projection-<subject>`. */
   subjectOf(projection: string): string {
     return tableOf(this.entryOf(projection).runner.projection);
   }
 
   /**
-   * Folds the log anew, aside, and compares with the rows that serve, at one position. Disturbs nobody. Refusal `invalid_state` where the rows
-   * are not those of this version.
+   * Folds the log anew into tables of its own and compares them with the serving rows as of the same position, without disturbing readers
+   * or writers. Throws Refusal `invalid_state` if the table is not filled for this version.
    */
   verify(projection: string): Promise<Comparison> {
     const { runner } = this.entryOf(projection);
     return compareWithLog(this.parts, runner.projection);
   }
 
-  /** How much of the log it has not taken in. */
+  /** Returns how much of the log the projection has not taken in. */
   async lag(projection: string): Promise<{ head: Position; events: number; seconds: number }> {
     const { runner, known } = this.entryOf(projection);
     const { eventClass } = runner.projection.filter;
@@ -212,12 +215,12 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     await this.waitFor(this.entryOf(projection), position, REACHED_TIMEOUT_MS, true);
   }
 
-  /** As far as this process knows the projection to have come. */
+  /** Returns the newest position that this process knows the projection to have reached. */
   checkpoint(projection: string): Position {
     return this.entryOf(projection).known;
   }
 
-  /** Of the projections registered here: how far each has come, and whether it runs. */
+  /** Returns how far each projection registered here has come, and whether it runs. */
   async status(): Promise<ProjectionStatus[]> {
     const all = await this.registry.status();
     return all.flatMap((stored) => {
@@ -225,13 +228,14 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
       if (entry === undefined || entry.runner.projection.version !== stored.version) return [];
       if (stored.filled) entry.runner.filled = true;
       this.learn(entry, stored.position);
-      // On another replica, or here before the last start: only who can do without it need not wait until that is known.
+      // It failed on another replica, or here before the last start, and may run again soon. Only readers that can do without it stop
+      // waiting.
       if (stored.status === 'failed') for (const waiter of entry.waiters) if (waiter.isOptional) waiter.settle(stopped(entry));
       return [{ ...stored, position: entry.known }];
     });
   }
 
-  /** Orders are in the log; whoever holds a projection's lease is told, wherever they were given. */
+  /** Rebuild orders are in the log: every replica reads them there, and the one that holds the projection's lease carries them out. */
   private hearOrders(): void {
     const filter = { eventClass: 'core', categories: ['projection'] } as const;
     const follow = (head: Position) => {
@@ -242,11 +246,11 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
       });
       for (const { runner } of this.entries.values()) runner.orders.hear();
     };
-    // Where the store is away, orders are looked for every now and then all the same.
+    // If the store is unavailable, the runners still look for orders every 30 s.
     this.store.head('core').then(follow, () => undefined);
   }
 
-  /** Entities bear the plain name of their table; queries go to the one of this program's version. */
+  /** Entities have the plain name of their table, and their queries must go to the table of this program's version. */
   private nameEntities(plain: string, physical: string): void {
     for (const metadata of this.database.dataSource.entityMetadatas) {
       if (metadata.tableName !== plain) continue;
@@ -297,8 +301,8 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   }
 
   /**
-   * The process that holds a projection's lease signals its waiters itself. On any other replica one small query at a time
-   * serves all of them, and only while somebody waits: a NOTIFY with each batch would slow every append down instead.
+   * The process that holds a projection's lease signals its waiters itself. On any other replica one small query at a time serves all
+   * waiters, and only while there are some: a NOTIFY with each batch would slow down every append.
    */
   private lookWhileNeeded(): void {
     if (this.looking || this.stopped) return;
@@ -326,7 +330,7 @@ function behind({ runner }: Entry, why: string): Refusal {
   });
 }
 
-/** How much of its log a rebuild has folded, 0 to 1, as far as positions can tell. */
+/** Returns the share of its log that a rebuild has folded, from 0 to 1, estimated from positions. */
 export function shareOf({ phase, position, target }: RebuildProgress): number {
   if (phase !== 'folding') return phase === 'waiting' ? 0 : 1;
   const [done, all] = [BigInt(position), BigInt(target)];

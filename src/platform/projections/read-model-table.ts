@@ -5,10 +5,10 @@ import { KeptRows } from './kept-rows.ts';
 import type { Projection } from './projection.ts';
 import { loadStatement, writeStatement } from './projection-sql.ts';
 
-/** Events taken in by one transaction. */
+/** The number of events that one transaction takes in. */
 const BATCH = 500;
 
-/** The lease has another holder: what this one still wants to write is refused. */
+/** The lease has another holder, so the writes of this one are refused. */
 export class LeaseLost extends Error {
   constructor(consumer: string) {
     super(`another process consumes ${consumer} now`);
@@ -16,7 +16,7 @@ export class LeaseLost extends Error {
   }
 }
 
-/** An event that the projection can't take in, now or ever: its code, or its rows, are refused. */
+/** An event that the projection can never take in, because its code throws or PostgreSQL refuses its rows. */
 export class PoisonEvent extends Error {
   constructor(
     readonly event: StoredEvent,
@@ -27,11 +27,11 @@ export class PoisonEvent extends Error {
   }
 }
 
-/** One physical table of a projection together with its checkpoint, as the holder of one lease writes them. */
+/** One physical table of a projection and its checkpoint, as written by the holder of one lease. */
 export class ReadModelTable {
   private readonly load: { name: string; text: string };
   private readonly write: { name: string; text: string };
-  /** Only the holder of the lease writes the table, so what it wrote is what stands. */
+  /** Only the holder of the lease writes the table, so the table holds what it wrote. */
   private readonly kept = new KeptRows();
 
   constructor(
@@ -39,7 +39,7 @@ export class ReadModelTable {
     private readonly projection: Projection,
     readonly physical: string,
     private readonly epoch: string,
-    /** Of the checkpoint as it is stored. */
+    /** The stored position of the checkpoint. */
     public position: Position,
   ) {
     const { table } = projection;
@@ -47,7 +47,10 @@ export class ReadModelTable {
     this.write = { name: `write ${physical}`, text: writeStatement(table, physical) };
   }
 
-  /** Takes the events in, in order and so many at once, and moves the checkpoint to `upTo`. Throws `PoisonEvent` (all before that event is in), `LeaseLost`, or what PostgreSQL threw. */
+  /**
+   * Takes the events in, in order and `atOnce` at a time, and moves the checkpoint to `upTo`. Throws `PoisonEvent` (with all events before
+   * that one taken in), `LeaseLost`, or what PostgreSQL threw.
+   */
   async take(events: readonly StoredEvent[], upTo: Position, atOnce = BATCH): Promise<void> {
     for (let from = 0; from < events.length; from += atOnce) {
       const batch = events.slice(from, from + atOnce);
@@ -66,7 +69,7 @@ export class ReadModelTable {
     } catch (error) {
       if (last === undefined || !isRefusedRow(error)) throw error;
       if (events.length === 1) throw new PoisonEvent(events[0] as StoredEvent, error);
-      // One by one: what is fine goes in, and the one that is not can be named.
+      // The events are taken in one by one, so that the good ones are stored and the bad one can be named.
       for (const event of taken) await this.takeBatch([event], event.position);
       if (failure === null) await this.take([], upTo);
     }
@@ -108,7 +111,10 @@ export class ReadModelTable {
   }
 }
 
-/** Data exceptions, broken constraints, and columns that are not there: a repeat would hear the same. A table that is gone (42P01) is made again. */
+/**
+ * Returns whether PostgreSQL refused the row, by a data exception, a broken constraint, or a missing column: a retry would fail again. A
+ * missing table (42P01) does not count, since it is created again.
+ */
 export function isRefusedRow(error: unknown): boolean {
   return /^(22|23|42(?!P01))/.test((error as { code?: string }).code ?? '');
 }

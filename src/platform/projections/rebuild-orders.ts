@@ -2,35 +2,35 @@ import type { Aggregates } from '../event-store/aggregates.ts';
 import { systemContext } from '../http/caller.ts';
 import { rebuildDecider, rebuildStream, type RebuildCommand } from './rebuild.decider.ts';
 
-/** How long an order may stay unseen where nobody told of it, ms. */
+/** The longest time for which an order stays unseen if its notification was lost, ms. */
 const LOOK_EVERY_MS = 30_000;
 const REASON_MAX = 500;
 
-/** What was asked of one version of a projection, as its stream says: the promise is there, and so is the record of what became of it. */
+/** The rebuild orders for one version of a projection, from its stream, which also records how each rebuild ended. */
 export class RebuildOrders {
-  /** Grows with whatever may have been asked or canceled. */
+  /** The number of times that something may have been ordered or canceled. */
   heard = 0;
   private readonly waiting = new Set<() => void>();
 
   constructor(
     private readonly aggregates: Aggregates,
-    /** As `tableOf` names it. */
+    /** The table's name from `tableOf`. */
     private readonly table: string,
   ) {}
 
-  /** The rebuild that is wanted. */
+  /** Returns the id of the ordered rebuild that is not over, or null. */
   async wanted(): Promise<string | null> {
     const { state } = await this.aggregates.load(rebuildStream(this.table), rebuildDecider);
     return state.running;
   }
 
-  /** Something may have been asked or canceled. */
+  /** Notes that something may have been ordered or canceled, and wakes those that wait for news. */
   hear(): void {
     this.heard += 1;
     for (const wake of this.waiting) wake();
   }
 
-  /** Resolves when there may be something new since `heard` was so much, or the signal aborts. */
+  /** Resolves when `heard` no longer equals `since`, after 30 s at most, or when the signal aborts. */
   async news(since: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted || this.heard !== since) return;
     await new Promise<void>((resolve) => {
@@ -46,7 +46,7 @@ export class RebuildOrders {
     });
   }
 
-  /** Calls back once the rebuild is not wanted any more; until the signal aborts. */
+  /** Calls back once the rebuild is no longer ordered, unless the signal aborts first. */
   async whenCanceled(rebuildId: string, signal: AbortSignal, onCanceled: () => void): Promise<void> {
     while (!signal.aborted) {
       const since = this.heard;

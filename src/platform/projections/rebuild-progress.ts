@@ -1,7 +1,7 @@
 import type { Database } from '../database/database.ts';
 import { START, type Position } from '../event-store/event-store.ts';
 
-/** Why a read model is made anew: somebody asked, its version changed, its rows were missing, or it was far behind the log. */
+/** The reason of a rebuild: an operator asked, the version changed, rows were missing, or the read model was far behind the log. */
 export type RebuildReason = 'requested' | 'version' | 'empty' | 'behind';
 export type RebuildPhase = 'waiting' | 'folding' | 'writing' | 'catching_up';
 
@@ -11,14 +11,14 @@ export interface RebuildOrder {
 }
 
 export interface RebuildProgress extends RebuildOrder {
-  /** The table that is made. */
+  /** The table that is rebuilt. */
   table: string;
   phase: RebuildPhase;
-  /** How far the log was folded, and how far it has to be. */
+  /** The position up to which the log was folded; it is folded up to `target`. */
   position: Position;
   target: Position;
   events: number;
-  /** While it folds; null before. */
+  /** The rate of the fold; null before it begins. */
   eventsPerSecond: number | null;
   startedAt: Date;
   updatedAt: Date;
@@ -27,15 +27,15 @@ export interface RebuildProgress extends RebuildOrder {
 const columns = `table_name as "table", id, reason, phase, position, target, events::float8 as events, events_per_second as "eventsPerSecond",
   started_at as "startedAt", updated_at as "updatedAt"`;
 
-/** How often the stored progress is brought up to date, ms. */
+/** The interval at which the stored progress is updated, ms. */
 const STORE_EVERY_MS = 500;
 
-/** Every rebuild that is under way, on whatever replica. */
+/** Returns every running rebuild, on any replica. */
 export function rebuildsUnderWay(database: Database): Promise<RebuildProgress[]> {
   return database.query<RebuildProgress & Record<string, unknown>>(`select ${columns} from projection_rebuilds`);
 }
 
-/** How far one rebuild has come, stored so that any replica can tell; only by the newest holder of the projection's lease. */
+/** Stores the progress of one rebuild, so that any replica can report it. Only the newest holder of the projection's lease can write it. */
 export class ProgressRecord {
   private events = 0;
   private position: Position = START;
@@ -64,20 +64,20 @@ export class ProgressRecord {
     await this.store(`phase = '${phase}'`);
   }
 
-  /** So many events more were folded, up to the position. */
+  /** Adds so many folded events, up to the position. */
   async add(events: number, position: Position): Promise<void> {
     this.events += events;
     this.position = position;
     if (performance.now() - this.storedAt >= STORE_EVERY_MS) await this.store();
   }
 
-  /** Answers the events that were folded, and how many in a second. */
+  /** Returns the number of folded events, in all and per second. */
   rate(): { events: number; eventsPerSecond: number | null } {
     const seconds = this.foldingSince === null ? 0 : (performance.now() - this.foldingSince) / 1_000;
     return { events: this.events, eventsPerSecond: seconds > 0 ? Math.round(this.events / seconds) : null };
   }
 
-  /** The rebuild is over, in whatever way. */
+  /** Removes the progress, since the rebuild is over, whatever its outcome. */
   async close(): Promise<void> {
     await this.database.query('delete from projection_rebuilds where table_name = $1 and epoch = $2', [this.table, this.epoch]);
   }

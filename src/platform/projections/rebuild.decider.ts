@@ -2,9 +2,12 @@ import type { Decider } from '../event-store/event-definition.ts';
 import { Refusal } from '../refusal.ts';
 import type { RebuildEvent } from './rebuild.events.ts';
 
-/** What was asked of one version of a projection, by its stream `projection-<table>`: programs of two versions rebuild theirs apart. */
+/**
+ * The rebuild orders for one version of a projection, from its stream `projection-<table>`. Programs of two versions rebuild their tables
+ * independently.
+ */
 export interface RebuildState {
-  /** The rebuild that is wanted and not over. */
+  /** The ordered rebuild that is not over. */
   running: string | null;
 }
 
@@ -20,7 +23,7 @@ export const rebuildDecider: Decider<RebuildState, RebuildCommand, RebuildEvent>
   decide(command, { running }) {
     switch (command.type) {
       case 'RequestRebuild':
-        // Who asks while one runs is answered with that one.
+        // A request during a rebuild is answered with the running one.
         return running === null ? [{ type: 'ProjectionRebuildRequested', data: { rebuild_id: command.rebuildId } }] : [];
       case 'CancelRebuild':
         if (running === null) throw new Refusal('invalid_state', 'No rebuild of this projection runs that could be canceled.');
@@ -54,7 +57,7 @@ export const rebuildDecider: Decider<RebuildState, RebuildCommand, RebuildEvent>
   },
 };
 
-/** The stream of what was asked of the read model in that table (`tableOf`). */
+/** Returns the stream of the rebuild orders for the read model in that table (`tableOf`). */
 export function rebuildStream(table: string): string {
   return `projection-${table}`;
 }

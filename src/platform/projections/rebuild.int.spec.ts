@@ -54,7 +54,7 @@ async function filled(...names: string[]): Promise<void> {
   await harbour.projections.reached('boats', await harbour.log.store.head('core'));
 }
 
-/** Tables of rebuilds that are over or were broken off, their checkpoints, and progress that is told. */
+/** Returns the tables of rebuilds that ended or were interrupted, their checkpoints, and the progress rows. */
 async function leftovers(): Promise<unknown[]> {
   return harbour.log.database.query(
     `select tablename as left from pg_tables where tablename ~ '^boats_v1_' union all
@@ -125,7 +125,7 @@ it('is one while it runs, however often it is asked for, and tells how far it is
   expect(await replica.projections.rebuilds()).toEqual(new Map());
 });
 
-it('is carried out by the replica that keeps the rows, though another was asked', async () => {
+it('is carried out by the replica that writes the rows, though another was asked', async () => {
   const replica = await Harbour.open(test.url);
   others.push(replica);
   await filled('Ark');
@@ -191,7 +191,7 @@ it('is done by itself after a kill -9 in its middle, and what that left behind i
   let said = '';
   child.stdout.on('data', (text: Buffer) => (said += String(text)));
   await eventually(() => said.includes('ready'), 'the other process');
-  // It has the lease; this one only asks.
+  // The other process has the lease; this one only asks.
   harbour = await Harbour.open(test.url);
   await order();
   await eventually(() => said.includes('folding'), 'the fold');
@@ -222,9 +222,9 @@ it('fails at an event that can not be taken in, says why, and leaves what serves
   expect(await harbour.log.database.query('select cargo from boats_v1 order by name')).toEqual([{ cargo: '5' }, { cargo: '0' }]);
 });
 
-it('brings a read model back that stopped, once there is nothing in the log that it can not take in', async () => {
+it('brings a stopped read model back, once it can take in every event of the log', async () => {
   await filled('Ark');
-  // A row that the table refuses, as long as it stands.
+  // The table refuses one row for as long as this constraint exists.
   await operate(test.url, 'alter table boats_v1 add check (cargo < 10)');
   await append('Ark', 'BoatLoaded', { tons: 5 });
   await eventually(async () => (await harbour.projections.status())[0]?.status === 'failed', 'the stop');
@@ -276,7 +276,7 @@ describe('a read model that was lost', () => {
     ['its checkpoint', 'delete from projection_checkpoints'],
     ['all of it', 'drop table boats_v1; delete from projections; delete from projection_checkpoints'],
   ];
-  it.each(lose)('comes back from the log at the next start: %s', async (_, statement) => {
+  it.each(lose)('is rebuilt from the log at the next start: %s', async (_, statement) => {
     await filled('Ark', 'Beagle');
     const before = await textOf();
     await harbour.close();

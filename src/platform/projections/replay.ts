@@ -2,7 +2,7 @@ import { categoryOf, type StoredEvent } from '../event-store/event-store.ts';
 import { fold, type Row } from './fold.ts';
 import type { Projection } from './projection.ts';
 
-/** A projection's rows in memory, over the events that it is given: what its table would hold after them and no others. */
+/** Holds in memory the rows that a projection's table would have after exactly the events that it was given. */
 export class Replay<Columns extends object> {
   readonly #projection: Projection;
   readonly #rows = new Map<string, Row>();
@@ -11,12 +11,12 @@ export class Replay<Columns extends object> {
     this.#projection = projection as unknown as Projection;
   }
 
-  /** A row as it stands before the first event. */
+  /** Puts a row as it is before the first event. */
   put(key: string, row: Row): void {
     this.#rows.set(key, Object.freeze(row));
   }
 
-  /** The next event, in order. Those that the projection's filter keeps out change nothing. Throws what `project` throws. */
+  /** Takes in the next event, in order. Events that the projection's filter excludes change nothing. Throws what `project` throws. */
   take(event: StoredEvent): void {
     const { categories, types } = this.#projection.filter;
     if (categories?.includes(categoryOf(event.stream)) === false || types?.includes(event.type) === false) return;

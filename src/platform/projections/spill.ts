@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import type { StoredEvent } from '../event-store/event-store.ts';
 import type { Row } from './fold.ts';
 
-/** What a part holds, in the order in which it came: a row as it stands, or an event to fold. */
+/** An entry of a part, in the order of arrival: a row as it is stored, or an event to fold. */
 export type Spilled = { row: Row } | { event: StoredEvent };
 
 export const PARTS = 64;
-/** Characters of one part that wait in memory. */
+/** The characters of one part that are buffered in memory before they are written. */
 const BUFFER_MAX = 64 * 1024;
 
 interface Part {
@@ -19,8 +19,8 @@ interface Part {
 }
 
 /**
- * Keeps on disk what a fold has no room for, in parts by the hash of the partition, so that one part after the other can be folded by itself.
- * The files have no name from the moment when they are open: a killed process leaves nothing behind.
+ * Keeps on disk the rows and events for which a fold has no room, in parts by the hash of the partition, so that each part can be folded by
+ * itself. The files are unlinked as soon as they are open, so that a killed process leaves nothing behind.
  */
 export class Spill {
   private constructor(private readonly parts: Part[]) {}
@@ -38,15 +38,15 @@ export class Spill {
     return new Spill(parts);
   }
 
-  /** Of a partition. */
+  /** Returns the number of the partition's part. */
   static partOf(partition: string): number {
-    // FNV-1a: spreads names of any form.
+    // FNV-1a spreads names of any form evenly.
     let hash = 0x811c9dc5;
     for (let index = 0; index < partition.length; index += 1) hash = Math.imul(hash ^ partition.charCodeAt(index), 0x01000193);
     return (hash >>> 0) % PARTS;
   }
 
-  /** Takes it in memory; `flush` has to follow before long. */
+  /** Buffers the item in memory. `flush` must follow soon. */
   add(part: number, item: Spilled): void {
     const to = this.parts[part] as Part;
     const line = JSON.stringify(item);
@@ -54,7 +54,7 @@ export class Spill {
     to.size += line.length;
   }
 
-  /** Writes the parts of which much waits. */
+  /** Writes the parts that have at least so many buffered characters. */
   async flush(least = BUFFER_MAX): Promise<void> {
     for (const part of this.parts) {
       if (part.size < least || part.size === 0) continue;
@@ -65,7 +65,7 @@ export class Spill {
     }
   }
 
-  /** After the last `flush(0)`. */
+  /** Reads a part's items, in order. The last `flush(0)` must come before it. */
   async *read(part: number): AsyncGenerator<Spilled> {
     const { file } = this.parts[part] as Part;
     const input = createReadStream('', { fd: file, start: 0, autoClose: false, encoding: 'utf8' });

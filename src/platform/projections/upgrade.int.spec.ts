@@ -19,7 +19,7 @@ afterEach(async () => {
   await test.drop();
 });
 
-/** The read model as a program of that version has it: its notes tell the version. */
+/** Returns the read model as a program of that version defines it: the notes in its rows name the version. */
 function version(number: number, name = 'boats'): Projection<Boat> {
   return {
     ...boats,
@@ -130,7 +130,7 @@ describe('a read model that is far behind', () => {
     await log.close();
   }
 
-  /** The reasons of the rebuilds that begin, in order. */
+  /** Returns the reasons of the rebuilds that begin, in order. */
   function rebuildsOf({ database }: Harbour['log']): string[] {
     const reasons: string[] = [];
     const query = database.query.bind(database);
@@ -141,7 +141,7 @@ describe('a read model that is far behind', () => {
     return reasons;
   }
 
-  /** A program comes back after so many events were loaded while none ran, to a log of so many. */
+  /** Starts a program again after `meanwhile` events were added while none ran, to a log of `before` events. */
   async function afterAbsence(before: number, meanwhile: number): Promise<{ harbour: Harbour; reasons: string[]; readings: () => number }> {
     await loaded(test.url, before);
     const first = await start();
