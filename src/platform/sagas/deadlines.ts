@@ -5,13 +5,13 @@ import type { Database } from '../database/database.ts';
 import type { Lease } from '../projections/leases.ts';
 import { SHARD_OF_KEY, shardOf } from './shards.ts';
 
-/** Deadlines less than this apart are told together. */
+/** Deadlines less than this apart are reported together, ms. */
 const GRAIN_MS = 10;
-/** A timer is never set longer: a clock that is put forward is noticed within this. */
+/** The longest timer, ms, which bounds the time until a clock that is set forward is noticed. */
 const LONGEST_TIMER_MS = 60_000;
-/** When a due key is told again that could not be taken. */
+/** The pause before a due key that the queue did not take is reported again, ms. */
 const TELL_AGAIN_MS = 1_000;
-/** Reminders that count no more are kept until there are so many of them beyond those that count. */
+/** The number of superseded reminders, beyond that of current ones, at which they are removed. */
 const SUPERSEDED_MAX = 1_000;
 
 const LOAD = `select key, due_at from saga_deadlines where saga = $1 and ${SHARD_OF_KEY} = any($2::int[])`;
@@ -22,28 +22,28 @@ const STORE = `
 
 const CLEAR = `delete from saga_deadlines where saga = $1 and key = $2 and exists (select from consumer_leases where name = $3 and epoch = $4)`;
 
-/** A time to tell a key. It counts for nothing once the key has another one. */
+/** A time at which to report a key. It is superseded once the key has another reminder. */
 interface Reminder {
   key: string;
   at: number;
 }
 
 /**
- * When the keys of one saga want to be woken, as rows that outlive a crash. Only the holder of a key's shard writes its row, so what it has
- * in memory is what is stored: nothing is polled, and nothing is written where nothing changes. A due row stays until the run that it
- * caused has replaced it.
+ * The times at which the keys of one saga want to be woken, as rows that outlive a crash. Only the holder of a key's shard writes its row,
+ * so what it has in memory equals what is stored: nothing is polled, and nothing is written unless it changes. A due row stays until the
+ * run that it caused has replaced it.
  */
 export class Deadlines {
   private readonly dueAt = new Map<string, number>();
-  /** The reminder that counts, by key; none of a key that was told and has not run since. */
+  /** The current reminder by key. A key that was reported and has not run since has none. */
   private readonly reminders = new Map<string, Reminder>();
-  /** The earliest first, with those that count no more among them. */
+  /** All reminders, the earliest first, including superseded ones. */
   private line = earliestFirst([]);
   private timer: NodeJS.Timeout | null = null;
   private timerAt = Infinity;
   private stopped = false;
 
-  /** `onDue` answers whether the key was taken; one that was not is told again. */
+  /** `onDue` returns whether the queue took the key; otherwise the key is reported again. */
   constructor(
     private readonly saga: string,
     private readonly database: Database,
@@ -51,27 +51,27 @@ export class Deadlines {
     private readonly onDue: (key: string) => boolean,
   ) {}
 
-  /** Reads the deadlines of the keys in the shards of these leases; `tell` tells them. Repeating it changes nothing. */
+  /** Reads the deadlines of the keys in the shards of these leases; `tell` reports them. Repeating it changes nothing. */
   async load(leases: ReadonlyMap<number, Lease>): Promise<void> {
     const rows = await this.database.query<{ key: string; due_at: Date }>(LOAD, [this.saga, [...leases.keys()]]);
     for (const { key, due_at } of rows) {
-      // A shard that was lost meanwhile is told elsewhere.
+      // If the shard was lost meanwhile, its new holder reports its keys.
       if (this.dueAt.has(key) || leases.get(shardOf(key))?.signal.aborted !== false) continue;
       this.dueAt.set(key, due_at.getTime());
       this.remind(key, due_at.getTime());
     }
   }
 
-  /** Tells nothing more of these keys. What is stored stays. */
+  /** Stops reporting these keys. The stored deadlines stay. */
   drop(concerns: (key: string) => boolean): void {
     for (const key of this.dueAt.keys()) if (concerns(key)) this.forget(key);
   }
 
-  /** Stores when the key wants to be woken, or (null) that it does not. Throws where the lease of its shard was lost. */
+  /** Stores when the key wants to be woken, or (null) that it does not. Throws if the lease of its shard was lost. */
   async set(key: string, dueAt: Date | null, lease: Lease): Promise<void> {
     const due = dueAt?.getTime();
     if (due !== this.dueAt.get(key)) await this.write(key, dueAt, lease);
-    // It was lost meanwhile: another process tells the key.
+    // The lease was lost meanwhile, and another process reports the key.
     if (lease.signal.aborted) return;
     if (due === undefined) this.forget(key);
     else {
@@ -107,7 +107,7 @@ export class Deadlines {
     if (this.line.length > 2 * this.reminders.size + SUPERSEDED_MAX) this.line = earliestFirst([...this.reminders.values()]);
   }
 
-  /** Tells what is overdue, and from now on what falls due. */
+  /** Reports the overdue keys now, and the other keys when they are due. */
   tell(): void {
     if (this.stopped) return;
     const now = this.clock.now().getTime();

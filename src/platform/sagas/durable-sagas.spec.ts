@@ -1,7 +1,7 @@
 import { restAfter } from './durable-sagas.ts';
 
 describe('the rest after a resync', () => {
-  it('is half a minute where the resync was quick', () => {
+  it('is half a minute after a quick resync', () => {
     expect([0, 10, 500].map(restAfter)).toEqual([30_000, 30_000, 30_000]);
   });
 

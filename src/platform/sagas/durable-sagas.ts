@@ -14,13 +14,13 @@ import { type ShardHolder, ShardLeases } from './shard-leases.ts';
 import { UnseenEvents } from './unseen-events.ts';
 
 const RESYNC_EVERY_MS = 30_000;
-/** Sagas whose resync failed are asked once more after this, ms. */
+/** The pause before the second attempt for sagas whose resync failed, ms. */
 const RESYNC_AGAIN_MS = 1_000;
-/** A resync rests so many times as long as it took: where there are ten thousand containers, a look at all of them takes seconds. */
+/** The rest after a resync is so many times its duration: with ten thousand containers, listing all of them takes seconds. */
 const RESTS = 60;
 const LONGEST_REST_MS = 300_000;
 
-/** How long to rest after a resync of all sagas that took so long, ms. */
+/** Returns the rest after a resync of all sagas that took so long, ms: 60 times as long, but at least 30 s and at most 5 minutes. */
 export function restAfter(tookMs: number): number {
   return Math.min(Math.max(RESYNC_EVERY_MS, tookMs * RESTS), LONGEST_REST_MS);
 }
@@ -35,7 +35,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
   private readonly runners = new Map<string, SagaRunner>();
   private readonly leases = new Map<number, Lease>();
   private readonly stopping = new AbortController();
-  /** Shards that were lost and are still to be told to the runners, all together. */
+  /** The lost shards that the runners have still to drop, all together. */
   private lost = new Set<number>();
   private stopListening: () => void = () => undefined;
   private holding: Promise<void> = Promise.resolve();
@@ -51,7 +51,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     this.tools = { database, clock, unseen, follower };
   }
 
-  /** Before the application's bootstrap. */
+  /** Registers a saga; it must be called before the application's bootstrap. Throws if its name is taken. */
   override register(saga: Saga): void {
     if (this.runners.has(saga.name)) throw new Error(`the saga ${saga.name} is registered twice`);
     this.runners.set(saga.name, new SagaRunner(saga, this.tools));
@@ -63,18 +63,18 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     runner.wake(key, account ?? null);
   }
 
-  /** Answers what each saga has to do in this process, by its name. */
+  /** Returns the counts of each saga's queue in this process, by the saga's name. */
   stats(): Record<string, KeyedQueueStats> {
     return Object.fromEntries([...this.runners].map(([name, runner]) => [name, runner.stats()]));
   }
 
-  /** Answers how many of the 64 shards this process holds. */
+  /** Returns how many of the 64 shards this process holds. */
   get shardCount(): number {
     return this.shards.count;
   }
 
   onApplicationBootstrap(): void {
-    // Before any shard is taken: what is appended from then on must not be missed.
+    // This precedes the taking of shards, so that no event that is appended from then on is missed.
     this.stopListening = this.follower.listen({
       onEvents: (events) => this.all.forEach((runner) => runner.hear(events)),
       onGap: () => this.takeUp(this.leases),
@@ -114,7 +114,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     return [...this.runners.values()];
   }
 
-  /** All sagas together, so that they share one look at the engine. */
+  /** Resyncs all sagas together, so that they share one container list. */
   private async resyncRegularly(): Promise<void> {
     const { signal } = this.stopping;
     for (let restMs = RESYNC_EVERY_MS; !signal.aborted;) {
@@ -129,7 +129,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     }
   }
 
-  /** Answers the sagas for which it failed. */
+  /** Returns the sagas whose resync failed. */
   private async resync(runners: SagaRunner[]): Promise<SagaRunner[]> {
     const went = await Promise.all(runners.map((runner) => runner.resync()));
     return runners.filter((_, n) => went[n] !== true);

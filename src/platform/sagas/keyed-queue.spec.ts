@@ -10,7 +10,7 @@ interface OpenRun {
   end(error?: Error): void;
 }
 
-/** Runs that end when the test says so. */
+/** Records runs, which end when the test says so. */
 class Runs {
   readonly started: string[] = [];
   readonly open: OpenRun[] = [];
@@ -56,7 +56,7 @@ class Runs {
   }
 }
 
-/** Lets all that can go on without a timer go on. */
+/** Lets everything proceed that does not wait for a timer. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
 }
@@ -65,7 +65,7 @@ describe('the queue of a saga', () => {
   beforeEach(() => jest.useFakeTimers());
   afterEach(() => jest.useRealTimers());
 
-  it('melts wakes of one key into one run, and those during a run into exactly one more', async () => {
+  it('merges wakes of one key into one run, and those during a run into exactly one more', async () => {
     const runs = new Runs();
     for (let n = 0; n < 5; n += 1) runs.queue.wake('a');
     await settle();
@@ -78,7 +78,7 @@ describe('the queue of a saga', () => {
     expect(runs.queue.stats()).toMatchObject({ queued: { signal: 0 }, working: 0 });
   });
 
-  it('serves keys in the order in which they came; who was just served stands at the end', async () => {
+  it('runs keys in the order in which they came; a key that just ran goes to the end', async () => {
     const runs = new Runs();
     for (const key of ['a', 'b', 'c']) runs.queue.wake(key);
     await settle();
@@ -115,7 +115,7 @@ describe('the queue of a saga', () => {
     await runs.queue.stop();
   });
 
-  it('asks every 5 s at least whether a store that was away is back, however long it is', async () => {
+  it('retries at least every 5 s while the event store is unavailable, however long that takes', async () => {
     const runs = new Runs();
     runs.queue.wake('a');
     await settle();
@@ -193,7 +193,7 @@ describe('the queue of a saga', () => {
     expect(runs.failures).toEqual([]);
   });
 
-  it('does not wait for ever for a run that takes no notice, and names it', async () => {
+  it('does not wait forever for a run that ignores the abort, and names it', async () => {
     const runs = new Runs();
     runs.queue.wake('a');
     await settle();
@@ -236,7 +236,7 @@ describe('the queue of a saga', () => {
       await runs.end();
     });
 
-    it('holds one slot again where it waited for several things at once, or left some of them alone', async () => {
+    it('holds one slot again if it waited for several things at once, or did not await some of them', async () => {
       const runs = new Runs(2);
       runs.queue.wake('a');
       runs.queue.wake('b');
@@ -253,7 +253,7 @@ describe('the queue of a saga', () => {
       expect(runs.queue.stats()).toMatchObject({ working: 0, aside: 0, queued: { signal: 0 } });
     });
 
-    it('is told to end when the queue stops, has its slot once more, and is waited for', async () => {
+    it('is aborted when the queue stops, gets its slot again, and is awaited', async () => {
       const runs = new Runs();
       runs.queue.wake('a');
       runs.queue.wake('b');
@@ -272,21 +272,21 @@ describe('the queue of a saga', () => {
     });
   });
 
-  it('gives accounts turns, by whose a key is known to be', async () => {
+  it('lets accounts take turns, by the last known account of each key', async () => {
     const runs = new Runs();
     runs.queue.wake('first');
     for (const key of ['a1', 'a2', 'a3', 'a4']) runs.queue.wake(key, 'a');
     runs.queue.wake('b1', 'b');
     runs.queue.wake('unknown');
     runs.queue.remind('b2', 'b');
-    // A signal tells more of a key that was only reminded of.
+    // A signal says more about the key than a reminder.
     runs.queue.wake('b2', 'c');
     await settle();
     while (runs.open.length > 0) await runs.end();
     expect(runs.started).toEqual(['first', 'a1', 'b1', 'unknown', 'b2', 'a2', 'a3', 'a4']);
   });
 
-  it('counts a key as its account’s as soon as a run says so', async () => {
+  it('counts a key for its account as soon as a run names it', async () => {
     const runs = new Runs();
     runs.queue.wake('a');
     await settle();
@@ -299,13 +299,13 @@ describe('the queue of a saga', () => {
     expect(runs.queue.stats().topAccounts).toEqual([]);
   });
 
-  it('lets no account fill it: each may have as many keys as are free, and what is beyond is dropped', async () => {
+  it('lets no account fill it: each may have as many keys as places are free, and further ones are dropped', async () => {
     const runs = new Runs(1, () => 0.5, 100);
     const taken = (account: string) =>
       Array.from({ length: 100 }, (_, n) => runs.queue.wake(`${account}${n}`, account)).filter(Boolean).length;
     expect([taken('a'), taken('b'), taken('c')]).toEqual([50, 25, 13]);
     expect(runs.queue.wake('d1', 'd')).toBe(true);
-    // A key that is known needs no further place.
+    // A key that is known already needs no further place.
     expect(runs.queue.wake('a1', 'a')).toBe(true);
     expect(runs.queue.stats()).toMatchObject({
       dropped: 212,

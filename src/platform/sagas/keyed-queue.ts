@@ -1,58 +1,61 @@
 import { type Claim, type Priority, Slots } from './slots.ts';
 
-/** Milliseconds to wait after the first failed run in a row; doubled with each further one up to the last. */
+/** The wait after the first failed run in a row, ms; each further failure doubles it, up to the last. */
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 60_000;
-/** The same where the store was away: no key can help that, and all of them wait for its return. */
+/**
+ * The longest wait if the run failed because the event store was unavailable, ms. It is shorter because all keys wait for the store's
+ * return.
+ */
 const LAST_OUTAGE_RETRY_MS = 5_000;
 const STOP_GRACE_MS = 10_000;
-/** Keys known at once: queued, running, aside, or waiting for a retry. */
+/** The default bound on the keys known at once: queued, running, aside, or waiting for a retry. */
 const MAX_KEYS = 100_000;
 const TOP_ACCOUNTS = 10;
-/** In the place of an account that nobody knows. */
+/** Stands in for the account of a key whose account is unknown. */
 const UNKNOWN = '';
 
-/** What a run may do with its slot. */
+/** The context of a run, which has a slot. */
 export interface Run {
   key: string;
-  /** Whether the run before it failed. */
+  /** The value is true if the run before it failed. */
   isRepeat: boolean;
-  /** Aborts when the queue stops or drops the key. */
+  /** A signal that aborts when the queue stops or drops the key. */
   signal: AbortSignal;
-  /** Does work that mostly waits, without the slot; the run holds a slot again when it returns or throws. */
+  /** Runs work that mostly waits, without the slot; the run holds a slot again when this returns or throws. */
   aside: <T>(work: () => Promise<T>) => Promise<T>;
-  /** Tells whose key it is. */
+  /** Sets the account that the key belongs to. */
   belongsTo: (account: string) => void;
 }
 
 export interface KeyedQueueOptions {
-  /** Runs that hold a slot at once. */
+  /** The number of runs that may hold a slot at once. */
   concurrency: number;
   run(run: Run): Promise<void>;
-  /** Told of every failed run. */
+  /** Called after every failed run. */
   onFailure(key: string, error: unknown, retryInMs: number): void;
-  /** Whether the run failed because the store was away. */
+  /** Returns whether the run failed because the event store was unavailable. */
   isOutage?: (error: unknown) => boolean;
-  /** 0 ≤ x < 1; `Math.random` unless told. */
+  /** Returns a number with 0 ≤ x < 1; the default is `Math.random`. */
   random?: () => number;
-  /** Keys known at once; 100,000 unless told. */
+  /** The bound on the keys known at once; the default is 100,000. */
   maxKeys?: number;
 }
 
 export interface KeyedQueueStats {
-  /** Keys, and runs that come back from `aside`, that wait for a slot. */
+  /** The number of keys, and of runs that return from `aside`, that wait for a slot. */
   queued: Record<Priority, number>;
-  /** Runs that hold a slot. */
+  /** The number of runs that hold a slot. */
   working: number;
-  /** Runs inside `aside`. */
+  /** The number of runs inside `aside`. */
   aside: number;
-  /** Keys that wait for a retry. */
+  /** The number of keys that wait for a retry. */
   retrying: number;
-  /** Wakes that were dropped because too many keys are known, since the start. */
+  /** The number of wakes since the start that were dropped because too many keys were known. */
   dropped: number;
-  /** How long the work that waits longest for a slot has waited, ms. */
+  /** The longest time that any work has waited for a slot, ms. */
   oldestWaitMs: number;
-  /** The accounts with the most keys, at most ten; null counts the keys whose account nobody knows. */
+  /** The accounts with the most keys, at most ten; null counts the keys whose account is unknown. */
   topAccounts: { account: string | null; keys: number }[];
 }
 
@@ -60,24 +63,24 @@ interface KeyState {
   key: string;
   phase: 'queued' | 'running' | 'retrying';
   claim: Claim;
-  /** Woken while it runs. */
+  /** The value is true if the key was woken while it runs. */
   again: boolean;
   failures: number;
   failedAt: number;
   retry: NodeJS.Timeout | null;
-  /** Ends the run that goes on. */
+  /** Aborts the current run. */
   abort: AbortController | null;
   /** Resolves when the run has its slot again. */
   returned: Promise<void> | null;
 }
 
 /**
- * Keys in, runs out. A key has one run at a time; wakes of a key melt into one run, and those that come during a run into exactly one
- * more. Signals go before reminders, and accounts take turns (see `Slots`). A failed run is repeated after a growing wait; a signal
- * shortens that wait to 1 s after the failure.
+ * Runs keys. A key has one run at a time; several wakes of a key lead to one run, and those that come during a run to exactly one more.
+ * Signals go before reminders, and accounts take turns (see `Slots`). A failed run is repeated after a growing wait; a signal shortens that
+ * wait to 1 s after the failure.
  *
- * The keys known at once are bounded, and an account may have as many as there are places free: so no account fills the queue, and there
- * is always a place for another one. A wake beyond that is dropped: a later resync brings its key back.
+ * The number of keys known at once is bounded, and an account may have only as many keys as there are free places, so that no account fills
+ * the queue and there is always a place for another one. Wakes beyond that are dropped: a later resync finds the key again.
  */
 export class KeyedQueue {
   private readonly keys = new Map<string, KeyState>();
@@ -94,24 +97,27 @@ export class KeyedQueue {
     this.maxKeys = options.maxKeys ?? MAX_KEYS;
   }
 
-  /** Something may have changed for the key. False where it was dropped. */
+  /** Queues the key, because something may have changed for it. Returns false if the wake was dropped. */
   wake(key: string, account: string | null = null): boolean {
     if (this.stopped) return false;
     const state = this.keys.get(key);
     if (state === undefined) return this.add(key, account, 'signal');
     this.classify(state, account ?? state.claim.account, 'signal');
     if (state.phase === 'running') state.again = true;
-    // Not at once: what a failing run itself appends must not make it run without a pause.
+    // A retry is at least 1 s after the failure, or the events that a failing run itself appends would make it run without a pause.
     else if (state.phase === 'retrying') this.retryIn(state, Math.max(0, FIRST_RETRY_MS - (performance.now() - state.failedAt)));
     return true;
   }
 
-  /** Nobody knows of a change, but the key may have been forgotten: nothing happens where it is known. False as for `wake`. */
+  /**
+   * Queues the key at low priority, in case a change was missed. Does nothing if the key is known. Returns false if the reminder was
+   * dropped.
+   */
   remind(key: string, account: string | null = null): boolean {
     return this.keys.has(key) || this.add(key, account, 'reminder');
   }
 
-  /** Takes time in proportion to the accounts that have keys here. */
+  /** Returns the counts. It takes time in proportion to the number of accounts that have keys here. */
   stats(): KeyedQueueStats {
     const { waiting, working, oldestWaitMs } = this.slots;
     const known = this.keys.size - this.retrying;
@@ -129,18 +135,18 @@ export class KeyedQueue {
     };
   }
 
-  /** The keys that have a run now. */
+  /** Yields the keys that have a run now. */
   *running(): Iterable<string> {
     for (const { key } of this.runs.keys()) yield key;
   }
 
-  /** Starts nothing more, aborts what runs and waits for it, at most `graceMs`. Answers the keys whose runs took no notice. */
+  /** Starts nothing more, aborts all runs and waits for them, at most `graceMs`. Returns the keys whose runs ignored the abort. */
   async stop(graceMs = STOP_GRACE_MS): Promise<string[]> {
     this.stopped = true;
     return this.drop(() => true, graceMs);
   }
 
-  /** Forgets the keys, aborts their runs and waits for those, at most `graceMs`. Answers the keys whose runs took no notice. */
+  /** Forgets the keys, aborts their runs and waits for those, at most `graceMs`. Returns the keys whose runs ignored the abort. */
   async drop(concerns: (key: string) => boolean, graceMs = STOP_GRACE_MS): Promise<string[]> {
     const running: KeyState[] = [];
     for (const state of [...this.keys.values()].filter(({ key }) => concerns(key))) {
@@ -219,7 +225,7 @@ export class KeyedQueue {
   }
 
   private async runOnce(state: KeyState, abort: AbortController): Promise<void> {
-    // So that a wake never runs anything before it returns to its caller.
+    // The run starts only after `wake` has returned to its caller.
     await Promise.resolve();
     let failure: { error: unknown } | null = null;
     try {
@@ -241,7 +247,7 @@ export class KeyedQueue {
   private finish(state: KeyState, failure: { error: unknown } | null): void {
     state.abort = null;
     this.runs.delete(state);
-    // An `aside` that the run did not wait for has nothing to wait for any more.
+    // This ends an `aside` that the run did not await and that still waits for a slot.
     if (state.claim.phase === 'waiting') state.claim.onGranted();
     this.slots.release(state.claim);
     if (failure !== null) return this.fail(state, failure.error);
@@ -259,7 +265,7 @@ export class KeyedQueue {
     }
   }
 
-  /** Of several that come back at once, all wait for the same slot. */
+  /** Resolves when the run has a slot again. If several `aside` calls return at once, all wait for the same slot. */
   private comeBack(state: KeyState): Promise<void> {
     const { claim } = state;
     if (claim.phase === 'held') return Promise.resolve();
@@ -277,7 +283,7 @@ export class KeyedQueue {
     const { random = Math.random, isOutage } = this.options;
     const last = isOutage?.(error) === true ? LAST_OUTAGE_RETRY_MS : LAST_RETRY_MS;
     const grown = FIRST_RETRY_MS * 2 ** Math.min(state.failures - 1, 10);
-    // Jitter of a quarter each way keeps keys that failed together from coming back together.
+    // A jitter of a quarter each way keeps keys that failed together from being retried together.
     const waitMs = Math.min(last, Math.max(FIRST_RETRY_MS, grown * (0.75 + random() / 2)));
     this.options.onFailure(state.key, error, waitMs);
     state.phase = 'retrying';

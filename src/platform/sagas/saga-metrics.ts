@@ -4,10 +4,15 @@ import { Metrics } from '../observability/metrics.ts';
 import { DurableSagas } from './durable-sagas.ts';
 import type { KeyedQueueStats } from './keyed-queue.ts';
 
-/** Accounts by rank, not by id: labels are from closed sets. `GET /api/admin/work` names them. */
+/**
+ * The number of accounts that are exported, by rank instead of id, since labels must be from closed sets. `GET /api/admin/work` names the
+ * accounts.
+ */
 const RANKS = 5;
 
-/** Tells `/metrics` what the sagas of this process have to do, how long it has waited, and how much of it the busiest accounts have. */
+/**
+ * Exports as metrics how much work the sagas of this process have, how long it has waited, and how much of it the busiest accounts have.
+ */
 @Injectable()
 export class SagaMetrics implements OnModuleInit {
   constructor(

@@ -14,14 +14,14 @@ import type { Saga } from './saga.ts';
 import { shardOf } from './shards.ts';
 import type { UnseenEvents } from './unseen-events.ts';
 
-/** When a take-over that failed is tried again: twice as long each time, up to the second. */
+/** The pause before a failed take-over is retried, ms; it doubles each time, up to the maximum. */
 const AGAIN_MS = 1_000;
 const AGAIN_MAX_MS = 30_000;
 
-/** All sagas resync at about the same time and share what they look at, which may be this old, ms. */
+/** The oldest container list that a regular resync accepts, ms: all sagas resync at about the same time and share one list. */
 const LOOK_MAX_AGE_MS = 5_000;
 
-/** What a saga runner stands on. */
+/** The services that a saga runner uses. */
 export interface SagaTools {
   database: Database;
   clock: Clock;
@@ -29,18 +29,18 @@ export interface SagaTools {
   follower: LogFollower;
 }
 
-/** A shard whose keys are worked on. */
+/** A shard on whose keys this process works. */
 interface Shard {
   lease: Lease;
-  /** All that was in the log when it was taken up is heard up to here; undefined where the store did not tell. */
+  /** Every event up to here, the head of the log when the shard was taken up, has been heard; undefined if the store did not answer. */
   heardUpTo: Position | undefined;
 }
 
 /**
- * Runs one saga for the keys in the shards that this process holds. The saga has no checkpoint and needs none: a key's pass looks at the
- * whole state, so all that matters is that no key is forgotten. When shards are taken over, the keys that need work are those that
- * `resync` finds in the read models, those of the events that the read models may not show yet, and those whose deadlines are overdue.
- * What is appended from then on is told by the log.
+ * Runs one saga for the keys in the shards that this process holds. The saga needs no checkpoint: a key's pass looks at the whole state, so
+ * all that matters is that no key is forgotten. When shards are taken over, the keys that need work are those that `resync` finds in the
+ * read models, those of the events that the read models may not show yet, and those whose deadlines are overdue. From then on the log
+ * brings the keys of new events.
  */
 export class SagaRunner {
   private readonly logger = new Logger('Sagas');
@@ -68,7 +68,10 @@ export class SagaRunner {
     });
   }
 
-  /** Nothing happens for a key in another process's shard: that hears of the event from the log itself. False where it was dropped. */
+  /**
+   * Wakes the key, unless another process holds its shard, which hears of the event from the log itself. Returns false if the wake was
+   * dropped.
+   */
   wake(key: string, account: string | null): boolean {
     return !this.shards.has(shardOf(key)) || this.queue.wake(key, account);
   }
@@ -85,12 +88,12 @@ export class SagaRunner {
     return this.queue.stats();
   }
 
-  /** The shards of the keys that have a pass now. */
+  /** Returns the shards of the keys that have a pass now. */
   busyShards(): Set<number> {
     return new Set([...this.queue.running()].map(shardOf));
   }
 
-  /** Works on the keys in these shards too, from now on until they are given up or their leases are lost. */
+  /** Starts to work on the keys in these shards, until the shards are given up or their leases are lost. */
   async takeUp(taken: ReadonlyMap<number, Lease>): Promise<void> {
     const left = () => new Map([...taken].filter(([, { signal }]) => !signal.aborted && !this.stopping.signal.aborted));
     const takenAt = performance.now();
@@ -110,7 +113,7 @@ export class SagaRunner {
     }
   }
 
-  /** Takes up what no signal told of. False where that failed. */
+  /** Finds and queues the keys whose signals were lost. Returns false if that failed. */
   async resync(): Promise<boolean> {
     if (this.shards.size === 0 || this.stopping.signal.aborted) return true;
     try {
@@ -122,24 +125,27 @@ export class SagaRunner {
     }
   }
 
-  /** Aborts the passes over keys in these shards, waits for them, and does nothing more for the shards. */
+  /** Aborts the passes over keys in these shards, waits for them, and stops working on the shards. */
   async drop(shards: ReadonlySet<number>): Promise<void> {
     for (const shard of shards) this.shards.delete(shard);
     const concerns = (key: string) => shards.has(shardOf(key));
     this.deadlines.drop(concerns);
     this.warnOf(await this.queue.drop(concerns));
-    // Also those of the passes that came to their end meanwhile.
+    // Passes that ended meanwhile may have set deadlines.
     this.deadlines.drop((key) => concerns(key) && !this.shards.has(shardOf(key)));
   }
 
-  /** Aborts what runs, and waits for it. */
+  /** Aborts all passes and waits for them. */
   async stop(): Promise<void> {
     this.stopping.abort();
     this.deadlines.stop();
     this.warnOf(await this.queue.stop());
   }
 
-  /** What such runs still record is fenced by the revision that they read, what they want later by the lease's epoch. */
+  /**
+   * Logs the runs that ignored the abort. They do no harm: their events are fenced by the revision that they read, and their deadlines by
+   * the lease's epoch.
+   */
   private warnOf(unheeding: string[]): void {
     if (unheeding.length > 0) this.logger.error(`The saga ${this.saga.name} stepped aside, its runs of ${unheeding.join(', ')} go on`);
   }
@@ -150,7 +156,7 @@ export class SagaRunner {
     const { lease } = shard;
     const mayAct = () => {
       signal.throwIfAborted();
-      // A process that was suspended finds out here, before any timer tells it.
+      // A process that was suspended finds out here, before any timer fires.
       if (!lease.valid) throw new Error('the lease ran out');
     };
     mayAct();
@@ -159,7 +165,7 @@ export class SagaRunner {
     await this.deadlines.set(key, dueAt, lease);
   }
 
-  /** False where there is more that the read models do not show than can be read now. */
+  /** Queues the keys that need work after a take-over. Returns false if the read models lack too many events to read them one by one. */
   private async remindOf(shards: ReadonlyMap<number, Lease>, takenAt: number): Promise<boolean> {
     const { filter } = this.saga;
     const reached = await this.tools.unseen.reached(filter);
@@ -181,7 +187,7 @@ export class SagaRunner {
     try {
       return this.saga.keyOf(event);
     } catch (error) {
-      // The key is found by resync; the others must not wait for it.
+      // A resync finds the key; the other keys must not wait for it.
       this.logger.error(`The saga ${this.saga.name} can't tell the key of ${event.type} at ${event.position}`, (error as Error).stack);
       return null;
     }

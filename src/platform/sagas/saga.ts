@@ -3,70 +3,70 @@ import type { EventFilter, Position, StoredEvent } from '../event-store/event-st
 /** A key of a saga, and the account that it belongs to. */
 export interface SagaKey {
   key: string;
-  /** Null where nobody knows it yet. */
+  /** The value is null if the account is not known yet. */
   account: string | null;
 }
 
-/** One pass over one key. */
+/** The context of one pass over one key. */
 export interface SagaPass {
   key: string;
   /**
-   * A state of a stream that only this saga's passes record on is new enough to begin with where it holds the log up to here (see
-   * `Aggregates.load`): all was heard that was in the log when this process took the key over, and what it recorded since it knows. Undefined after a failure, since
-   * the outcome of a record may be unknown then.
+   * The oldest position of a stream's state with which the pass may begin (see `Aggregates.load`), if only this saga's passes write the
+   * stream. This process has heard all events that were in the log when it took the key over, and it knows its own later ones. Undefined
+   * after a failure, since the outcome of an append may be unknown then.
    */
   heardUpTo?: Position | undefined;
-  /** Aborts when the saga has to step aside. It is over with the pass. */
+  /** A signal that aborts when the pass has to end early. It must not be used after the pass. */
   signal: AbortSignal;
   /**
-   * Aborts when another process takes the key over, also after the pass has ended: for work that a pass starts and leaves to go on. It
-   * lives for hours, and whatever is combined with it by `AbortSignal.any` and listened to lives as long: a pass uses `signal`.
+   * A signal that aborts when another process takes the key over, also after the pass has ended. It is for work that a pass starts and
+   * leaves running. It lives for hours, and so does every listener that `AbortSignal.any` adds to it; the pass itself uses `signal`.
    */
   handover: AbortSignal;
   /**
-   * Throws where another process may be at the key by now. A pass calls it right before each thing that it does to the world, and before
-   * it records what it saw fail: a process that was suspended goes on in the middle of a pass, and finds out by this before the signal
-   * tells. What a pass records is fenced by the revision that it read.
+   * Throws if another process may work on the key by now. A pass calls it right before each external action, and before it records a
+   * failure that it saw: a process that was suspended resumes in the middle of a pass, and finds out by this call before the signal aborts.
+   * Events that a pass records are fenced by the revision that it read.
    */
   mayAct: () => void;
   /**
-   * Does work that mostly waits (an image pull, readiness, a reply, a backoff) without holding one of the saga's slots. The pass holds a
+   * Runs work that mostly waits (an image pull, readiness, a reply, a backoff) without holding one of the saga's slots. The pass holds a
    * slot again when this returns or throws.
    */
   aside: <T>(work: () => Promise<T>) => Promise<T>;
-  /** Tells whose key it is, for fair turns, as soon as the pass knows it. */
+  /** Sets the account that the key belongs to, for fair turns. A pass calls it as soon as it knows the account. */
   belongsTo: (account: string) => void;
 }
 
 /**
- * Makes the world match what the log wants. Its queue holds keys only: each pass reads what is wanted, looks at what is, does what is
- * missing, and records what became true. Signals (events, engine events, deadlines, callers) only wake it, so a lost or doubled signal
- * changes nothing.
+ * Reconciles the actual with the desired state in the log. Its queue holds keys only: each pass reads the desired state, observes the
+ * actual one, makes the missing changes, and records the result. Signals (events, engine events, deadlines, callers) only wake it, so a
+ * lost or duplicate signal changes nothing.
  */
 export interface Saga {
   name: string;
   filter: EventFilter;
-  /** Passes that work at once; those inside `aside` do not count. One key never has two passes at once. */
+  /** The number of passes that may work at once, without those inside `aside`. A key never has two passes at once. */
   concurrency: number;
-  /** The key that the event concerns, of the account that its metadata names; null where it concerns none. */
+  /** Returns the key that the event concerns, which belongs to the account in the event's metadata; null if there is none. */
   keyOf(event: StoredEvent): string | null;
   /**
-   * One pass. Answers when it wants to be woken again without any signal (stored: it survives a crash), or null.
-   * A throw means: again, after a growing wait (1 s … 60 s, with jitter).
+   * Runs one pass. Returns when it wants to be woken again without any signal (this is stored and survives a crash), or null. If it throws,
+   * it is repeated after a growing wait (1 s … 60 s, with jitter).
    */
   run(pass: SagaPass): Promise<Date | null>;
   /**
-   * The keys that need work though no signal told, and only those: asked at a take-over, and every 30 s, less often where that takes long
-   * (`restAfter`). They run at low priority. What it looks at may have been seen so long ago (ms): at a take-over not before that, since
-   * what happened until then was told to whoever had the keys.
+   * Returns the keys that need work though no signal came, and only those. It is called at a take-over and every 30 s, less often if it
+   * takes long (`restAfter`); the keys run at low priority. The container list that it uses may be `maxAgeMs` old. At a take-over that
+   * reaches back to the take-over and no further, since the previous holder heard of everything before.
    */
   resync(maxAgeMs: number): Promise<SagaKey[]>;
 }
 
-/** The sagas' front: features register theirs and wake keys. */
+/** The interface of the sagas to features, which register theirs and wake keys. */
 export abstract class Sagas {
   abstract register(saga: Saga): void;
-  /** Puts the key into the saga's queue at high priority; equal keys melt into one run, a key under way runs once more. */
+  /** Puts the key into the saga's queue at high priority. Equal keys lead to one run; a key that is running runs once more. */
   abstract wake(saga: string, key: string, account?: string): void;
 }
 
@@ -76,5 +76,5 @@ export interface SagaStep {
   step: string;
 }
 
-/** The `diagnostics_channel` on which every step that a saga has completed is told, as a `SagaStep`. */
+/** The name of the `diagnostics_channel` on which every completed step of a saga is published, as a `SagaStep`. */
 export const SAGA_STEP_CHANNEL = 'mooring.saga.step';

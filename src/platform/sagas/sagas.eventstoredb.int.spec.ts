@@ -1,5 +1,5 @@
 import process from 'node:process';
 
-// The same tests, with the log in EventStoreDB.
+// These are the same tests, with the log in EventStoreDB.
 process.env.EVENT_STORE = 'eventstoredb';
 await import('./sagas.int.spec.ts');

@@ -27,7 +27,7 @@ describe('a saga', () => {
     processes.splice(processes.indexOf(stopped), 1);
     await stopped.stop();
   };
-  /** A saga of the harbour that does `run` with each boat. */
+  /** Returns a saga of the harbour that does `run` with each boat. */
   const harbour = (run: Saga['run'], change: Partial<Saga> = {}): Saga => ({
     name: 'harbour',
     filter: { ...everything, categories: ['boat'] },
@@ -38,11 +38,11 @@ describe('a saga', () => {
     ...change,
   });
   const deadlines = () => log.database.query<{ key: string; due_at: Date }>('select key, due_at from saga_deadlines order by key');
-  /** Until the saga has its lease and listens: a boat of its own is noticed. */
+  /** Waits until the saga has its lease and listens, by a probe boat that it must notice. */
   const listening = async (seen: string[]) => {
     let n = 0;
     await eventually(async () => {
-      // The last one too, so that none is seen later.
+      // The last probe must be seen too, so that none is seen later.
       if (seen.some((key) => key.startsWith('probe'))) return seen.includes(`probe${n}`);
       await appendTo(log.store, `boat-probe${(n += 1)}`, harbourEvent('BoatArrived'));
       return false;
@@ -114,7 +114,7 @@ describe('a saga', () => {
         ),
       );
       await log.database.transaction(async (client) => {
-        // Rows can be read, and no projection can write any.
+        // The lock lets rows be read, but not written by any projection.
         await client.query('lock table boats_v1 in exclusive mode');
         await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
         const seen: string[] = [];
@@ -127,7 +127,7 @@ describe('a saga', () => {
       });
     });
 
-    it('asks again soon where resync fails', async () => {
+    it('repeats a failed resync soon', async () => {
       let asked = 0;
       await start(
         harbour(async () => null, {
@@ -148,7 +148,7 @@ describe('a saga', () => {
     expect(() => sagas.wake('nobody', 'Ark')).toThrow('there is no saga nobody');
   });
 
-  it('is told up to where the log was heard when its keys were taken over, but not after a failure', async () => {
+  it('is told the position up to which the log was heard when its keys were taken over, but not after a failure', async () => {
     const seen: string[] = [];
     const told: (string | undefined)[] = [];
     const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
@@ -171,7 +171,7 @@ describe('a saga', () => {
     expect(told[2]).toBe(told[0]);
   });
 
-  it('does not do again what another process recorded, though the one that takes over hears of it late', async () => {
+  it('does not repeat what another process recorded, though the one that takes over hears of it late', async () => {
     const loading: Decider<boolean, null, { type: 'BoatLoaded'; data: JsonObject }> = {
       initialState: () => false,
       decide: () => [{ type: 'BoatLoaded', data: {} }],
@@ -201,7 +201,7 @@ describe('a saga', () => {
     second.sagas.register(loader('second', () => second));
     let hearAgain = () => {};
     await second.start(async () => {
-      // What it knows of the boat is from before the load, and it hears of nothing for a while.
+      // It knows the boat as of before the load, and hears of nothing for a while.
       expect(await second.aggregates.load('boat-Ark', loading)).toMatchObject({ state: false, revision: 0 });
       hearing = new Promise((resolve) => (hearAgain = resolve));
       const first = await start(loader('first', () => processes.at(-1) as SagaProcess));
@@ -209,7 +209,7 @@ describe('a saga', () => {
       await stop(first);
     });
     await eventually(() => second.sagas.shardCount === 64, 'the takeover');
-    // A pass that did not wait for what it has not heard would come by then.
+    // A pass that did not wait for unheard events would have come by then.
     for (let looks = 0; looks < 50 && !loads.includes('second'); looks += 1) await log.database.query('select 1');
     hearAgain();
     await eventually(() => passes.includes('second'), 'the pass of the second process');
@@ -229,7 +229,7 @@ describe('a saga', () => {
   });
 
   describe('that wants to be woken later', () => {
-    it('is woken then, without any signal, and its deadline goes once it wants none', async () => {
+    it('is woken then, without any signal, and its deadline is deleted once it wants none', async () => {
       const seen: string[] = [];
       await start(
         harbour(async ({ key }) => {
@@ -244,7 +244,7 @@ describe('a saga', () => {
       expect(seen).toEqual(['Ark', 'Ark', 'Ark']);
     });
 
-    it('is woken by the next process where this one ends before', async () => {
+    it('is woken by the next process if this one ends before', async () => {
       const soon = new Date(Date.now() + 3_600_000);
       const seen: string[] = [];
       const first = await start(harbour(async ({ key }) => (seen.push(key), key === 'Ark' ? soon : null)));
@@ -277,7 +277,7 @@ describe('a saga', () => {
       expect(await deadlines()).toHaveLength(1);
     });
 
-    it('writes nothing where its deadline stays as it is', async () => {
+    it('writes nothing if its deadline does not change', async () => {
       const due = new Date(Date.now() + 3_600_000);
       let runs = 0;
       const { sagas } = await start(harbour(async () => ((runs += 1), due)));
@@ -291,7 +291,7 @@ describe('a saga', () => {
     });
   });
 
-  it('is told when the service stops, and the service waits for it', async () => {
+  it('is aborted when the service stops, and the service waits for it', async () => {
     let told = false;
     let ended = false;
     const process = await start(
@@ -332,7 +332,7 @@ describe('a saga', () => {
       'select pg_terminate_backend(pid) from pg_stat_activity where application_name in (select owner from consumer_leases)',
     );
     await eventually(() => runs[0]?.signal.aborted);
-    // Until the pass has ended, a replica that gets its own lease back does not begin another one of the key.
+    // A replica that gets its own lease back does not begin another pass over the key until the old pass has ended.
     release();
     await eventually(() => runs.filter(({ key }) => key === 'Ark').length > 1);
     await eventually(async () => (await deadlines()).length === 0);
@@ -340,7 +340,7 @@ describe('a saga', () => {
     expect(await deadlines()).toEqual([]);
   });
 
-  it('lets a pass do nothing more once the lease may have run out, before any signal tells', async () => {
+  it('lets a pass do nothing more once the lease may have expired, before any signal aborts', async () => {
     let release: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (release = resolve));
     const outcome: { aborted: boolean; refused: string }[] = [];
@@ -358,7 +358,7 @@ describe('a saga', () => {
       }),
     );
     await eventually(() => (started.sagas.wake('harbour', 'Ark'), started.sagas.stats().harbour?.working === 1));
-    // As after a suspension of the machine, which stops the other clock.
+    // A suspension of the machine stops the other clock.
     const now = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 10_000);
     release();
     await eventually(() => outcome.length > 0);
@@ -366,7 +366,7 @@ describe('a saga', () => {
     expect(outcome[0]).toEqual({ aborted: false, refused: 'the lease ran out' });
   });
 
-  it('tells each step that it completed to whoever listens', () => {
+  it('publishes each step that it completed', () => {
     const told: unknown[] = [];
     const listen = (step: unknown) => told.push(step);
     sagaStep('harbour', 'Ark', 'unheard');

@@ -6,14 +6,14 @@ import { Database } from '../database/database.ts';
 import { type Lease, LEASE_IS_FREE, Leases, LEASES_GIVEN_BACK } from '../projections/leases.ts';
 import { SHARDS } from './shards.ts';
 
-/** How often the leases are looked at: a dead replica's shards are free within this. */
+/** The interval at which the leases are checked, ms: the shards of a dead replica are taken within it. */
 const LOOK_EVERY_MS = 1_000;
-/** How soon they are looked at again where another replica was faster. */
+/** The pause before the next check if another replica was faster, ms. */
 const LOOK_AGAIN_MS = 50;
-/** How long a shard that another replica should have is kept while passes are at its keys, before they are aborted. */
+/** The time for which a surplus shard is kept while passes run on its keys, ms; after that they are aborted. */
 const BUSY_GRACE_MS = 20_000;
 
-/** The lease that each replica holds under a name of its own tells the others that it is there. */
+/** The prefix of the lease by which each replica shows the others that it is alive. */
 const REPLICA = 'replica:';
 const SHARD = 'shard:';
 const SHARD_NAMES = Array.from({ length: SHARDS }, (_, shard) => `${SHARD}${shard}`);
@@ -23,24 +23,24 @@ const LOOK = `
          array(select w.name from unnest($1::text[]) w(name) left join consumer_leases l on l.name = w.name
                 where l.name is null or ${LEASE_IS_FREE}) as free`;
 
-/** Replicas that ended long ago. */
+/** Removes the leases of replicas that ended over an hour ago. */
 const TIDY = `delete from consumer_leases where name like '${REPLICA}%' and expires_at < now() - interval '1 hour'`;
 
-/** Who works on the keys of the shards. */
+/** The part of the process that works on the keys of the shards. */
 export interface ShardHolder {
-  /** These shards are this process's from now on. */
+  /** Called when this process has taken the shards. */
   onTaken(leases: ReadonlyMap<number, Lease>): void;
-  /** Another process may be at the shard from now on. */
+  /** Called when another process may work on the shard. */
   onLost(shard: number): void;
-  /** The shards that something is being done for. */
+  /** Returns the shards whose keys are worked on now. */
   busyShards(): Set<number>;
-  /** Ends what is being done for the shards, and does nothing more for them: they are given back then. */
+  /** Ends all work on the shards. They are given back when this resolves. */
   letGo(shards: ReadonlySet<number>): Promise<void>;
 }
 
 /**
- * The shards of this process. All shards are spread over the replicas that live: each holds at most its share, takes what is free up to
- * it, and gives back what is beyond it; first the shards that nothing is being done for.
+ * Holds the shards of this process. All shards are spread over the living replicas: each holds at most its share, takes free shards up to
+ * it, and gives back the surplus, the idle shards first.
  */
 @Injectable()
 export class ShardLeases {
@@ -55,12 +55,12 @@ export class ShardLeases {
     private readonly leases: Leases,
   ) {}
 
-  /** Shards that this process holds. */
+  /** Returns the number of shards that this process holds. */
   get count(): number {
     return this.held.size;
   }
 
-  /** Holds this process's share of the shards until the signal aborts, and gives them back then. */
+  /** Holds this process's share of the shards until the signal aborts, and then gives them back. */
   async hold(holder: ShardHolder, signal: AbortSignal): Promise<void> {
     const stopListening = await this.database.listen(LEASES_GIVEN_BACK, () => this.wake());
     await this.database.query(TIDY).catch(() => undefined);
@@ -80,7 +80,7 @@ export class ShardLeases {
     await stopListening();
   }
 
-  /** False where it should be looked at again at once, because another replica was faster. */
+  /** Returns false if another replica was faster, and the leases should be checked again soon. */
   private async balance(holder: ShardHolder): Promise<boolean> {
     const [found] = await this.database.query<{ replicas: number; free: string[] }>(LOOK, [SHARD_NAMES]);
     if (found === undefined) return true;
@@ -110,7 +110,7 @@ export class ShardLeases {
     if (lease.signal.aborted) lost();
   }
 
-  /** Gives back so many shards: idle ones at once, busy ones when they were busy for too long. */
+  /** Gives back so many shards: idle ones at once, busy ones after the grace time. */
   private giveUp(holder: ShardHolder, count: number): void {
     this.surplusSince ??= performance.now();
     const busy = holder.busyShards();
@@ -127,7 +127,7 @@ export class ShardLeases {
     await this.leases.release([...leases, ...also]);
   }
 
-  /** Ends early when leases were given back. */
+  /** Waits so long, or until leases were given back. */
   private async pause(ms: number, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     await new Promise<void>((resolve) => {
@@ -143,7 +143,7 @@ export class ShardLeases {
   }
 }
 
-/** In a random order, so that replicas that look at the same time do not all ask for the same ones. */
+/** Returns the names in a random order, so that replicas that check at the same time do not all ask for the same shards. */
 function shuffled(names: readonly string[]): string[] {
   return names
     .map((name) => ({ name, at: Math.random() }))

@@ -15,7 +15,7 @@ describe('the shards of several replicas', () => {
   let test: TestDatabase;
   let log: OpenedLog;
   const replicas: SagaProcess[] = [];
-  /** Which replica has had each key last. */
+  /** The replica that worked on each key last. */
   const holder = new Map<string, number>();
 
   const sagaOf = (replica: number, change: Partial<Saga> = {}): Saga => ({
@@ -37,7 +37,7 @@ describe('the shards of several replicas', () => {
   const counts = () => replicas.map(({ sagas }) => sagas.shardCount);
   const shared = (expected: number[]) =>
     eventually(() => JSON.stringify(counts().toSorted((a, b) => a - b)) === JSON.stringify(expected), `shares of ${expected.join(', ')}`);
-  /** Wakes every key at every replica; answers how many keys each of them worked on. */
+  /** Wakes every key on every replica; returns how many keys each of them worked on. */
   const workedOn = async () => {
     holder.clear();
     await eventually(() => {
@@ -46,7 +46,7 @@ describe('the shards of several replicas', () => {
     }, 'all keys');
     return replicas.map((_, replica) => [...holder.values()].filter((each) => each === replica).length);
   };
-  /** Ends the session that the replica's leases are bound to, as its death does; it does not come back. */
+  /** Ends the session of the replica's leases, as its death would, for good. */
   const die = async ({ leases }: SagaProcess) => {
     const { owner } = (leases as unknown as { session: { owner: string } }).session;
     jest
@@ -66,7 +66,7 @@ describe('the shards of several replicas', () => {
     await test.drop();
   });
 
-  it('all belong to one that runs alone', async () => {
+  it('all belong to a single replica', async () => {
     await start();
     await shared([SHARDS]);
     await eventually(() => holder.size === KEYS.length);
@@ -129,7 +129,7 @@ describe('the shards of several replicas', () => {
     await shared([SHARDS]);
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
     await eventually(() => outcomes.includes('begun'));
-    // Its time is over by the database's clock, and nobody tells it: as if it stood still.
+    // The lease has expired by the database's clock, but the replica does not know, as if it were suspended.
     jest.spyOn(one.leases as unknown as { beat(): Promise<void> }, 'beat').mockResolvedValue();
     await log.database.query(`update consumer_leases set expires_at = now() - interval '1 second' where name not like 'projection:%'`);
     const two = await start();
@@ -139,7 +139,7 @@ describe('the shards of several replicas', () => {
     await eventually(() => outcomes.length > 1);
     now.mockRestore();
     expect(outcomes).toEqual(['begun', 'the lease ran out']);
-    // Its late deadline names an epoch that is over.
+    // Its late deadline names an old epoch.
     await eventually(() => one.sagas.stats().harbour?.retrying === 1);
     expect(await log.database.query(`select from saga_deadlines where key = 'Ark'`)).toEqual([]);
   });

@@ -21,7 +21,7 @@ class Harbour {
     return claim;
   }
 
-  /** Gives every slot back until none is held any more. */
+  /** Gives slots back until none is held. */
   drain(): void {
     for (let held = this.held(); held !== undefined; held = this.held()) this.slots.release(held);
   }

@@ -1,20 +1,20 @@
 import { type Place, RoundRobin } from '../async/round-robin.ts';
 
-/** `signal`: somebody waits, or something has changed. `reminder`: the key may have been forgotten. Signals go first. */
+/** `signal`: a caller waits, or something has changed. `reminder`: a change of the key may have been missed. Signals go first. */
 export type Priority = 'signal' | 'reminder';
 
-/** While both wait, a reminder is given a slot after so many signals. */
+/** A reminder gets a slot after so many signals while both wait. */
 const SIGNALS_PER_REMINDER = 15;
-/** The part of all slots that reminders may hold, so that a signal does not wait for them. */
+/** The share of all slots that reminders may hold, so that signals find free ones. */
 const REMINDERS_PART = 0.5;
 
-/** One key's claim to a slot, used again for as long as the key is known. */
+/** The claim of one key to a slot, which is reused for as long as the key is known. */
 export interface Claim {
-  /** Takes turns with other accounts. The claims of keys whose account nobody knows share the turns of the empty name. */
+  /** The account, which takes turns with others. Keys whose account is unknown share the turns of the empty name. */
   account: string;
   priority: Priority;
   phase: 'idle' | 'waiting' | 'held';
-  /** When it began to wait, by `performance.now()`. */
+  /** The start of the wait, by `performance.now()`. */
   since: number;
   place: Place<Claim> | null;
   onGranted: () => void;
@@ -22,20 +22,23 @@ export interface Claim {
 
 /**
  * A fixed number of slots, given to signals before reminders, to the accounts in turn, and within an account in the order of the requests.
- * Every operation takes the same time, however many claims wait.
+ * The cost of an operation does not depend on the number of waiting claims.
  */
 export class Slots {
   private readonly lines = { signal: new RoundRobin<Claim>(), reminder: new RoundRobin<Claim>() };
   private readonly held = { signal: 0, reminder: 0 };
   private readonly remindersMax: number;
-  /** Slots given to signals while a reminder waited, since the last one given to a reminder. */
+  /** The number of slots given to signals while a reminder waited, since the last one that a reminder got. */
   private signalsInARow = 0;
 
   constructor(private readonly limit: number) {
     this.remindersMax = Math.max(1, Math.floor(limit * REMINDERS_PART));
   }
 
-  /** Calls `onGranted` once the claim holds a slot, perhaps at once. Work that goes on stands `ahead` of its account's work that begins. */
+  /**
+   * Calls `onGranted` once the claim holds a slot, perhaps at once. With `ahead`, which is for work in progress, it goes before the other
+   * claims of its account.
+   */
   request(claim: Claim, ahead = false): void {
     claim.phase = 'waiting';
     claim.since = performance.now();
@@ -43,7 +46,7 @@ export class Slots {
     this.grant();
   }
 
-  /** Gives the slot back, or the request up. */
+  /** Gives the slot back, or withdraws the request. */
   release(claim: Claim): void {
     if (claim.place !== null) this.lines[claim.priority].remove(claim.place);
     if (claim.phase === 'held') this.held[claim.priority] -= 1;
@@ -52,7 +55,7 @@ export class Slots {
     this.grant();
   }
 
-  /** From now on the claim counts as that account's, at that priority. One that waits becomes the last of the new line. */
+  /** Moves the claim to that account and priority. A waiting claim becomes the last of the new line. */
   reclassify(claim: Claim, account: string, priority: Priority): void {
     const { place } = claim;
     if (claim.account === account && claim.priority === priority) return;
@@ -67,17 +70,17 @@ export class Slots {
     this.grant();
   }
 
-  /** Claims that wait, by priority. */
+  /** Returns the number of waiting claims by priority. */
   get waiting(): Record<Priority, number> {
     return { signal: this.lines.signal.size, reminder: this.lines.reminder.size };
   }
 
-  /** Claims that hold a slot. */
+  /** Returns the number of claims that hold a slot. */
   get working(): number {
     return this.held.signal + this.held.reminder;
   }
 
-  /** How long the claim that waits longest has waited, ms; 0 where none waits. Takes time in proportion to the accounts that wait. */
+  /** Returns the longest time that a claim has waited, ms; 0 if none waits. It takes time in proportion to the accounts that wait. */
   get oldestWaitMs(): number {
     let oldest = Infinity;
     for (const line of Object.values(this.lines)) for (const { since } of line.heads()) oldest = Math.min(oldest, since);

@@ -3,10 +3,10 @@ import { Injectable } from '@nestjs/common';
 import { type EventFilter, EventStore, type Position, type StoredEvent } from '../event-store/event-store.ts';
 import { Projections } from '../projections/projections.ts';
 
-/** More events than these are not read: the read models will show them sooner. */
+/** The number of events from which on they are not read, because the read models will show them sooner. */
 const UNSEEN_MAX = 10_000;
 
-/** What the log holds and some read model may not show yet. */
+/** Finds the events of the log that some read model may not show yet. */
 @Injectable()
 export class UnseenEvents {
   constructor(
@@ -14,7 +14,7 @@ export class UnseenEvents {
     private readonly projections: Projections,
   ) {}
 
-  /** A position that every read model of these events has reached; null where there is no such read model. */
+  /** Returns a position that every read model of these events has reached; null if there is no such read model. */
   async reached({ eventClass }: EventFilter): Promise<Position | null> {
     const names = this.projections.names(eventClass);
     await this.projections.status();
@@ -23,7 +23,7 @@ export class UnseenEvents {
       .reduce<Position | null>((least, each) => (least !== null && least < each ? least : each), null);
   }
 
-  /** The events after the position, in batches; or null where they are too many to be read one by one. */
+  /** Returns the events after the position, in batches, or null if they are too many to be read one by one. */
   async after(position: Position, filter: EventFilter): Promise<AsyncIterable<StoredEvent[]> | null> {
     const { events } = await this.store.lag(position, filter.eventClass);
     return events < UNSEEN_MAX ? this.store.readAll(position, filter) : null;
