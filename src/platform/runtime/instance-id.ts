@@ -9,22 +9,25 @@ import { readIfThere, writeOnce, writeWhole } from '../files.ts';
 const FILE_NAME = 'instance-id';
 const MODE = 0o644;
 
-/** This installation as the engine knows it. */
+/** The identity of this installation in the engine. */
 export interface Instance {
-  /** 12 hex characters: containers and volumes bear it, so that two installations on one engine leave each other's alone. */
+  /** An id of 12 hex characters that containers and volumes carry, so that two installations on one engine leave each other's alone. */
   id: string;
-  /** Whether the data folder is the installation's own; another one is good enough for a replica whose agents are in an engine. */
+  /**
+   * The value is true if the data folder is the installation's own. Another folder is good enough for a replica whose agents are in an
+   * engine.
+   */
   hasFolder: boolean;
 }
 
-/** The id that the data folder keeps, in `<data dir>/instance-id`; made where there is none. Throws where the file holds something else. */
+/** Returns the id in `<data dir>/instance-id`, and creates the file if there is none. Throws if the file holds something else. */
 export async function instanceId(dataDir: string): Promise<string> {
   return (await readId(dataDir)) ?? checked(dataDir, await writeOnce(fileIn(dataDir), `${randomId()}\n`, MODE));
 }
 
 /**
- * The id that all services on the database share: that of the first one's data folder. An embedded database lies in the folder, so
- * they belong together whatever the file says. Throws where the folder is another installation's.
+ * Returns the id that all services on the database share: that of the first one's data folder. An embedded database lies in that folder, so
+ * that the two belong together whatever the file says. Throws if the folder belongs to another installation.
  */
 export async function sharedInstance(
   { dataDir, databaseUrl }: Pick<Config, 'dataDir' | 'databaseUrl'>,
@@ -33,10 +36,10 @@ export async function sharedInstance(
   const kept = await readId(dataDir);
   let id = await installation.read('instance_id');
   if (id === null) {
-    // Where it goes as soon as it was made, a replica in the same folder has found that another folder was faster.
+    // If the file is gone right after it was made, another replica with this folder has found that another folder's id was settled first.
     const own = kept ?? (await instanceId(dataDir).catch(onlyMissing)) ?? randomId();
     id = await installation.settle('instance_id', own);
-    // Another folder was faster: this one is nobody's.
+    // Another folder's id was settled first, so this file is not used.
     if (id !== own && kept === null) await rm(fileIn(dataDir), { force: true });
     if (id === own) return { id, hasFolder: true };
   }
@@ -45,7 +48,7 @@ export async function sharedInstance(
     await writeWhole(fileIn(dataDir), `${id}\n`, MODE);
     return { id, hasFolder: true };
   }
-  // A replica in the same folder may have made it the installation's since it was read.
+  // A replica with this folder may have made it the installation's since the file was read.
   if (kept === null) return { id, hasFolder: (await readId(dataDir)) === id };
   throw new Error(
     `the data folder ${dataDir} is the installation ${kept}'s, and the database the installation ${id}'s: ` +

@@ -16,9 +16,9 @@ import type {
 
 export interface RuntimeUnderTest {
   runtime: ContainerRuntime;
-  /** A 'program' image source from files written to a folder. */
+  /** Returns a 'program' image source from files written to a folder. */
   program(files: Record<string, string>, start: string[]): ImageSource;
-  /** A second adapter object over the same engine and instance, as after a crash of the service. */
+  /** Returns a second adapter for the same engine and instance, as after a crash of the service. */
   reopen(): Promise<ContainerRuntime>;
   /** Removes everything that was made. */
   close(): Promise<void>;
@@ -44,7 +44,7 @@ export class TestBed {
     await this.under?.close();
   }
 
-  /** Another instance, with agents of its own. */
+  /** Returns another instance, with agents of its own. */
   another(): Promise<RuntimeUnderTest> {
     return this.make();
   }
@@ -82,7 +82,7 @@ export class TestBed {
     return this.runtime.create(spec);
   }
 
-  /** Started, and listening. */
+  /** Returns a container that is started and listens. */
   async running(environment?: Record<string, string>, other?: Partial<ContainerSpec>): Promise<ContainerView> {
     const view = await this.created(environment, other);
     await this.runtime.start(view.handle);
@@ -90,7 +90,7 @@ export class TestBed {
     return view;
   }
 
-  /** Started a program that ends by itself, and waited for its end. */
+  /** Starts a program that ends by itself, and waits for its end. */
   async ended(environment: Record<string, string>): Promise<ContainerView> {
     const view = await this.created(environment);
     await this.runtime.start(view.handle);
@@ -122,7 +122,7 @@ export class TestBed {
   }
 }
 
-/** Tries again until it holds. */
+/** Repeats the check until it passes. */
 export async function eventually<T>(check: () => Promise<T>, withinMs = 90_000): Promise<T> {
   const end = performance.now() + withinMs;
   for (;;) {

@@ -101,7 +101,7 @@ export function creation(bed: TestBed): void {
     expect(await bed.runtime.available()).toBe(true);
   });
 
-  it('knows nothing of an agent that never was', async () => {
+  it('returns no containers and no volume for an unknown agent', async () => {
     expect(await bed.runtime.inspect(randomUUID())).toEqual({ containers: [], volume: false });
   });
 }
@@ -272,7 +272,7 @@ export function sleep(bed: TestBed): void {
     expect((await bed.runtime.inspect(view.agentId)).containers).toEqual([]);
   });
 
-  it('refuses to freeze or thaw what does not run', async () => {
+  it('refuses to freeze or thaw a container that does not run', async () => {
     if (!(await freezes())) return;
     const view = await bed.created();
     await expect(bed.runtime.freeze(view.handle)).rejects.toThrow(RuntimeRefused);
@@ -304,7 +304,7 @@ export function adoption(bed: TestBed): void {
     }
   });
 
-  it('learns what ended while nobody looked', async () => {
+  it('sees a container that ended while the service was down', async () => {
     const view = await bed.created({ PRINT: base64('last words\n'), EXIT: '5' });
     await bed.runtime.start(view.handle);
     const next = await bed.under.reopen();

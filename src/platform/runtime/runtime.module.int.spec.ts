@@ -33,7 +33,7 @@ describe('the choice of a runtime', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it('takes the local runtime where no engine answers, and says loudly that it does not isolate', async () => {
+  it('takes the local runtime if no engine answers, and warns that it does not isolate', async () => {
     const runtime = await openRuntime(config('auto'), home, logger);
     expect(runtime.name).toBe('local');
     expect(said.join('\n')).toMatch(/No container engine answers[^]*AGENTS ARE NOT ISOLATED/);
@@ -47,7 +47,7 @@ describe('the choice of a runtime', () => {
     );
   });
 
-  it('takes Docker where it is asked for, engine or not', async () => {
+  it('takes Docker if it is configured, engine or not', async () => {
     const runtime = await openRuntime(config('docker'), home, logger);
     expect([runtime.name, said]).toEqual(['docker', []]);
     await runtime.close();
@@ -64,14 +64,14 @@ describe('the choice of a runtime', () => {
       });
     afterEach(() => new Promise((resolve) => server.close(resolve)));
 
-    it('takes Docker where the engine answers', async () => {
+    it('takes Docker if the engine answers', async () => {
       await listen((write) => write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nOK'));
       const runtime = await openRuntime(config('auto'), home, logger);
       expect(runtime.name).toBe('docker');
       await runtime.close();
     });
 
-    it('takes the local runtime where the engine says nothing', async () => {
+    it('takes the local runtime if the engine does not answer', async () => {
       let close: () => void = () => undefined;
       await listen((write) => {
         close = () => write('');

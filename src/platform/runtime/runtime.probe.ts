@@ -2,7 +2,7 @@ import { request as httpRequest } from 'node:http';
 
 export const startCommand = ['node', 'probe.mjs'];
 
-/** The program that the contract suite runs: it tells what it sees and does what it is asked. */
+/** The program that the contract suite runs. It reports what it sees and does what a request asks. */
 export const probeFiles = {
   'probe.mjs': `
 import { spawn } from 'node:child_process';
@@ -103,7 +103,7 @@ export interface Answer {
   text: string;
 }
 
-/** One request to the probe, on a connection of its own. */
+/** Sends one request to the probe, on a connection of its own. */
 export function request(to: { host: string; port: number }, method: string, path: string, body?: Buffer | string): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const asking = httpRequest({ ...to, method, path, agent: false, timeout: 15_000 }, (answer) => {

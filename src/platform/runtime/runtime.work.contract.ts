@@ -72,14 +72,14 @@ export function logs(bed: TestBed): void {
     expect([before?.text, after?.text]).toEqual(['before', 'after']);
   });
 
-  it('begins at the start where the cursor is of an earlier generation', async () => {
+  it('begins at the start if the cursor is of an earlier generation', async () => {
     const view = await bed.ended({ PRINT: base64('a\nb\n'), EXIT: '0' });
     const [, last] = await linesOf(bed.runtime, view.handle);
     const old = { ...(last as LogLine).cursor, generation: 0 };
     expect(await linesOf(bed.runtime, view.handle, old)).toHaveLength(2);
   });
 
-  it('makes lines of whatever a program prints', async () => {
+  it('makes valid lines of whatever a program prints', async () => {
     const view = await bed.ended({
       PRINT: [
         base64('plain\n\n'),
@@ -157,7 +157,7 @@ export function exec(bed: TestBed): void {
     expect(none).toMatchObject({ exitCode: 0, stdout: Buffer.alloc(0) });
   });
 
-  it('does not mind a command that leaves its input unread', async () => {
+  it('accepts a command that leaves its input unread', async () => {
     const stdin = Buffer.alloc(1_000_000);
     expect((await bed.runtime.exec(view.handle, { ...command(['node', '-e', '0']), stdin })).exitCode).toBe(0);
   });
@@ -189,7 +189,7 @@ export function exec(bed: TestBed): void {
     expect(first.length).toBeGreaterThan(0);
   });
 
-  it('answers 127 where the command is not found', async () => {
+  it('returns 127 if the command is not found', async () => {
     expect((await bed.runtime.exec(view.handle, command(['no-such-command-anywhere']))).exitCode).toBe(127);
   });
 
@@ -198,7 +198,7 @@ export function exec(bed: TestBed): void {
     expect(results.map(({ stdout }) => stdout.toString())).toEqual(['a', 'b', 'c', 'd']);
   });
 
-  it('refuses where the container does not run', async () => {
+  it('refuses if the container does not run', async () => {
     const still = await bed.created();
     await expect(bed.runtime.exec(still.handle, say('x'))).rejects.toThrow(RuntimeRefused);
     const over = await bed.ended({ EXIT: '0' });
@@ -245,7 +245,7 @@ export function archives(bed: TestBed): void {
     expect(await filesOf(await bed.runtime.copyOut(view.handle, '/data/c.txt'))).toEqual({ 'c.txt': 'gamma' });
   });
 
-  it('says so where there is nothing to take out', async () => {
+  it('refuses to take out a path that does not exist', async () => {
     const view = await bed.created();
     await expect(bed.runtime.copyOut(view.handle, '/no/such/path')).rejects.toThrow(RuntimeRefused);
   });

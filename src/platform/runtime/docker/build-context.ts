@@ -12,9 +12,9 @@ import { RuntimeRefused } from '../runtime.ts';
 const mostEntries = 100_000;
 const mostBytes = 4 * 1024 ** 3;
 
-/** Something to put into a tar: a file's content comes from `source`, or is given. */
+/** An entry of a tar. The content of a file is read from `source`, or given as `content`. */
 export interface TarEntry {
-  /** In the tar, without a leading slash. */
+  /** The path in the tar, without a leading slash. */
   name: string;
   type: 'file' | 'directory' | 'symlink';
   mode: number;
@@ -24,9 +24,9 @@ export interface TarEntry {
 }
 
 /**
- * The folder's files, directories and symbolic links in a stable order, under `prefix`; anything else is left out. Modes come down to
- * readable, and executable where the owner may execute, so that what a strict umask wrote can be read by an agent's user.
- * Throws `RuntimeRefused` over 100 000 entries or 4 GiB.
+ * Returns the folder's files, directories and symbolic links in a stable order, with paths under `prefix`; anything else is left out. Modes
+ * become readable for all, and executable for all if the owner may execute, so that an agent's user can read files that were written with a
+ * strict umask. Throws `RuntimeRefused` above 100,000 entries or 4 GiB.
  */
 export async function folderEntries(directory: string, prefix: string): Promise<TarEntry[]> {
   const entries: TarEntry[] = [];
@@ -55,7 +55,7 @@ async function entryOf(source: string, name: string, stats: Stats): Promise<TarE
   return stats.isFile() ? { name, type: 'file', mode: stats.mode & 0o100 ? 0o755 : 0o644, source } : null;
 }
 
-/** A plain tar of the entries, written as it is read. A source that can't be read, or changes its size, breaks the stream. */
+/** Returns a plain tar of the entries, which is written as it is read. The stream breaks if a source can't be read or changes its size. */
 export function tarOf(entries: TarEntry[]): Readable {
   const tar = pack();
   void write(tar, entries).then(
@@ -77,7 +77,7 @@ async function write(tar: Pack, entries: TarEntry[]): Promise<void> {
   }
 }
 
-/** One hash of names, modes and contents, hex. */
+/** Returns one hash of names, modes and contents, hex. */
 export async function hashOf(entries: TarEntry[]): Promise<string> {
   const hash = createHash('sha256');
   for (const { name, type, mode, source, content, linkname } of entries) {

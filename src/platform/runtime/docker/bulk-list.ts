@@ -2,13 +2,19 @@ import type Dockerode from 'dockerode';
 import { call } from './engine.ts';
 import { jsonObjects } from './json-objects.ts';
 
-/** All containers that bear these labels, each made at once into what is kept of it. Throws `RuntimeUnavailable`. */
+/**
+ * Lists all containers with these labels and passes each to `keep` as it arrives, so that only the results stay in memory. Throws
+ * `RuntimeUnavailable`.
+ */
 export function eachContainer<R>(docker: Dockerode, label: string[], keep: (listed: Dockerode.ContainerInfo) => R): Promise<R[]> {
   const filters = JSON.stringify({ label });
   return bulkList(docker, '/containers/json?', { all: true, filters }, 1, (object) => keep(object as Dockerode.ContainerInfo));
 }
 
-/** All volumes that bear these labels, each made at once into what is kept of it. Throws `RuntimeUnavailable`. */
+/**
+ * Lists all volumes with these labels and passes each to `keep` as it arrives, so that only the results stay in memory. Throws
+ * `RuntimeUnavailable`.
+ */
 export function eachVolume<R>(docker: Dockerode, label: string[], keep: (listed: Dockerode.VolumeInspectInfo) => R): Promise<R[]> {
   const filters = JSON.stringify({ label });
   return bulkList(docker, '/volumes?', { filters }, 2, (object) => keep(object as Dockerode.VolumeInspectInfo));

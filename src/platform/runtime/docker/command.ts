@@ -2,7 +2,10 @@ import { RuntimeRefused, ShellCommand } from '../runtime.ts';
 
 const shell = /^(.*\/)?(sh|bash|ash|dash|ksh|zsh)$/;
 
-/** What a container of an image runs: its entry point, then `start` or the image's own CMD. Throws `ShellCommand`, `RuntimeRefused`. */
+/**
+ * Returns the command that a container of an image runs: its entry point, then `start` or the image's own CMD. Throws `ShellCommand`,
+ * `RuntimeRefused`.
+ */
 export function startCommand(config: { Entrypoint?: string | string[] | null; Cmd?: string[] | null }, start: string[] | null): string[] {
   const entry = typeof config.Entrypoint === 'string' ? [config.Entrypoint] : (config.Entrypoint ?? []);
   const command = [...entry, ...(start ?? config.Cmd ?? [])];
@@ -12,7 +15,7 @@ export function startCommand(config: { Entrypoint?: string | string[] | null; Cm
   return command;
 }
 
-/** Whether a shell with `-c` stands anywhere in the command: first, or behind an entry point that runs what follows it. */
+/** Returns whether the command has a shell with `-c` anywhere: at its beginning, or after an entry point that runs what follows it. */
 function isShellString(command: string[]): boolean {
   return command.some((word, at) => shell.test(word) && takesString(command.slice(at + 1)));
 }

@@ -5,15 +5,15 @@ import { identityOf } from './names.ts';
 const states: Record<string, ContainerState> = { created: 'created', running: 'running', restarting: 'running', paused: 'frozen' };
 const neverTime = '0001-01-01T00:00:00Z';
 
-/** What is being removed, or could not be, counts as exited. */
+/** A container that is being removed, or could not be, counts as exited. */
 const stateOf = (status: string): ContainerState => states[status] ?? 'exited';
 
-/** A container of a list, as the port shows it. */
+/** Returns a container of a list as the runtime interface shows it. */
 export function listedView(listed: Dockerode.ContainerInfo): ListedContainer {
   return { ...identityOf(listed.Labels), handle: listed.Id, state: stateOf(listed.State) };
 }
 
-/** A container as the port shows it. */
+/** Returns an inspected container as the runtime interface shows it. */
 export function view(found: Dockerode.ContainerInspectInfo): ContainerView {
   const state = stateOf(found.State.Status);
   return {

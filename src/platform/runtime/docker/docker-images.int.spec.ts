@@ -37,7 +37,7 @@ describeWithDocker('an image', () => {
   });
   const program: () => ImageSource = () => ({ kind: 'program', directory: folder, language: 'node', start: ['node', 'agent.mjs'] });
 
-  /** Whether the engine was told to copy nothing of the image into any volume. */
+  /** Returns whether the engine was told to copy nothing of the image into any volume. */
   const nothingCopied = async ({ handle }: ContainerView) =>
     (await bed.docker.getContainer(handle).inspect()).HostConfig.Mounts?.every(({ VolumeOptions }) => VolumeOptions?.NoCopy);
 
@@ -46,7 +46,7 @@ describeWithDocker('an image', () => {
     expect(await ensure(named(bed.image))).toEqual({ image: Id, name: bed.image, command: ['sleep', '300'] });
   });
 
-  it('that the engine has and the caller may not use is asked for at its registry, as if the engine did not have it', async () => {
+  it('that the engine has but the caller may not use is pulled from its registry, as if the engine did not have it', async () => {
     const { Id } = await bed.docker.getImage(bed.image).inspect();
     const asked: string[] = [];
     const source: ImageSource = { kind: 'reference', reference: bed.image, mayUse: async (image) => asked.push(image) === 0 };
@@ -66,7 +66,7 @@ describeWithDocker('an image', () => {
     }
   });
 
-  it('that can’t be had is refused in words of ours, whatever its registry answered', async () => {
+  it('that can’t be pulled is refused with our own message, whatever its registry answered', async () => {
     const registry = createServer((_, answer) => answer.writeHead(418, { 'content-type': 'text/plain' }).end('an inner secret'));
     registry.listen(0, '127.0.0.1');
     await once(registry, 'listening');
@@ -105,14 +105,14 @@ describeWithDocker('an image', () => {
     expect(await bed.output(view, 'cat /hello.txt')).toBe('hello there');
   });
 
-  it('whose Dockerfile fails, or is not there, is refused in the builder’s words', async () => {
+  it('whose Dockerfile fails or is missing is refused with the builder’s message', async () => {
     await expect(ensure(dockerfile())).rejects.toThrow(/Dockerfile/);
     write({ Dockerfile: `FROM ${bed.image}\nRUN ["/bin/ls", "/nothing"]\n` });
     await expect(ensure(dockerfile())).rejects.toThrow(/returned a non-zero code: 1/);
     expect(log.join('\n')).toContain('No such file or directory');
   });
 
-  it('is no longer built once that is called off', async () => {
+  it('is no longer built once the build is canceled', async () => {
     write({ Dockerfile: `FROM ${bed.image}\nRUN ["/bin/sleep", "271"]\n` });
     const cancel = new AbortController();
     const building = ensure(dockerfile(), cancel.signal);
@@ -141,7 +141,7 @@ describeWithDocker('an image', () => {
     expect(await bed.output(view, lookUp)).toMatch(/127\.0\.0\.1|::1/);
   });
 
-  it('of a program is made once, again where it changed, and again where the engine lost it', async () => {
+  it('of a program is made once, and again if it changed or the engine lost it', async () => {
     write({ 'agent.mjs': '0' });
     const first = await ensure(program());
     expect((await ensure(program())).image).toBe(first.image);
@@ -168,7 +168,7 @@ describeWithDocker('an image', () => {
     await bed.runtime.remove(first.handle);
     const second = await bed.running({ image, agentId: first.agentId, generation: 2 });
     expect(await bed.output(second, `node -e '${keep}'`)).toBe('xx\n');
-    // Another process than the one that made it does not know whether a container of a strange image has had it.
+    // A process that did not create the volume does not know whether a container of a foreign image has had it.
     const agentId = randomUUID();
     await bed.another().ensureVolume(agentId);
     const third = await bed.running({ image, agentId });
@@ -186,7 +186,7 @@ describeWithDocker('an image', () => {
     expect(await bed.output(next, `node -e 'require("fs").writeFileSync("/data/a", "x"); console.log(1)'`)).toBe('1\n');
   });
 
-  it('that somebody else made puts nothing into a new volume, whatever it bears', async () => {
+  it('that we did not build puts nothing into a new volume, whatever its labels', async () => {
     write({
       Dockerfile: `FROM ${bed.image}\nLABEL mooring.instance=${bed.instance}\nCOPY hello.txt /data/hello.txt\n`,
       'hello.txt': 'hello there',

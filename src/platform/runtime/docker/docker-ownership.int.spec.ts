@@ -32,7 +32,7 @@ describeWithDocker('what is ours on the engine', () => {
     for (const wanted of [2, 3]) expect((await bed.runtime.inspect(made.agentId, wanted)).containers).toEqual([made]);
   });
 
-  it('includes a container that keeps a volume from being removed, though nobody knew of it', async () => {
+  it('includes an unknown container that keeps a volume from being removed', async () => {
     const spec = bed.spec({ generation: 5 });
     expect(await bed.runtime.inspect(spec.agentId, 5)).toEqual({ containers: [], volume: false });
     const late = await bed.another().create({ ...spec, generation: 4 });
@@ -43,7 +43,7 @@ describeWithDocker('what is ours on the engine', () => {
     expect(await bed.runtime.inspect(spec.agentId, 5)).toEqual({ containers: [], volume: false });
   });
 
-  it('is looked up by name, without a list of all containers, where the wanted generation is told', async () => {
+  it('is looked up by name, without a list of all containers, if the wanted generation is given', async () => {
     const made = await bed.runtime.create(bed.spec({ generation: 3 }));
     const listing = jest.spyOn(bed.docker, 'listContainers');
     try {

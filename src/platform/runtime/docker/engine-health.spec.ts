@@ -3,7 +3,7 @@ import { EngineHealth } from './engine-health.ts';
 
 const refusedConnection = () => Promise.reject(Object.assign(new Error('connect'), { code: 'ECONNREFUSED' }));
 
-/** An engine whose pings can be counted, and whose answer can be changed. */
+/** An engine that counts its pings, and whose answer can be changed. */
 class Engine {
   pings = 0;
   answer: () => Promise<unknown> = () => Promise.resolve('OK');
@@ -14,7 +14,7 @@ class Engine {
 }
 
 describe('whether the engine is available', () => {
-  it('is asked of the engine once, however many want to know', async () => {
+  it('is asked of the engine once for all concurrent callers', async () => {
     const engine = new Engine();
     const answers = await Promise.all(Array.from({ length: 50 }, () => engine.health.available()));
     expect(answers).toEqual(Array.from({ length: 50 }, () => true));
@@ -23,7 +23,7 @@ describe('whether the engine is available', () => {
     expect(engine.pings).toBe(1);
   });
 
-  it('is known without a ping where another call was just answered, also by a refusal', async () => {
+  it('is known without a ping if another call was just answered, also by a refusal', async () => {
     for (const work of [() => Promise.resolve(1), () => Promise.reject(new RuntimeRefused('no'))]) {
       const engine = new Engine();
       await engine.health.hears<unknown>(work).catch(() => undefined);
@@ -41,13 +41,13 @@ describe('whether the engine is available', () => {
     expect(engine.pings).toBe(2);
   });
 
-  it('is denied where the engine takes the connection and says nothing', async () => {
+  it('is false if the engine accepts the connection and sends nothing', async () => {
     const engine = new Engine();
     engine.answer = () => new Promise(() => undefined);
     expect(await engine.health.available()).toBe(false);
   });
 
-  it('is not denied for a late ping where the engine answers other calls meanwhile', async () => {
+  it('is true in spite of a late ping if the engine answers other calls meanwhile', async () => {
     const engine = new Engine();
     engine.answer = () => new Promise(() => undefined);
     const asking = engine.health.available();

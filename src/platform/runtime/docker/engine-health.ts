@@ -1,15 +1,15 @@
 import { ContainerGone, RuntimeRefused } from '../runtime.ts';
 import { call } from './engine.ts';
 
-/** How long an answer of the engine, or its silence, is taken to hold, ms. */
+/** The time for which an answer of the engine, or its silence, is trusted, ms. */
 const TRUSTED_MS = 1_000;
 const SILENCE_TRUSTED_MS = 250;
-/** An engine that accepts a connection and says nothing for so long counts as away, ms. */
+/** An engine that accepts a connection but sends nothing for this time counts as unavailable, ms. */
 const SILENT_AFTER_MS = 900;
 
 /**
- * Remembers whether the engine answered lately. Nobody watches the engine: whoever calls it tells what came of that, and a ping is
- * sent only where someone asks and nothing was told a moment ago, so an idle service costs nothing.
+ * Remembers whether the engine answered lately. There is no polling: every call to the engine reports its outcome here, and a ping is sent
+ * only if a caller asks and nothing was reported just before. An idle service therefore costs nothing.
  */
 export class EngineHealth {
   private answeredAt = -Infinity;
@@ -18,7 +18,7 @@ export class EngineHealth {
 
   constructor(private readonly ping: (signal: AbortSignal) => Promise<unknown>) {}
 
-  /** Never throws; answers within a second. */
+  /** Returns whether the engine answers, within a second. Never throws. */
   async available(): Promise<boolean> {
     const now = performance.now();
     if (now - this.answeredAt < TRUSTED_MS) return true;
@@ -27,7 +27,7 @@ export class EngineHealth {
     return this.asking;
   }
 
-  /** Passes on what the call comes to, and remembers whether the engine answered it. */
+  /** Returns or throws the outcome of the call, and remembers whether the engine answered it. */
   async hears<T>(work: () => Promise<T>): Promise<T> {
     try {
       const answer = await work();
@@ -44,7 +44,7 @@ export class EngineHealth {
     this.answeredAt = performance.now();
   }
 
-  /** Something failed that may be the engine's end: whoever asks next has it looked at. */
+  /** Notes a failure that may mean that the engine is unavailable: the next caller of `available` pings it. */
   doubt(): void {
     this.answeredAt = -Infinity;
   }
@@ -56,7 +56,7 @@ export class EngineHealth {
       this.answered();
       return true;
     } catch {
-      // A busy engine may be late with the ping while it answers others.
+      // A busy engine may answer the ping late while it answers other calls.
       if (this.answeredAt > asked) return true;
       this.silentAt = performance.now();
       return false;

@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
 
-/** Milliseconds that an ordinary call to the engine may take. */
+/** The timeout of an ordinary call to the engine, ms. */
 export const callTimeoutMs = 30_000;
 
 const longestJsonLine = 4 * 1024 * 1024;
@@ -19,7 +19,7 @@ const unreachable = new Set([
   'ENETUNREACH',
   'ERR_STREAM_PREMATURE_CLOSE',
 ]);
-/** What an engine says while it goes down or has lost its containerd: nothing is known about the outcome then. */
+/** The messages of an engine that is shutting down or has lost its containerd. The outcome of the call is then unknown. */
 const goingDown =
   /ttrpc: closed|transport is closing|connection is closing|code = Unavailable|database not open|containerd\.sock|daemon is shutting down|context canceled|context deadline exceeded/i;
 
@@ -30,19 +30,19 @@ interface EngineError {
   message?: string;
 }
 
-/** The HTTP status behind an error of the client library, or behind the port's error made of one. */
+/** Returns the HTTP status of an error of the client library, or of the runtime error that was made from one. */
 export function statusOf(error: unknown): number | undefined {
   const { statusCode, cause } = error as EngineError & { cause?: EngineError };
   return statusCode ?? cause?.statusCode;
 }
 
-/** The engine's own words, without what the client library puts before them. */
+/** Returns the engine's own message, without the prefix of the client library. */
 export function messageOf(error: unknown): string {
   const { json, message } = error as EngineError;
   return (json?.message ?? message ?? String(error)).replace(/^\(HTTP code \d+\) .*? - /s, '').trim();
 }
 
-/** An error of the client library as the port's own class. `reason` of dockerode is unreliable, so status and text decide. */
+/** Converts an error of the client library into a runtime error. The `reason` of dockerode is unreliable, so status and message decide. */
 export function portError(error: unknown, handle: string | null): Error {
   if (error instanceof RuntimeUnavailable || error instanceof RuntimeRefused || error instanceof ContainerGone) return error;
   const { statusCode, code, message } = error as EngineError;
@@ -58,20 +58,23 @@ export function portError(error: unknown, handle: string | null): Error {
   return new RuntimeRefused(said, { cause: error });
 }
 
-/** An engine that went down within a start left a task behind that no start of the container gets past: it has to be made anew. */
+/**
+ * Returns whether an engine that went down during a start left a task behind. No start of the container can succeed then, so it has to be
+ * created again.
+ */
 export function hasLeftoverTask(refused: RuntimeRefused): boolean {
   return /\btask [0-9a-f]+: already exists/.test(refused.message);
 }
 
 /**
- * One call to the engine, with a time-out of its own (milliseconds) and the port's errors. The time-out doesn't lean on the client
- * library: where a connection breaks in the middle of an answer, the library's promise never settles.
+ * Makes one call to the engine, with a timeout of its own (ms), and converts its errors. The timeout does not rely on the client library,
+ * whose promise never settles if the connection breaks in the middle of a response.
  */
 export async function call<T>(handle: string | null, work: (signal: AbortSignal) => Promise<T>, timeoutMs = callTimeoutMs): Promise<T> {
   return portErrors(handle, () => withTimeout(work, timeoutMs));
 }
 
-/** The port's errors for a call whose time the given signal bounds. */
+/** Converts the errors of a call whose time is bounded by its own signal. */
 export async function portErrors<T>(handle: string | null, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -80,7 +83,7 @@ export async function portErrors<T>(handle: string | null, work: () => Promise<T
   }
 }
 
-/** The signal is aborted at the time-out and not afterwards, so a stream that came in time stays whole. */
+/** Aborts the signal at the timeout, but not later, so that a stream that was returned in time stays intact. */
 export async function withTimeout<T>(work: (signal: AbortSignal) => Promise<T>, timeoutMs: number): Promise<T> {
   const abort = new AbortController();
   let timer: NodeJS.Timeout | undefined;
@@ -99,12 +102,12 @@ export async function withTimeout<T>(work: (signal: AbortSignal) => Promise<T>, 
   }
 }
 
-/** The client library takes the signal, though its types do not say so. */
+/** Pings the engine. The client library accepts the signal, though its types do not say so. */
 export function pingEngine(docker: Dockerode, abortSignal: AbortSignal): Promise<unknown> {
   return (docker as unknown as { ping(options: { abortSignal: AbortSignal }): Promise<unknown> }).ping({ abortSignal });
 }
 
-/** The engine's streams of JSON objects, a line each. */
+/** Yields the objects of an engine stream that has one JSON object a line. */
 export async function* jsonLines<T>(stream: AsyncIterable<Buffer | string>): AsyncGenerator<T> {
   const decoder = new TextDecoder();
   let rest = '';
@@ -118,7 +121,7 @@ export async function* jsonLines<T>(stream: AsyncIterable<Buffer | string>): Asy
   if (rest.trim() !== '') yield JSON.parse(rest) as T;
 }
 
-/** Runs `work` until it gives a value, at most `tries` times, `pauseMs` apart; null where it never did. */
+/** Runs `work` until it returns a value other than null, at most `tries` times, `pauseMs` apart. Returns null if it never does. */
 export async function until<T>(work: () => Promise<T | null>, tries: number, pauseMs: number): Promise<T | null> {
   for (let left = tries; left > 0; left -= 1) {
     const value = await work();
@@ -128,7 +131,7 @@ export async function until<T>(work: () => Promise<T | null>, tries: number, pau
   return null;
 }
 
-/** `work` on every item, at most `width` at a time; the answers in the items' order. */
+/** Runs `work` on every item, at most `width` at a time. Returns the results in the order of the items. */
 export async function mapBounded<T, R>(items: readonly T[], width: number, work: (item: T) => Promise<R>): Promise<R[]> {
   const answers: R[] = [];
   let next = 0;

@@ -18,7 +18,7 @@ const filters = JSON.stringify({
   event: ['start', 'die', 'oom', 'stop', 'pause', 'unpause', 'destroy'],
 });
 
-/** The engine's events about this instance's agents; connects again by itself, and says `lost` each time it has connected. */
+/** Yields the engine's events about this instance's agents. It reconnects by itself, and yields `lost` after each connect. */
 export async function* engineEvents(
   docker: Dockerode,
   instance: string,
@@ -37,7 +37,7 @@ export async function* engineEvents(
         if (agentId !== null) yield { kind: 'changed', agentId };
       }
     } catch {
-      // An engine that is away, or went: the way out is the same, to connect again.
+      // The engine is or became unavailable; in both cases it reconnects.
     }
     health.doubt();
     await pause(backOff, undefined, { signal }).catch(() => undefined);

@@ -7,15 +7,15 @@ import { call, portError, until } from './engine.ts';
 import { frames } from './frames.ts';
 import { helperMount, helperProgram } from './names.ts';
 
-/** What the supervisor in the container gets beyond the deadline before the answer is given without it, milliseconds. */
+/** The time after the deadline that the supervisor in the container has before the call returns without it, ms. */
 const graceMs = 5_000;
 const killedExitCode = 137;
 const timedOutExitCode = 124;
 
 /**
- * Runs in the container, as the busybox shell: the engine has no way to end an exec, so the deadline is kept there, also when the control
- * plane is gone. The command gets a session of its own. What it started is found again by the mark in its environment, even where it left
- * the session, and nothing of it outlives the command.
+ * Runs in the container with the busybox shell. The engine can't end an exec, so this script keeps the deadline, even if the control plane
+ * is gone. The command gets a session of its own. A mark in the environment finds every process that it started, even outside the session,
+ * so that none outlives the command.
  */
 const supervisor = `
 limit=$1 mark=$2 box=$3; shift 3
@@ -51,7 +51,7 @@ eval "$sweep"
 exit $code
 `;
 
-/** Runs a command in a running container; see `ContainerRuntime.exec`. */
+/** Runs a command in a running container (see `ContainerRuntime.exec`). */
 export async function execInContainer(container: Dockerode.Container, request: ExecRequest): Promise<ExecResult> {
   const handle = container.id;
   await refuseUnlessReady(container);
@@ -69,7 +69,7 @@ export async function execInContainer(container: Dockerode.Container, request: E
     }),
   );
   const stream = await call(handle, (abortSignal) => exec.start({ hijack: withStdin, stdin: withStdin, abortSignal }));
-  // Its errors come out of the reading below; a write that hits a command which has ended is none.
+  // Read errors are thrown by `drain` below; a write to a command that has ended is no error.
   stream.on('error', () => undefined);
   if (request.stdin !== undefined) feed(request.stdin, stream);
   const output = new Output(request.outputLimitBytes);
@@ -99,7 +99,7 @@ function feed(stdin: Buffer | AsyncIterable<Buffer>, stream: NodeJS.ReadWriteStr
   source.pipe(stream);
 }
 
-/** Whether the output came to its end within the time. */
+/** Returns whether the output ended within the time. */
 async function drain(stream: Readable, output: Output, timeMs: number, handle: string): Promise<boolean> {
   let late = false;
   const timer = setTimeout(() => {
@@ -131,7 +131,7 @@ async function exitCodeOf(exec: Dockerode.Exec, handle: string): Promise<number>
   return code;
 }
 
-/** stdout and stderr, cut together at the limit. */
+/** Keeps stdout and stderr, up to one limit for both. */
 class Output {
   private left: number;
   private truncated = false;

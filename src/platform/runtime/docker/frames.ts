@@ -1,6 +1,6 @@
 import { RuntimeUnavailable } from '../runtime.ts';
 
-/** A piece of output as the engine frames it. */
+/** A piece of output in the engine's framing. */
 export interface Frame {
   stream: 'stdout' | 'stderr';
   payload: Buffer;
@@ -10,8 +10,8 @@ const headerBytes = 8;
 const longestFrame = 8 * 1024 * 1024;
 
 /**
- * Takes the engine's framing of stdout and stderr apart: a header of eight bytes (the stream's number, three zeros, the length as a
- * big-endian number), then the payload. Reads no faster than it is read. Throws `RuntimeUnavailable` on a frame that was cut.
+ * Parses the engine's framing of stdout and stderr: a header of eight bytes (the stream's number, three zeros, the length as a big-endian
+ * number), then the payload. It reads the source no faster than its consumer does. Throws `RuntimeUnavailable` on an incomplete frame.
  */
 export async function* frames(source: AsyncIterable<Buffer>): AsyncGenerator<Frame> {
   let parts: Buffer[] = [];

@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { Generations } from './generations.ts';
 
 describe('the generations that are looked up by name', () => {
-  it('are all up to the wanted one where nothing is known, and a few', () => {
+  it('are all up to the wanted one if nothing is known and they are few', () => {
     expect(new Generations().toLookAt('a', 3)).toEqual([1, 2, 3]);
   });
 
-  it('are not named one by one where they are many', () => {
+  it('are not named one by one if they are many', () => {
     expect(new Generations().toLookAt('a', 40)).toBeNull();
   });
 
@@ -18,7 +18,7 @@ describe('the generations that are looked up by name', () => {
     expect(generations.toLookAt('a', 41)).toEqual([41]);
   });
 
-  it('are looked up by label as long as no name leads to a container', () => {
+  it('are looked up by label as long as a container has another name', () => {
     const generations = new Generations();
     generations.distrust('a');
     generations.mayStand('a', 1);
@@ -27,7 +27,7 @@ describe('the generations that are looked up by name', () => {
     expect(generations.toLookAt('a', 1)).toEqual([1]);
   });
 
-  it('contain every container that stands, whatever is made, listed, removed and looked at', () => {
+  it('contain every existing container, whatever is created, listed, removed and inspected', () => {
     const act = fc.oneof(
       fc.record({ do: fc.constant('look' as const) }),
       fc.record({ do: fc.constant('next' as const), by: fc.integer({ min: 1, max: 3 }) }),
@@ -50,11 +50,11 @@ describe('the generations that are looked up by name', () => {
           if (each.do === 'remove') standing.clear();
           if (each.do === 'restart') generations = new Generations();
           if (each.do === 'make') {
-            // Another replica's saga may have made it.
+            // Another replica's saga may have created it.
             if (each.here) generations.mayStand('a', wanted);
             standing.add(wanted);
           }
-          // Made late by another process, and then found by the list.
+          // Another process created it late, and then the list found it.
           if (each.do === 'late' && each.generation <= wanted) {
             standing.add(each.generation);
             for (const generation of standing) generations.mayStand('a', generation);

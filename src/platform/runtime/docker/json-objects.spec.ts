@@ -39,12 +39,12 @@ describe('a long list of JSON objects', () => {
     );
   });
 
-  it('is empty where the engine has none', async () => {
+  it('is empty if the engine has none', async () => {
     expect(await read('[]\n', 1, [100])).toEqual([]);
     expect(await read('{"Volumes":null,"Warnings":null}', 2, [100])).toEqual([]);
   });
 
-  it('is refused where an object never ends', async () => {
+  it('is refused if an object never ends', async () => {
     const endless = `[{"a":"${'x'.repeat(5 * 1024 * 1024)}`;
     await expect(read(endless, 1, [1_000_000])).rejects.toThrow('without an end');
   });

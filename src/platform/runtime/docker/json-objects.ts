@@ -2,13 +2,13 @@ import { setImmediate as othersTurn } from 'node:timers/promises';
 
 import { RuntimeRefused } from '../runtime.ts';
 
-/** Bytes of one object; a container that is listed takes about a thousand. */
+/** The largest object, in bytes; a listed container takes about a thousand. */
 const LONGEST_OBJECT = 4 * 1024 * 1024;
-/** Bytes after which others have their turn: they take about a millisecond. */
+/** The number of bytes after which the event loop gets a turn; parsing them takes about a millisecond. */
 const SLICE = 64 * 1024;
 
 const [QUOTE, BACKSLASH, OPENING, CLOSING] = [1, 2, 3, 4];
-/** What each byte means to the scan. Only ASCII matters, which no other character contains in UTF-8. */
+/** The meaning of each byte to the scan. Only ASCII bytes matter, and in UTF-8 no other character contains them. */
 const meanings = new Uint8Array(256);
 meanings[0x22] = QUOTE;
 meanings[0x5c] = BACKSLASH;
@@ -16,9 +16,9 @@ for (const byte of [0x7b, 0x5b]) meanings[byte] = OPENING;
 for (const byte of [0x7d, 0x5d]) meanings[byte] = CLOSING;
 
 /**
- * The JSON objects of a long list, some at a time, as they arrive: 1 is the depth of the objects in `[{…}, {…}]`, 2 that of those in
- * `{"Volumes": [{…}, {…}]}`. A list of ten thousand containers takes no more memory than one of ten, and holds up nobody while it is
- * parsed.
+ * Yields the JSON objects of a long list in batches, as they arrive. Depth 1 is that of the objects in `[{…}, {…}]`, 2 that of those in
+ * `{"Volumes": [{…}, {…}]}`. A list of ten thousand containers takes no more memory than one of ten, and its parsing does not block the
+ * event loop.
  */
 export async function* jsonObjects(stream: AsyncIterable<Buffer>, depth: 1 | 2): AsyncGenerator<unknown[]> {
   const scan = new Scan(depth);
@@ -38,9 +38,9 @@ export async function* jsonObjects(stream: AsyncIterable<Buffer>, depth: 1 | 2):
   }
 }
 
-/** Finds where objects begin and end, over several buffers. */
+/** Finds the beginnings and ends of objects across several buffers. */
 class Scan {
-  /** Where the object that has begun begins, in the bytes at hand. */
+  /** The offset of the unfinished object in the current bytes. */
   begin = 0;
   private level = 0;
   private inText = false;
@@ -52,7 +52,7 @@ class Scan {
     return this.level > this.depth;
   }
 
-  /** Ranges that hold one whole object, or several of the same list with commas between them. */
+  /** Returns ranges that hold one whole object, or several of the same list with commas between them. */
   objectsIn(bytes: Buffer, from: number): [from: number, to: number][] {
     const { depth } = this;
     let { level, inText, escaped } = this;
@@ -71,7 +71,7 @@ class Scan {
         level += 1;
       } else if (meaning === CLOSING) {
         level -= 1;
-        // Another list of the same depth may follow, which is parsed apart.
+        // Another list of the same depth may follow; it is parsed separately.
         if (level < depth) range = null;
         if (level !== depth) continue;
         if (range === null) ranges.push((range = [this.begin, at + 1]));

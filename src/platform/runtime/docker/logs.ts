@@ -8,13 +8,16 @@ import { identityOf } from './names.ts';
 const longestLine = 16 * 1024;
 
 interface Stamped {
-  /** RFC 3339, UTC, always nine digits of a second, so that text order is time order. */
+  /** The time as RFC 3339 in UTC, always with nine digits of a second, so that text order is time order. */
   time: string;
   text: string;
   stream: LogLine['stream'];
 }
 
-/** A container's output after the cursor, and what follows. Ends with the container or by the signal; throws `ContainerGone`, `RuntimeUnavailable`. */
+/**
+ * Yields a container's output after the cursor, and new output. Ends with the container or the signal; throws `ContainerGone`,
+ * `RuntimeUnavailable`.
+ */
 export async function* containerLog(container: Dockerode.Container, after: LogCursor | null, signal: AbortSignal): AsyncGenerator<LogLine> {
   const handle = container.id;
   try {
@@ -29,9 +32,9 @@ export async function* containerLog(container: Dockerode.Container, after: LogCu
 }
 
 /**
- * The lines behind the cursor, each cut at 16 KiB. The two streams are stamped side by side, so a line can stand behind one that bears a
- * later time. Each line therefore counts under the latest time seen up to it. A resumed reading starts a second early and comes to the same
- * times and counts: no line is lost or told twice.
+ * Yields the lines after the cursor, each cut at 16 KiB. The two streams get their time stamps independently, so a line can come after one
+ * with a later time. Each line therefore counts under the latest time seen so far. A resumed reading starts a second earlier and computes
+ * the same times and counts, so that no line is lost or repeated.
  */
 export async function* linesAfter(source: AsyncIterable<Frame>, generation: number, from: LogCursor | null): AsyncGenerator<LogLine> {
   let time = '';
@@ -50,14 +53,14 @@ async function openLog(container: Dockerode.Container, from: LogCursor | null, a
   return stream as unknown as AsyncIterable<Buffer>;
 }
 
-/** As the engine's API wants it: seconds and nanoseconds since 1970. */
+/** Returns a second before the time in the format of the engine's API: seconds and nanoseconds since 1970. */
 function secondBefore(time: string): string {
   const seconds = Math.floor(Date.parse(`${time.slice(0, 19)}Z`) / 1_000);
   return `${Math.max(seconds - 1, 0)}.${time.slice(20, 29)}`;
 }
 
 async function* stampedLines(source: AsyncIterable<Frame>): AsyncGenerator<Stamped> {
-  // The engine cuts a long line into pieces of 16 KiB. What follows the first piece is dropped.
+  // The engine splits a long line into pieces of 16 KiB; all but the first piece are dropped.
   const within = { stdout: false, stderr: false };
   for await (const { stream, payload } of source) {
     const space = payload.indexOf(0x20);
@@ -73,7 +76,7 @@ function nineDigits(time: string): string {
   return `${seconds}.${digits.padEnd(9, '0')}Z`;
 }
 
-/** How many bytes at the end begin a character that does not end there. */
+/** Returns the number of bytes at the end that begin an incomplete character. */
 function cutCharacter(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
     const byte = bytes.at(-back) ?? 0;
@@ -84,17 +87,17 @@ function cutCharacter(bytes: Buffer): number {
   return 0;
 }
 
-/** Valid UTF-8 without NUL or line end, at most 16 KiB. */
+/** Returns the line as valid UTF-8 without NUL or line end, at most 16 KiB. */
 function textOf(line: Buffer): string {
   const end = line.at(-1) === 0x0a ? (line.at(-2) === 0x0d ? -2 : -1) : line.length;
   const bytes = line.subarray(0, end);
   const text = (bytes.length < longestLine ? bytes : whole(bytes)).toString('utf8').replaceAll('\0', '\uFFFD');
-  // U+FFFD is longer than the byte that it stands for, so the limit is kept once more.
+  // U+FFFD is longer than the byte that it replaces, so the limit is applied again.
   const encoded = Buffer.from(text);
   return encoded.length <= longestLine ? text : whole(encoded).toString('utf8');
 }
 
-/** The first 16 KiB without a character that the cut went through. */
+/** Returns the first 16 KiB, without a character that the cut went through. */
 function whole(bytes: Buffer): Buffer {
   const cut = bytes.subarray(0, longestLine);
   return cut.subarray(0, cut.length - cutCharacter(cut));

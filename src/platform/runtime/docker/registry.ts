@@ -3,7 +3,7 @@ import { parseImageReference } from '../../image-reference.ts';
 import { RuntimeRefused } from '../runtime.ts';
 import { call, callTimeoutMs, jsonLines, portErrors, statusOf } from './engine.ts';
 
-/** One step of a pull, a build or an import, as the engine tells it. */
+/** One step of a pull, a build or an import, as reported by the engine. */
 export interface Progress {
   stream?: string;
   status?: string;
@@ -14,13 +14,13 @@ export interface Progress {
   aux?: { ID?: string };
 }
 
-/** Throws `RuntimeRefused` on what is no image reference of at most 255 characters. */
+/** Throws `RuntimeRefused` unless the text is an image reference of at most 255 characters. */
 export function checkReference(reference: string): void {
   if (parseImageReference(reference) === null)
     throw new RuntimeRefused('This is no image reference: it must read [registry/]name[:tag][@sha256:digest], in at most 255 characters.');
 }
 
-/** The image as this engine has it, or null. */
+/** Returns the image as this engine has it, or null. */
 export async function findImage(docker: Dockerode, reference: string): Promise<Dockerode.ImageInspectInfo | null> {
   try {
     return await call(null, (abortSignal) => docker.getImage(reference).inspect({ abortSignal } as Dockerode.ImageInspectOptions));
@@ -30,7 +30,9 @@ export async function findImage(docker: Dockerode, reference: string): Promise<D
   }
 }
 
-/** The engine's progress, each step to `onStep`. Throws `RuntimeRefused` with the engine's words where it ends in an error. */
+/**
+ * Reads the engine's progress and passes each step to `onStep`. Throws `RuntimeRefused` with the engine's message if it ends in an error.
+ */
 export async function follow(stream: NodeJS.ReadableStream, onStep: (step: Progress) => void): Promise<void> {
   for await (const step of jsonLines<Progress>(stream as AsyncIterable<Buffer>)) {
     if (step.error !== undefined) throw new RuntimeRefused((step.errorDetail?.message ?? step.error).trim());
@@ -38,7 +40,7 @@ export async function follow(stream: NodeJS.ReadableStream, onStep: (step: Progr
   }
 }
 
-/** What engines say of a pull that failed, and what callers are told of it. */
+/** The engine's messages about failed pulls, and the messages to callers. */
 const pullRefusals: [RegExp, (reference: string) => string][] = [
   [
     /not found|manifest unknown|does not exist|access denied|unauthorized|denied:|no basic auth/i,
@@ -55,15 +57,15 @@ const pullRefusals: [RegExp, (reference: string) => string][] = [
   ],
 ];
 
-/** The engine's own words may repeat what a server answered that callers can't ask themselves. */
+/** Returns the message to the caller. The engine's own message may repeat the response of a server that callers can't reach themselves. */
 function pullRefusal(reference: string, said: string): string {
   const known = pullRefusals.find(([pattern]) => pattern.test(said));
   return known === undefined ? `The engine could not pull ${reference}.` : known[1](reference);
 }
 
 /**
- * Pulls an image, without credentials; a line for each step, none for the bytes in between. The registry must answer within `answerMs`;
- * the whole is bounded by the signal alone.
+ * Pulls an image, without credentials. It logs a line for each step, but none for download progress. The registry must answer within
+ * `answerMs`; only the signal bounds the whole pull.
  */
 export async function pull(
   docker: Dockerode,
@@ -92,7 +94,7 @@ export async function pull(
   }
 }
 
-/** Imports a root file system as an image: `changes` are Dockerfile lines. */
+/** Imports a root file system as an image; `changes` are Dockerfile lines. */
 export async function importImage(
   docker: Dockerode,
   tar: NodeJS.ReadableStream,

@@ -7,16 +7,16 @@ import type { EnsuredVolume } from './volumes.ts';
 const mount = '/.mooring-volume';
 const mostRemembered = 10_000;
 
-/** A volume that was removed and made again was made at another time. */
+/** The key includes the creation time, by which a volume differs from a removed one of the same name. */
 const keyOf = (volume: Dockerode.VolumeInspectInfo): string => `${volume.Name} ${(volume as { CreatedAt?: string }).CreatedAt}`;
 
 /**
- * Makes the roots of volumes writable for images that don't run as root. Only one agent ever sees a volume, so mode 0777 opens it to
- * nobody else. In general it goes by way of a container that is never started: no program runs in it that could race with the engine. That container
- * is the agent's generation 0, so that one which a crash left is removed as every smaller generation is.
+ * Makes the roots of volumes writable for images that don't run as root. Only one agent ever sees a volume, so mode 0777 opens it to no
+ * other. In general this uses a container that is never started, so that no program in it can race with the engine. It is the agent's
+ * generation 0, so that one left by a crash is removed like every lower generation.
  *
- * That takes longer than all else before a start. So the root of a volume which this process has just made is left to the image where
- * that is one of our own building: the engine then gives it the mode of the empty folder that the image has at the mount point.
+ * This takes longer than everything else before a start. For a volume that this process has just created and an image that we built, the
+ * mode therefore comes from the image: the engine gives the root the mode of the empty folder that the image has at the mount point.
  */
 export class VolumeRoots {
   private readonly untouched = new Set<string>();
@@ -28,7 +28,7 @@ export class VolumeRoots {
     private readonly instance: string,
   ) {}
 
-  /** Remembers a new volume as one that no container has been made with yet. */
+  /** Remembers a new volume as one that no container has been created with yet. */
   made({ volume, isNew }: EnsuredVolume): Dockerode.VolumeInspectInfo {
     if (isNew) remember(this.untouched, keyOf(volume));
     return volume;
@@ -38,7 +38,7 @@ export class VolumeRoots {
     return this.untouched.has(keyOf(volume));
   }
 
-  /** A container was made with the volume; `isOpen`: its image has opened the root. */
+  /** Notes that a container was created with the volume; with `isOpen`, its image has opened the root. */
   mounted(volume: Dockerode.VolumeInspectInfo, isOpen: boolean): void {
     this.untouched.delete(keyOf(volume));
     if (isOpen) remember(this.opened, keyOf(volume));
@@ -81,7 +81,7 @@ export class VolumeRoots {
   }
 }
 
-/** What is forgotten costs time, nothing else. */
+/** Forgetting an entry only costs time. */
 function remember(set: Set<string>, key: string): void {
   if (set.size >= mostRemembered) set.clear();
   set.add(key);

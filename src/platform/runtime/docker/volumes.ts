@@ -4,16 +4,16 @@ import { call, statusOf, until } from './engine.ts';
 import { bears, labels, volumeName } from './names.ts';
 import type { Labels } from './names.ts';
 
-/** A volume that stands, and whether this call made it: then nothing has been mounted on it yet. */
+/** An existing volume. `isNew` is true if this call created it, so that nothing has been mounted on it yet. */
 export interface EnsuredVolume {
   volume: Dockerode.VolumeInspectInfo;
   isNew: boolean;
 }
 
-/** Makes the volume, or finds it. Throws `RuntimeRefused` where a volume of that name bears other labels. */
+/** Creates the volume, or finds it. Throws `RuntimeRefused` if a volume of that name has other labels. */
 export async function ensureLabelledVolume(docker: Dockerode, name: string, wanted: Labels): Promise<EnsuredVolume> {
   const standing = await findVolume(docker, name);
-  // Making a volume that stands answers with the one that stands, and leaves it as it is.
+  // Creating an existing volume returns it unchanged.
   if (standing === null) await call(null, (abortSignal) => docker.createVolume({ Name: name, Labels: wanted, abortSignal }));
   const volume = standing ?? (await findVolume(docker, name));
   if (volume === null || !bears(volume.Labels, wanted))
@@ -30,7 +30,7 @@ export async function findVolume(docker: Dockerode, name: string): Promise<Docke
   }
 }
 
-/** Removes an agent's volume if it is this instance's; nothing where none stands. Waits up to 5 s for a container that is going. */
+/** Removes an agent's volume if it exists and is this instance's. Waits up to 5 s for a container that is being removed. */
 export async function removeAgentVolume(docker: Dockerode, instance: string, agentId: string): Promise<void> {
   const name = volumeName(agentId);
   const found = await findVolume(docker, name);

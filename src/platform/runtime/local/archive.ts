@@ -8,17 +8,17 @@ import { RuntimeRefused } from '../runtime.ts';
 
 const MAX_ENTRIES = 100_000;
 
-/** Where an entry of the archive belongs, and the folder that it must not leave. */
+/** The path of an archive's entry, and the folder that it must not leave. */
 export interface Place {
   target: string;
   home: string;
 }
 
-/** Unpacks folders and regular files to where `place` says; anything else in the tar is refused. */
+/** Unpacks folders and regular files to the paths that `place` returns. Throws `RuntimeRefused` on any other kind of entry. */
 export async function unpack(tar: NodeJS.ReadableStream, place: (name: string) => Place): Promise<void> {
   const entries = extract();
   const feeding = pipeline(tar, entries);
-  // Reported by the loop below, which ends with the same error.
+  // The loop below ends with the same error and reports it.
   feeding.catch(() => undefined);
   let count = 0;
   for await (const entry of entries) {
@@ -31,7 +31,7 @@ export async function unpack(tar: NodeJS.ReadableStream, place: (name: string) =
       entry.resume();
     } else if (type === 'file') {
       await makeFolder(dirname(target), home);
-      // Made anew, so that a link's target is never written into.
+      // An existing entry is removed first, so that nothing is written through a link.
       await rm(target, { force: true });
       await pipeline(entry, createWriteStream(target, { flags: 'wx', mode: mode & 0o777 }));
       await chmod(target, mode & 0o777);
@@ -40,14 +40,14 @@ export async function unpack(tar: NodeJS.ReadableStream, place: (name: string) =
   await feeding;
 }
 
-/** Makes it, and refuses one that a symbolic link leads out of its home. */
+/** Creates the folder. Throws `RuntimeRefused` if a symbolic link leads out of its home. */
 async function makeFolder(folder: string, home: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   const [real, realHome] = await Promise.all([realpath(folder), realpath(home)]);
   if (real !== realHome && !real.startsWith(realHome + sep)) throw new RuntimeRefused('the path leads out of the container');
 }
 
-/** The file or folder as a plain tar whose entries begin with `name`. */
+/** Returns the file or folder as a plain tar whose entries begin with `name`. */
 export function packed(path: string, name: string): NodeJS.ReadableStream {
   const tar = pack();
   addTree(tar, path, name).then(
@@ -79,7 +79,10 @@ function written(tar: Pack, header: Parameters<Pack['entry']>[0]): Promise<void>
   });
 }
 
-/** A file that grows meanwhile is given in its first length; one that shrinks breaks the tar, so that nobody takes it for whole. */
+/**
+ * Adds a file. If it grows meanwhile, its first `size` bytes are written; if it shrinks, the tar breaks, so that it is not taken as
+ * complete.
+ */
 async function addFile(tar: Pack, path: string, header: Parameters<Pack['entry']>[0] & { size: number }): Promise<void> {
   if (header.size === 0) return written(tar, header);
   const entry = tar.entry(header);

@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { access, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
-/** Writes all of it or nothing, whenever the process is killed. */
+/** Writes the whole file or nothing, whenever the process is killed. */
 export async function writeJson(path: string, value: unknown): Promise<void> {
   const temporary = `${path}.${randomUUID()}.tmp`;
   await writeFile(temporary, JSON.stringify(value), { mode: 0o600 });
   await rename(temporary, path);
 }
 
-/** Null where there is no such file. */
+/** Returns the file's content, or null if there is no such file. */
 export async function readJson<T>(path: string): Promise<T | null> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as T;
@@ -19,7 +19,7 @@ export async function readJson<T>(path: string): Promise<T | null> {
   }
 }
 
-/** Takes a folder away in one step, then frees its space. A missing one is fine. */
+/** Removes a folder in one step, and then frees its space. The folder may be missing. */
 export async function removeFolder(path: string): Promise<void> {
   const trash = join(dirname(path), `.trash-${randomUUID()}`);
   try {

@@ -5,11 +5,11 @@ import { liveness, ownMark, signalProcess, type ProcessMark } from './processes.
 
 interface CommandRecord {
   command: ProcessMark;
-  /** The service that waits for the answer. */
+  /** The service that waits for the result. */
   owner: ProcessMark;
 }
 
-/** One-shot commands under way in a container, so that they end with it, and with the service that asked for them. */
+/** Records the running one-shot commands of a container, so that they end with it, and with the service that started them. */
 export class CommandRecords {
   private readonly folder: string;
 
@@ -18,7 +18,7 @@ export class CommandRecords {
   }
 
   async add(id: string, command: ProcessMark): Promise<void> {
-    // Not recursive: a container that was removed meanwhile must not come back as an empty folder.
+    // This is not recursive: a container that was removed meanwhile must not come back as an empty folder.
     await mkdir(this.folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error;
     });
@@ -33,7 +33,7 @@ export class CommandRecords {
     await this.killWhere(() => true);
   }
 
-  /** Those whose service is gone: nobody is left to keep their deadline. */
+  /** Kills the commands whose service is gone, since nothing keeps their deadline any more. */
   async killOrphans(): Promise<void> {
     await this.killWhere((record) => liveness(record.owner) === 'gone');
   }

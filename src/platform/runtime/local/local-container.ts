@@ -5,11 +5,11 @@ import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerSpec, 
 import { isMissing, readJson } from './atomic-file.ts';
 import { liveness, type ProcessMark } from './processes.ts';
 
-/** Written by the supervisor: one per start, the newest counts. */
+/** The record of a run, written by the supervisor at each start; the newest one counts. */
 export interface RunRecord {
   run: number;
   supervisor: ProcessMark;
-  /** Null until it was spawned. */
+  /** The value is null until the agent was spawned. */
   agent: ProcessMark | null;
   port: number;
   startedAt: string;
@@ -19,10 +19,10 @@ interface ExitRecord {
   exitCode: number | null;
 }
 
-/** Where the image's files lie in a container of the local runtime. */
+/** The folder of the image's files in a container of the local runtime. */
 export const PROGRAM_FOLDER = '/app';
 
-/** The folder of one container: what was asked for, its run, its output, its own files. */
+/** The folder of one container: its spec, its runs, its output, its own files. */
 export class LocalContainer {
   constructor(
     readonly folder: string,
@@ -34,7 +34,7 @@ export class LocalContainer {
     return join(this.folder, 'root');
   }
 
-  /** Holds the environment, secrets included: mode 0600, and never kept in memory. */
+  /** Reads the spec, which holds the environment with its secrets: the file has mode 0600, and its content is never kept in memory. */
   async spec(): Promise<ContainerSpec> {
     const spec = await readJson<ContainerSpec>(join(this.folder, 'spec.json'));
     if (spec === null) throw new ContainerGone(this.handle);
@@ -42,7 +42,7 @@ export class LocalContainer {
   }
 
   async lastRun(): Promise<RunRecord | null> {
-    // A later start takes the earlier records away, so the one just listed may be gone.
+    // A later start removes earlier records, so the one just listed may be gone.
     for (let look = 0; look < 5; look++) {
       const runs = (await this.names()).map((name) => Number(/^run-(\d+)\.json$/.exec(name)?.[1] ?? 0));
       const newest = Math.max(0, ...runs);
@@ -75,7 +75,7 @@ export class LocalContainer {
     const agent = liveness(run.agent);
     if (agent === 'stopped') return { state: 'frozen', exitCode: null };
     if (agent === 'running' || liveness(run.supervisor) !== 'gone') return { state: 'running', exitCode: null };
-    // The record may have been written between the two looks.
+    // The record may have been written after it was read and before the processes were checked.
     const late = await readJson<ExitRecord>(exitFile);
     return { state: 'exited', exitCode: late?.exitCode ?? null };
   }
@@ -89,7 +89,7 @@ export class LocalContainer {
     }
   }
 
-  /** The real place of a path as the container would name it: its volume, else its own root folder. */
+  /** Returns the host's path for a path in the container: a path in its volume, or else in its own root folder. */
   hostPath(spec: ContainerSpec, path: string): string {
     const absolute = posix.resolve('/', path);
     const inVolume = posix.relative(spec.volumePath, absolute);
@@ -98,12 +98,15 @@ export class LocalContainer {
     return join(this.root, absolute);
   }
 
-  /** The one of the container's two folders in which a host path of `hostPath` lies. */
+  /** Returns the one of the container's two folders that contains a path returned by `hostPath`. */
   homeOf(hostPath: string): string {
     return hostPath === this.volume || hostPath.startsWith(this.volume + sep) ? this.volume : this.root;
   }
 
-  /** As `hostPath`, once it is sure that no symbolic link leads out of the volume and the root folder. */
+  /**
+   * Returns the real path like `hostPath`. Throws `RuntimeRefused` if there is none, or a symbolic link leads out of the volume and the
+   * root folder.
+   */
   async confinedPath(spec: ContainerSpec, path: string): Promise<string> {
     const wanted = this.hostPath(spec, path);
     let real: string;
@@ -120,7 +123,7 @@ export class LocalContainer {
     throw new RuntimeRefused(`the path ${path} leads out of the container`);
   }
 
-  /** Words of a command that name a path of the container are given as the real path; the host's own programs stay. */
+  /** Replaces the words of a command that name a path of the container by the host's path. Programs of the host stay as they are. */
   hostCommand(spec: ContainerSpec, argv: string[]): string[] {
     return argv.map((word) => {
       if (!word.startsWith('/')) return word;
@@ -129,7 +132,7 @@ export class LocalContainer {
     });
   }
 
-  /** The agent's environment. The service's own variables are not inherited: they hold its secrets. */
+  /** Returns the agent's environment. It does not inherit the service's own variables, which hold secrets. */
   environment(spec: ContainerSpec, port: number): Record<string, string> {
     const { PATH = '/usr/local/bin:/usr/bin:/bin', LANG = 'C.UTF-8', TMPDIR = '/tmp' } = process.env;
     const nodeFolder = join(process.execPath, '..');
@@ -138,7 +141,7 @@ export class LocalContainer {
       LANG,
       TMPDIR,
       HOME: this.volume,
-      // An agent of a laptop has no business on the network's interfaces.
+      // An agent of the local runtime should not be reachable from the network.
       HOST: '127.0.0.1',
       ...spec.environment,
       HOSTNAME: spec.hostname,
@@ -148,7 +151,7 @@ export class LocalContainer {
   }
 }
 
-/** The command that an image of the local runtime runs. */
+/** Returns the command that an image of the local runtime runs. */
 export async function imageCommand(imageFolder: string): Promise<string[]> {
   const { start } = JSON.parse(await readFile(join(imageFolder, 'image.json'), 'utf8')) as { start: string[] };
   return start;

@@ -127,7 +127,7 @@ describe('the local runtime, beyond the contract', () => {
     for (const name of others) expect(readFileSync(join(folder, name), 'utf8')).not.toContain('planted-canary');
   });
 
-  it('takes no other process for its agent when the pid was given away', async () => {
+  it('does not take another process with the same pid for its agent', async () => {
     const view = await started();
     const run = runOf(view.handle);
     await under.runtime.stop(view.handle, 5);

@@ -6,7 +6,7 @@ import type { Readable } from 'node:stream';
 import type { ExecRequest, ExecResult } from '../runtime.ts';
 import { markOf, signalProcess, type ProcessMark } from './processes.ts';
 
-/** A process that left the command's group may hold its output open for ever. */
+/** The time to wait for the last output after the exit, ms: a process that left the command's group may hold the output open forever. */
 const LAST_OUTPUT_MS = 500;
 
 export interface OneShot {
@@ -18,7 +18,7 @@ export interface OneShot {
   onStart(mark: ProcessMark): Promise<void>;
 }
 
-/** Keeps stdout and stderr up to one common limit and lets the rest run through. */
+/** Keeps stdout and stderr, up to one limit for both, and discards the rest. */
 class BoundedOutput {
   readonly kept: { stdout: Buffer[]; stderr: Buffer[] } = { stdout: [], stderr: [] };
   truncated = false;
@@ -48,7 +48,7 @@ export async function runOneShot(shot: OneShot): Promise<ExecResult> {
       stdio: ['pipe', 'pipe', 'pipe'],
     });
   } catch (error) {
-    // Too long an argument, or a NUL in it.
+    // An argument is too long, or contains a NUL.
     return notStarted(shot, error as NodeJS.ErrnoException);
   }
   if (child.pid === undefined) {
@@ -84,7 +84,7 @@ export async function runOneShot(shot: OneShot): Promise<ExecResult> {
 }
 
 function notStarted({ argv: [program = ''], environment }: OneShot, error: NodeJS.ErrnoException): ExecResult {
-  // One folder of the PATH that its user may not enter makes a command that is nowhere look forbidden.
+  // If the user may not enter one folder of the PATH, a missing command yields EACCES instead of ENOENT.
   const nowhere = !program.includes('/') && !(environment.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
   const missing = error.code === 'ENOENT' || nowhere;
   return {
@@ -134,7 +134,7 @@ function drained(pipe: NodeJS.WritableStream): Promise<void> {
   });
 }
 
-/** What a command left behind in its group; the group's number stays taken as long as one of it lives. */
+/** Kills what the command left in its group. The group's id stays taken as long as one of its processes lives. */
 function killRest(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL');

@@ -5,18 +5,21 @@ import { ContainerGone, type LogCursor, type LogLine } from '../runtime.ts';
 import { isMissing } from './atomic-file.ts';
 import type { LocalContainer } from './local-container.ts';
 
-/** Where file events are missing (network file systems) the output is looked at this often. */
+/** The interval at which the output is read without file events, which network file systems lack, ms. */
 const FALLBACK_MS = 5_000;
 const CHUNK_BYTES = 64 * 1024;
 
-/** The output of a container after the cursor, until it has ended or the signal aborts. Times grow strictly, so one names a line. */
+/**
+ * Yields the output of a container after the cursor, until it has ended or the signal aborts. Times are strictly increasing, so each names
+ * one line.
+ */
 export async function* outputLines(
   container: LocalContainer,
   generation: number,
   after: LogCursor | null,
   signal: AbortSignal,
 ): AsyncIterable<LogLine> {
-  // What a newer generation's cursor has passed, it has passed here as well.
+  // A cursor of a newer generation is after all output of this one.
   if (after !== null && after.generation > generation) return;
   const seen = after !== null && after.generation === generation ? after.time : '';
   const bell = new Bell(container.folder, signal);
@@ -60,7 +63,7 @@ function parse(raw: string, generation: number): LogLine | null {
   };
 }
 
-/** Rings when something in the folder changed, or the signal aborts. */
+/** Wakes its waiter when something in the folder changed, or the signal aborts. */
 class Bell {
   private rung = false;
   private wake: () => void = () => undefined;
@@ -108,7 +111,7 @@ class Bell {
   }
 }
 
-/** Reads the numbered output files one after the other. One that is deleted while it is open is read to its end. */
+/** Reads the numbered output files one after the other. A file that is deleted while it is open is still read to its end. */
 class SegmentReader {
   private file: FileHandle | null = null;
   private number = 0;
@@ -117,12 +120,12 @@ class SegmentReader {
 
   constructor(private readonly container: LocalContainer) {}
 
-  /** The next lines, or null where there are none now. */
+  /** Returns the next lines, or null if there are none now. */
   async next(): Promise<string[] | null> {
     for (;;) {
       this.file ??= await this.openNext();
       if (this.file === null) return null;
-      // A later file is only begun when this one has got its last line: so look for it before reading.
+      // The next file is only created after the last line of this one was written, so its existence is checked before reading.
       const later = (await this.numbers()).some((number) => number > this.number);
       const lines = await this.readLines(this.file);
       if (lines !== null) return lines;
@@ -157,7 +160,7 @@ class SegmentReader {
       this.rest = Buffer.alloc(0);
       return file;
     } catch (error) {
-      // Deleted since it was listed: the files after it are still to come.
+      // The file was deleted since it was listed; the files after it are still there.
       if (!isMissing(error)) throw error;
       this.number = number;
       return this.openNext();

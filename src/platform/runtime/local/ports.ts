@@ -2,11 +2,11 @@ import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 import { RuntimeUnavailable, type ContainerHandle } from '../runtime.ts';
 
-/** Below the ports that systems give to outgoing connections, so that none takes it between the choice and the agent's listen. */
+/** The range is below the ports that systems use for outgoing connections, so that none takes the port before the agent listens on it. */
 const RANGE = { from: 20_000, to: 32_767 };
 const ATTEMPTS = 500;
 
-/** Free loopback ports. One that was given out stays its container's, which may not listen yet. */
+/** Chooses free loopback ports. A chosen port stays reserved for its container, which may not listen yet. */
 export class Ports {
   private readonly given = new Map<ContainerHandle, number>();
 

@@ -3,15 +3,15 @@ import { readFileSync } from 'node:fs';
 
 let bootId;
 
-/** Start times of Linux count from the boot, so the boot is part of who a process is. */
+/** Linux counts start times from the boot, so the boot id is part of a process's identity. */
 function boot() {
   bootId ??= readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
   return bootId;
 }
 
 /**
- * Who has this pid now. `identity` differs when the pid was given to another process; `stopped` is true after SIGSTOP.
- * Null where nobody has it, or only a zombie.
+ * Returns the process that has this pid now, or null if there is none, or only a zombie. `identity` changes when another process gets the
+ * pid; `stopped` is true after SIGSTOP.
  */
 export function whoIs(pid) {
   try {
@@ -23,7 +23,7 @@ export function whoIs(pid) {
 
 function fromProc(pid) {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  // The name in parentheses may itself hold blanks and parentheses: the fields count from the last one.
+  // The name in parentheses may itself contain blanks and parentheses, so the fields are counted from the last one.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return described(fields[0], `${boot()}:${fields[19]}`);
 }

@@ -1,9 +1,9 @@
 import { whoIs } from './process-identity.mjs';
 
-/** A process, told apart from a later one with the same pid. */
+/** Identifies a process, as distinct from a later one with the same pid. */
 export interface ProcessMark {
   pid: number;
-  /** Missing where the process ended before anyone could look. */
+  /** The value is absent if the process ended before it could be read. */
   identity?: string;
 }
 
@@ -16,7 +16,7 @@ export function liveness(mark: ProcessMark | null): Liveness {
   return who.stopped ? 'stopped' : 'running';
 }
 
-/** What the process of this service is called in records that outlive it. */
+/** Returns the mark of this service's process, for records that outlive it. */
 export function ownMark(): ProcessMark {
   return markOf(process.pid);
 }
@@ -25,7 +25,7 @@ export function markOf(pid: number): ProcessMark {
   return { pid, identity: whoIs(pid)?.identity };
 }
 
-/** Signals the process, or its whole group; never one that merely got its pid. */
+/** Signals the process, or its whole group, but never another process that got the same pid. */
 export function signalProcess(mark: ProcessMark | null, signal: NodeJS.Signals, whom: 'process' | 'group'): void {
   if (mark === null || liveness(mark) === 'gone') return;
   try {

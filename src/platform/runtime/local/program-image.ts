@@ -7,12 +7,12 @@ import { RuntimeRefused, ShellCommand, type ImageSource, type ResolvedImage } fr
 import { exists, isMissing, writeJson } from './atomic-file.ts';
 
 const MAX_FILES = 50_000;
-/** Describes a template to the service; no part of the program. */
+/** The file that describes a template to the service; it is not part of the program. */
 const DESCRIPTION = 'template.json';
 
 type ProgramSource = Extract<ImageSource, { kind: 'program' }>;
 
-/** Keeps a copy of the program's folder under the hash of its content, so that what runs can't change beneath it. */
+/** Copies the program's folder to one named by the hash of its content, so that the files of a running program can't change. */
 export async function ensureProgramImage(
   images: string,
   source: ProgramSource,
@@ -36,7 +36,7 @@ export async function ensureProgramImage(
     signal.throwIfAborted();
     await rename(temporary, folder);
   } catch (error) {
-    // Another one made the same image meanwhile: it has the same content.
+    // A concurrent call created the same image, with the same content.
     if (!(await exists(folder))) throw error;
   } finally {
     await rm(temporary, { recursive: true, force: true });
@@ -44,7 +44,7 @@ export async function ensureProgramImage(
   return resolved;
 }
 
-/** Shares the disk blocks where the file system can. */
+/** Copies a folder, sharing disk blocks if the file system can. */
 export async function copyTree(from: string, to: string, filter?: (path: string) => boolean): Promise<void> {
   await cp(from, to, { recursive: true, verbatimSymlinks: true, mode: constants.COPYFILE_FICLONE, filter });
 }
@@ -77,7 +77,7 @@ async function contentHash(source: ProgramSource, signal: AbortSignal): Promise<
   return hash.digest('hex');
 }
 
-/** True for a folder. */
+/** Adds the entry to the hash. Returns true for a folder. */
 async function hashEntry(hash: Hash, directory: string, path: string): Promise<boolean> {
   const full = join(directory, path);
   const facts = await lstat(full);

@@ -12,7 +12,10 @@ export interface Launch {
   port: number;
 }
 
-/** Starts the supervisor of a run in a session of its own, where neither Ctrl-C nor the end of the service reaches it; resolves once the agent was spawned. */
+/**
+ * Starts the supervisor of a run in a session of its own, which neither Ctrl-C nor the end of the service reaches. Resolves once the agent
+ * was spawned.
+ */
 export async function startSupervisor(folder: string, run: number, changes: string, launch: Launch): Promise<void> {
   const child = spawn(process.execPath, ['--max-old-space-size=64', supervisor, folder, String(run), changes], {
     cwd: '/',

@@ -24,7 +24,7 @@ import { whoIs } from './process-identity.mjs';
 const SEGMENT_BYTES = 10 * 1024 * 1024;
 const SEGMENTS = 3;
 const LINE_BYTES = 16 * 1024;
-/** A process that left the agent's group may hold its output open for ever. */
+/** The time to wait for the last output after the exit, ms: a process that left the agent's group may hold the output open forever. */
 const LAST_OUTPUT_MS = 1_000;
 
 const [folder, run, changes] = process.argv.slice(2);
@@ -36,7 +36,9 @@ function write(path, value) {
   renameSync(temporary, path);
 }
 
-/** False where another supervisor has this run already: a link, unlike a rename, never replaces. */
+/**
+ * Writes the record of the run. Returns false if another supervisor has this run already: unlike a rename, a link never replaces a file.
+ */
 function claim(path, value) {
   const temporary = `${path}.${process.pid}.tmp`;
   writeFileSync(temporary, JSON.stringify(value), { mode: 0o600 });
@@ -72,7 +74,7 @@ const segmentNumbers = () =>
     .map((match) => Number(match[1]))
     .sort((a, b) => a - b);
 
-/** Numbered files of lines `<time> <o|e> <text>`; times grow from line to line, over runs too, so that a time names one line. */
+/** Numbered files of lines `<time> <o|e> <text>`. Times increase from line to line, over runs too, so that a time names one line. */
 class Output {
   constructor() {
     const last = segmentNumbers().at(-1) ?? 0;
@@ -83,7 +85,7 @@ class Output {
     readSync(this.file, tail, 0, tail.length, this.size - tail.length);
     const times = [...tail.toString('latin1').matchAll(/(?:^|\n)(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(\d{9})Z [oe] /g)].at(-1);
     this.lastTime = times ? BigInt(Date.parse(`${times[1]}Z`)) * 1_000_000n + BigInt(times[2]) : 0n;
-    // A machine that lost power may have left half a line.
+    // A power loss may have left half a line.
     if (this.size > 0 && tail.at(-1) !== 10) this.append('\n');
   }
 
@@ -121,7 +123,7 @@ function withinLimit(text) {
   return new TextDecoder().decode(Buffer.from(text).subarray(0, LINE_BYTES), { stream: true });
 }
 
-/** Cuts a stream into lines. Keeps at most one line's limit of bytes of an unfinished line. */
+/** Cuts a stream into lines. It keeps at most one line's limit of bytes of an unfinished line. */
 function keepLines(stream, letter, output) {
   let pending = [];
   let length = 0;
@@ -216,14 +218,14 @@ function supervise(launch) {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
   } catch (error) {
-    // Too long a variable, or a NUL in it.
+    // A variable is too long, or contains a NUL.
     return refuse(error);
   }
   agent.on('error', (error) => {
     if (agent.pid === undefined) refuse(error);
   });
   if (agent.pid === undefined) return;
-  // Whatever goes wrong here (the container was removed meanwhile), no agent goes on without a supervisor.
+  // After any error here (such as the removal of the container), no agent may go on without a supervisor.
   process.on('uncaughtException', () => {
     killGroup(agent.pid);
     process.exit(1);
