@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-/** The one place that asks what time it is, so that tests can say. */
+/** The only source of the current time, so that tests can set it. */
 @Injectable()
 export class Clock {
   now(): Date {

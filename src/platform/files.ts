@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-/** The file's text, or null where there is none. */
+/** Returns the file's text, or null if there is no file. */
 export async function readIfThere(path: string): Promise<string | null> {
   try {
     return await readFile(path, 'utf8');
@@ -12,21 +12,21 @@ export async function readIfThere(path: string): Promise<string | null> {
   }
 }
 
-/** Replaces the file with all of the text, on disk, or leaves it as it was, whenever the process or the machine dies. */
+/** Replaces the file with the whole text, on disk, or leaves it unchanged, whenever the process or the machine dies. */
 export async function writeWhole(path: string, text: string, mode: number): Promise<void> {
   const aside = await written(path, text, mode);
   await rename(aside, path);
   await forceToDisk(dirname(path));
 }
 
-/** Makes the file where none stands, all of it at once and on disk; of two makers one wins. Answers what stands then. */
+/** Creates the file if it does not exist, completely and on disk; of concurrent calls one wins. Returns the file's text afterwards. */
 export async function writeOnce(path: string, text: string, mode: number): Promise<string> {
   await mkdir(dirname(path), { recursive: true, mode: 0o711 });
   const aside = await written(path, text, mode);
   try {
     await link(aside, path);
   } catch (error) {
-    // Another maker was faster: what it wrote counts.
+    // Another call was faster, and its text counts.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   } finally {
     await rm(aside, { force: true });
@@ -48,7 +48,7 @@ async function written(path: string, text: string, mode: number): Promise<string
   return aside;
 }
 
-/** The name itself must outlive a power cut. */
+/** Forces the directory to disk, so that a new name in it survives a power loss. */
 export async function forceToDisk(directory: string): Promise<void> {
   if (process.platform === 'win32') return;
   const handle = await open(directory, 'r');

@@ -1,4 +1,4 @@
-/** The stable codes a caller can meet. `http/problems.ts` gives each its status and title; docs/errors.md explains them. */
+/** The stable error codes that a caller can get. `http/problems.ts` gives each its status and title; docs/errors.md explains them. */
 export const errorCodes = [
   'invalid_request',
   'unauthenticated',
@@ -47,15 +47,15 @@ export interface FieldError {
 }
 
 export interface RefusalFacts {
-  /** Every field that was refused, for `invalid_request`. */
+  /** Every invalid field, for `invalid_request`. */
   errors?: FieldError[];
-  /** Whole seconds after which the same call may succeed; becomes `Retry-After`. */
+  /** The whole seconds after which the same call may succeed; it becomes `Retry-After`. */
   retryAfterSeconds?: number;
-  /** Members added to the problem document as they are. Never a secret. */
+  /** The members that are added to the problem document unchanged. They must not contain a secret. */
   members?: Record<string, unknown>;
 }
 
-/** A broken rule, thrown before anything is written. It knows no HTTP: one table gives its code a status. */
+/** A broken rule, thrown before anything is written. It is independent of HTTP; one table maps its code to a status. */
 export class Refusal extends Error {
   constructor(
     readonly code: ErrorCode,
@@ -67,7 +67,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The refusal of one field; `field` is spelled as the caller spells it, and the message goes on after "field: ". */
+/** Returns the refusal of one field. `field` has the caller's spelling, and the message continues after "field: ". */
 export function invalidField(field: string, message: string): Refusal {
   return new Refusal('invalid_request', `${field}: ${message}.`, { errors: [{ field, message }] });
 }

@@ -1,4 +1,4 @@
 import { readFileSync } from 'node:fs';
 
-/** Of this program, as package.json has it. */
+/** The version of this program, from package.json. */
 export const version = (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version;

@@ -42,7 +42,7 @@ interface Seen {
   body: unknown;
 }
 
-/** An agent that answers each message by `answer`, and what it was asked. */
+/** Starts an agent that responds to each message by `answer`; `seen` is what it received. */
 async function agent(answer: (response: ServerResponse, request: IncomingMessage) => void): Promise<{ port: number; seen: Seen[] }> {
   const seen: Seen[] = [];
   const server = createServer((request, response) => {
@@ -79,7 +79,7 @@ const delivery = (port: number, other: Partial<Delivery> = {}): Delivery => ({
 
 const deliver = (request: Delivery) => protocolFor(request.protocol.name).deliver(request);
 
-/** What a delivery to such an agent throws. */
+/** Returns the error that a delivery throws. */
 async function failure(request: Delivery): Promise<unknown> {
   return deliver(request).then(
     () => {
@@ -121,7 +121,7 @@ describe('the mooring protocol', () => {
     );
   });
 
-  it('takes an empty answer for an empty reply', async () => {
+  it('takes an empty response for an empty reply', async () => {
     const { port } = await agent(says('', 202));
     expect(await deliver(delivery(port))).toEqual({ response: '' });
   });
@@ -194,7 +194,7 @@ describe('the mooring protocol', () => {
     expect((await deliver(delivery(port))).response).toHaveLength(1_048_000);
   });
 
-  it.each(['silence', 'a slow drip'])('gives up on %s when the time is over', async (kind) => {
+  it.each(['silence', 'a slow drip'])('gives up on %s at the timeout', async (kind) => {
     let timer: NodeJS.Timeout | undefined;
     const { port } = await agent((response) => {
       if (kind === 'silence') return;
@@ -208,7 +208,7 @@ describe('the mooring protocol', () => {
     expect(performance.now() - begun).toBeLessThan(30_000);
   });
 
-  it('says that nobody listens', async () => {
+  it('reports that nothing listens on the port', async () => {
     const server = createTcpServer();
     const port = await listening(server);
     await new Promise((resolve) => server.close(resolve));
@@ -218,7 +218,7 @@ describe('the mooring protocol', () => {
     expect(error).toMatchObject({ retryable: true });
   });
 
-  it.each(['before', 'within'])('says that the connection broke %s the answer', async (when) => {
+  it.each(['before', 'within'])('reports that the connection broke %s the response', async (when) => {
     const { port } = await agent((response, request) => {
       if (when === 'within') response.write('{"response":"half');
       setImmediate(() => request.socket.destroy());
@@ -226,7 +226,7 @@ describe('the mooring protocol', () => {
     expect(await failure(delivery(port))).toMatchObject({ name: 'AgentBrokeOff', retryable: false });
   });
 
-  it('says that the agent broke off only where it got the whole message', async () => {
+  it('reports that the agent broke off only if it got the whole message', async () => {
     const port = await listening(
       createTcpServer((socket) => socket.on('error', () => undefined).once('data', () => socket.resetAndDestroy())),
     );
@@ -305,7 +305,7 @@ describe('the openai protocol', () => {
     },
   );
 
-  it('sees an error behind status 200', async () => {
+  it('finds an error in a response with status 200', async () => {
     const { port } = await agent(says({ error: { message: 'no model' } }));
     expect(await failure(openai(port))).toMatchObject({ status: 502, retryable: true, message: expect.stringContaining('no model') });
   });
@@ -325,7 +325,7 @@ describe('readiness', () => {
     expect(await ready('127.0.0.1', port, { path: '/healthz' }, 10_000, never)).toBe(true);
   });
 
-  it('waits for a port that nobody listens on yet', async () => {
+  it('waits for a port that does not listen yet', async () => {
     const server = createTcpServer((socket) => socket.on('error', () => undefined));
     const port = await listening(server);
     await new Promise((resolve) => server.close(resolve));
@@ -359,7 +359,7 @@ describe('readiness', () => {
     expect(await ready('127.0.0.1', port, { path: '/healthz' }, 500, never)).toBe(false);
   });
 
-  it('is looked for ever less often, at most a tenth of the time too late', () => {
+  it('is checked ever less often, at most a tenth of the time too late', () => {
     expect([0, 20, 500, 5_000, 60_000].map(waitAfter)).toEqual([5, 5, 50, 500, 2_000]);
   });
 

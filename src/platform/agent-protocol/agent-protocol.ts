@@ -11,7 +11,7 @@ const protocols: Record<ProtocolName, AgentProtocol> = {
   openai: new OpenAiProtocol(),
 };
 
-/** How to speak to an agent of that protocol. */
+/** Returns the adapter of that protocol. */
 export function protocolFor(name: ProtocolName): AgentProtocol {
   return protocols[name];
 }

@@ -3,7 +3,7 @@ const allowed = new Set([
   'user-agent',
   'x-request-id',
   'traceparent',
-  // What senders of webhooks say about the event, and by which an agent verifies it.
+  // These describe a webhook's event, and let an agent verify it.
   'webhook-id',
   'webhook-timestamp',
   'webhook-signature',
@@ -22,7 +22,7 @@ const allowed = new Set([
 ]);
 const MAX_VALUE = 2_048;
 
-/** Of a caller's headers those that an agent may see: never a credential of the caller's. Names become lower case. */
+/** Returns the caller's headers that an agent may see, with lower-case names. They never contain a credential of the caller. */
 export function allowedHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {

@@ -1,24 +1,24 @@
 export type MessageChannel = 'chat' | 'webhook' | 'attachment';
 
 export interface MessageAttachment {
-  /** Inside the container. */
+  /** The path inside the container. */
   path: string;
   name: string;
-  /** Bytes. */
+  /** The size in bytes. */
   size: number;
   contentType: string;
 }
 
 export interface AgentMessage {
-  /** The same on a second delivery: an agent can drop it. */
+  /** The id is the same on a second delivery, so that an agent can drop it. */
   id: string;
   channel: MessageChannel;
   conversationId: string;
   text: string;
-  /** What a webhook brought: a JSON value, or text. */
+  /** The body of a webhook: a JSON value, or text. */
   payload?: unknown;
   contentType?: string;
-  /** The webhook's, cut down to those that `allowedHeaders` names. */
+  /** The webhook's headers, reduced to those that `allowedHeaders` lists. */
   headers?: Record<string, string>;
   attachments?: MessageAttachment[];
 }
@@ -31,20 +31,20 @@ export interface Turn {
 export const protocolNames = ['mooring', 'openai'] as const;
 export type ProtocolName = (typeof protocolNames)[number];
 
-/** How an agent wants to be spoken to; from its template. */
+/** The protocol of an agent, from its template. */
 export interface ProtocolSpec {
   name: ProtocolName;
-  /** Instead of the protocol's own. */
+  /** The path, if it is not the protocol's own. */
   path?: string;
-  /** For `openai`. */
+  /** The model, for `openai`. */
   model?: string;
 }
 
-/** The bytes that one exchange may hold in memory. */
+/** The memory that one exchange may use. */
 export interface ExchangeRoom {
-  /** The request has left the process, or will not be sent. */
+  /** Called when the request has left the process, or will not be sent. */
   sent(): void;
-  /** Resolves when there is room for a reply of so many bytes. Rejects where the exchange has to end first. */
+  /** Resolves when there is room for a reply of so many bytes. Rejects if the exchange has to end first. */
   forReply(bytes: number): Promise<void>;
 }
 
@@ -52,26 +52,26 @@ export interface Delivery {
   host: string;
   port: number;
   message: AgentMessage;
-  /** The conversation so far, oldest first, for protocols whose agents keep no thread. */
+  /** The conversation so far, oldest first, for agents that keep no thread. */
   history: Turn[];
   protocol: ProtocolSpec;
-  /** For the whole exchange, until the last byte of the reply. */
+  /** The timeout of the whole exchange, until the last byte of the reply, ms. */
   timeoutMs: number;
   signal: AbortSignal;
   room: ExchangeRoom;
 }
 
 /**
- * How a message reaches an agent. One attempt; retries are the caller's. An adapter keeps no reference to the message and the history
- * while it waits for the reply: thousands of exchanges wait at once. Rejects with `AgentUnreachable`, `AgentBrokeOff`,
- * `AgentAnsweredError`, `ReplyTimeout`, or the signal's reason.
+ * Delivers a message to an agent. It makes one attempt; retries are the caller's. An adapter keeps no reference to the message and the
+ * history while it waits for the reply, because thousands of exchanges wait at the same time. Rejects with `AgentUnreachable`,
+ * `AgentBrokeOff`, `AgentAnsweredError`, `ReplyTimeout`, or the signal's reason.
  */
 export abstract class AgentProtocol {
-  /** The reply is well-formed text without NUL, at most 1 MiB. */
+  /** Delivers the message and returns the reply: well-formed text without NUL, at most 1 MiB. */
   abstract deliver(delivery: Delivery): Promise<{ response: string }>;
 }
 
-/** The agent did not get the whole message: nobody listens, or the connection broke before. Another attempt may succeed. */
+/** The agent did not get the whole message: nothing listens on its port, or the connection broke before. Another attempt may succeed. */
 export class AgentUnreachable extends Error {
   readonly retryable = true;
   constructor(cause: unknown) {
@@ -81,8 +81,8 @@ export class AgentUnreachable extends Error {
 }
 
 /**
- * The agent got the message, and then the connection broke, or what came is no HTTP or goes beyond all bounds. A repeat would have the
- * agent do again what it may have done.
+ * The agent got the message, but then the connection broke, or the response is not HTTP or exceeds a bound. A retry could make the agent
+ * repeat its work.
  */
 export class AgentBrokeOff extends Error {
   readonly retryable = false;
@@ -92,9 +92,9 @@ export class AgentBrokeOff extends Error {
   }
 }
 
-/** The agent answered, but with no reply. `message` is short and holds what the agent said. */
+/** The agent responded, but not with a reply. `message` is short and contains what the agent said. */
 export class AgentAnsweredError extends Error {
-  /** 5xx and 429; a repeat of anything else would hear the same. */
+  /** The value is true for 5xx and 429; a retry after any other status would get the same response. */
   readonly retryable: boolean;
   constructor(
     readonly status: number,
@@ -106,7 +106,7 @@ export class AgentAnsweredError extends Error {
   }
 }
 
-/** The agent took longer than it may. */
+/** The agent did not reply within the timeout. */
 export class ReplyTimeout extends Error {
   constructor(timeoutMs: number) {
     super(`the agent did not reply within ${timeoutMs / 1_000} s`);

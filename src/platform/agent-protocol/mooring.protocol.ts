@@ -4,7 +4,10 @@ import { jsonBody, postJson, wellFormed } from './post-json.ts';
 
 const PATH = '/messages';
 
-/** Our own: POST /messages, answered by `{response}`. An empty answer with 2xx is an empty reply. The agent keeps its threads. */
+/**
+ * Mooring's own protocol: POST /messages, with the response `{response}`. An empty 2xx response is an empty reply. The agent keeps its
+ * threads.
+ */
 export class MooringProtocol extends AgentProtocol {
   deliver({ message, protocol, ...delivery }: Delivery): Promise<{ response: string }> {
     return postJson({ ...delivery, path: protocol.path ?? PATH, body: jsonBody(bodyOf(message)) }).then(replyIn);

@@ -3,7 +3,7 @@ import { jsonBody, postJson, wellFormed } from './post-json.ts';
 
 const PATH = '/v1/chat/completions';
 
-/** Chat completions. Such agents keep no thread, so the whole conversation is sent each time. */
+/** The chat completions protocol. Its agents keep no thread, so the whole conversation is sent each time. */
 export class OpenAiProtocol extends AgentProtocol {
   deliver({ message, history, protocol, ...delivery }: Delivery): Promise<{ response: string }> {
     const body = jsonBody(bodyOf(message, history, protocol.model));
@@ -16,7 +16,7 @@ function bodyOf(message: AgentMessage, history: readonly Turn[], model = 'defaul
   return { model, messages: turns.map(({ role, text }) => ({ role, content: text })), user: message.conversationId, stream: false };
 }
 
-/** All of a message as text: the protocol has no place for payload and attachments. */
+/** Returns all of a message as text, since the protocol has no place for payload and attachments. */
 function contentOf({ text, payload, attachments = [] }: AgentMessage): string {
   const parts = text === '' ? [] : [text];
   if (payload !== undefined && payload !== null) parts.push(typeof payload === 'string' ? payload : JSON.stringify(payload));

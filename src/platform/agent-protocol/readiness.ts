@@ -3,17 +3,23 @@ import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { onTooManyInformational } from './post-json.ts';
 
-/** How an agent shows that it is ready: 2xx on a path, or that its port takes connections. */
+/** The sign that an agent is ready: a 2xx response on a path, or a port that accepts connections. */
 export type HealthCheck = { path: string } | { tcp: true };
 
-/** A server that takes a connection and does not answer may have been half started: it is asked again. */
+/** The timeout of one attempt, ms. A server that accepts a connection and does not respond may be half started, so it is asked again. */
 const ATTEMPT_MS = 2_000;
 const FIRST_WAIT_MS = 5;
 const LAST_WAIT_MS = 2_000;
-/** Port forwarders accept for a container that does not listen, and close at once. */
+/**
+ * The time for which an accepted connection has to stay open, ms: port forwarders accept for a container that does not listen, and close at
+ * once.
+ */
 const STAYS_OPEN_MS = 20;
 
-/** True as soon as the agent is ready, false when `withinMs` are over or the signal aborts. Looks every 5 ms at first, and every two seconds in the end. */
+/**
+ * Returns true as soon as the agent is ready, and false after `withinMs` or when the signal aborts. It checks every 5 ms at first, and
+ * every two seconds in the end.
+ */
 export async function ready(host: string, port: number, health: HealthCheck, withinMs: number, signal: AbortSignal): Promise<boolean> {
   const begun = performance.now();
   const end = begun + withinMs;
@@ -29,8 +35,8 @@ export async function ready(host: string, port: number, health: HealthCheck, wit
 }
 
 /**
- * How long (ms) to wait for the next look. A tenth of the time that it has taken so far is what a look may come too late; agents that take long,
- * or never become ready, are many at times and must not cost a connection every few milliseconds each.
+ * Returns the wait until the next check, ms. It is a tenth of the time so far, which bounds how late a check may be. Slow agents, and those
+ * that never become ready, can be many, and must not cost a connection every few milliseconds each.
  */
 export function waitAfter(elapsedMs: number): number {
   return Math.min(Math.max(elapsedMs / 10, FIRST_WAIT_MS), LAST_WAIT_MS);
@@ -68,7 +74,7 @@ function accepts(host: string, port: number, signal: AbortSignal): Promise<boole
     socket.on('connect', () => {
       timer = setTimeout(() => settle(true), STAYS_OPEN_MS);
     });
-    // Read, or the end of the other side would not be seen.
+    // The socket is read, or else the end from the other side would not be seen.
     socket.resume();
   });
 }

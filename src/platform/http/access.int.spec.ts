@@ -10,7 +10,7 @@ beforeAll(async () => {
 afterAll(() => server?.close());
 
 describe('credentials', () => {
-  it.each(['mk_manage', 'ms_member'])('%s is taken in either header, and in both when they agree', async (credential) => {
+  it.each(['mk_manage', 'ms_member'])('%s is accepted in either header, and in both if they agree', async (credential) => {
     const id = { id: credential };
     expect((await server.request('GET', '/t/caller', { credential })).json).toEqual(id);
     expect((await server.request('GET', '/t/caller', { headers: { 'x-api-key': credential } })).json).toEqual(id);
@@ -61,7 +61,7 @@ describe('credentials', () => {
     }
   });
 
-  it('are asked for however the address is written', async () => {
+  it('are required however the address is written', async () => {
     for (const path of [
       '//t/caller',
       '/t/caller/',

@@ -3,12 +3,12 @@ import type { Position } from '../event-store/event-store.ts';
 import type { Caller, CommandContext, Scope } from './caller.ts';
 import type { IdempotentTry } from './idempotent-try.ts';
 
-/** What a route asks of its caller. A route that does not say stops the start: nothing is open by oversight. */
+/** The access rule of a route. A route without one stops the start, so that none is open by mistake. */
 export type Access =
   | { kind: 'public' }
-  /** A key with one of the scopes, or a session. `manage` includes `deploy` and `provision`. */
+  /** The route takes a key with one of the scopes, or a session. `manage` includes `deploy` and `provision`. */
   | { kind: 'scope'; anyOf: readonly Scope[] }
-  /** Any valid key or session. */
+  /** The route takes any valid key or session. */
   | { kind: 'caller' }
   | { kind: 'session' }
   | { kind: 'admin' };
@@ -21,27 +21,30 @@ export const RequireCaller = () => SetMetadata(ACCESS, { kind: 'caller' } satisf
 export const RequireSession = () => SetMetadata(ACCESS, { kind: 'session' } satisfies Access);
 export const RequireAdmin = () => SetMetadata(ACCESS, { kind: 'admin' } satisfies Access);
 
-/** What the gate and the request-id hook leave on the request. */
+/** The members that the gate and the request-id hook set on the request. */
 export interface MooringRequest {
   caller?: Caller;
-  /** Resolves when all that was in the log when the request came has been heard here; see `LogFollower.hearHead`. Not on public routes. */
+  /**
+   * Resolves when everything that was in the log when the request came has been heard here, with null if the store does not answer (see
+   * `LogFollower.hearHead`). It is absent on public routes.
+   */
   headHeard?: Promise<Position | null>;
-  /** What that resolved to. */
+  /** The position to which `headHeard` resolved. */
   heardUpTo?: Position;
   requestId: string;
   ip: string;
-  /** Of this request's commands; made when a handler first asks for it. */
+  /** The context of this request's commands, created when a handler first asks for it. */
   commandContext?: CommandContext;
-  /** The try that this is of an idempotent request. */
+  /** The try of an idempotent request that this request is. */
   idempotentTry?: IdempotentTry;
 }
 
-/** The caller, as a parameter of a handler. */
+/** Injects the caller as a parameter of a handler. */
 export const CurrentCaller = createParamDecorator(
   (_: unknown, context: ExecutionContext): Caller | undefined => context.switchToHttp().getRequest<MooringRequest>().caller,
 );
 
-/** The context that this request's commands carry. */
+/** Injects the context of this request's commands. */
 export const Context = createParamDecorator((_: unknown, context: ExecutionContext): CommandContext => {
   const request = context.switchToHttp().getRequest<MooringRequest>();
   request.commandContext ??= contextOf(request);

@@ -23,7 +23,7 @@ describe('the bodies that are on their way', () => {
     expect(() => bodies.add('c', 21)).toThrow('of all callers');
   });
 
-  it('make room when they are gone, those that were refused too', () => {
+  it('make room when they are gone, refused ones too', () => {
     const bodies = make();
     bodies.add('acme', 40);
     expect(() => bodies.add('acme', 60)).toThrow('of this caller');

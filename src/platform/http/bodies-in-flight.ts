@@ -2,17 +2,23 @@ import { Refusal } from '../refusal.ts';
 
 const MIB = 1_048_576;
 
-/** Bytes of bodies that one process has in memory before they are parsed: of everybody, of one account, and of callers without a credential together. */
+/**
+ * The unparsed bytes of bodies that one process holds in memory at most: of all callers, of one account, and of all callers without a
+ * credential.
+ */
 const LIMITS = { all: 64 * MIB, account: 16 * MIB, strangers: 4 * MIB };
 
-/** Counts the bytes of bodies that have come and are not parsed yet, so that slow and many bodies can't fill the memory. */
+/** Counts the bytes of bodies that have arrived and are not parsed yet, so that slow or many bodies can't fill the memory. */
 export class BodiesInFlight {
   private readonly byAccount = new Map<string | null, number>();
   private all = 0;
 
   constructor(private readonly limits: typeof LIMITS = LIMITS) {}
 
-  /** Null: a caller without a credential. Throws `rate_limited` where that is too much; the bytes are counted all the same. */
+  /**
+   * Adds bytes; `account` is null for a caller without a credential. Throws `rate_limited` above a limit, but counts the bytes
+   * nevertheless.
+   */
   add(account: string | null, bytes: number): void {
     const ofAccount = (this.byAccount.get(account) ?? 0) + bytes;
     this.byAccount.set(account, ofAccount);

@@ -3,7 +3,7 @@ import type { Actor, Position } from '../event-store/event-store.ts';
 export const scopes = ['provision', 'deploy', 'manage', 'secrets', 'computers'] as const;
 export type Scope = (typeof scopes)[number];
 
-/** Who calls: the holder of an API key, or of a session (which has every scope). */
+/** The caller: the holder of an API key, or of a session (which has every scope). */
 export interface Caller {
   kind: 'api_key' | 'session';
   /** The key's id, or the account's id for a session. */
@@ -12,24 +12,26 @@ export interface Caller {
   accountId: string;
   role: 'admin' | 'member';
   scopes: ReadonlySet<Scope>;
-  /** Ms since 1970; `Infinity` or absent: the credential never ends by itself, or is looked up for each request. */
+  /**
+   * The expiry in ms since 1970. `Infinity` or absent means that the credential never expires by itself, or is looked up for each request.
+   */
   expiresAt?: number;
 }
 
-/** What every command carries of the request that caused it; it becomes the metadata of the events. */
+/** The request that caused a command; it becomes the metadata of the events. */
 export interface CommandContext {
   actor: Actor;
   accountId: string | null;
   requestId: string | null;
   causationId: string | null;
   ip: string | null;
-  /** The log's end as it was when the request came, all of which was heard here; absent where that is not known. */
+  /** The head of the log when the request came, up to which everything was heard here; absent if it is not known. */
   heardUpTo?: Position;
-  /** Position of the last event that was written under this context; `Aggregates` keeps it, for read-your-writes. */
+  /** The position of the last event that was written under this context. `Aggregates` sets it, for read-your-writes. */
   writtenUpTo?: Position;
 }
 
-/** The context of what the service does by itself: `name` says which part of it. */
+/** Returns the context of commands that the service issues by itself; `name` is the part of it. */
 export function systemContext(name: string, accountId: string | null, causationId: string | null = null): CommandContext {
   return {
     actor: { kind: 'system', id: name, name },
@@ -41,8 +43,8 @@ export function systemContext(name: string, accountId: string | null, causationI
 }
 
 /**
- * The gate asks it; `api-keys` and `accounts` fulfil it. Null: not valid, for whatever reason. `isCurrent`: whether all that was in the log
- * when the request came has been heard here.
+ * Verifies credentials for the gate; `api-keys` and `accounts` implement it. The methods return null if the credential is not valid, for
+ * whatever reason. `isCurrent` is true if everything that was in the log when the request came has been heard here.
  */
 export abstract class CredentialVerifier {
   abstract verifyApiKey(rawKey: string, isCurrent: boolean): Promise<Caller | null>;

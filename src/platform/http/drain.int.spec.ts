@@ -27,13 +27,13 @@ class SlowController {
   }
 }
 
-/** A source that has nothing to tell yet. */
+/** Returns a source that never yields. */
 function never(): AsyncIterable<ServerSentEvent> {
   return { [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) };
 }
 
 describe('a stop', () => {
-  it('answers what was asked, cuts streams that never end, and takes nothing new', async () => {
+  it('answers running requests, cuts streams that never end, and takes no new connection', async () => {
     const server = await startThings(SlowController);
     const follow = await fetch(`${server.url}/slow/stream`);
     const cut = follow.text().then(
@@ -51,7 +51,7 @@ describe('a stop', () => {
     await server.close();
   });
 
-  it('does not wait for a connection that asks for nothing', async () => {
+  it('does not wait for a connection without a request', async () => {
     const server = await startThings(SlowController);
     const silent = connect(Number(new URL(server.url).port), '127.0.0.1');
     const cut = once(silent, 'close');

@@ -6,14 +6,17 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { FastifyInstance } from 'fastify';
 
 const LOOK_EVERY_MS = 50;
-/** What an event stream that may never end gets to come to its end by itself. */
+/** The time for which an event stream, which may never end, may still end by itself, ms. */
 const STREAM_GRACE_MS = 1_000;
 
 const streamsOf = new WeakMap<FastifyInstance, Set<ServerResponse>>();
-/** Connections that have asked for nothing yet: the framework does not count them as idle, and would wait for them. */
+/** The connections that have sent no request yet. The framework does not count them as idle, and would wait for them. */
 const silentOf = new WeakMap<FastifyInstance, Set<Socket>>();
 
-/** Takes note of what a stop need not wait for: answers that are event streams, and silent connections. To be called before the first route is made. */
+/**
+ * Records what a stop need not wait for: event streams and connections without a request. It must be called before the first route is
+ * registered.
+ */
 export function noteEndless(server: FastifyInstance): void {
   const open = new Set<ServerResponse>();
   streamsOf.set(server, open);
@@ -33,7 +36,10 @@ export function noteEndless(server: FastifyInstance): void {
   });
 }
 
-/** Takes no new connection and waits until what was asked is answered, at most so long (ms). Event streams are cut: their readers come again; so are connections that have asked for nothing. */
+/**
+ * Stops accepting connections and waits until running requests are answered, at most so long (ms). Event streams are cut, since their
+ * readers reconnect, and so are connections without a request.
+ */
 export async function drain(app: NestFastifyApplication, timeoutMs: number): Promise<void> {
   const server: Server = app.getHttpServer();
   if (!server.listening) return;

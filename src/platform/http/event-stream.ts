@@ -6,7 +6,7 @@ export interface ServerSentEvent {
   data: unknown;
 }
 
-/** A comment after this silence (ms) keeps proxies from ending the connection. */
+/** The silence after which a comment is sent, so that proxies do not end the connection, ms. */
 const KEEP_ALIVE_MS = 15_000;
 
 export function wantsEventStream(request: FastifyRequest): boolean {
@@ -14,8 +14,8 @@ export function wantsEventStream(request: FastifyRequest): boolean {
 }
 
 /**
- * Answers with `text/event-stream` until the source ends or the caller leaves; then the signal that `open` got aborts. A
- * caller that does not read holds the source back.
+ * Responds with `text/event-stream` until the source ends or the caller disconnects, when the signal passed to `open` aborts. The source is
+ * read no faster than the caller reads.
  */
 export async function sendEventStream(
   reply: FastifyReply,
@@ -49,12 +49,12 @@ async function* frames(events: AsyncIterable<ServerSentEvent>, signal: AbortSign
       next = source.next();
     }
   } finally {
-    // Not awaited: a source that waits for its next event ends by the signal.
+    // This is not awaited: a source that waits for its next event ends by the signal.
     void source.return?.(undefined);
   }
 }
 
-/** The result; null after a silence, and at once when the caller has left. */
+/** Returns the result, or null after a silence or once the caller has disconnected. */
 async function orSilence<T>(next: Promise<T>, signal: AbortSignal): Promise<T | null> {
   let end = () => {};
   const silence = new Promise<null>((resolve) => (end = () => resolve(null)));

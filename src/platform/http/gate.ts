@@ -9,12 +9,12 @@ import { OpenRequests } from './open-requests.ts';
 import { Positions } from './positions.ts';
 import { RouteTable } from './route-table.ts';
 
-/** What a scope brings beside itself. */
+/** The scopes that a scope includes. */
 const includedScopes: Partial<Record<Scope, readonly Scope[]>> = { manage: ['deploy', 'provision'] };
 
 /**
- * The one gate in front of every route. It goes by the headers alone: nothing is read of the body of a caller that it refuses. It refuses
- * whatever a route does not open.
+ * The only gate in front of all routes. It decides by the headers alone, so that nothing of the body of a refused caller is read. It
+ * refuses every request that the route's access rule does not allow.
  */
 @Injectable()
 export class Gate implements OnModuleInit {
@@ -61,7 +61,7 @@ export class Gate implements OnModuleInit {
   }
 }
 
-/** The one credential that the request bears, in either header, or the same in both. */
+/** Returns the credential of the request, which is in one of the two headers, or the same in both. */
 export function credentialOf(request: FastifyRequest): string {
   if (countOf(request, 'authorization') > 1) throw unauthenticated('Two Authorization headers were sent.');
   const { authorization } = request.headers;
@@ -78,7 +78,7 @@ export function credentialOf(request: FastifyRequest): string {
   return credential;
 }
 
-/** The framework keeps the first of several alone. */
+/** Counts the headers of this name, since the framework keeps only the first. */
 function countOf({ raw: { rawHeaders } }: FastifyRequest, name: string): number {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2)
@@ -86,7 +86,7 @@ function countOf({ raw: { rawHeaders } }: FastifyRequest, name: string): number 
   return count;
 }
 
-/** Before any look-up, so that nobody without the scope learns what exists. */
+/** Checks the access rule before any lookup, so that a caller without the scope does not learn what exists. */
 function check(access: Access, caller: Caller): void {
   const needsSession = access.kind === 'session' || access.kind === 'admin';
   if (needsSession && caller.kind !== 'session') throw unauthenticated('This route takes a session token, not an API key.');
@@ -98,7 +98,7 @@ function check(access: Access, caller: Caller): void {
     });
 }
 
-/** Whether the scopes include the wanted one, be it through another. */
+/** Returns whether the scopes include the wanted one, directly or through another. */
 export function holds(granted: ReadonlySet<Scope>, wanted: Scope): boolean {
   return [...granted].some((scope) => scope === wanted || includedScopes[scope]?.includes(wanted) === true);
 }

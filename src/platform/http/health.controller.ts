@@ -20,14 +20,14 @@ export class HealthController {
     private readonly config: Config,
   ) {}
 
-  /** Whether the service answers at all. Callers on the same machine are told its version. */
+  /** Returns whether the service answers at all. Callers on the same machine also get its version. */
   @Get('health')
   @Public()
   health(@Req() request: FastifyRequest): Health {
     return { status: 'ok', runtime: 'fleet', ...(isLocal(request) ? { version } : {}) };
   }
 
-  /** Whether what the service stands on is there: 503 where the database or the event store is away. */
+  /** Returns whether the dependencies of the service are available: 503 if the database or the event store is not. */
   @Get('ready')
   @Public()
   @Header('cache-control', 'no-store')
@@ -37,7 +37,10 @@ export class HealthController {
     return readiness;
   }
 
-  /** Prometheus. For callers on the same machine alone unless the configuration opens it; with its token where one is configured. */
+  /**
+   * Returns the metrics in Prometheus format. Only callers on the same machine may read them unless the configuration allows others; if a
+   * token is configured, it is required.
+   */
   @Get('metrics')
   @Public()
   async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
@@ -50,14 +53,14 @@ export class HealthController {
   }
 }
 
-/** Whether the caller is on this machine, and not somebody for whom a proxy on it calls. */
+/** Returns whether the caller is on this machine, and not behind a proxy on it. */
 function isLocal({ ip, headers, socket }: FastifyRequest): boolean {
   const isForwarded = headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined;
   if (isForwarded && ip === socket.remoteAddress) return false;
   return ipaddr.isValid(ip) && ipaddr.process(ip).range() === 'loopback';
 }
 
-/** In a time that does not tell how much of it is equal. */
+/** Compares in a time that does not depend on the length of the common part. */
 function isEqual(given: string, wanted: string): boolean {
   const hashOf = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(hashOf(given), hashOf(wanted));

@@ -2,16 +2,16 @@ export class Health {
   /** Always `ok`: the service answers. */
   status: string;
   runtime: string;
-  /** Told to callers on the same machine. */
+  /** The version of the service, only for callers on the same machine. */
   version?: string;
 }
 
 export class Dependency {
   name: string;
   status: 'ok' | 'unavailable';
-  /** Without it the service refuses writes. Agents go on running in any case. */
+  /** The value is true if the service refuses writes without it. Agents go on running in any case. */
   required: boolean;
-  /** What is the matter, and how far it has come. */
+  /** The problem, and how far its repair has come. */
   detail?: string;
 }
 

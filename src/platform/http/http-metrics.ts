@@ -7,7 +7,7 @@ import { routeOf } from './request-route.ts';
 
 const BUCKETS_SECONDS = [0.005, 0.02, 0.1, 0.5, 2.5, 10, 60, 120];
 
-/** Counts requests and their times by method, route and class of status: few enough to be asked for every second. */
+/** Counts requests and their durations by method, route and class of status: few enough to be scraped every second. */
 @Injectable()
 export class HttpMetrics implements OnModuleInit {
   constructor(

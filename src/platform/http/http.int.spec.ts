@@ -8,7 +8,7 @@ beforeAll(async () => {
 afterAll(() => server?.close());
 
 describe('requests', () => {
-  it('bear an id: the caller’s where it is sane, else one of ours', async () => {
+  it('have an id: the caller’s if it is valid, else one of ours', async () => {
     const own = await server.request('GET', '/health', { headers: { 'x-request-id': 'abc-1.2_3' } });
     expect(own.headers.get('x-request-id')).toBe('abc-1.2_3');
     for (const id of ['a b', 'x'.repeat(129), 'a"b'])
@@ -27,7 +27,7 @@ describe('requests', () => {
     expect(server.logLines.join('')).not.toMatch(/canary-query|mk_canary|secret-path/);
   });
 
-  it('may carry bytes of any type where the route says so', async () => {
+  it('may have a body of any type if the route allows it', async () => {
     expect(
       (await server.request('PUT', '/t/raw', { body: Buffer.from([0, 255]), headers: { 'content-type': 'application/json' } })).json,
     ).toEqual({ bytes: '00ff' });
@@ -47,7 +47,7 @@ describe('requests', () => {
 });
 
 describe('what operators look at', () => {
-  it('/health is ok whatever else is away; /ready names what is', async () => {
+  it('/health is ok whatever is unavailable; /ready names what is', async () => {
     const health = async (headers = {}) => (await server.request('GET', '/health', { headers })).json;
     expect(await health()).toEqual({ status: 'ok', runtime: 'fleet', version: expect.any(String) });
     expect(await health({ 'x-forwarded-for': '203.0.113.7' })).toEqual({ status: 'ok', runtime: 'fleet' });
@@ -73,7 +73,7 @@ describe('what operators look at', () => {
     expect(text).not.toContain('metric-canary');
   });
 
-  it('/metrics is for callers on the same machine, and for those who bear its token where there is one', async () => {
+  it('/metrics is for callers on the same machine, and for those with its token if one is configured', async () => {
     const status = async (headers: Record<string, string> = {}) => (await server.request('GET', '/metrics', { headers })).status;
     const forwarded = { 'x-forwarded-for': '203.0.113.7' };
     expect([await status(), await status(forwarded)]).toEqual([200, 404]);

@@ -15,8 +15,8 @@ import { RouteTable } from './route-table.ts';
 import { createValidationPipe } from './validation.ts';
 
 /**
- * The edge: everything that holds for all routes. It asks the `CredentialVerifier` who calls; the application provides that.
- * No interceptor and no guard runs on every route: the framework would wrap each answer in observables for them.
+ * The parts that apply to all routes. The application provides the `CredentialVerifier`. There is no interceptor and no guard for all
+ * routes, since the framework would wrap each response in observables for them.
  */
 @Global()
 @Module({

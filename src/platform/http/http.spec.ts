@@ -17,7 +17,7 @@ describe('a problem', () => {
   });
 
   it.each(['ECONNREFUSED', '57P01', '53300', '08006'])(
-    'says of a lost database (%s) that the store is away, and when to come back',
+    'says of a lost database (%s) that the store is unavailable, and when to retry',
     (code) => {
       const answer = toProblem(Object.assign(new Error('x'), { code }), 'r1');
       expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '5' }, body: { code: 'event_store_unavailable' } });
@@ -106,7 +106,7 @@ describe('If-Match', () => {
 });
 
 describe('a cursor', () => {
-  it('comes back as it was, and nothing else is taken for one', () => {
+  it('comes back as it was, and no other text is taken for one', () => {
     fc.assert(
       fc.property(fc.array(fc.oneof(fc.string(), fc.integer()), { minLength: 1, maxLength: 3 }), (place) => {
         fc.pre(!JSON.stringify(place).includes('\\u0000'));

@@ -6,31 +6,31 @@ import { v4 as uuidv4 } from 'uuid';
 import { type Sealed, Keyring } from '../crypto/sealed.ts';
 import { Database } from '../database/database.ts';
 
-/** After so long without a sign of life a try counts as dead, and the next one may go on. */
+/** The time without a renewal after which a try counts as dead, and the next one may proceed, seconds. */
 const LEASE_SECONDS = 10;
 const RENEW_EVERY_MS = 2_500;
 const KEPT_HOURS = 24;
 const SWEEP_EVERY_MS = 3_600_000;
-/** The subject under whose data key requests are sealed, and answers that are no agent's. */
+/** The subject whose data key seals the requests, and the responses that do not belong to an agent. */
 const SUBJECT = 'idempotency';
 
 /** A try that this process runs. */
 export interface Claim {
-  /** The same for every try. */
+  /** The id is the same for every try. */
   id: string;
   owner: string;
   accountId: string;
   keyHash: Buffer;
-  /** Whether no try was begun before. */
+  /** The value is true if no try was begun before. */
   isFirst: boolean;
-  /** Whose data key the answer is sealed under. */
+  /** The subject whose data key seals the response. */
   subject: string;
 }
 
 export interface StoredAnswer {
   status: number;
   headers: Record<string, string>;
-  /** As JSON; null where there is none. */
+  /** The body as JSON; null if there is none. */
   body: string | null;
 }
 
@@ -38,7 +38,7 @@ export type ClaimOutcome =
   | { kind: 'claimed'; claim: Claim }
   | { kind: 'answered'; answer: StoredAnswer }
   | { kind: 'running' }
-  /** It was answered, but the answer was sealed under a key that is destroyed. */
+  /** There was a response, but it was sealed under a key that is destroyed. */
   | { kind: 'shredded' }
   | { kind: 'reused' };
 
@@ -50,7 +50,7 @@ interface Row {
   is_first: boolean;
 }
 
-/** First answers of idempotent requests, for 24 h, for all replicas. */
+/** Keeps the first responses of idempotent requests for 24 h, for all replicas. */
 @Injectable()
 export class IdempotencyStore implements OnModuleInit, OnModuleDestroy {
   private readonly logger = new Logger('Idempotency');
@@ -74,8 +74,8 @@ export class IdempotencyStore implements OnModuleInit, OnModuleDestroy {
   }
 
   /**
-   * Takes the key for one try of the request, or says why it can't be had. `fingerprint` tells one request from another; `answerSubject`
-   * is whose data key the answer is sealed under, null for one of our own, and follows from the request.
+   * Claims the key for one try of the request, or returns why that is not possible. `fingerprint` distinguishes requests. `answerSubject`
+   * is the subject whose data key seals the response, null for our own; it follows from the request.
    */
   async claim(accountId: string, key: string, fingerprint: string, answerSubject: string | null = null): Promise<ClaimOutcome> {
     const keyHash = createHash('sha256').update(key).digest();
@@ -101,7 +101,7 @@ export class IdempotencyStore implements OnModuleInit, OnModuleDestroy {
     return answer === null ? { kind: 'shredded' } : { kind: 'answered', answer: JSON.parse(answer) as StoredAnswer };
   }
 
-  /** Keeps the answer for the tries that follow. */
+  /** Stores the response for later tries. */
   async finish(claim: Claim, answer: StoredAnswer): Promise<void> {
     this.running.delete(claim.owner);
     const sealed = await this.keyring.seal(claim.subject, placeOf(claim.accountId, claim.keyHash, 'answer'), JSON.stringify(answer));
@@ -111,7 +111,7 @@ export class IdempotencyStore implements OnModuleInit, OnModuleDestroy {
     );
   }
 
-  /** Lets another try go on at once: under the same id, and with another request only where `requestStays` is false. */
+  /** Lets another try proceed at once, under the same id. It may be with another request only if `requestStays` is false. */
   async release(claim: Claim, requestStays: boolean): Promise<void> {
     this.running.delete(claim.owner);
     await this.database.query(
@@ -153,7 +153,10 @@ function placeOf(accountId: string, keyHash: Buffer, field: 'request' | 'answer'
   return `idempotency:${accountId}:${keyHash.toString('hex')}:${field}`;
 }
 
-/** Takes a key that is new, too old to count, released, or whose try is dead. Answers the row with its first request; none where it is taken. */
+/**
+ * Claims a key that is new, expired, or released, or whose try is dead. Returns the row with its first request, and no row if the key is
+ * taken.
+ */
 const CLAIM = `
   insert into idempotency_keys as k (account_id, key_hash, id, state, owner, claimed_at, request, answer, created_at)
   values ($1, $2, $3, 'running', $4, now(), $5, null, now())

@@ -19,7 +19,7 @@ describe('an idempotency key', () => {
     seen.failNext = null;
   });
 
-  it('makes a repeat answer as the first did, and makes nothing twice', async () => {
+  it('gives a repeat the first response, and creates nothing twice', async () => {
     const first = await once('k1');
     expect(first.status).toBe(201);
     expect(first.headers.get('idempotency-replayed')).toBeNull();
@@ -37,7 +37,7 @@ describe('an idempotency key', () => {
     expect((await once('k2', { name: 'x' }, 'mk_deploy')).headers.get('idempotency-replayed')).toBe('true');
   });
 
-  it('lets one of many calls at once do the work; the others learn that it is running', async () => {
+  it('lets one of many concurrent calls do the work; the others learn that it is running', async () => {
     let open = () => {};
     seen.gate = new Promise((resolve) => (open = resolve));
     const calls = Array.from({ length: 20 }, () => once('k3'));
@@ -51,7 +51,7 @@ describe('an idempotency key', () => {
     expect(seen.made).toHaveLength(1);
   });
 
-  it('may be used again after a refusal, with a better request', async () => {
+  it('may be used again after a refusal, with a corrected request', async () => {
     expectProblem(await once('k4', { name: 1 }), 400, 'invalid_request');
     expect((await once('k4', { name: 'ok' })).status).toBe(201);
   });
@@ -65,7 +65,7 @@ describe('an idempotency key', () => {
     expect(seen.made).toHaveLength(2);
   });
 
-  it('is free again when the process that had it died, and keeps its id', async () => {
+  it('is free again after the process that had it died, and keeps its id', async () => {
     const database = server.app.get(Database, { strict: false });
     await once('k6');
     await database.query(`update idempotency_keys set state = 'running', answer = null, owner = gen_random_uuid() where id = $1`, [
@@ -99,7 +99,7 @@ describe('an idempotency key', () => {
 });
 
 describe('reads', () => {
-  it('wait for the write that the caller names, for its own last one, and for what happened to its account since', async () => {
+  it('wait for the write that the caller names, for its own last one, and for later events of its account', async () => {
     reached.length = 0;
     const read = (position?: string, credential = 'mk_none') =>
       server.request('GET', '/t/model', { credential, headers: position ? { 'x-min-event-position': position } : {} });

@@ -26,23 +26,25 @@ import type { IdempotentTry } from './idempotent-try.ts';
 export const IDEMPOTENT = 'mooring:idempotent';
 
 export interface IdempotentOptions {
-  /** The route's parameter that names an agent: the answer is kept sealed under that agent's data key, so that deleting the agent shreds it. */
+  /** The route's parameter with an agent's id. The response is sealed under that agent's data key, so that deleting the agent shreds it. */
   sealedFor?: string;
 }
 
-/** A POST of JSON that makes something: with an `Idempotency-Key` it makes it once, and answers every repeat as it did the first time. */
+/**
+ * Marks a POST of JSON that creates something. With an `Idempotency-Key` it creates it only once, and every repeat gets the first response.
+ */
 export const Idempotent = (options: IdempotentOptions = {}) =>
   applyDecorators(SetMetadata(IDEMPOTENT, options), UseInterceptors(Idempotency));
 
-/** The try that a handler is part of; null where the request bears no `Idempotency-Key`. */
+/** Injects the try that a handler is part of; null without an `Idempotency-Key`. */
 export const IdempotencyTry = createParamDecorator(
   (_: unknown, context: ExecutionContext): IdempotentTry | null =>
     context.switchToHttp().getRequest<MooringRequest>().idempotentTry ?? null,
 );
 
 /**
- * A UUID that stays the same for every try under the caller's `Idempotency-Key`, else null. What a handler makes takes its id from it,
- * so that a try which died after its append and before its answer is not made twice.
+ * Injects a UUID that is the same for every try under the caller's `Idempotency-Key`, or null without one. A handler derives its ids from
+ * it, so that nothing is created twice if a try died after its append and before its response.
  */
 export const IdempotencyKey = createParamDecorator(
   (_: unknown, context: ExecutionContext): string | null => context.switchToHttp().getRequest<MooringRequest>().idempotentTry?.id ?? null,
@@ -50,7 +52,7 @@ export const IdempotencyKey = createParamDecorator(
 
 type Request = FastifyRequest & MooringRequest;
 
-/** Headers that are part of an answer; the others belong to the one transmission. */
+/** The headers that are kept with a response; the others belong to one transmission. */
 const keptHeaders = ['etag', 'location', 'preference-applied', 'x-agent-woken', 'retry-after'];
 
 @Injectable()
@@ -74,7 +76,7 @@ export class Idempotency implements NestInterceptor {
       });
     const subject = subjectOf(options, request);
     const outcome = await this.store.claim(request.caller.accountId, key, fingerprintOf(request), subject);
-    // The handler says what there is to say about an agent that is no more.
+    // The handler itself reports that the agent no longer exists.
     if (outcome.kind === 'shredded') return next.handle();
     if (outcome.kind === 'claimed') return from(this.run(outcome.claim, request, http.getResponse<FastifyReply>(), next));
     if (outcome.kind === 'answered') return from(Promise.resolve(replay(outcome.answer, http.getResponse<FastifyReply>())));
@@ -92,14 +94,14 @@ export class Idempotency implements NestInterceptor {
       else await this.keep(claim, answerOf(request, reply, body));
       return body;
     } catch (error) {
-      // A refusal says what is wrong with the request, so that a better one may follow; any other failure may have left a part done.
+      // A refusal says what is wrong with the request, so a corrected one may follow. Any other failure may have left partial work.
       const refused = problems[toRefusal(error).code].status < 500;
       await this.store.release(claim, !refused).catch((reason: unknown) => this.logger.warn({ msg: 'claim not released', err: reason }));
       throw error;
     }
   }
 
-  /** The work is done and stored: a failure to keep its answer only means that a repeat goes through the handler again. */
+  /** Stores the response. The work itself is done and stored, so a failure here only means that a repeat runs the handler again. */
   private async keep(claim: Claim, answer: StoredAnswer): Promise<void> {
     try {
       await this.store.finish(claim, answer);
@@ -109,7 +111,7 @@ export class Idempotency implements NestInterceptor {
   }
 }
 
-/** Whose data key the answer is sealed under; null: the service's own. */
+/** Returns the subject whose data key seals the response; null stands for the service's own. */
 function subjectOf({ sealedFor }: IdempotentOptions, request: Request): string | null {
   if (sealedFor === undefined) return null;
   return String((request.params as Record<string, unknown>)[sealedFor]).toLowerCase();

@@ -1,7 +1,7 @@
 /** One try of a request with an `Idempotency-Key`. */
 export interface IdempotentTry {
-  /** A UUID, the same for every try. */
+  /** A UUID that is the same for every try. */
   id: string;
-  /** Whether none was begun before. An earlier one may have done its work and died before its answer. */
+  /** The value is true if no try was begun before. An earlier try may have done its work and died before its response. */
   isFirst: boolean;
 }

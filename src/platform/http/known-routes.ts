@@ -7,7 +7,7 @@ interface KnownRoute {
 
 const routesOf = new WeakMap<FastifyInstance, KnownRoute[]>();
 
-/** Takes note of every route that the server will have; to be called before the first is made. */
+/** Records every route of the server. It must be called before the first route is registered. */
 export function noteRoutes(server: FastifyInstance): void {
   const known: KnownRoute[] = [];
   routesOf.set(server, known);
@@ -16,12 +16,12 @@ export function noteRoutes(server: FastifyInstance): void {
   });
 }
 
-/** Every route of the server, whoever made it. */
+/** Returns every route of the server, whatever registered it. */
 export function knownRoutes(server: FastifyInstance): readonly KnownRoute[] {
   return routesOf.get(server) ?? [];
 }
 
-/** The methods that the address takes; none where there is nothing. */
+/** Returns the methods that the address takes; none if there is no such address. */
 export function allowedMethods(server: FastifyInstance, url: string): string[] {
   const segments = segmentsOf(url.split('?', 1)[0] ?? '');
   const matching = knownRoutes(server).filter(({ path }) => matches(segmentsOf(path), segments));

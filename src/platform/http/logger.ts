@@ -1,7 +1,7 @@
 import type { LoggerService, LogLevel } from '@nestjs/common';
 import { type DestinationStream, type Logger as Pino, pino, stdSerializers } from 'pino';
 
-/** What of an error may be logged: database drivers put row values into further members. */
+/** Returns the parts of an error that may be logged: database drivers put row values into other members. */
 function errorForLog(error: unknown): unknown {
   if (!(error instanceof Error)) return stdSerializers.err(error as Error);
   const { code } = error as { code?: unknown };
@@ -16,20 +16,23 @@ function errorForLog(error: unknown): unknown {
 
 type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'fatal';
 
-/** Bytes of lines that are written together, and how long, in ms, a line waits for others: each write costs a request more than its line does. */
+/**
+ * The number of bytes of lines that are written together, and the time, in ms, for which a line waits for others: each write costs a
+ * request more than its line does.
+ */
 const TOGETHER_BYTES = 8_192;
 const TOGETHER_MS = 100;
 
-/** JSON lines on stdout; they are there before the process ends by itself. */
+/** Creates a logger that writes JSON lines to stdout. All lines are written before the process ends by itself. */
 export function createPino(level: string, destination?: DestinationStream): Pino {
   const options = { level, base: undefined, timestamp: pino.stdTimeFunctions.isoTime, serializers: { err: errorForLog } };
   return pino(options, destination ?? pino.destination({ sync: false, minLength: TOGETHER_BYTES, periodicFlush: TOGETHER_MS }));
 }
 
-/** Parts of Nest that tell every module and route at the start. */
+/** The parts of Nest that log every module and route at the start. */
 const chatty = new Set<unknown>(['InstanceLoader', 'NestApplication', 'NestFactory', 'RouterExplorer', 'RoutesResolver']);
 
-/** Nest's logger on pino: `new Logger('Part').log({ msg, …fields })` or a plain text. */
+/** Nest's logger on pino. It takes `new Logger('Part').log({ msg, …fields })` or a plain text. */
 export class PinoLogger implements LoggerService {
   constructor(private readonly sink: Pino) {}
 
@@ -52,7 +55,7 @@ export class PinoLogger implements LoggerService {
     this.write('fatal', message, rest);
   }
   setLogLevels(_levels: LogLevel[]): void {
-    // The level is the configuration's.
+    // The configuration sets the level.
   }
 
   private writeFields(level: Level, { message, ...fields }: Record<string, unknown>): void {
@@ -60,7 +63,7 @@ export class PinoLogger implements LoggerService {
     else this.sink[level](fields);
   }
 
-  /** Nest passes the logger's name last, and for errors the stack before it. */
+  /** Writes a line. Nest passes the logger's name last, and for errors the stack before it. */
   private write(level: Level, message: unknown, rest: unknown[]): void {
     const part = rest.at(-1);
     const fields = typeof part === 'string' ? { part } : {};

@@ -38,7 +38,7 @@ beforeEach(() => {
 
 const open = () => new Promise<IncomingMessage>((resolve) => get(`${server.url}/t/export`, { headers: { connection: 'close' } }, resolve));
 
-it('comes a line each, to the last', async () => {
+it('sends one line per item, to the last', async () => {
   const { status, headers, text } = await server.request('GET', '/t/export');
   expect([status, headers.get('content-type')]).toEqual([200, 'application/x-ndjson; charset=utf-8']);
   const lines = text.split('\n');
@@ -46,7 +46,7 @@ it('comes a line each, to the last', async () => {
   expect(JSON.parse(lines[TOTAL - 1] as string)).toMatchObject({ n: TOTAL - 1 });
 });
 
-it('waits for a reader who does not read, and ends with one who leaves', async () => {
+it('waits for a slow reader, and ends with one that disconnects', async () => {
   const response = await open();
   response.pause();
   let last = -1;
@@ -61,7 +61,7 @@ it('waits for a reader who does not read, and ends with one who leaves', async (
     500,
   );
   expect(source).toMatchObject({ ended: false });
-  // Some megabytes fit between the two; a hundred do not.
+  // Buffers between the two hold some megabytes, but not a hundred.
   expect(last).toBeLessThan(TOTAL / 4);
   response.destroy();
   await until('the source has ended', () => source.ended || undefined);

@@ -8,7 +8,7 @@ export function wantsNdjson(request: FastifyRequest): boolean {
   return (request.headers.accept ?? '').includes(NDJSON);
 }
 
-/** Answers with an item a line. A caller that does not read holds the source back, and one that leaves ends it. */
+/** Responds with one item per line. The items are read no faster than the caller reads, and end when the caller disconnects. */
 export async function sendNdjson(reply: FastifyReply, items: AsyncIterable<unknown>): Promise<void> {
   void reply.header('content-type', `${NDJSON}; charset=utf-8`).header('cache-control', 'no-store');
   await reply.send(Readable.from(lines(items), { objectMode: true, highWaterMark: 16 }));

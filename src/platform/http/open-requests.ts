@@ -10,9 +10,9 @@ import type { MooringRequest } from './access.ts';
 import type { Caller } from './caller.ts';
 import { sendProblem } from './problem.filter.ts';
 
-/** How often, in ms, it is looked whether a key that is in use has expired. */
+/** The interval at which the keys in use are checked for expiry, ms. */
 const LOOK_EVERY_MS = 500;
-/** Ends of keys that are remembered: a request may be on its way through the gate when its key ends. */
+/** The number of ended keys that are remembered, since a request may be in the gate when its key ends. */
 const ENDS_MAX = 10_000;
 
 interface OfKey {
@@ -20,7 +20,7 @@ interface OfKey {
   replies: Set<FastifyReply>;
 }
 
-/** Knows which requests are under way, ends those of a key that has ended, and bounds how many streams are open. */
+/** Tracks the running requests, ends those of a key that has ended, and bounds the number of open streams. */
 @Injectable()
 export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
   private readonly logger = new Logger('Http');
@@ -48,12 +48,12 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
     clearInterval(this.timer);
   }
 
-  /** The ids of the keys with which requests are under way. */
+  /** Returns the ids of the keys with running requests. */
   keys(): string[] {
     return [...this.byKey.keys()];
   }
 
-  /** Takes note of a request that the gate lets through. Throws `unauthenticated` where the key has ended meanwhile. */
+  /** Adds a request that passed the gate. Throws `unauthenticated` if the key has ended meanwhile. */
   add(caller: Caller, reply: FastifyReply): void {
     if (caller.kind !== 'api_key') return;
     if (this.ended.has(caller.id)) throw keyEnded();
@@ -62,14 +62,14 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
     this.byKey.set(caller.id, ofKey);
   }
 
-  /** Ends what is under way with the key: a stream breaks off, and who waits for an answer gets 401. */
+  /** Ends the requests of the key: a stream breaks off, and a waiting caller gets 401. */
   end(keyId: string): void {
     this.ended.set(keyId, true);
     for (const reply of this.byKey.get(keyId)?.replies ?? []) sendProblem(keyEnded(), reply.request, reply, this.logger);
     this.byKey.delete(keyId);
   }
 
-  /** Counts a stream until its connection ends. Throws `rate_limited` where the account, or the process, has too many. */
+  /** Counts a stream until its connection ends. Throws `rate_limited` if the account, or the process, has too many. */
   addStream(reply: FastifyReply): void {
     const account = (reply.request as FastifyRequest & MooringRequest).caller?.accountId ?? '';
     const ofAccount = this.streams.get(account) ?? 0;

@@ -12,7 +12,7 @@ import { errorCodes } from '../refusal.ts';
 
 const committed = new URL('../../../docs/openapi.json', import.meta.url);
 
-/** Serves the OpenAPI document, as it is committed and held to the sources by a test, and its pages; both are public. */
+/** Serves the committed OpenAPI document, which a test compares with the sources, and its pages; both are public. */
 export function setUpOpenApi(app: NestFastifyApplication): void {
   SwaggerModule.setup(DOCS_PATH, app, () => JSON.parse(readFileSync(committed, 'utf8')) as OpenAPIObject, {
     jsonDocumentUrl: DOCUMENT_PATH,
@@ -22,7 +22,7 @@ export function setUpOpenApi(app: NestFastifyApplication): void {
 }
 
 /**
- * OpenAPI 3.1 of both surfaces. What each operation asks of its caller comes from the access rules themselves.
+ * Returns the OpenAPI 3.1 document of both surfaces. The security of each operation comes from the access rules.
  * @public scripts/openapi.mjs calls it from what `nest build` made.
  */
 export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {

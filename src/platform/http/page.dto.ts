@@ -4,12 +4,12 @@ import { IntegerQuery } from './validation.ts';
 
 /** The query of a list. */
 export class PageQuery {
-  /** How many items the page may have, 50 where absent. */
+  /** The maximum number of items in the page; the default is 50. */
   @IsOptional()
   @IntegerQuery(1, 200)
   limit?: number;
 
-  /** From the `Link` header of the page before. */
+  /** The cursor from the `Link` header of the previous page. */
   @IsOptional()
   @IsString()
   @MaxLength(1_000)

@@ -2,12 +2,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { Refusal } from '../refusal.ts';
 
-/** A cursor says where the next page begins: what the list is ordered by, of the last item given. Opaque to callers. */
+/** Returns the cursor of the next page: the sort values of the last item of this page. It is opaque to callers. */
 export function encodeCursor(place: readonly (string | number)[]): string {
   return Buffer.from(JSON.stringify(place)).toString('base64url');
 }
 
-/** The place, or null where there is no cursor. Throws `invalid_request` where it is not one that `encodeCursor` made of `length` parts. */
+/** Returns the sort values, or null without a cursor. Throws `invalid_request` unless `encodeCursor` made the cursor of `length` parts. */
 export function decodeCursor(cursor: string | undefined, length: number): (string | number)[] | null {
   if (cursor === undefined) return null;
   const place = parsed(cursor);
@@ -16,7 +16,7 @@ export function decodeCursor(cursor: string | undefined, length: number): (strin
   throw notACursor();
 }
 
-/** For a list to throw where the place that a cursor names is none of its own. */
+/** Returns the error that a list throws if the values in a cursor are not its own. */
 export function notACursor(): Refusal {
   return new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
     errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
@@ -32,7 +32,7 @@ function parsed(cursor: string): unknown {
   }
 }
 
-/** Names the next page in a `Link` header: the same address with another cursor. */
+/** Sets the `Link` header to the next page: the same address with another cursor. */
 export function linkNextPage(request: FastifyRequest, reply: FastifyReply, cursor: string): void {
   const [path = '', query = ''] = request.url.split('?');
   const parameters = new URLSearchParams(query);

@@ -12,12 +12,15 @@ import { Refusal } from '../refusal.ts';
 export const READS_MODEL = 'mooring:reads-model';
 export const POSITION_HEADER = 'x-event-position';
 
-/** The route answers from these projections: it waits until they hold every event of the caller's account, and what the caller asks for. */
+/**
+ * Marks a route that answers from these projections: it waits until they hold every event of the caller's account, and the position that
+ * the caller asks for.
+ */
 export const ReadsModel = (...projections: string[]) => SetMetadata(READS_MODEL, projections);
 
 /**
- * Tells a write's position, and holds a read back until its read models hold every event of the account that was in the log when the
- * request came, on whatever replica it was stored. So no answer takes back what an earlier one showed.
+ * Reports a write's position, and delays a read until its read models hold every event of the account that was in the log when the request
+ * came, whatever replica stored it. A response therefore never goes back behind an earlier one.
  */
 @Injectable()
 export class Positions {
@@ -27,7 +30,10 @@ export class Positions {
     private readonly follower: LogFollower,
   ) {}
 
-  /** Answers whether all was heard that was in the log when the request came. Where it can't be heard, reads are refused later on. */
+  /**
+   * Returns whether everything was heard that was in the log when the request came. If the newest events are not heard in time, `await`
+   * refuses reads.
+   */
   async hearHead(request: MooringRequest): Promise<boolean> {
     request.headHeard = this.follower.hearHead();
     const head = await request.headHeard.catch(() => null);
@@ -35,16 +41,17 @@ export class Positions {
     return head !== null;
   }
 
-  /** Resolves when the read models show all that the request has to see. Throws `invalid_request`, `read_model_behind`. */
+  /** Resolves when the read models hold everything that the request has to see. Throws `invalid_request`, `read_model_behind`. */
   async await(request: FastifyRequest & MooringRequest, projections: readonly string[]): Promise<void> {
     const asked = askedBy(request);
     if (projections.length === 0) return;
-    // Where the store does not answer, what was heard so far is all that is known.
+    // Without an answer of the store this resolves, and the read shows what was heard so far. It throws if the newest events are not heard
+    // in time.
     await request.headHeard;
     await Promise.all(projections.map((projection) => this.reached(projection, asked, request.caller)));
   }
 
-  /** Puts the position of what the request wrote on its answer. */
+  /** Sets the response's header to the position of what the request wrote. */
   tell(request: MooringRequest, reply: FastifyReply): void {
     const position = request.commandContext?.writtenUpTo;
     if (position !== undefined && !reply.raw.headersSent) void reply.header(POSITION_HEADER, position);
@@ -56,7 +63,7 @@ export class Positions {
     const { last, written } = caller ? this.positions.of(caller.role === 'admin' ? null : caller.accountId, filter) : NOTHING;
     const needed = written > asked ? written : asked;
     if (needed > START) await this.readModels.reached(projection, needed);
-    // The caller did not write it: a read model that stopped, or is far behind, goes on serving.
+    // The caller did not write these events, so a read model that stopped or is far behind still serves.
     if (last > needed) await this.readModels.reachedIfPossible(projection, last);
     if (needed === START) await this.readModels.whole(projection);
   }
@@ -64,7 +71,7 @@ export class Positions {
 
 const NOTHING = { last: START, written: START };
 
-/** Throws `invalid_request` where the header holds no position. */
+/** Returns the position in the header. Throws `invalid_request` if it is no position. */
 function askedBy({ headers }: FastifyRequest): Position {
   const asked = headers['x-min-event-position'];
   if (asked === undefined) return START;

@@ -5,7 +5,7 @@ import { allowedMethods } from './known-routes.ts';
 import { toProblem } from './problems.ts';
 import { Refusal } from '../refusal.ts';
 
-/** Answers every error of every route, the framework's own included, as a problem document. */
+/** Responds to every error of every route, the framework's own included, with a problem document. */
 @Catch()
 export class ProblemFilter implements ExceptionFilter {
   private readonly logger = new Logger('Http');
@@ -18,7 +18,7 @@ export class ProblemFilter implements ExceptionFilter {
   }
 }
 
-/** Sends the problem, or breaks the connection off where the answer has begun already. */
+/** Sends the problem, or destroys the connection if the response has begun already. */
 export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply, logger: Logger): void {
   const answer = toProblem(error, request.id);
   if (answer.status === 500) logger.error({ msg: 'request failed', request_id: request.id, err: error });
@@ -27,9 +27,9 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     reply.raw.destroy();
     return;
   }
-  // An answer that a handler had begun to describe must not colour the problem.
+  // The headers that a handler set for its own response must not be on the problem.
   for (const name of ['content-length', 'content-disposition', 'etag', 'link']) reply.removeHeader(name);
-  // What is left of a refused body is not read: a further request can't follow it on the same connection.
+  // The rest of a refused body is not read, so that no other request can follow on the same connection.
   if (answer.status === 413 || (hasBody(request) && !request.raw.complete)) reply.header('connection', 'close');
   void reply.status(answer.status).headers(answer.headers).send(JSON.stringify(answer.body));
 }

@@ -6,7 +6,7 @@ import { RuntimeUnavailable } from '../runtime/runtime.ts';
 
 export const PROBLEM_TYPE = 'application/problem+json';
 
-/** The one place that gives a code its HTTP status and its title. */
+/** The HTTP status and the title of each code, which are defined only here. */
 export const problems: Record<ErrorCode, { status: number; title: string }> = {
   invalid_request: { status: 400, title: 'The request is not valid' },
   unauthenticated: { status: 401, title: 'A valid credential is needed' },
@@ -65,10 +65,10 @@ export interface ProblemAnswer {
   body: Problem;
 }
 
-/** Seconds after which a caller may try again what failed because a part of the service is away. */
+/** The time after which a caller may retry a request that failed because a dependency was unavailable, in seconds. */
 const RETRY_AFTER_SECONDS = 5;
 
-/** What a caller is told of an error. What is not a refusal tells nothing of the inside. */
+/** Returns the response to an error. An error that is no refusal reveals nothing internal. */
 export function toProblem(error: unknown, requestId: string): ProblemAnswer {
   const refusal = toRefusal(error);
   const { status, title } = problems[refusal.code];
@@ -95,7 +95,7 @@ function headersOf(code: ErrorCode, retryAfterSeconds: number | undefined): Reco
   return headers;
 }
 
-/** Every error that can reach the edge of the service, as a refusal. */
+/** Converts any error that reaches the HTTP layer into a refusal. */
 export function toRefusal(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof RuntimeUnavailable) return new Refusal('runtime_unavailable', 'The container engine does not answer.');
@@ -108,7 +108,7 @@ export function toRefusal(error: unknown): Refusal {
   return new Refusal('internal_error', 'An unexpected error. Tell the operator the request_id.');
 }
 
-/** The framework's own answers, in our words. */
+/** Returns the framework's own responses with our messages. */
 function ofStatus(status: number, facts: RefusalFacts): Refusal {
   switch (status) {
     case 401:
@@ -133,7 +133,10 @@ function ofStatus(status: number, facts: RefusalFacts): Refusal {
 
 const networkErrors = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN']);
 
-/** PostgreSQL is away, stops, starts, or has no connection free: SQLSTATE classes 08, 53 and 57P, or the driver's own words. */
+/**
+ * Returns whether PostgreSQL is unavailable, stops, starts, or has no free connection: SQLSTATE classes 08, 53 and 57P, or messages of the
+ * driver.
+ */
 function isDatabaseAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = (error as { code?: unknown }).code;
@@ -143,7 +146,7 @@ function isDatabaseAway(error: unknown): boolean {
   );
 }
 
-/** Text that PostgreSQL can't hold, or a time that is none: what slipped past a route's own rules, as in a cursor that somebody made up. */
+/** Returns whether PostgreSQL refused a text or a time that is not valid. A route's own rules did not catch it, as in a made-up cursor. */
 function isUnstorable(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   return code === '22021' || code === '22P05' || code === '22007' || code === '22008';

@@ -8,16 +8,16 @@ import { Database } from '../database/database.ts';
 import { Refusal } from '../refusal.ts';
 
 const WINDOW_SECONDS = 60;
-/** Tries from one address, whatever the account. */
+/** The attempts from one address, whatever the account. */
 const TRIES_OF_ADDRESS = 10;
-/** Tries for one account from all addresses together from which nobody signed in to it: one address alone can't use them up. */
+/** The attempts for one account from all addresses without an earlier sign-in to it, so that one address alone can't use them up. */
 const TRIES_OF_STRANGERS = 100;
-/** An address from which somebody signed in is known for so long. */
+/** The time for which an address is known after a sign-in from it, in seconds. */
 const KNOWN_SECONDS = 90 * 86_400;
-/** Bits of an IPv6 address that one network has: whoever has one address of it has all of them. */
+/** The length of an IPv6 network prefix in bits: the owner of one address has all addresses of its network. */
 const NETWORK_BITS = 64;
 
-/** How often somebody may try to sign in, counted in PostgreSQL and so for all replicas together. */
+/** Limits attempts to sign in. They are counted in PostgreSQL, and so for all replicas together. */
 @Injectable()
 export class LoginLimiter {
   private readonly addresses: RateLimiterPostgres;
@@ -41,8 +41,8 @@ export class LoginLimiter {
   }
 
   /**
-   * Counts one try. From an address from which somebody signed in to the account only the address's own tries count, so that nobody elsewhere
-   * can lock its owner out. Throws `rate_limited`.
+   * Counts one attempt. From an address with an earlier sign-in to the account, only the address's own attempts count, so that others can't
+   * lock the owner out. Throws `rate_limited`.
    */
   async take(address: string, account: string): Promise<void> {
     const network = networkOf(address);
@@ -51,7 +51,7 @@ export class LoginLimiter {
     if (!isKnown) await consume(this.strangers, hashOf(account));
   }
 
-  /** Remembers that somebody signed in to the account from there. */
+  /** Remembers a successful sign-in to the account from this address. */
   async succeeded(address: string, account: string): Promise<void> {
     await this.known.set(pairOf(networkOf(address), account), 1, KNOWN_SECONDS);
   }
@@ -68,7 +68,7 @@ async function consume(limiter: RateLimiterPostgres, key: string): Promise<void>
   }
 }
 
-/** What counts as one address. */
+/** Returns the key under which an address is counted: its network for IPv6. */
 function networkOf(address: string): string {
   if (!ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);
@@ -76,7 +76,7 @@ function networkOf(address: string): string {
   return ipaddr.IPv6.networkAddressFromCIDR(`${parsed.toString()}/${NETWORK_BITS}`).toString();
 }
 
-/** What a row of the table may say of an account. */
+/** Returns the form in which a row of the table may name an account. */
 function hashOf(account: string): string {
   return createHash('sha256').update(account).digest('base64url');
 }

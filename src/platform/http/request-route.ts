@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 
-/** The pattern of the request's route, for logs and metrics: addresses hold ids, and query strings hold tokens. */
+/** Returns the pattern of the request's route, for logs and metrics, since addresses contain ids, and query strings contain tokens. */
 export function routeOf(request: FastifyRequest): string {
   return request.is404 ? 'unknown' : (request.routeOptions.url ?? 'unknown');
 }

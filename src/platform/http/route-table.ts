@@ -7,27 +7,27 @@ import { IDEMPOTENT } from './idempotency.ts';
 import { knownRoutes } from './known-routes.ts';
 import { READS_MODEL } from './positions.ts';
 
-/** Served by the OpenAPI part itself, for everybody. */
+/** The paths that the OpenAPI part itself serves, open to all. */
 export const DOCS_PATH = '/api/docs';
 export const DOCUMENT_PATH = '/api/openapi.json';
 
 export interface RouteAccess {
   method: string;
   path: string;
-  /** Undefined where the route does not say. */
+  /** The value is undefined if the route has no access rule. */
   access: Access | undefined;
-  /** Whether it takes an `Idempotency-Key`. */
+  /** The value is true if the route takes an `Idempotency-Key`. */
   idempotent: boolean;
-  /** The read models that it answers from. */
+  /** The read models from which the route answers. */
   readModels: string[];
 }
 
 type Rules = Pick<RouteAccess, 'access' | 'readModels'>;
 
-/** Knows the rules of every route. Refuses the start where a route does not say what it asks of its caller, or where the gate does not see it. */
+/** Holds the rules of every route. It stops the start if a route has no access rule, or if the gate does not see it. */
 @Injectable()
 export class RouteTable implements OnApplicationBootstrap {
-  /** By method and path. */
+  /** The rules by method and path. */
   private readonly rules = new Map<string, Rules>();
 
   constructor(
@@ -48,9 +48,9 @@ export class RouteTable implements OnApplicationBootstrap {
     if (unguarded.length > 0) throw new Error(`routes that no gate sees: ${unguarded.map(({ path }) => path).join(', ')}`);
   }
 
-  /** What the route of the request asks; a route that is not known is open to nobody. */
+  /** Returns the rules of the request's route. An unknown route is closed to all. */
   rulesOf({ method, routeOptions: { url = '' } }: FastifyRequest): Rules {
-    // The framework answers HEAD by the handlers of GET.
+    // The framework runs the handlers of GET for HEAD.
     const known = this.rules.get(`${method === 'HEAD' ? 'GET' : method} ${url}`);
     return known ?? (isDocs(url) ? OF_DOCS : OF_UNKNOWN);
   }
@@ -63,7 +63,7 @@ function isDocs(path: string): boolean {
   return path === DOCUMENT_PATH || path === DOCS_PATH || path.startsWith(`${DOCS_PATH}/`);
 }
 
-/** Every route of the controllers, by path and method. */
+/** Returns every route of the controllers, by path and method. */
 export function listRoutes(modules: ModulesContainer): RouteAccess[] {
   const controllers = [...modules.values()].flatMap((module) => [...module.controllers.values()]);
   const routes = controllers.flatMap(({ metatype }) => (metatype ? routesOf(metatype as Type) : []));

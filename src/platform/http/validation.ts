@@ -6,13 +6,16 @@ import { IsInt, isISO8601, IsOptional, Matches, Max, Min, registerDecorator } fr
 import { type FieldError, Refusal } from '../refusal.ts';
 import { shortened } from './json.ts';
 
-/** Bad fields that one answer names at most. */
+/** The number of invalid fields that a response names at most. */
 const MAX_ERRORS = 100;
 
-/** Parameters in one query string. */
+/** The number of parameters in one query string at most. */
 const MAX_PARAMETERS = 50;
 
-/** What the framework does with a query takes longer than in proportion to its parameters. The parts of a body are bounded where it is parsed. */
+/**
+ * Bounds the parameters of a query, since the framework's cost grows faster than their number. The parts of a body are bounded where it is
+ * parsed.
+ */
 class BoundedValidationPipe extends ValidationPipe {
   override async transform(value: unknown, metadata: ArgumentMetadata): Promise<unknown> {
     if (metadata.type === 'query' && typeof value === 'object' && value !== null && Object.keys(value).length > MAX_PARAMETERS)
@@ -21,7 +24,7 @@ class BoundedValidationPipe extends ValidationPipe {
   }
 }
 
-/** Holds every DTO to its rules; fields that a DTO does not know are refused by name. */
+/** Creates the pipe that validates every DTO; unknown fields are refused by name. */
 export function createValidationPipe(): ValidationPipe {
   return new BoundedValidationPipe({
     whitelist: true,
@@ -47,12 +50,12 @@ function fieldErrors(error: ValidationError, parent: string): FieldError[] {
   return [...own, ...(error.children ?? []).flatMap((child) => fieldErrors(child, field))];
 }
 
-/** class-validator begins its sentences with the property's name, which `field` gives already. */
+/** Removes the property's name, with which class-validator begins its messages and which `field` gives already. */
 function withoutName(message: string, property: string): string {
   return message.startsWith(`${property} `) ? message.slice(property.length + 1) : message;
 }
 
-/** Whether the text has so many characters; a pair of surrogates is one. */
+/** Returns whether the text has so many characters; a surrogate pair counts as one. */
 export function hasLength(text: string, min: number, max: number): boolean {
   if (text.length < min || text.length > 2 * max) return false;
   let count = 0;
@@ -60,7 +63,7 @@ export function hasLength(text: string, min: number, max: number): boolean {
   return count >= min && count <= max;
 }
 
-/** A text of so many characters. In the place of class-validator's own, which lists every pair of surrogates to count them. */
+/** Requires a text of so many characters. It replaces class-validator's own decorator, which lists every surrogate pair to count them. */
 export function Length(min: number, max: number): PropertyDecorator {
   return (target, property) =>
     registerDecorator({
@@ -74,12 +77,15 @@ export function Length(min: number, max: number): PropertyDecorator {
     });
 }
 
-/** The same without a lower limit. */
+/** Requires a text of at most so many characters. */
 export function MaxLength(max: number): PropertyDecorator {
   return Length(0, max);
 }
 
-/** A whole number in a query string, which may be absent, from `min` to `max`; anything else is refused, `1e3` and the empty text too. */
+/**
+ * Requires a whole number from `min` to `max` in a query string, where it may be absent. Anything else is refused, also `1e3` and the empty
+ * text.
+ */
 export function IntegerQuery(min: number, max: number): PropertyDecorator {
   const rules = [
     Transform(({ value }: { value: unknown }) => (typeof value === 'string' && /^-?\d{1,15}$/.test(value) ? Number(value) : value)),
@@ -91,11 +97,14 @@ export function IntegerQuery(min: number, max: number): PropertyDecorator {
   return (target, property) => rules.forEach((rule) => rule(target, property));
 }
 
-/** A time in a query string, which may be absent, in ISO 8601; one without an offset is UTC. The member is given as UTC with milliseconds. */
+/**
+ * Requires a time in ISO 8601 in a query string, where it may be absent; without an offset it is UTC. The member becomes UTC with
+ * milliseconds.
+ */
 export function TimeQuery(): PropertyDecorator {
   const rules = [
     IsOptional(),
-    // False is what no text is: the rule after it refuses that.
+    // False is no text, so the next rule refuses it.
     Transform(({ value }: { value: unknown }) => (value === undefined ? undefined : (instantOf(value) ?? false))),
     Matches(/Z$/, { message: 'must be a time in ISO 8601' }),
     ApiProperty({ type: 'string', format: 'date-time', required: false }),
@@ -103,7 +112,7 @@ export function TimeQuery(): PropertyDecorator {
   return (target, property) => rules.forEach((rule) => rule(target, property));
 }
 
-/** The time in UTC with milliseconds; null where the text is none. */
+/** Returns the time in UTC with milliseconds; null if the text is no time. */
 export function instantOf(text: unknown): string | null {
   if (typeof text !== 'string' || text.length > 40 || !isISO8601(text, { strict: true })) return null;
   const hasOffset = /[zZ]$|[+-]\d\d:?\d\d$/.test(text);

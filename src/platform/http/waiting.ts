@@ -5,7 +5,7 @@ import { Refusal } from '../refusal.ts';
 
 export const MAX_WAIT_SECONDS = 120;
 
-/** The seconds of `Prefer: wait=N` (RFC 7240); null where the caller does not ask to wait. Other preferences are ignored. */
+/** Returns the seconds of `Prefer: wait=N` (RFC 7240); null if the caller does not ask to wait. Other preferences are ignored. */
 export function parsePrefer(header: string | string[] | undefined): number | null {
   const preferences = [header ?? []].flat().join(',').split(',');
   for (const preference of preferences) {
@@ -21,12 +21,12 @@ export function parsePrefer(header: string | string[] | undefined): number | nul
   return null;
 }
 
-/** The seconds that the caller would wait, as a parameter of a handler. */
+/** Injects the seconds that the caller prefers to wait as a parameter of a handler. */
 export const PreferredWait = createParamDecorator((_: unknown, context: ExecutionContext): number | null =>
   parsePrefer(context.switchToHttp().getRequest<FastifyRequest>().headers.prefer),
 );
 
-/** Says that the answer was held back as the caller preferred. */
+/** Reports in the response that it was delayed as the caller preferred. */
 export function preferenceApplied(reply: FastifyReply): void {
   void reply.header('preference-applied', 'wait');
 }

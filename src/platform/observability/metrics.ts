@@ -1,13 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 
-/** An answer of `/metrics` is given again for this long, ms: some gauges ask the database, and anybody near may ask often. */
+/** The time for which a response of `/metrics` is reused, ms, since some gauges query the database, and any local process may ask often. */
 const KEPT_MS = 1_000;
 
 /** One value, or one for each value of the label. */
 export type GaugeValue = number | ReadonlyMap<string, number>;
 
-/** Keeps the metrics that `/metrics` answers. Labels are from closed sets: never an id, never a caller's text. */
+/** Keeps the metrics of `/metrics`. Labels are from closed sets, never an id or a caller's text. */
 @Injectable()
 export class Metrics {
   private readonly registry = new Registry();
@@ -21,7 +21,7 @@ export class Metrics {
     return this.registry.contentType;
   }
 
-  /** All of it as Prometheus reads it, at most a second old. */
+  /** Returns all metrics in Prometheus format, at most a second old. */
   text(): Promise<string> {
     const now = performance.now();
     if (this.kept === null || now >= this.kept.until) {
@@ -32,7 +32,7 @@ export class Metrics {
     return this.kept.text;
   }
 
-  /** Adds a gauge that is read whenever somebody looks. One whose `read` fails has no value in that answer; the others do. */
+  /** Adds a gauge that is read for each response. If its `read` fails, only this gauge has no value in that response. */
   gauge(name: string, help: string, read: () => Promise<GaugeValue> | GaugeValue, label = 'name'): void {
     const gauge: Gauge = new Gauge({
       name,
@@ -46,7 +46,7 @@ export class Metrics {
           if (typeof value === 'number') gauge.set(value);
           else for (const [key, each] of value) gauge.set({ [label]: key }, each);
         } catch {
-          // The part that it asks is away: the gauge has no value until that is back.
+          // The part that it reads is unavailable, so the gauge has no value.
         }
       },
     });
