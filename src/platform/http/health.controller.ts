@@ -38,8 +38,8 @@ export class HealthController {
   }
 
   /**
-   * Returns the metrics in Prometheus format. Only callers on the same machine may read them unless the configuration allows others; if a
-   * token is configured, it is required.
+   * Returns the metrics in Prometheus format. Unless configured otherwise, only callers on this machine may read them; a token may be
+   * required.
    */
   @Get('metrics')
   @Public()
