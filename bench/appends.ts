@@ -12,7 +12,10 @@ import { compared, newEvent, portAppends, type Append } from './support/appendin
 const writerCounts = [1, 16, 64];
 const rounds = 20;
 const sliceMs = 250;
-/** Appends per second through the port against plain single-row INSERTs of the same event, each its own commit, forced to disk. */
+/**
+ * Measures appends per second through the port against plain single-row INSERTs of the same event, each its own commit that is forced to
+ * disk.
+ */
 export async function run(): Promise<object> {
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
   await chmod(dataDir, 0o711);
@@ -47,7 +50,7 @@ async function measure(url: string): Promise<object> {
 
 function rawInserts(url: string, writers: number): { append: Append; close: () => Promise<void> } {
   const pool = new pg.Pool({ connectionString: url, max: writers });
-  // A failed run ends the server under the idle connections; its own error is the one to show.
+  // A failed run stops the server under idle connections; only its own error is reported.
   pool.on('error', () => undefined);
   const text = `insert into raw_event (stream, version, id, type, schema_version, data, metadata, at) values ($1, $2, $3, $4, $5, $6, $7, now())`;
   const versions = Array.from({ length: writers }, () => 0);

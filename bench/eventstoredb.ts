@@ -9,7 +9,10 @@ const writerCounts = [1, 16, 64];
 const rounds = 16;
 const sliceMs = 500;
 
-/** Appends per second through the port against the client's own plain append of the same event, on the server that EVENTSTORE_URL names. */
+/**
+ * Measures appends per second through the port against the client's own plain append of the same event, on the server that EVENTSTORE_URL
+ * names.
+ */
 export async function run(): Promise<object> {
   const url = process.env.EVENTSTORE_URL;
   if (!url) return { skipped: 'EVENTSTORE_URL names no server' };
@@ -29,7 +32,7 @@ export async function run(): Promise<object> {
 }
 
 function bareAppends(client: EventStoreDBClient, url: string, writers: number): Append {
-  // Any pair makes the client take its plain append.
+  // Any credentials make the client use its plain append.
   const credentials = credentialsOf(url) ?? { username: 'bench', password: 'bench' };
   return inTurn(writers, (stream, revision, { id, type, data, metadata }) =>
     client.appendToStream(`bare-${stream}`, jsonEvent({ id, type, data, metadata: { ...metadata, schema_version: 1 } }), {

@@ -25,7 +25,7 @@ const SLICE_MS = 2_000;
 const CHATS = 100;
 const IDLE_MS = 10_000;
 
-/** GET and PATCH of agents with a key against what the framework and the store can do alone, and what one request costs the service. */
+/** Measures GET and PATCH of agents with a key against the framework and the store alone, and the service's cost of one request. */
 export async function run(): Promise<object> {
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
   await chmod(dataDir, 0o711);
@@ -58,7 +58,7 @@ async function withServers(databaseUrl: string): Promise<object> {
   }
 }
 
-/** The bare handler in a process of its own. */
+/** The bare handler in its own process. */
 class BareServer {
   private constructor(
     private readonly child: ChildProcess,
@@ -81,7 +81,7 @@ class BareServer {
   }
 }
 
-/** Agents that run nowhere: an agent's row is what is read and changed. */
+/** Makes agents without containers, because only an agent's row is read and changed. */
 async function makeAgents(service: StartedService): Promise<string[]> {
   const made = Array.from({ length: AGENTS }, async (_, index) => {
     const { body } = await service.call<{ agent_id: string }>('POST', '/api/v1/provision', {
@@ -123,7 +123,9 @@ async function patches(service: Target, agentIds: string[], url: string): Promis
   return figures;
 }
 
-/** Neighbouring slices see the same machine, whatever else it does: the ratio is the median of theirs. */
+/**
+ * Measures both in alternating slices, which see the same machine whatever else runs on it; the ratio is the median of the slices' ratios.
+ */
 async function inTurn(mine: () => Promise<Rate>, limit: () => Promise<Rate>): Promise<object> {
   await mine();
   await limit();
@@ -142,7 +144,7 @@ async function inTurn(mine: () => Promise<Rate>, limit: () => Promise<Rate>): Pr
   };
 }
 
-/** One caller that chats with one agent, in one conversation. */
+/** Measures one caller that chats with one agent, in one conversation. */
 async function chats(service: StartedService, target: Target, url: string): Promise<object> {
   const { body } = await service.call<{ agent_id: string }>('POST', '/api/agents', { name: 'chats', templateId: 'hello' });
   const path = `/api/agents/${body.agent_id}`;
@@ -151,7 +153,7 @@ async function chats(service: StartedService, target: Target, url: string): Prom
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   const committed = async () => {
-    // Sessions tell what they did every second at most.
+    // Sessions report their statistics at most once a second.
     await wait(1_500);
     const { rows } = await client.query<{ n: string }>(`select xact_commit as n from pg_stat_database where datname = current_database()`);
     return Number(rows[0]?.n);

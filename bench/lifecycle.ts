@@ -11,7 +11,10 @@ const ROUNDS = 15;
 const FROZEN_ROUNDS = 60;
 const docker = new Dockerode();
 
-/** Provision → active, and wake → first reply, against what the engine's own API needs for the same image in the same run. Milliseconds. */
+/**
+ * Measures the time (ms) from provision to active, and from wake to the first reply, against the time that the engine's own API needs for
+ * the same image in the same run.
+ */
 export async function run(): Promise<object> {
   const service = await StartedService.start({
     runtime: 'docker',
@@ -105,8 +108,8 @@ class LifecycleBench {
   }
 
   /**
-   * What the engine has to do for such an agent in any case: a container of the same image and command, with an init process and a new
-   * volume, on the same network. Limits, dropped rights and the helper's mount are Mooring's own, so they count on its side.
+   * Creates the container that the engine has to make for such an agent in any case: of the same image and command, with an init process
+   * and a new volume, on the same network. Limits, dropped privileges and the helper's mount are Mooring's own, so they count on its side.
    */
   async #bareCreate(): Promise<Dockerode.Container> {
     const container = await docker.createContainer({
@@ -118,7 +121,7 @@ class LifecycleBench {
     return container;
   }
 
-  /** Started and ready: the address at which it answers. */
+  /** Starts the container, waits until it is ready, and returns the address at which it answers. */
   async #bareStart(container: Dockerode.Container): Promise<string> {
     await container.start();
     const view = await container.inspect();

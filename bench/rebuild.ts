@@ -17,14 +17,19 @@ import { tableOf } from '../src/platform/projections/projection.ts';
 const AGENTS = Number(process.env.BENCH_AGENTS ?? 10_000);
 const READERS = 50;
 const WRITERS = 20;
-/** Some 120 requests a second; and as many as the service's thread can answer. */
+/**
+ * The pauses between the requests of one caller: with the first, all callers send about 120 requests a second; with the second, as many as
+ * the service's thread can answer.
+ */
 const STEADY_PAUSE_MS = 450;
 const BUSY_PAUSE_MS = 50;
 const ROUNDS = 3;
 const BASELINE_MS = 5_000;
 const PATIENCE_MS = 600_000;
 
-/** A rebuild of the agents' read model from 1 000 000 events while 50 readers and 20 writers go on, and one that is killed in the middle. */
+/**
+ * Measures a rebuild of the agents' read model from 1 000 000 events under 50 readers and 20 writers, and one that is killed in the middle.
+ */
 export async function run(): Promise<object> {
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
   await chmod(dataDir, 0o711);
@@ -68,7 +73,7 @@ class RebuildBench {
     return figures;
   }
 
-  /** Rebuilds while callers go on. */
+  /** Rebuilds while callers send requests. */
   async #underLoad(pauseMs: number, then: () => Promise<object> = () => Promise.resolve({})): Promise<object> {
     const load = new Load(() => this.service.firstRun, this.#agentIds, { readers: READERS, writers: WRITERS, pauseMs });
     await load.start();
@@ -84,7 +89,9 @@ class RebuildBench {
     return figures;
   }
 
-  /** As the database's owner, by COPY. What the read models hold is then forgotten, so that they are made from the log. */
+  /**
+   * Fills the log by COPY, as the database's owner, and then deletes the content of the read models, so that they are made from the log.
+   */
   async #seed(): Promise<object> {
     const { body: accounts } = await this.#admin('GET', '/api/admin/accounts');
     const accountId = accounts[0].account_id as string;
@@ -110,7 +117,7 @@ class RebuildBench {
     };
   }
 
-  /** The same rows, counted and thrown away. */
+  /** Copies the same rows out, and only counts them; returns the rate. */
   async #bareCopy(): Promise<number> {
     const client = new pg.Client({ connectionString: this.url });
     await client.connect();
@@ -124,7 +131,7 @@ class RebuildBench {
     return rate;
   }
 
-  /** Rounds of a bare copy and a rebuild by turns, so that both see the same machine. */
+  /** Alternates a bare copy and a rebuild, so that both see the same machine. */
   async #againstBare(begin: () => void = () => undefined, end: () => object = () => ({})): Promise<object> {
     const rounds = [];
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -188,7 +195,7 @@ class RebuildBench {
     return dependencies.every(({ status }) => status === 'ok') || undefined;
   }
 
-  /** Events a second of every rebuild so far, by projection, as the service's log tells. */
+  /** Returns the events a second of every rebuild so far, by projection, from the service's log. */
   #rates(): Record<string, number[]> {
     const rates: Record<string, number[]> = {};
     for (const [, name = '', rate] of this.service.output.matchAll(/(\w+) was rebuilt from \d+ events, (\d+) a second/g))
@@ -196,7 +203,7 @@ class RebuildBench {
     return rates;
   }
 
-  /** MB, of the service's process since it was started. */
+  /** Returns the peak memory of the service's process since its start, in MB. */
   async #peakMemory(): Promise<number> {
     const status = await readFile(`/proc/${this.service.pid}/status`, 'utf8');
     return Math.round(Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024);

@@ -1,8 +1,8 @@
 import { readdir } from 'node:fs/promises';
 
 /**
- * `npm run bench -- appends …` runs `bench/appends.ts` …; without a name all of them. `scale:idle` runs the part `idle` of `bench/scale.ts`.
- * Each prints a table, then its figures as JSON.
+ * Runs `bench/appends.ts` … for `npm run bench -- appends …`; without a name it runs all of them. `scale:idle` runs the part `idle` of
+ * `bench/scale.ts`. Each prints a table, then its figures as JSON.
  */
 const available = (await readdir(import.meta.dirname))
   .filter((file) => file.endsWith('.ts') && file !== 'run.ts')

@@ -1,6 +1,6 @@
 /**
- * Makes dist/ from src/ in about a second, so that the first start is quick: each file by itself, with the settings that the
- * tests use. It checks no types; `npm run typecheck` does.
+ * Makes dist/ from src/ in about a second, so that the first start is quick: it compiles each file alone, with the settings that the tests
+ * use. It checks no types; `npm run typecheck` does.
  */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -20,7 +20,7 @@ for (const file of readdirSync(source, { recursive: true, encoding: 'utf8' })) {
   if (file.endsWith('.mjs')) copyFileSync(join(source, file), placeFor(file));
   if (file.endsWith('.ts')) compile(file);
 }
-// Whoever runs the old one keeps it open; nobody finds half of a new one.
+// A process that runs the old build keeps its files open, and no process finds half of a new build.
 rmSync(target, { recursive: true, force: true });
 renameSync(made, target);
 

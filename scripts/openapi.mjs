@@ -1,4 +1,7 @@
-/** Writes docs/openapi.json from what `nest build` made, whose plugin reads the DTOs' types and comments; with `--check` only says whether it is current. Nothing is started: no database, no engine. */
+/**
+ * Writes docs/openapi.json from the output of `nest build`, whose plugin reads the DTOs' types and comments; with `--check` it only says
+ * whether the file is current. It starts no database and no engine.
+ */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 

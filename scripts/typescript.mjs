@@ -7,7 +7,7 @@ import { register } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
 
-// Node calls load() in its own hooks thread, which imports this file once more.
+// Node calls load() in its own hooks thread, which imports this file again.
 if (isMainThread) register(import.meta.url);
 
 const swcrc = JSON.parse(await readFile(new URL('../.swcrc', import.meta.url), 'utf8'));

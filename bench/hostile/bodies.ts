@@ -16,7 +16,10 @@ const LOOK_EVERY_MS = 25;
 
 const aims = { health_p99_ms: 100, times_without: 3, most_mb: 400 };
 
-/** 200 hostile bodies at once, on every route that may have one, beside 20 well-behaved callers; against the same callers alone. */
+/**
+ * Measures 20 well-behaved callers beside 200 concurrent hostile bodies, on every route that may have a body, against the same callers
+ * alone.
+ */
 export async function bodies(): Promise<object> {
   const bed = await ScaleBed.start();
   try {
@@ -59,12 +62,12 @@ interface Watched {
   write_p99_ms: number;
   failed: number;
   cpu_percent: number;
-  /** How long the service waited for a processor that something else used: what that adds to the times is not its own. */
+  /** The share of time in which the service waited for a processor that something else used; the delay that this adds is not its own. */
   starved_percent: number;
   most_mb: number;
 }
 
-/** What the callers and somebody who asks for `/health` saw in one span. */
+/** Returns what the callers, and one that asks for `/health`, measured in one span. */
 async function watched(bed: ScaleBed, load: Load): Promise<Watched> {
   const { service } = bed;
   const prober = bed.owner();
@@ -94,7 +97,7 @@ async function watched(bed: ScaleBed, load: Load): Promise<Watched> {
   };
 }
 
-/** The hostile callers, in a process of their own. */
+/** The hostile callers, in their own process. */
 class Sender {
   private constructor(private readonly child: ChildProcess) {}
 

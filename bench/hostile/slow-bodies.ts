@@ -6,9 +6,9 @@ import { ScaleBed } from '../support/scale-bed.ts';
 
 const CONNECTIONS = 400;
 const BODY_BYTES = 990_000;
-/** What of the body is sent; the rest never comes. */
+/** The part of the body that is sent; the rest never comes. */
 const SENT = Buffer.alloc(980_000, 'x');
-/** Less than the service waits for the rest of a body. */
+/** The time before the measurement, which is less than the service waits for the rest of a body. */
 const SETTLE_MS = 8_000;
 
 const ways = {
@@ -17,7 +17,9 @@ const ways = {
   'on a route that is open to everybody': { path: '/api/auth/login', lines: [] },
 } satisfies Record<string, { path: string; lines: string[] }>;
 
-/** The service's memory while strangers hold 400 connections open, each with nearly all of a body of 0.99 MB sent. */
+/**
+ * Measures the service's memory while unauthenticated callers hold 400 connections open, each with nearly all of a body of 0.99 MB sent.
+ */
 export async function slowBodies(): Promise<object> {
   const bed = await ScaleBed.start();
   try {

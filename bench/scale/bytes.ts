@@ -7,12 +7,15 @@ const IMAGE = 'bench/agent:1';
 const HEAP_MB = 320;
 const LARGE_CONVERSATIONS = 8;
 const LARGE_MESSAGES = 40;
-/** Characters of three bytes each; halved for as long as the service refuses them. */
+/** The number of characters of a large message, three bytes each; it is halved until the service accepts the message. */
 const LARGE_CHARACTERS = 200_000;
 const SMALL_CONVERSATIONS = 2_000;
 const PAGES_MAX = 1_000;
 
-/** The service's memory, with a small heap, over conversations of large messages and many small ones, and while all of them are read. */
+/**
+ * Measures the service's memory, with a small heap, over conversations of large messages and many small ones, and while all of them are
+ * read.
+ */
 export async function bytes(): Promise<object> {
   const bed = await ScaleBed.start({
     engine: { programs: { [IMAGE]: messagesProgram({ reply: (text) => text }) } },
@@ -57,7 +60,7 @@ export async function bytes(): Promise<object> {
 async function largeThreads(owner: Caller, agentId: string): Promise<{ ids: string[]; bytes: number }> {
   let characters = LARGE_CHARACTERS;
   const probe = async () => (await owner.call('POST', `/api/agents/${agentId}/chat`, { message: '€'.repeat(characters) })).status;
-  // The limit of a message is the service's own to say.
+  // The service's own limit decides the size of a message.
   for (let status = await probe(); status === 400 || status === 413; status = await probe()) characters = Math.floor(characters / 2);
   const text = '€'.repeat(characters);
   const ids = await together(
@@ -77,7 +80,7 @@ async function begin(owner: Caller, agentId: string, message: string): Promise<s
   return (await owner.done('POST', `/api/agents/${agentId}/chat`, { message })).body.conversation_id;
 }
 
-/** Follows the pages' links to the end. */
+/** Follows the pages' links to the end of the thread. */
 async function readThread(owner: Caller, agentId: string, id: string): Promise<{ messages: number; pages: number }> {
   let messages = 0;
   let path: string | null = `/api/agents/${agentId}/conversations/${id}/messages`;

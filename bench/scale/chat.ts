@@ -7,14 +7,14 @@ import { makeAgent, ScaleBed, together } from '../support/scale-bed.ts';
 const IMAGE = 'bench/agent:1';
 const CALLERS = 8;
 const CHATS = 1_600;
-/** Chats before those that are measured: so many until the compiler has done its work, which would count as theirs. */
+/** The number of chats before the measured ones, so that the work of the compiler is over and does not count. */
 const WARM_UP = 4_000;
 const IDLE_MS = 20_000;
 const SHORT_THREAD = 10;
 const LONG_THREAD = 1_000;
-/** Chats of which the rows that they read are counted. */
+/** The number of chats whose rows read are counted. */
 const COUNTED = 100;
-/** A connection that has nothing to do tells its counts this much later at most. */
+/** The longest delay, in ms, with which an idle connection reports its counts. */
 const COUNTS_LATER_MS = 11_000;
 
 /** This part measures what one chat costs: processor time of the service, transactions, and rows read, in short threads and in long ones. */
@@ -54,7 +54,7 @@ export async function chat(): Promise<object> {
   }
 }
 
-/** Rows of the log that one chat reads, by how many messages its thread has had. */
+/** Returns the number of rows of the log that one chat reads, by the length of its thread. */
 async function rowsByLength(bed: ScaleBed, owner: Caller): Promise<Record<number, number>> {
   const rows: Record<number, number> = {};
   const agentId = await makeAgent(owner, IMAGE);
@@ -74,7 +74,7 @@ async function rowsByLength(bed: ScaleBed, owner: Caller): Promise<Record<number
 
 interface Counts {
   transactions: number;
-  /** Rows of the log that were read. */
+  /** The number of rows of the log that were read. */
   rows: number;
 }
 
@@ -82,11 +82,11 @@ interface Spent<Result> extends Counts {
   result: Result;
   ms: number;
   cpu: number;
-  /** The time in which the counts came about. */
+  /** The time, in ms, over which the counts were taken. */
   countedMs: number;
 }
 
-/** What one of so many costs, less what the idle service counts in that time. */
+/** Returns the cost of one of `many`, less the idle service's cost in that time. */
 function perOne(what: keyof Counts, idle: Spent<unknown>, busy: Spent<unknown>, many: number): number {
   return rounded((busy[what] - (idle[what] / idle.countedMs) * busy.countedMs) / many);
 }

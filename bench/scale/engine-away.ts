@@ -5,10 +5,10 @@ import { makeAgent, ScaleBed, timedChat } from '../support/scale-bed.ts';
 
 const IMAGE = 'bench/agent:1';
 const CHATS = 10;
-/** A refused message that has not arrived this long after the engine came back does not arrive any more, ms. */
+/** The time after the engine's return, in ms, after which a refused message can no longer arrive. */
 const LATER_MS = 20_000;
 
-/** Chats while the engine is away, with an agent that is awake and one that is frozen; and what is delivered when it has come back. */
+/** Measures chats while the engine is away, with an agent that is awake and one that is frozen, and what is delivered after it is back. */
 export async function engineAway(): Promise<object> {
   const heard = new Set<string>();
   const program = messagesProgram({ onMessage: ({ text }) => heard.add(text) });

@@ -7,24 +7,27 @@ import { makeAgent, ScaleBed, timedChat, timedWake, together, type Timed } from 
 import { seedAgents, type Mix } from '../support/seeded-agents.ts';
 
 const IMAGE = 'bench/agent:1';
-/** Containers of the machine's own engine; the rest of the active agents are on the stand-in. */
+/** The number of containers on the machine's own engine; the other active agents are on the stand-in. */
 const REAL = Number(process.env.BENCH_REAL ?? 500);
 /** The share of the 10 000 agents that is made: 0.01 is enough to try the benchmark itself. */
 const PART = Number(process.env.BENCH_PART ?? 1);
 const ACTIVE = 500 * PART;
-/** The sleeping agents that are frozen: as many as fall asleep within 15 minutes where 500 are awake for 5 each. The others are in deep sleep. */
+/**
+ * The agents by status. As many are frozen as fall asleep within 15 minutes if 500 are awake for 5 minutes each; the other sleeping agents
+ * are in deep sleep.
+ */
 const mix: Mix = { frozen: 1_500 * PART, asleep: 5_500 * PART, stopped: 1_000 * PART, failed: 750 * PART, crashed: 750 * PART };
 const PROBES = 5;
 const ROUNDS = 40;
 const MEASURE_MS = 150_000;
 const IDLE_MS = Number(process.env.BENCH_IDLE_SECONDS ?? 75) * 1_000;
-/** The work that remains after a start gets at most this time, ms. */
+/** The longest time for the work that remains after a start, in ms. */
 const SETTLE_MS = 90_000;
 const SETTLE_LOOK_MS = 5_000;
-/** A service that uses less than this share of a core has come to rest. */
+/** The share of a core, in per cent, below which a service counts as idle. */
 const QUIET_PERCENT = 5;
 
-/** A service, the agents that it is asked about, and what they answered. */
+/** A service, its measured agents, and their responses. */
 interface Side {
   bed: ScaleBed;
   owner: Caller;
@@ -34,7 +37,7 @@ interface Side {
   wakes: Timed[];
 }
 
-/** 10 000 agents that nobody uses, against ten: what the service uses, and how fast it answers for those that somebody does use. */
+/** Measures 10 000 unused agents against ten: the service's resource use, and the latency of agents that are used. */
 export async function idle(): Promise<object> {
   const sides: Side[] = [];
   const real = REAL > 0 && (await makeRealImage()) ? REAL : 0;
@@ -90,7 +93,7 @@ async function startSide(withReal: boolean): Promise<Side> {
   return { bed, owner: bed.owner(), awake: [], frozen: [], chats: [], wakes: [] };
 }
 
-/** Ten agents: five that are awake, as real containers where there are such, and five to be put to sleep and woken. */
+/** Makes ten agents: five that stay awake, as real containers if possible, and five that are put to sleep and woken. */
 async function makeProbes(side: Side, withReal: boolean): Promise<void> {
   const five = (image: string) =>
     together(
@@ -120,7 +123,7 @@ async function fill({ bed, owner }: Side, real: number): Promise<void> {
   await bed.ready();
 }
 
-/** Waits until the service has come to rest, and measures what it uses then. */
+/** Waits until the service is idle, and measures its resource use then. */
 async function rest({ bed }: Side, settleMs = SETTLE_MS): Promise<object> {
   const { pid } = bed.service;
   const began = performance.now();

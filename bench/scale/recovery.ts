@@ -16,10 +16,10 @@ const SETTLED = ['active', 'sleeping', 'stopped', 'created'];
 const PATIENCE_MS = 60_000;
 const LOOK_EVERY_MS = 50;
 const AIM_MS = 10_000;
-/** The events that are shown of an agent that took longer than the aim. */
+/** The number of events that are printed of an agent that took longer than the aim. */
 const SHOWN_EVENTS = 12;
 
-/** Kills at random moments under every kind of change: how long after its readiness the service has every agent settled. */
+/** Measures, for kills at random moments under every kind of change, the time from readiness until every agent is settled. */
 export async function recovery(): Promise<object> {
   const bed = await ScaleBed.start({
     engine: { programs: { [IMAGE]: messagesProgram({ replyMs: 200 }) } },
@@ -65,7 +65,10 @@ export async function recovery(): Promise<object> {
   }
 }
 
-/** For each agent how long (ms from now) it was still seen in transit; those that never were count as 0. `slow` are those over the aim. */
+/**
+ * Returns, for each agent, the time (ms from now) at which it was last seen in transit, or 0 if it never was. `slow` are those over the
+ * aim.
+ */
 async function settling(owner: Caller): Promise<{ times: number[]; statuses: Map<string, string>; slow: Map<string, number> }> {
   const began = performance.now();
   const unsettledAt = new Map<string, number>();
@@ -87,7 +90,7 @@ async function settling(owner: Caller): Promise<{ times: number[]; statuses: Map
   }
 }
 
-/** What happened last to an agent, which tells where its time went. */
+/** Returns the latest events of an agent, which show where its time went. */
 async function lastEvents(bed: ScaleBed, agentId: string): Promise<string[]> {
   const rows = await bed.query<{ at: Date; type: string }>(
     `select at, type from es_event where stream = 'agent-${agentId}' order by position desc limit ${SHOWN_EVENTS}`,
@@ -108,19 +111,19 @@ async function allStatuses(owner: Caller): Promise<Map<string, string>> {
   }
 }
 
-/** Containers of agents that there are not, and second containers. */
+/** Returns the containers of agents that do not exist, and second containers. */
 function orphans(bed: ScaleBed, statuses: Map<string, string>): string[] {
   const seen = new Set<string>();
   return bed.engine.containers.bearing(['mooring.agent'], true).flatMap(({ name, labels }) => {
     const agentId = labels['mooring.agent'] ?? '';
-    if (!statuses.has(agentId)) return [`${name} is nobody's`];
+    if (!statuses.has(agentId)) return [`${name} has no agent`];
     if (seen.has(agentId)) return [`${name} is a second container`];
     seen.add(agentId);
     return [];
   });
 }
 
-/** Callers that do everything that can be done to agents, and remember what was acknowledged. */
+/** Callers that perform every operation on agents, and remember what was acknowledged. */
 class Changes {
   agents: string[] = [];
   acknowledged = 0;
@@ -147,7 +150,7 @@ class Changes {
   }
 
   async #anything(): Promise<void> {
-    // A killed service makes no agents in the place of those that were deleted.
+    // A killed service does not replace deleted agents.
     if (this.agents.length < AGENTS / 2) return span(LOOK_EVERY_MS);
     const agentId = this.agents[randomInt(this.agents.length)] ?? '';
     const dice = randomInt(100);
@@ -173,7 +176,7 @@ class Changes {
     known.asked.add(description);
     if (!(await this.#done('PATCH', `/api/v1/agents/${agentId}`, { description }))) return;
     known.acknowledged = description;
-    // A change that was asked for earlier may have been written before this one as well.
+    // A change that was requested earlier may have been written before this one as well.
     if (known.asked.size > 50) known.asked = new Set([description]);
   }
 
@@ -184,7 +187,7 @@ class Changes {
     this.acknowledged += 1;
   }
 
-  /** The changes that were acknowledged and are not there. */
+  /** Returns the acknowledged changes that are missing. */
   async lost(round: number, statuses: Map<string, string>): Promise<string[]> {
     const lost = this.agents.filter((agentId) => !statuses.has(agentId)).map((agentId) => `round ${round}: agent ${agentId} is gone`);
     for (const agentId of this.#deleted) if (statuses.has(agentId)) lost.push(`round ${round}: agent ${agentId} was deleted and is there`);

@@ -12,7 +12,7 @@ const AGENTS = 32;
 const SETTLE_MS = 10_000;
 const SHARE_MS = 10_000;
 const AFTER_KILL_MS = 15_000;
-/** Between two messages of one conversation, ms. */
+/** The pause between two messages of one conversation, in ms. */
 const PAUSE_MS = 200;
 
 interface Spoken {
@@ -21,7 +21,10 @@ interface Spoken {
   status: number;
 }
 
-/** This part measures how two replicas share the conversations of 32 agents, and how soon a third and the other one go on with those of a killed one. */
+/**
+ * Measures how two replicas share the conversations of 32 agents, and how soon a third one and the other one continue those of a killed
+ * one.
+ */
 export async function sharing(): Promise<object> {
   const steps = join(tmpdir(), `mooring-bench-steps-${process.pid}`);
   const counter = resolve(import.meta.dirname, '../support/count-steps.mjs');
@@ -29,7 +32,7 @@ export async function sharing(): Promise<object> {
     engine: { programs: { [IMAGE]: messagesProgram() } },
     replicas: 3,
     nodeOptions: ['--import', counter],
-    // More than the limit of one account is said here.
+    // The callers send more messages than the usual limit of one account.
     environment: { BENCH_STEPS: steps, MOORING_CHATS_PER_MINUTE: '1000000' },
   });
   const delivered = () => [0, 1, 2].map((n) => countIn(`${steps}-${n}`));
@@ -52,7 +55,7 @@ export async function sharing(): Promise<object> {
     await bed.replica(2).start();
     await bed.ready(2);
     await span(SETTLE_MS);
-    // The one that does most is missed most.
+    // The replica that does the most work is killed, because its loss matters most.
     const killed = (shares[0] ?? 0) >= (shares[1] ?? 0) ? 0 : 1;
     talk.ask([1 - killed, 2]);
     talk.spoken.length = 0;
@@ -78,7 +81,7 @@ export async function sharing(): Promise<object> {
   }
 }
 
-/** One conversation with each agent, going on and on, by way of one replica after the other. */
+/** Holds one endless conversation with each agent, through alternating replicas. */
 class Talk {
   readonly spoken: Spoken[] = [];
   #replicas: number[] = [];
@@ -90,7 +93,7 @@ class Talk {
     private readonly agents: readonly string[],
   ) {}
 
-  /** From now on by way of these replicas. */
+  /** Sends further messages through these replicas. */
   ask(replicas: number[]): void {
     const begin = this.#replicas.length === 0;
     this.#replicas = replicas;

@@ -15,13 +15,13 @@ const SLOW_AGENTS = 40;
 const NEVER_READY_DEPLOYMENTS = 100;
 const TRICKLING_PULLS = 20;
 const ROUNDS = 40;
-/** The rounds end then, however few there were. */
+/** The longest time of the rounds, in ms, however few there were. */
 const MEASURE_MS = 150_000;
 
 const kinds = ['chat', 'frozen_wake', 'other_account_chat', 'other_account_frozen_wake'] as const;
 type Times = Record<(typeof kinds)[number], Timed[]>;
 
-/** An account that makes others wait, if they can be made to; and one that has nothing to do with it. */
+/** A service with an account whose waiting work could delay others, and an unrelated account. */
 class Side {
   readonly times: Times = { chat: [], frozen_wake: [], other_account_chat: [], other_account_frozen_wake: [] };
   #owner: Caller;
@@ -57,7 +57,7 @@ class Side {
     this.times.other_account_frozen_wake.push(await timedWake(this.#other, otherFrozen));
   }
 
-  /** Has the first account do what takes long; answers how much of it waits, and how to end it. */
+  /** Starts slow work of the first account; returns a function that reports how much of it waits, and one that ends it. */
   async load(): Promise<{ figures: () => object; stop: () => Promise<void> }> {
     const slow = await together(
       Array.from({ length: SLOW_AGENTS }, (_, n) => n),
@@ -96,7 +96,7 @@ class Side {
       figures: () => ({ conversations_waiting: unanswered, answers_to_them: answers }),
       stop: async () => {
         stop.abort();
-        // Nobody waits for what was still to come: the service ends under it.
+        // The outstanding responses are abandoned, because the service is killed.
         this.#owner.close();
         await this.bed.service.kill();
         await Promise.all(talks);
@@ -105,7 +105,10 @@ class Side {
   }
 }
 
-/** Chats and wakes beside a thousand conversations, a hundred deployments and twenty pulls that wait, against a service without them. */
+/**
+ * Measures chats and wakes beside a thousand conversations, a hundred deployments and twenty pulls that wait, against a service without
+ * them.
+ */
 export async function waiting(): Promise<object> {
   const sides: Side[] = [];
   try {

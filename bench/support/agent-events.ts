@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto';
 
 import { v7 as uuidv7 } from 'uuid';
 
-/** Events in the life of one agent here: made, deployed, stopped and started again and again, and at rest in the end. */
+/** The number of events in the life of one agent: it is made, deployed, stopped and started repeatedly, and at rest in the end. */
 export const EVENTS_EACH = 100;
 
 const CHUNK = 2_000;
-/** When the first of them happened: so late that nothing that is made of them is too old to be kept. */
+/** The time of the first event: late enough that retention removes nothing of what is made of the events. */
 export const BEGIN = Date.now() - 2 * 3_600_000;
 const ACTOR = '0190aaaa-0000-7000-8000-000000000001';
 const metadata = (accountId: string, actorId: string) =>
@@ -22,7 +22,7 @@ export const agentIdOf = (): string => uuidv7();
 
 type Happened = [type: string, version: number, data: object];
 
-/** The n-th event of an agent. */
+/** Returns the n-th event of an agent. */
 function event(n: number, accountId: string, deploymentId: string): Happened {
   const deadline_at = '2026-01-01T01:00:00.000Z';
   const started_at = '2026-01-01T00:00:30.000Z';
@@ -70,7 +70,7 @@ function event(n: number, accountId: string, deploymentId: string): Happened {
   return cycle[(n - first.length) % cycle.length] as Happened;
 }
 
-/** The events of all the agents, all of one age before those of the next, as lines of a COPY into the log. */
+/** Yields the events of all the agents, the n-th of all before the next of any, as lines of a COPY into the log. */
 export async function* eventLines(agentIds: readonly string[], accountId: string, after: number, actorId = ACTOR): AsyncGenerator<Buffer> {
   const about = metadata(accountId, actorId);
   let position = after;

@@ -1,14 +1,14 @@
 import { v7 as uuidv7 } from 'uuid';
 import type { EventStore, NewEvent } from '../../src/platform/event-store/event-store.ts';
 
-/** Events of a stream before its writer turns to a new one. */
+/** The number of events in a stream after which its writer begins a new one. */
 const streamLength = 40;
-/** Only the event's own id is made anew each time: making ids is not what is measured. */
+/** The other ids of each event are reused, because making ids is not measured; only the event's own id is new. */
 const someId = uuidv7();
 
 export type Append = (writer: number) => Promise<unknown>;
 
-/** A place of each writer's own, and what is appended there. */
+/** Makes each writer append to its own streams. */
 export function inTurn(writers: number, append: (stream: string, revision: number, event: NewEvent) => Promise<unknown>): Append {
   const places = Array.from({ length: writers }, () => ({ stream: '', revision: -1 }));
   return async (writer) => {
@@ -20,7 +20,7 @@ export function inTurn(writers: number, append: (stream: string, revision: numbe
   };
 }
 
-/** Appends per second of that many writers in so many milliseconds, each waiting for its answer before the next. */
+/** Returns the appends per second of the writers over the time, each waiting for its response before the next. */
 export async function appendsPerSecond(append: Append, writers: number, sliceMs: number): Promise<number> {
   const start = performance.now();
   let count = 0;
@@ -62,7 +62,7 @@ export function portAppends(store: EventStore, writers: number): Append {
   return inTurn(writers, (stream, revision, event) => store.append(stream, revision < 0 ? 'no_stream' : revision, [event]));
 }
 
-/** What the raw limit, under its name, and the port come to in slices that take turns. */
+/** Measures the raw limit, reported under its name, and the port in alternating slices. */
 export async function compared(
   name: string,
   limit: Append,
@@ -75,7 +75,7 @@ export async function compared(
   for (const [, append] of turns) await appendsPerSecond(append, writers, sliceMs);
   for (let round = 0; round < rounds; round += 1)
     for (const [rates, append] of round % 2 ? turns : turns.toReversed()) rates.push(await appendsPerSecond(append, writers, sliceMs));
-  // Neighbouring slices see the same machine, whatever else it does: their ratio is steadier than that of the medians.
+  // Neighbouring slices see the same machine, whatever else runs on it, so their ratio is steadier than that of the medians.
   const ratios = ports.map((rate, round) => rate / (limits[round] ?? NaN));
   return {
     writers,

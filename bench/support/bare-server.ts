@@ -6,7 +6,10 @@ import pg from 'pg';
 import { agentsProjection } from '../../src/agents/agent.projection.ts';
 import { tableOf } from '../../src/platform/projections/projection.ts';
 
-/** This server shows what the framework alone can do: its handler reads one agent's row by a prepared statement, without anything else of the service. */
+/**
+ * Serves as the limit of the framework alone: its handler reads one agent's row by a prepared statement, without any other part of the
+ * service.
+ */
 const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL, max: 10 });
 
 @Controller('agents')

@@ -3,7 +3,7 @@ import { Agent, request } from 'node:http';
 import type { AnyBody } from '../../test/support/started-service.ts';
 
 export interface Answered {
-  /** 0: no answer came. */
+  /** The status of the response; 0 if there was none. */
   status: number;
   body: AnyBody;
   headers: Record<string, string | string[] | undefined>;
@@ -11,20 +11,20 @@ export interface Answered {
 }
 
 const PATIENCE_MS = 150_000;
-/** A call that was refused for its rate is repeated this many times. */
+/** The most repetitions of a call that was refused for its rate. */
 const RATE_TRIES = 200;
 
-/** Calls one service as one account over connections that are kept. */
+/** Calls one service as one account, over kept-alive connections. */
 export class Caller {
   readonly #connections = new Agent({ keepAlive: true });
 
   constructor(
-    /** The address changes where the service is started again. */
+    /** The address, which changes when the service is started again. */
     private readonly url: () => string,
     private readonly token: string,
   ) {}
 
-  /** Never throws: a connection that breaks is told as status 0. */
+  /** Sends one request. It never throws: a broken connection is reported as status 0. */
   call(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answered> {
     const began = performance.now();
     const text = body === undefined ? undefined : JSON.stringify(body);
@@ -50,7 +50,7 @@ export class Caller {
     });
   }
 
-  /** As `call`, repeated while the service says that it came too fast. Throws on any other status than 2xx. */
+  /** Sends one request, and repeats it while the service answers 429. Throws on any other status than 2xx. */
   async done(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answered> {
     for (let tries = 0; ; tries++) {
       const answer = await this.call(method, path, body, headers);

@@ -1,4 +1,4 @@
-/** Loaded into a started service with `--import`: keeps in a file how many messages this process has delivered. */
+/** Is loaded into a started service with `--import`, and keeps in a file the number of messages that this process has delivered. */
 import { subscribe } from 'node:diagnostics_channel';
 import { writeFileSync } from 'node:fs';
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Kernel ticks a second in /proc, which Linux keeps at 100 for user space. */
+/** The kernel's ticks a second in /proc, which Linux keeps at 100 for user space. */
 const TICKS = 100;
 
 export interface Summary {
@@ -24,26 +24,26 @@ export function rounded(value: number, digits = 2): number {
   return Number(value.toFixed(digits));
 }
 
-/** Milliseconds of processor time that a process has used so far. */
+/** Returns the processor time that a process has used so far, in ms. */
 export function cpuMs(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS;
 }
 
-/** Milliseconds that a process's main thread was ready to run and had no processor, because something else ran. */
+/** Returns the time, in ms, in which a process's main thread was ready to run but had no processor, because something else ran. */
 export function starvedMs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1_000_000;
 }
 
-/** Memory of a process in MB: what it has now, and the most that it had since it was started. */
+/** Returns a process's memory in MB: its current size, and its peak since the start. */
 export function memoryMb(pid: number): { rss: number; peak: number } {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const mb = (name: string) => Math.round(Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)?.[1]) / 1_024);
   return { rss: mb('VmRSS'), peak: mb('VmHWM') };
 }
 
-/** The machine's load average of the last minute, which tells how much a figure is worth. */
+/** Returns the machine's load average of the last minute, which tells how reliable a figure is. */
 export function machineLoad(): number {
   return Number(readFileSync('/proc/loadavg', 'utf8').split(' ')[0]);
 }

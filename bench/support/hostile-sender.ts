@@ -5,14 +5,17 @@ import { constants, setPriority } from 'node:os';
 import { hostileBodies, hostileFor } from '../../test/support/hostile-bodies.ts';
 import { routesWithBodies, type RouteWithBody } from '../../test/support/routes.ts';
 
-/** What the benchmark tells this program: whom to attack, with whose credentials (null: a stranger), and with how many bodies at once. */
+/**
+ * The order from the benchmark to this program: the address, the credentials (null for an unauthenticated caller), and the number of
+ * concurrent bodies.
+ */
 export interface Attack {
   url: string;
   credentials: (string | null)[];
   bodies: number;
 }
 
-/** What it answers when it is told to stop. */
+/** The result that the program reports when it is told to stop. */
 export interface Sent {
   bodies: number;
   answers: Record<string, number>;
@@ -20,7 +23,7 @@ export interface Sent {
 
 type Telling = { attack: Attack } | { stop: true };
 
-/** The bodies, each with a connection of its own, go from route to route until the end; each route gets all of them at once. */
+/** Sends the bodies, each on its own connection, to one route after the other until the end; each route gets all of them at once. */
 class Attackers {
   readonly #connections: Agent;
   readonly #sent: Sent = { bodies: 0, answers: {} };
@@ -55,10 +58,10 @@ class Attackers {
     }
   }
 
-  /** The status; `no answer` where the connection was cut. */
+  /** Sends one body. Returns the status, or `no answer` if the connection was cut. */
   #send({ method, url }: RouteWithBody, body: Buffer, credential: string | null): Promise<number | 'no answer'> {
     const headers = { 'content-type': 'application/json', 'content-length': body.length };
-    // A session that is over signs nobody out.
+    // The session is an ended one, so that no caller is signed out.
     const borne = url === '/api/auth/logout' && credential !== null ? 'ms_over' : credential;
     return new Promise((resolve) => {
       const asked = request(`${this.attack.url}${url}`, {
@@ -76,7 +79,7 @@ class Attackers {
   }
 }
 
-// It stands for machines of others, so it takes no processor time that the service wants.
+// The process stands for other machines, so it takes no processor time that the service needs.
 setPriority(constants.priority.PRIORITY_LOW);
 process.once('disconnect', () => process.exit(0));
 const [{ attack }] = (await once(process, 'message')) as [Extract<Telling, { attack: Attack }>];

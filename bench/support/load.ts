@@ -3,13 +3,13 @@ import { setTimeout as wait } from 'node:timers/promises';
 
 import { rounded } from './figures.ts';
 
-/** A request that takes longer counts as slow, ms. */
+/** The time, in ms, above which a request counts as slow. */
 const SLOW_MS = 500;
 
 export interface Callers {
   readers: number;
   writers: number;
-  /** Between an answer and the next request of one reader, ms; a writer pauses twice as long. */
+  /** The pause between a response and the next request of one reader, in ms; a writer pauses twice as long. */
   pauseMs: number;
 }
 
@@ -25,11 +25,11 @@ interface Answered {
   body: string;
 }
 
-/** Readers and writers of agents over HTTP, each with a connection of its own, going on until they are stopped. */
+/** Reads and writes agents over HTTP, each caller on its own connection, until it is stopped. */
 export class Load {
   #reads: Tally = empty();
   #writes: Tally = empty();
-  /** What failed since the last reset, as `GET 503 read_model_behind`: how often. */
+  /** The number of failures since the last reset, by description, such as `GET 503 read_model_behind`. */
   #failures = new Map<string, number>();
   #acknowledged = 0;
   #running: Promise<unknown> = Promise.resolve();
@@ -37,13 +37,13 @@ export class Load {
   readonly #connections = new Agent({ keepAlive: true });
 
   constructor(
-    /** Asked before each request: its address changes when the service is started again, and there may be several. */
+    /** Returns the service for each request: its address changes when it is started again, and there may be several. */
     private readonly target: () => { url: string; api_key: string },
     private readonly agentIds: readonly string[],
     private readonly callers: Callers,
   ) {}
 
-  /** Resolves when they are at work. */
+  /** Starts the callers; resolves when they are running. */
   async start(settleMs = 2_000): Promise<void> {
     const readers = Array.from({ length: this.callers.readers }, () =>
       this.#goOn(this.callers.pauseMs, (agentId) => this.#call(this.#reads, 'GET', `/api/v1/agents/${agentId}`)),
@@ -69,7 +69,7 @@ export class Load {
     this.#connections.destroy();
   }
 
-  /** Writes that were answered with success since the start, whatever was reset. */
+  /** The number of successful writes since the start, regardless of resets. */
   get acknowledged(): number {
     return this.#acknowledged;
   }

@@ -1,6 +1,6 @@
 import { ScaleBed } from './scale-bed.ts';
 
-/** Runs one part of a benchmark, or all of them, and prints the figures of each when it has them. */
+/** Runs one part of a benchmark, or all of them, and prints the figures of each as soon as it is done. */
 export async function runParts(benchmark: string, parts: Record<string, () => Promise<object>>, part?: string): Promise<object> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
     process.once(signal, () => void ScaleBed.disposeAll().finally(() => process.exit(1)));

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 
-/** Ticks of the kernel's clock in a second, as /proc counts them. */
+/** The ticks of the kernel's clock in a second, as /proc counts them. */
 const TICKS_PER_SECOND = 100;
 
 export interface Target {
@@ -12,11 +12,11 @@ export interface Target {
 
 export interface Rate {
   perSecond: number;
-  /** The processor time of the process that answered, for one request; NaN where there is no /proc. */
+  /** The processor time of the answering process for one request; NaN without /proc. */
   cpuMs: number;
 }
 
-/** Callers on connections of their own, each waiting for its answer before the next request, for so many milliseconds. */
+/** Runs callers, each on its own connection and waiting for its response before the next request, for the time in ms. */
 export async function rateOf(
   target: Target,
   callers: number,
@@ -35,7 +35,7 @@ export async function rateOf(
   return { perSecond: (count * 1_000) / took, cpuMs: cpu / count };
 }
 
-/** Throws where the answer is no success. */
+/** Sends one request. Throws if the response is no success. */
 function call({ url, headers }: Target, agent: Agent, method: string, path: string, body?: object): Promise<void> {
   return new Promise((resolve, reject) => {
     const asked = request(`${url}${path}`, { method, headers: { ...headers, 'content-type': 'application/json' }, agent }, (answer) => {

@@ -13,7 +13,7 @@ import { removeInstance } from '../../test/support/images.ts';
 export const REAL_IMAGE = 'mooring-bench-agent:1';
 const IMPORT_MS = 60_000;
 
-/** Serves one caller after the other and answers everything alike: health and messages. */
+/** The source of an agent that serves one caller after the other and answers everything alike: health checks and messages. */
 const source = `
 #include <netinet/in.h>
 #include <signal.h>
@@ -52,7 +52,7 @@ int main(void) {
 }
 `;
 
-/** Makes the image of a tiny static program with the machine's C compiler; false where it has none. */
+/** Makes the image of a tiny static program with the machine's C compiler; returns false if there is no compiler. */
 export async function makeRealImage(): Promise<boolean> {
   const folder = await mkdtemp(join(tmpdir(), 'mooring-bench-agent-'));
   try {
@@ -75,7 +75,7 @@ export async function makeRealImage(): Promise<boolean> {
   }
 }
 
-/** Removes what the machine's own engine has of an instance, containers side by side. */
+/** Removes everything of an instance from the machine's own engine, several containers at once. */
 export async function removeReal(instance: string): Promise<void> {
   const docker = new Dockerode();
   const filters = JSON.stringify({ label: [`mooring.instance=${instance}`] });

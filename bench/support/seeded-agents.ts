@@ -11,7 +11,7 @@ import { together } from './scale-bed.ts';
 
 export type SeededStatus = 'frozen' | 'asleep' | 'stopped' | 'failed' | 'crashed';
 
-/** How many agents of each kind: `asleep` is the deep sleep; `failed` has no container, `crashed` one that has ended. */
+/** The number of agents of each kind: `asleep` is the deep sleep; `failed` agents have no container, `crashed` ones an exited one. */
 export type Mix = Record<SeededStatus, number>;
 
 export interface Place {
@@ -19,7 +19,7 @@ export interface Place {
   engine: EngineStandIn;
   instance: string;
   accountId: string;
-  /** A reference that the engine has. */
+  /** The reference of an image that the engine has. */
   image: string;
 }
 
@@ -27,7 +27,7 @@ const APPENDS_AT_ONCE = 64;
 const CRASHES = 5;
 const containerStates = { frozen: 'paused', asleep: 'exited', stopped: 'exited', crashed: 'exited', failed: null } as const;
 
-/** Appends the life of so many agents to the log, and puts their containers and volumes into the engine. The service must be down. */
+/** Appends the lives of the agents to the log, and adds their containers and volumes to the engine. The service must be down. */
 export async function seedAgents(place: Place, mix: Mix): Promise<void> {
   const database = await openDatabase({ url: place.databaseUrl });
   const store = new PostgresEventStore(database, new EventCatalogue(Object.values(agentEvents)));

@@ -1,4 +1,4 @@
-// A conversation with a model behind an endpoint that speaks OpenAI's chat completions.
+// This agent talks to a model behind an endpoint that implements OpenAI's chat completions.
 import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 const MAX_BODY = 4 * 1024 * 1024;
 const MAX_REPLY = 1024 * 1024;
 const MAX_THREADS = 1_000;
-/** Answers that are kept for a message that comes again. */
+/** The number of answers that are kept for repeated messages of a conversation. */
 const REMEMBERED = 50;
 
 const { env } = process;
@@ -38,7 +38,7 @@ class Failure extends Error {
   }
 }
 
-/** Ids come from outside, so they never become a path as they are. */
+/** Returns the file of a conversation. Ids come from outside, so they are hashed and never used as a path. */
 const threadFile = (id) => join(threads, `${createHash('sha256').update(id).digest('hex')}.json`);
 
 async function readThread(file) {
@@ -52,7 +52,7 @@ async function readThread(file) {
   }
 }
 
-/** The old thread or the new one is on disk, never a part. */
+/** Writes the thread so that a crash leaves the old one or the new one, never a part. */
 async function writeThread(file, thread) {
   const temporary = `${file}.tmp`;
   const opened = await open(temporary, 'w');
@@ -84,14 +84,14 @@ async function textWithin(response, limit) {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** What the endpoint says of an error, one line of it. */
+/** Returns the endpoint's error text in one line of at most 200 characters. */
 function errorIn(text) {
   try {
     const { error } = JSON.parse(text);
     const said = typeof error === 'string' ? error : error?.message;
     if (typeof said === 'string') return said.replace(/\s+/g, ' ').slice(0, 200);
   } catch {
-    // An answer that is no JSON is not repeated.
+    // A response that is not JSON is not repeated.
   }
   return 'no further text';
 }
@@ -102,7 +102,7 @@ async function ask(messages) {
   let response;
   let text;
   try {
-    // A redirect would take the key to another place.
+    // A redirect would send the key to another place.
     const options = { method: 'POST', headers, redirect: 'error', signal: AbortSignal.timeout(timeoutMs) };
     response = await fetch(endpoint, { ...options, body: JSON.stringify({ model, messages, stream: false }) });
     text = await textWithin(response, MAX_REPLY);
@@ -120,13 +120,13 @@ function contentOf(text) {
   try {
     content = JSON.parse(text).choices[0].message.content;
   } catch {
-    // Refused below.
+    // The failure is thrown below.
   }
   if (typeof content !== 'string') throw new Failure(502, `the model endpoint gave no reply: ${errorIn(text)}`);
   return content;
 }
 
-/** All of a message as text for the model. */
+/** Returns the whole message as text for the model. */
 function promptOf({ text, payload, attachments }) {
   const parts = [];
   if (typeof text === 'string' && text !== '') parts.push(text);
@@ -136,7 +136,7 @@ function promptOf({ text, payload, attachments }) {
   return parts.join('\n\n') || '(an empty message)';
 }
 
-// Within a conversation one after the other, so that each message sees the answer to the one before.
+// Messages of a conversation are handled one after the other, so that each sees the answer to the previous one.
 const underWay = new Map();
 function reply(message) {
   const before = underWay.get(message.conversation_id) ?? Promise.resolve();
@@ -154,7 +154,7 @@ async function replyOnce(message) {
   if (!isSetUp) return explanation;
   const file = threadFile(message.conversation_id);
   const thread = await readThread(file);
-  // A message that comes again is answered as it was the first time.
+  // A repeated message is answered as it was the first time.
   const known = thread.answers.find(([id]) => id === message.id);
   if (known !== undefined) return known[1];
   const asked = [...thread.messages, { role: 'user', content: promptOf(message) }].slice(-maxHistory);
@@ -170,7 +170,7 @@ async function messageIn(request) {
   let size = 0;
   for await (const chunk of request) {
     size += chunk.length;
-    // Read to its end all the same, so that the answer can be heard.
+    // A body that is too large is still read to its end, so that the client receives the response.
     if (size <= MAX_BODY) chunks.push(chunk);
   }
   if (size > MAX_BODY) throw new Failure(413, 'the message is too large');
@@ -178,7 +178,7 @@ async function messageIn(request) {
     const message = JSON.parse(Buffer.concat(chunks).toString('utf8'));
     if (typeof message?.id === 'string' && typeof message.conversation_id === 'string') return message;
   } catch {
-    // Refused below.
+    // The failure is thrown below.
   }
   throw new Failure(400, 'a message is a JSON object with an id and a conversation_id');
 }

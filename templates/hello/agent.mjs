@@ -1,4 +1,4 @@
-// An agent in its smallest form: a web server that answers POST /messages. See docs for what a container is promised.
+// This is the smallest agent: a web server that answers POST /messages. The docs describe the environment of a container.
 import { open, readFile, rename } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ const counterFile = join(MOORING_VOLUME, 'counter.json');
 
 const log = (level, message, facts = {}) => console.log(JSON.stringify({ level, message, ...facts }));
 
-/** { count, answers: [[message id, answer], …] }, oldest first. */
+/** Returns { count, answers: [[message id, answer], …] }, oldest first. */
 async function readCounter() {
   try {
     const { count, answers } = JSON.parse(await readFile(counterFile, 'utf8'));
@@ -22,7 +22,7 @@ async function readCounter() {
   }
 }
 
-/** The old counter or the new one is on disk, never a part. */
+/** Writes the counter so that a crash leaves the old one or the new one, never a part. */
 async function writeCounter(counter) {
   const temporary = `${counterFile}.tmp`;
   const file = await open(temporary, 'w');
@@ -45,7 +45,7 @@ function answerTo({ channel, text }, count) {
   return `${GREETING}! I am ${MOORING_AGENT_NAME}. ${about[channel] ?? about.chat} I have been asked ${times}.`;
 }
 
-// One after the other, so that two messages at once are counted as two.
+// Messages are handled one after the other, so that two concurrent ones are counted as two.
 let last = Promise.resolve();
 function reply(message) {
   const mine = last.then(() => replyOnce(message));
@@ -53,7 +53,7 @@ function reply(message) {
   return mine;
 }
 
-/** A message that comes again (the service repeats one whose answer it did not hear) gets the same answer and is not counted. */
+/** Answers a message. A repeated one (the service repeats a message whose response was lost) gets the same answer and is not counted. */
 async function replyOnce(message) {
   const counter = await readCounter();
   const known = counter.answers.find(([id]) => id === message.id);
@@ -69,7 +69,7 @@ async function bodyOf(request) {
   let size = 0;
   for await (const chunk of request) {
     size += chunk.length;
-    // Read to its end all the same, so that the answer can be heard.
+    // A body that is too large is still read to its end, so that the client receives the response.
     if (size <= MAX_BODY) chunks.push(chunk);
   }
   if (size > MAX_BODY) throw Object.assign(new Error('the message is too large'), { status: 413 });
@@ -81,7 +81,7 @@ function parsed(body) {
     const message = JSON.parse(body);
     if (typeof message?.id === 'string') return message;
   } catch {
-    // Answered below.
+    // The error below answers it.
   }
   throw Object.assign(new Error('a message is a JSON object with an id'), { status: 400 });
 }
