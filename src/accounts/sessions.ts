@@ -18,24 +18,24 @@ const TOKEN_BYTES = 32;
 const SESSION_NAMESPACE = '3f8e4c0d-7b56-4d0e-9c61-5a2f0e7d9b14';
 
 export interface NewSession {
-  /** `ms_…`; told once, only its SHA-256 is stored. */
+  /** The token `ms_…`, which is returned once; only its SHA-256 is stored. */
   token: string;
   expiresAt: Date;
 }
 
-/** A session that nobody can use before `keep` has stored it. */
+/** Makes a session, which can be used only after `keep` has stored it. */
 export function newSession(now: Date): NewSession {
   return { token: `ms_${base62(randomBytes(TOKEN_BYTES))}`, expiresAt: new Date(now.getTime() + ABSOLUTE_DAYS * DAY_MS) };
 }
 
-/** What a session is called where its token may not stand. */
+/** Returns the id of a session, for places where its token must not appear. */
 export function sessionIdOf(token: string): string {
   return uuidv5(hashOf(token), SESSION_NAMESPACE);
 }
 
 const allScopes = new Set(scopes);
 
-/** Sessions: opaque tokens, ended by 30 days of age, 7 days without use, or a logout. All replicas see the same. */
+/** Manages sessions: opaque tokens that end after 30 days, 7 days without use, or a logout. All replicas share them. */
 @Injectable()
 export class Sessions {
   constructor(
@@ -53,7 +53,7 @@ export class Sessions {
     await this.database.query(`delete from account_sessions where not (${LIVE})`);
   }
 
-  /** Who holds the token; null where it is unknown or over. Its use is noted once a minute. */
+  /** Returns the holder of the token; null if it is unknown or has ended. Its use is recorded once a minute. */
   async verify(token: string): Promise<Caller | null> {
     const hash = hashOf(token);
     const row = (await this.find(hash)) ?? (await this.findOnceAccountsAreShown(hash));
@@ -67,7 +67,10 @@ export class Sessions {
     return rows[0];
   }
 
-  /** The account may be so new that the read model does not show it yet; and while that is filled, nobody can say that this is none. */
+  /**
+   * Looks the session up once the read model is current: it may not contain a new account yet, and while it is filled no token can be
+   * called unknown.
+   */
   private async findOnceAccountsAreShown(hash: Buffer): Promise<Found | undefined> {
     const { last } = this.positions.of(null, accountsProjection.filter);
     await this.readModels.reachedIfPossible(accountsProjection.name, last);

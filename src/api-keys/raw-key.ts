@@ -5,12 +5,15 @@ import { base62 } from '../platform/crypto/base62.ts';
 
 const PREFIX = 'mk_';
 const RANDOM_BYTES = 32;
-/** Base 62 digits of 32 bytes, and of a CRC-32. */
+/** The number of base-62 digits of 32 bytes, and of a CRC-32. */
 const RANDOM_LENGTH = 43;
 const CHECKSUM_LENGTH = 6;
 const SHOWN_LENGTH = 11;
 
-/** `mk_`, 43 random characters, 6 of their CRC-32: scanners recognise one, and a mistyped one is refused without a look-up. */
+/**
+ * Returns a new key: `mk_`, 43 random characters, and 6 of their CRC-32, so that scanners recognise it and a mistyped one is refused
+ * without a lookup.
+ */
 export function newRawKey(): string {
   const random = base62(randomBytes(RANDOM_BYTES));
   return `${PREFIX}${random}${checksumOf(random)}`;
@@ -22,12 +25,12 @@ export function isWellFormed(rawKey: string): boolean {
   return rawKey.slice(-CHECKSUM_LENGTH) === checksumOf(random);
 }
 
-/** What a list may show of it. */
+/** Returns the part of the key that a list may show. */
 export function prefixOf(rawKey: string): string {
   return rawKey.slice(0, SHOWN_LENGTH);
 }
 
-/** Hex. A key has 256 random bits: no slow hash is needed. */
+/** Returns the SHA-256 in hex. A key has 256 random bits, so no slow hash is needed. */
 export function sha256Of(rawKey: string): string {
   return hash('sha256', rawKey);
 }

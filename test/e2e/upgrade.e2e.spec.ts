@@ -88,7 +88,7 @@ describe('An upgrade to a program whose read models are of another version', () 
     }
   }
 
-  it('lets the older program serve from its own tables without a failure while the newer one fills others, and afterwards', async () => {
+  it('lets the older program serve from its own tables without a failure, while the newer one fills others and afterwards', async () => {
     const { answers } = await underLoad(old, async () => {
       next = await startNext();
       await until('the newer program is ready', () => ready(next), 60_000);
@@ -99,7 +99,7 @@ describe('An upgrade to a program whose read models are of another version', () 
     expect(tables).toHaveLength(2);
   });
 
-  it('answers every write that it appended, even alone and after a kill at its start, and is ready when all tables are filled', async () => {
+  it('answers every write that it appended, even alone and after a kill, and is ready when all tables are filled', async () => {
     await next.stop();
     await old.stop();
     for (const { name } of await operate(

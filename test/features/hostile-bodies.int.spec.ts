@@ -8,7 +8,7 @@ import { hostileBodies, hostileFor } from '../support/hostile-bodies.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
 import { type RouteWithBody, routesWithBodies } from '../support/routes.ts';
 
-/** How much processor time a body may cost, beside an ordinary one of the same size. */
+/** The limit of a body's processor time, as a multiple of that of an ordinary body of the same size. */
 const TIMES_AN_ORDINARY_BODY = 5;
 const TRIES = 10;
 
@@ -33,13 +33,13 @@ beforeAll(async () => {
 afterAll(() => server?.close());
 
 function send({ method, url }: Pick<RouteWithBody, 'method' | 'url'>, payload: string) {
-  // A session that is over: nobody is signed out by this test.
+  // The session is an ended one, so that this test signs no caller out.
   const credential = url === '/api/auth/logout' ? 'ms_over' : session;
   const headers = { 'content-type': 'application/json', authorization: `Bearer ${credential}` };
   return fastify.inject({ method, url, payload, headers });
 }
 
-/** Milliseconds of this process's processor time. */
+/** Returns the processor time that the work takes in this process, in ms. */
 async function cost(work: () => Promise<unknown>): Promise<number> {
   const before = process.cpuUsage();
   await work();
@@ -47,7 +47,10 @@ async function cost(work: () => Promise<unknown>): Promise<number> {
   return (user + system) / 1_000;
 }
 
-/** Null where the work costs at most so many times the other in one of the tries: what else the machine does makes both dearer, in turns. */
+/**
+ * Returns null if the work costs at most that many times as much as the other in one of the tries, or else the lowest ratio. Other work on
+ * the machine makes either of them dearer at different times.
+ */
 async function dearness(work: () => Promise<unknown>, other: () => Promise<unknown>): Promise<number | null> {
   let least = Infinity;
   for (let count = 0; count < TRIES; count += 1) {

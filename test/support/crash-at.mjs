@@ -1,6 +1,6 @@
 /**
- * Loaded into a started service with `--import`: kills its own process (SIGKILL) right after the n-th step that a saga
- * completes, counted from the moment when the order file was written. The file holds {"after": n, "saga": "deployments"}.
+ * Is loaded into a started service with `--import`, and kills its own process (SIGKILL) right after the n-th step that a saga completes,
+ * counted from the moment at which the order file was written. The file contains {"after": n, "saga": "deployments"}.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { appendFileSync, readFileSync } from 'node:fs';

@@ -16,19 +16,19 @@ import {
 } from '../../src/platform/runtime/runtime.ts';
 
 interface Fault {
-  /** The n-th call for the agent, from 1. */
+  /** The number of the agent's call that fails, from 1. */
   call: number;
   when: 'before' | 'after';
 }
 
-/** The local runtime, whose calls for one agent or another fail once, and whose images are all the probe of the contract suite. */
+/** The local runtime, of which one chosen call for an agent fails once, and whose images are all the probe of the contract suite. */
 export class FaultyRuntime {
   readonly runtime: ContainerRuntime;
-  /** Calls so far, by agent. */
+  /** The calls so far, by agent. */
   readonly calls = new Map<string, string[]>();
   private readonly faults = new Map<string, Fault>();
   private readonly program = mkdtempSync(join(tmpdir(), 'mooring-probe-'));
-  /** Takes the place of the making of an image. */
+  /** The work that replaces making an image. */
   imageWork: (log: (line: string) => void, signal: AbortSignal) => Promise<void> = () => Promise.resolve();
 
   private constructor(readonly inner: LocalRuntime) {
@@ -57,12 +57,12 @@ export class FaultyRuntime {
     this.faults.set(agentId, fault);
   }
 
-  /** Whether the fault has happened. */
+  /** Returns true if the fault has happened. */
   failed(agentId: string): boolean {
     return !this.faults.has(agentId);
   }
 
-  /** Ends everything that was made. */
+  /** Removes all containers and volumes that were made. */
   async clear(): Promise<void> {
     const { containers, volumes } = await this.inner.list();
     for (const { handle } of containers) await this.inner.remove(handle);
@@ -92,7 +92,7 @@ function agentOf(subject: string | ContainerName): string {
   return typeof subject === 'string' ? subject.replace(/-g\d+$/, '') : subject.agentId;
 }
 
-/** Gives everybody the runtime that the test holds, and ends its agents when the application stops. */
+/** Provides the runtime that the test holds, and ends its agents when the application stops. */
 @Module({})
 export class FaultyRuntimeModule implements OnApplicationShutdown {
   constructor(@Inject(FaultyRuntime) private readonly faulty: FaultyRuntime) {}

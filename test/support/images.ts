@@ -9,14 +9,20 @@ import { importImage } from '../../src/platform/runtime/docker/registry.ts';
 
 const importMs = 60_000;
 
-/** An image of this machine's own Node under the given name, as a registry would have one. The base that it is made from stays: it is made once for each machine. */
+/**
+ * Imports an image of this machine's own Node under the given name, as if from a registry. The base image that it is made from is kept:
+ * each machine makes it once.
+ */
 export async function importNodeImage(docker: Dockerode, name = 'mooring-test-node:1'): Promise<string> {
   const [repo = '', tag] = name.split(':');
   await docker.getImage(await ensureNodeBase(docker, AbortSignal.timeout(importMs))).tag({ repo, tag });
   return name;
 }
 
-/** An image with this machine's static busybox and nothing else. `changes` are Dockerfile lines such as `CMD ["/bin/busybox", "sleep", "60"]`. */
+/**
+ * Imports an image that contains only this machine's static busybox. `changes` are Dockerfile lines such as `CMD ["/bin/busybox", "sleep",
+ * "60"]`.
+ */
 export async function importBusyboxImage(docker: Dockerode, name = 'mooring-test-busybox:1', changes: string[] = []): Promise<string> {
   const program = await readFile('/bin/busybox');
   const applets = ['sh', 'sleep', 'cat', 'echo', 'ls', 'wget', 'httpd', 'id', 'yes', 'true'];
@@ -31,7 +37,7 @@ export async function importBusyboxImage(docker: Dockerode, name = 'mooring-test
   return name;
 }
 
-/** Removes everything that bears the instance's label, containers first, and the rules of its networks; and the images that are named. */
+/** Removes everything with the instance's label, containers first, the rules of its networks, and the named images. */
 export async function removeInstance(docker: Dockerode, instance: string, images: string[] = []): Promise<void> {
   await new Nft(docker, instance).run(noRules(instance)).catch(unlessRefused);
   const filters = JSON.stringify({ label: [`mooring.instance=${instance}`] });
@@ -42,7 +48,7 @@ export async function removeInstance(docker: Dockerode, instance: string, images
   for (const name of images) await docker.getImage(name).remove({ force: true });
 }
 
-/** Where there is no nft, no rules were made. */
+/** Without nft no rules were made, so a refusal is ignored. */
 function unlessRefused(error: unknown): void {
   if (!(error instanceof RuntimeRefused)) throw error;
 }

@@ -4,20 +4,20 @@ import { readlinkSync } from 'node:fs';
 import type { PrivateEngine } from './private-engine.ts';
 import { until } from './until.ts';
 
-/** Where programs listen that an agent of a private engine may try to reach. */
+/** The addresses of programs that an agent of a private engine may try to reach. */
 export const places = {
-  /** The engine's machine, by its address in its own network. */
+  /** The address of the engine's machine in its own network. */
   machine: '10.77.0.1',
-  /** Another machine of that network. */
+  /** The address of another machine of that network. */
   neighbour: '10.77.0.2',
   nameserver: '10.77.0.53',
   metadata: '169.254.169.254',
-  /** An address of the internet, as far as anybody can tell by looking at it. */
+  /** An address that looks like one of the internet. */
   internet: '203.0.113.7',
 } as const;
 export const webPort = 8080;
 
-/** Answers HTTP on every address, with the address that was asked, and DNS on port 53: every name is one of the internet. */
+/** Answers HTTP on every address with the address that was called, and DNS on port 53 with an internet address for every name. */
 const neighbourProgram = `
   const http = require('node:http'), udp = require('node:dgram').createSocket('udp4');
   http.createServer((request, response) => response.end('reached ' + request.socket.localAddress)).listen(${webPort}, '0.0.0.0', () => {
@@ -30,7 +30,7 @@ const neighbourProgram = `
     udp.send(isA ? Buffer.concat([head, answer]) : head, port, address);
   });`;
 
-/** A second network namespace, to which the machine of a private engine sends everything that is not its own. */
+/** A second network namespace, to which the machine of a private engine routes all traffic that is not its own. */
 export class Neighbourhood {
   private constructor(
     private readonly engine: PrivateEngine,
@@ -60,7 +60,7 @@ export class Neighbourhood {
     return neighbourhood;
   }
 
-  /** The status with which an HTTP server answers to the engine's machine, where the service would run. */
+  /** Returns the status with which an HTTP server answers the engine's machine, where the service would run. */
   ask(host: string, port: number): string {
     const source = `fetch('http://${host}:${port}/').then(async (answer) => process.stdout.write(String(answer.status)));`;
     return run([...this.engine.inside, process.execPath, '-e', source]);

@@ -8,8 +8,8 @@ import { describeWithDocker, reportNoEngine } from './docker.ts';
 import { until } from './until.ts';
 
 /**
- * An engine of the test's own, that can be stopped and started again, in a network namespace of its own: an engine takes the machine's
- * bridge and packet filter for its own. Only root can start one.
+ * An engine of one test, which can be stopped and started again, in its own network namespace, because an engine manages the machine's
+ * bridge and packet filter. Only root can start one.
  */
 export class PrivateEngine {
   private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-engine-'));
@@ -17,7 +17,7 @@ export class PrivateEngine {
   readonly docker = new Dockerode({ socketPath: this.socket });
   private daemon: ChildProcess | null = null;
 
-  /** The holder keeps the namespace while the engine is down. */
+  /** Takes the process that keeps the namespace while the engine is down. */
   private constructor(private readonly holder: ChildProcess) {}
 
   static async open(): Promise<PrivateEngine> {
@@ -30,12 +30,12 @@ export class PrivateEngine {
     return engine;
   }
 
-  /** What has a program run in the engine's network, before the program's own words. */
+  /** The command that runs a program in the engine's network; the program's own command follows it. */
   get inside(): string[] {
     return ['nsenter', `--net=/proc/${this.holder.pid}/ns/net`];
   }
 
-  /** The words are settings of the engine's own. */
+  /** Starts the engine. `settings` are its command-line options. */
   async start(settings: string[] = []): Promise<void> {
     const at = (name: string) => join(this.folder, name);
     const paths = ['--data-root', at('data'), '--exec-root', at('exec'), '--pidfile', at('pid'), '--host', `unix://${this.socket}`];
@@ -66,7 +66,7 @@ export class PrivateEngine {
     const ended = once(this.holder, 'exit');
     this.holder.kill('SIGKILL');
     await ended;
-    // Containers on the network of the engine's machine have it mounted there.
+    // Mounts are removed first: containers on the network of the engine's machine have their namespace mounted there.
     const mounted = readFileSync('/proc/mounts', 'utf8').match(new RegExp(`${this.folder}\\S*`, 'g')) ?? [];
     for (const path of mounted) execFileSync('umount', ['--lazy', path]);
     rmSync(this.folder, { recursive: true, force: true });
@@ -78,7 +78,7 @@ const rights = /^CapEff:\t([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 
 const onPath = (program: string): boolean => (process.env.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
 const canStartEngine = ['dockerd', 'unshare', 'nsenter', 'ip'].every(onPath) && (BigInt(`0x${rights}`) & adminCapability) !== 0n;
 
-/** Tests that need an engine of their own: a laptop's user may not start one, continuous integration can. */
+/** Describes tests that need their own engine: a laptop's user may not start one, continuous integration can. */
 export function describeWithOwnEngine(name: string, fn: () => void): void {
   if (canStartEngine) describeWithDocker(name, fn);
   else
@@ -87,7 +87,7 @@ export function describeWithOwnEngine(name: string, fn: () => void): void {
     });
 }
 
-/** Tests of the rules of packets, with an engine of their own. Where there is no nft, continuous integration does without them, too. */
+/** Describes tests of the packet rules, which need their own engine. Without nft they are skipped, in continuous integration too. */
 export function describeWithNft(name: string, fn: () => void): void {
   if (onPath('nft')) describeWithOwnEngine(name, fn);
   else

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 
 export interface RouteWithBody {
   method: 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** With ids that nothing has. */
+  /** The path with ids that do not exist. */
   url: string;
   /** The fields that its body may have. */
   fields: string[];
@@ -15,7 +15,7 @@ interface Described {
 
 const UNKNOWN_ID = '01890000-0000-7000-8000-000000000000';
 
-/** Every route that may have a body, as the list of routes and the OpenAPI document tell them. */
+/** Returns every route that may have a body, from the list of routes and the OpenAPI document. */
 export function routesWithBodies(): RouteWithBody[] {
   const described = JSON.parse(textOf('../../docs/openapi.json')) as Described;
   return textOf('../coverage/routes.txt')

@@ -3,7 +3,7 @@ export default class SummaryReporter {
   line;
 
   onRunComplete(_contexts, results) {
-    // A file that could not even be loaded has no failed tests, and is a failure all the same.
+    // A file that could not be loaded has no failed tests, but counts as a failure.
     const failed = results.numFailedTests + results.numRuntimeErrorTestSuites;
     const skipped = results.numPendingTests + results.numTodoTests;
     const left = skipped > 0 ? `, ${skipped} skipped` : '';

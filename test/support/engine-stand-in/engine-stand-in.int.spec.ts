@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 afterAll(() => engine.close());
 
-/** The runtime's contract without exec, archives, and what needs real processes. */
+/** Runs the runtime's contract without exec, archives, and what needs real processes. */
 describe('the stand-in of an engine', () => {
   const bed = new TestBed(async () => dockerUnderTest(new Dockerode({ socketPath: engine.socket })));
   beforeAll(() => bed.open());
@@ -42,18 +42,18 @@ describe('the stand-in of an engine', () => {
     events(bed);
   });
 
-  it('keeps its containers while it is away', async () => {
+  it('keeps its containers while it is unavailable', async () => {
     const view = await bed.running();
     const before = await bed.look(view);
     await engine.goAway();
     await expect(bed.runtime.inspect(view.agentId)).rejects.toThrow(RuntimeUnavailable);
     await engine.comeBack();
-    // A connection that the engine closed may be tried once more.
+    // A call on a connection that the engine closed may be repeated once.
     await eventually(async () => expect(await bed.look(view)).toEqual(before));
     await bed.answers(view);
   });
 
-  it('pulls for ever where it is told to, until the caller goes away', async () => {
+  it('pulls chosen images endlessly, until the caller leaves', async () => {
     const lines: string[] = [];
     const source = { kind: 'reference' as const, reference: 'stand-in/trickle:1', mayUse: async () => true };
     const pulling = bed.runtime.ensureImage(source, (line) => lines.push(line), AbortSignal.timeout(500));

@@ -17,11 +17,11 @@ import { RealEngine } from './real-engine.ts';
 export interface StandInOptions {
   /** The programs of images, by reference. */
   programs?: Record<string, StandInProgram>;
-  /** References of images whose pulls never end: a line of progress comes now and then. */
+  /** The references of images whose pulls never end; a line of progress comes now and then. */
   trickling?: readonly string[];
-  /** References of images whose containers the machine's own engine runs. */
+  /** The references of images whose containers the machine's own engine runs. */
   real?: readonly string[];
-  /** The program of every image that `programs` does not name; where absent, one that answers each message at once. */
+  /** The program of every other image; by default, one that answers each message at once. */
   otherwise?: StandInProgram;
 }
 
@@ -29,7 +29,7 @@ interface Call {
   request: IncomingMessage;
   response: ServerResponse;
   query: URLSearchParams;
-  /** What the route's groups matched. */
+  /** The name that the route matched. */
   name: string;
   verb: string;
 }
@@ -40,9 +40,9 @@ const TRICKLE_MS = 1_000;
 const HELPER = /^mooring-helper[-:]/;
 
 /**
- * Speaks the Docker Engine's HTTP API (1.41) as far as Mooring uses it, over a socket file, and keeps thousands of containers in memory:
- * each has an address of its own on which a program in this process answers. Chosen images can be left to the machine's own engine.
- * It refuses what the engine refuses, and can be told to misbehave. It has no exec.
+ * Implements the Docker Engine's HTTP API (1.41) as far as Mooring uses it, over a socket file, and keeps thousands of containers in
+ * memory: each has its own address on which a program in this process answers. Chosen images can be left to the machine's own engine. It
+ * refuses what the engine refuses, and can be told to misbehave. It has no exec.
  */
 export class EngineStandIn {
   readonly socket = join(tmpdir(), `mooring-stand-in-${randomBytes(6).toString('hex')}.sock`);
@@ -65,12 +65,12 @@ export class EngineStandIn {
     return engine;
   }
 
-  /** What a service needs in its environment to use this engine. */
+  /** The environment variables with which a service uses this engine. */
   get environment(): Record<string, string> {
     return { DOCKER_HOST: `unix://${this.socket}`, MOORING_AGENT_EGRESS: 'all' };
   }
 
-  /** Ends every connection and accepts none; the containers live on. */
+  /** Ends every connection and accepts none; the containers continue. */
   async goAway(): Promise<void> {
     const server = this.#server;
     this.#server = null;
@@ -152,7 +152,7 @@ export class EngineStandIn {
     const text = await bodyOf(request);
     const body = JSON.parse(text.toString('utf8')) as CreateBody;
     if (this.#real !== null && this.images.find(body.Image) === undefined) {
-      // The volume was made before anybody knew which engine the container goes to.
+      // The volume was made here, before it was known which engine the container goes to.
       for (const { Source } of body.HostConfig?.Mounts ?? []) await this.#moveVolume(Source);
       return this.#real.pass(request, response, text);
     }
@@ -169,7 +169,7 @@ export class EngineStandIn {
     send(response, [...own.map((container) => container.listed()), ...others]);
   }
 
-  /** What nobody here knows is asked of the machine's own engine. */
+  /** Handles a call for a container; calls for unknown ones go to the machine's own engine. */
   #onContainer({ name, request, response }: Call, work: (container: ReturnType<StandInContainers['get']>) => unknown): unknown {
     if (this.#real !== null && !this.containers.has(name)) return this.#real.pass(request, response);
     return work(this.containers.get(name));
@@ -194,7 +194,7 @@ export class EngineStandIn {
     });
   }
 
-  /** A file of the image or of the agent's volume: programs here make no others. */
+  /** Returns a file of the image or of the agent's volume; programs here make no others. */
   #archive(call: Call): unknown {
     return this.#onContainer(call, (container) => {
       const path = (call.query.get('path') ?? '').replace(/^\//, '');
@@ -319,7 +319,10 @@ export class EngineStandIn {
     return named ?? this.options.otherwise ?? messagesProgram();
   }
 
-  /** The helper program goes to the machine's own engine as soon as one is used: real containers mount it. */
+  /**
+   * Returns true for images of the machine's own engine. The helper program goes there as soon as a real image is used, because real
+   * containers mount it.
+   */
   #isReal(image: string): boolean {
     return this.#real !== null && (HELPER.test(image) || image === 'mooring-helper' || this.options.real?.includes(image) === true);
   }

@@ -11,11 +11,11 @@ export interface StandInImage {
   names: Set<string>;
   labels: Labels;
   entrypoint: string[];
-  /** Of an imported image, by path without a leading slash; built and pulled images keep none. */
+  /** The files of an imported image, by path without a leading slash; built and pulled images keep none. */
   files: Map<string, Buffer>;
 }
 
-/** Content of one imported image that is kept, bytes. */
+/** The most bytes of content that are kept of one imported image. */
 const FILES_BYTES_MAX = 16 * 1024 * 1024;
 
 export class StandInImages {
@@ -30,12 +30,12 @@ export class StandInImages {
     return this.#byId.values();
   }
 
-  /** As a pull would bring it: the id follows from the name. */
+  /** Adds the image as a pull does: the id follows from the name. */
   pulled(name: string): StandInImage {
     return this.#keep(name, name, {}, new Map());
   }
 
-  /** Reads the tar of an import or a build; its content gives the id. */
+  /** Adds an image from the tar of an import or a build; the id follows from the content. */
   async fromTar(tar: Readable, name: string | null, changes: string[]): Promise<StandInImage> {
     const hash = createHash('sha256');
     const files = new Map<string, Buffer>();
