@@ -5,32 +5,33 @@ import { v5 as uuidv5 } from 'uuid';
 import { categoryOf, idOf, type ActorKind, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import type { Projection } from '../platform/projections/projection.ts';
 
-/** What filters and the order of the audit need of an event, and no more: the event itself stands in the log, at the position. */
+/** The columns that the filters and the order of the audit need. The event itself is in the log, at the position. */
 export interface AuditColumns {
-  /** The event's. Below zero stands no event but a conversation, for the events that follow in it. */
+  /** The position of the event. A row below zero is no event but a conversation, for the later events in it. */
   position: string;
   at: string;
-  /** Null: of nobody's account, for administrators alone. */
+  /** The account; null if the event belongs to none, so that only administrators see it. */
   account_id: string | null;
-  /** The agent that it is about. */
+  /** The agent that the event concerns. */
   agent_id: string | null;
-  /** `typeCode` of the event's type; 0 in the row of a conversation. */
+  /** The `typeCode` of the event's type; 0 in the row of a conversation. */
   type: number;
-  /** `kindCode` of the actor's kind. */
+  /** The `kindCode` of the actor's kind. */
   actor_kind: number;
-  /** `actorCode` of the actor's id. */
+  /** The `actorCode` of the actor's id. */
   actor: string;
 }
 
 /**
- * Positions that count as one in the indexes by account, agent, type and actor: keys that are equal share one entry of a B-tree, so an
- * index takes about 8 bytes an event and not 30. What an index gives is in the order of these; within one it is sorted when it is read.
+ * The number of low bits of a position that the indexes by account, agent, type and actor ignore. Equal keys share one entry of a B-tree,
+ * so an index takes about 8 bytes per event instead of 30. An index gives the order of the buckets; the rows of one bucket are sorted when
+ * they are read.
  */
 const BUCKET_BITS = 13;
 export const BUCKET = `((position >> ${BUCKET_BITS})::int)`;
 const BUCKET_MAX = 2n ** 31n - 1n;
 
-/** The `BUCKET` in which the position is. */
+/** Returns the `BUCKET` of the position. */
 export function bucketOf(position: bigint): number {
   const bucket = position >> BigInt(BUCKET_BITS);
   return Number(bucket > BUCKET_MAX ? BUCKET_MAX : bucket);
@@ -38,7 +39,7 @@ export function bucketOf(position: bigint): number {
 
 const byBucket = (column: string) => `(${column}, ${BUCKET}) where position > 0`;
 
-/** Every event but output, which is no act: what containers and builds print is read where logs are. */
+/** Lists every event except output: what containers and builds print is no act, and is read in the logs. */
 export const auditProjection: Projection<AuditColumns> = {
   name: 'audit_entries',
   version: 2,
@@ -88,7 +89,7 @@ export const auditProjection: Projection<AuditColumns> = {
   },
 };
 
-/** What the event itself tells; a conversation tells it in its first event alone. */
+/** Returns the agent that the event itself names; a conversation names it only in its first event. */
 export function agentOf({ stream, data }: StoredEvent): string | null {
   if (categoryOf(stream) === 'agent') return idOf(stream);
   return typeof data.agent_id === 'string' ? data.agent_id : null;
@@ -101,14 +102,14 @@ export function positionOf(number: string): Position {
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const OTHER_IDS = '5d3e2c1e-1a0b-4f6e-9d5c-3f0f7c3f2b7a';
 
-/** Ids are UUIDs; where one is not, another one stands for it. */
+/** Returns the id, or a UUID derived from it if it is none. */
 export function uuidOf(id: string): string {
   return UUID.test(id) ? id.toLowerCase() : uuidv5(id, OTHER_IDS);
 }
 
 const typeCodes = new Map<string, number>();
 
-/** 32 bits of a hash: a test sees to it that no two types of the catalogue have the same. */
+/** Returns 32 bits of a hash. A test ensures that no two types of the catalogue have the same code. */
 export function typeCode(type: string): number {
   const known = typeCodes.get(type);
   if (known !== undefined) return known;
@@ -117,19 +118,19 @@ export function typeCode(type: string): number {
   return code;
 }
 
-/** 63 bits of a hash. */
+/** Returns 63 bits of a hash. */
 export function actorCode(id: string): string {
   return (digest(id).readBigUInt64BE(0) >> 1n).toString();
 }
 
 const kinds: Record<ActorKind, number> = { api_key: 1, session: 2, system: 3, webhook: 4, anonymous: 5 };
 
-/** 0 where it is the name of no kind. */
+/** Returns the code of the kind; 0 if there is no such kind. */
 export function kindCode(kind: string): number {
   return Object.hasOwn(kinds, kind) ? kinds[kind as ActorKind] : 0;
 }
 
-/** 63 bits of a hash, below zero. */
+/** Returns 63 bits of a hash, below zero. */
 function conversationKey(stream: string): string {
   return (-1n - (digest(stream).readBigUInt64BE(0) >> 1n)).toString();
 }

@@ -25,7 +25,7 @@ describe('batches', () => {
     expect(await collect(batcher)).toEqual([['0123456789'], ['a']]);
   });
 
-  it('do not wait for more than their time', async () => {
+  it('do not wait longer than their time', async () => {
     const batcher = new Batcher({ ...limits, maxWaitMs: 20 });
     let finish = () => {};
     const end = new Promise<void>((resolve) => (finish = resolve));
@@ -56,13 +56,13 @@ describe('batches', () => {
 
   const leaving = { out: (item: string) => item === '-', told: (count: number, last: string) => `${count} ${last}` };
 
-  it('say in its place how much was left out', async () => {
+  it('report how much was left out, in its place', async () => {
     const batcher = new Batcher({ ...limits, leaving });
     void batcher.fill(from('a', '-', '-', 'b', '-', 'c', '-', '-', '-'));
     expect((await collect(batcher)).flat()).toEqual(['a', '2 -', 'b', '1 -', 'c', '3 -']);
   });
 
-  it('say in time how much was left out, also where nothing more comes', async () => {
+  it('report in time how much was left out, even if no item follows', async () => {
     const batcher = new Batcher({ ...limits, maxWaitMs: 20, leaving });
     let finish = () => {};
     const end = new Promise<void>((resolve) => (finish = resolve));
@@ -76,13 +76,13 @@ describe('batches', () => {
     finish();
   });
 
-  it('are not waited for where much is left out', async () => {
+  it('do not hold up the source while it leaves out much', async () => {
     const batcher = new Batcher({ ...limits, leaving });
     await batcher.fill(from('a', 'b', 'c', ...Array.from({ length: 5_000 }, () => '-')));
     expect((await collect(batcher)).flat()).toEqual(['a', 'b', 'c', '5000 -']);
   });
 
-  it('end the source when nobody wants them any more', async () => {
+  it('end the source when their reader leaves', async () => {
     const batcher = new Batcher(limits);
     let ended = false;
     const filled = batcher.fill(

@@ -1,19 +1,22 @@
 import { setImmediate as othersTurn } from 'node:timers/promises';
 
-/** Items that are left out in a row before others have their turn. */
+/** The number of consecutive items that are left out before other tasks have their turn. */
 const IN_A_ROW = 1_000;
 
 export interface BatchLimits<Item> {
   maxItems: number;
   maxBytes: number;
-  /** How long an item may wait for others, ms. */
+  /** The longest time in milliseconds that an item waits for others. */
   maxWaitMs: number;
   bytesOf(item: Item): number;
-  /** What is left out though the batches could hold it, and the item that tells how much that was, in the place of the last such item. */
+  /**
+   * The items that `out` leaves out although the batches could hold them. `told` makes the item that reports their number, in the place of
+   * the last one.
+   */
   leaving?: { out(item: Item): boolean; told(count: number, last: Item): Item };
 }
 
-/** Gathers what a source gives into batches, by number, size and time; the source waits while a full batch is not taken. */
+/** Gathers the items of a source into batches by number, size and time. The source waits while a full batch is not taken. */
 export class Batcher<Item> {
   #items: Item[] = [];
   #bytes = 0;
@@ -27,7 +30,7 @@ export class Batcher<Item> {
 
   constructor(private readonly limits: BatchLimits<Item>) {}
 
-  /** Takes in the whole source. Resolves at its end; its error comes out of `batches` after all that came before it. */
+  /** Reads the whole source. Resolves at its end; an error of the source comes out of `batches` after all items before it. */
   async fill(source: AsyncIterable<Item>): Promise<void> {
     try {
       for await (const item of source) {
@@ -50,7 +53,7 @@ export class Batcher<Item> {
     }
   }
 
-  /** Whoever leaves the loop ends `fill` too, at its next item. */
+  /** Yields the batches. A reader that leaves the loop also ends `fill`, at its next item. */
   async *batches(): AsyncGenerator<Item[]> {
     try {
       while (true) {
@@ -67,7 +70,7 @@ export class Batcher<Item> {
     }
   }
 
-  /** Never waits for the batches: what is left out comes as fast as it can be read. */
+  /** Counts an item that is left out. Never waits for the batches, so that such items are read as fast as they come. */
   async #leaveOut(item: Item): Promise<void> {
     if (!this.#hasSome()) this.#since = Date.now();
     const isFirst = this.#leftOut === null;

@@ -24,31 +24,33 @@ import { LineRate, linesLeftOut } from './line-rate.ts';
 import { LineBound, totalOf } from './line-bound.ts';
 
 const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
-/** How soon a follower that failed begins again, ms: twice as long each time, up to the second. */
+/**
+ * The delays in milliseconds after which a failed follower starts again: the first one, which doubles with each failure, and the longest.
+ */
 const AGAIN_MS = 500;
 const AGAIN_MAX_MS = 10_000;
-/** How long output is kept (contract 10); `LineBound` keeps it to a number of lines as well. */
+/** The age up to which output is kept. `LineBound` bounds its number of lines as well. */
 export const RETENTION = { maxAgeSeconds: 7 * 24 * 3600 };
-/** How long the last lines of an ended container are waited for, ms. */
+/** The longest wait for the last lines of an ended container, in milliseconds. */
 const DRAIN_MS = 5_000;
 
 interface Follower {
   generation: number;
-  /** Aborts where it has to step aside. */
+  /** The signal that aborts when the follower has to leave the container to another process. */
   until: AbortSignal;
   done: Promise<void>;
 }
 
 interface Place {
   revision: number;
-  /** Lines up to here, since the agent's first. */
+  /** The number of lines up to here, since the agent's first. */
   total: number;
   cursor: CaptureCursor | null;
 }
 
 /**
- * Copies containers' output into the log, without loss or repeat: each batch says how far it goes, and is appended at the
- * revision that it continues, so that a follower that starts over after a crash goes on exactly there.
+ * Copies the output of containers into the log, without loss or repetition. Each batch holds a cursor, and is appended at the revision that
+ * it continues, so that a follower that restarts after a crash continues exactly there.
  */
 @Injectable()
 export class LogCapture {
@@ -63,20 +65,22 @@ export class LogCapture {
   ) {}
 
   /**
-   * Makes sure that the container's output is being captured, until the signal aborts: then another process does it. One follower an
-   * agent: an older container's is finished first.
+   * Makes sure that the container's output is captured until the signal aborts, after which another process does it. An agent has one
+   * follower: that of an older container finishes first.
    */
   async follow(container: ContainerView, signal: AbortSignal): Promise<void> {
     await this.#follower(container, AbortSignal.any([signal, this.stopping.signal]));
   }
 
-  /** Whether this process captures the container's output. */
+  /** Returns true if this process captures the container's output. */
   isFollowing({ agentId, generation }: ContainerName): boolean {
     const follower = this.followers.get(agentId);
     return follower?.generation === generation && !follower.until.aborted;
   }
 
-  /** True when all that an ended container has written is in the log, false after 5 s: call it before the container is removed. */
+  /**
+   * Returns true when all output of an ended container is in the log, or false after 5 s. Has to be called before the container is removed.
+   */
   async drain(container: ContainerView): Promise<boolean> {
     const over = new AbortController();
     const inTime = await Promise.race([this.#toItsEnd(container), pause(DRAIN_MS, over.signal).then(() => false)]);
@@ -84,13 +88,16 @@ export class LogCapture {
     return inTime;
   }
 
-  /** Ends every follower; what they read is appended first. */
+  /** Ends every follower, after the lines that it has read are appended. */
   async stop(): Promise<void> {
     this.stopping.abort();
     await Promise.allSettled([...this.followers.values()].map((follower) => follower.done));
   }
 
-  /** False where the process stops before. A follower that had to step aside on the way is replaced by one that need not. */
+  /**
+   * Captures the output to its end. Returns false if the process stops first. A follower that has to step aside meanwhile is replaced by
+   * one that need not.
+   */
   async #toItsEnd(container: ContainerView): Promise<boolean> {
     const { signal } = this.stopping;
     for (let follower = null as Follower | null; !signal.aborted && (follower === null || follower.until.aborted);) {
@@ -101,7 +108,7 @@ export class LogCapture {
     return !signal.aborted;
   }
 
-  /** The one that follows the container; null where a newer one is followed already. */
+  /** Returns the follower of the container, and starts it if there is none; null if a newer container is followed already. */
   async #follower(container: ContainerView, until: AbortSignal): Promise<Follower | null> {
     const { agentId, generation } = container;
     for (let current = this.followers.get(agentId); current !== undefined; current = this.followers.get(agentId)) {
@@ -117,22 +124,22 @@ export class LogCapture {
     return follower;
   }
 
-  /** Begins again where it failed, as long as the container may have more to say. */
+  /** Captures the output, and starts again after a failure as long as the container may print more. */
   async #persist(container: ContainerView, signal: AbortSignal): Promise<void> {
     for (let againMs = AGAIN_MS; !signal.aborted; againMs = Math.min(againMs * 2, AGAIN_MAX_MS)) {
       const began = performance.now();
       try {
         await this.#capture(container, signal).finally(() => {
-          // One that went well for a while begins as one that never failed.
+          // A capture that ran well for a while starts again with the first delay.
           if (performance.now() - began > AGAIN_MAX_MS) againMs = AGAIN_MS;
         });
-        // The stream also ends where the engine does.
+        // The stream also ends when the engine stops.
         const { containers } = await this.runtime.inspect(container.agentId, container.generation);
         const now = containers.find(({ handle }) => handle === container.handle);
         if (now?.state !== 'running' && now?.state !== 'frozen') return;
       } catch (error) {
         if (error instanceof ContainerGone || error instanceof StreamClosed) return;
-        // Another process captures it too: the one that follows, or the one that drains it. This one goes on behind what that one has.
+        // Another process, which follows or drains the container, captures it too. This one continues after the lines of that one.
         const isCaptured = error instanceof WrongExpectedRevision;
         if (!isCaptured && !(error instanceof RuntimeUnavailable) && !signal.aborted)
           this.logger.warn(`log capture of agent ${container.agentId} begins again in ${againMs} ms: ${String(error)}`);
@@ -170,7 +177,10 @@ export class LogCapture {
     return { revision: -1, total: 0, cursor: null };
   }
 
-  /** A line that the store refuses is left out, and a line says so: it would be refused again, and nothing after it would be captured. */
+  /**
+   * Appends lines. A line that the store refuses is left out, and replaced by one that says so: it would be refused again, and nothing
+   * after it would be captured.
+   */
   async #append(stream: string, place: Place, lines: LogLine[]): Promise<void> {
     try {
       await this.#store(stream, place, lines, lines.map(readLogLine));
@@ -202,7 +212,7 @@ export class LogCapture {
   }
 }
 
-/** Whether the store may take the same event later. */
+/** Returns true if the store may accept the same event later. */
 function mayPass(error: unknown): boolean {
   return [WrongExpectedRevision, StreamClosed, OutcomeUnknown, EventStoreUnavailable].some((known) => error instanceof known);
 }

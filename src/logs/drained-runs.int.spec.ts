@@ -28,7 +28,7 @@ const view = (agentId: string, change: Partial<ContainerView> = {}): ContainerVi
   ...change,
 });
 
-/** As a process that has just started. */
+/** Returns the runs of a process that has just started. */
 const restarted = () => new DrainedRuns(opened);
 const missing = async (runs: DrainedRuns, ended: ContainerView[], limit = 100) =>
   (await runs.firstMissing(ended, limit)).map(({ agentId }) => agentId);
@@ -43,7 +43,7 @@ describe('the output of a container that has ended', () => {
     expect(await missing(restarted(), ended)).toEqual(['unfinished']);
   });
 
-  it('is looked for again where the container ran once more, or another one has taken its place', async () => {
+  it('is looked for again if the container ran once more or was replaced', async () => {
     const runs = restarted();
     await runs.add(view('again'));
     expect(runs.has(view('again'))).toBe(true);
@@ -51,14 +51,14 @@ describe('the output of a container that has ended', () => {
     expect(await missing(restarted(), [view('again', { handle: 'a newer one' })])).toEqual(['again']);
   });
 
-  it('is known to a replica that another one has told, also where many others are missing', async () => {
+  it('is known to be complete on another replica, even among many containers', async () => {
     const [one, other] = [restarted(), restarted()];
     const many = Array.from({ length: 1_200 }, (_, n) => view(`agent ${String(n).padStart(4, '0')}`));
     for (const each of many.slice(0, 1_100)) await one.add(each);
     expect(await missing(other, many, 2)).toEqual(['agent 1100', 'agent 1101']);
   });
 
-  it('leaves nothing behind once no container of the agent stands', async () => {
+  it('leaves no row once the agent has no container', async () => {
     const runs = restarted();
     await runs.add(view('removed'));
     await runs.add(view('standing'));

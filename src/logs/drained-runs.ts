@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Database } from '../platform/database/database.ts';
 import type { ContainerView, ListedContainer } from '../platform/runtime/runtime.ts';
 
-/** Rows that are asked for at a time. */
+/** The number of rows that are read at a time. */
 const PAGE = 500;
 
 interface Run {
@@ -12,8 +12,8 @@ interface Run {
 }
 
 /**
- * Remembers of each agent the last run whose output is complete in the log, so that an agent that has ended costs nothing, also after a
- * restart. The row is no promise: a container's output is taken in once more before the container is removed.
+ * Remembers for each agent the last run whose output is complete in the log, so that an ended container causes no work, even after a
+ * restart. The row is no guarantee: a container's output is captured once more before the container is removed.
  */
 @Injectable()
 export class DrainedRuns {
@@ -42,12 +42,12 @@ export class DrainedRuns {
     for (const agentId of agentIds) this.runs.delete(agentId);
   }
 
-  /** Forgets the agents of which no container stands. */
+  /** Forgets all agents that have no container. */
   async keepOnly(standing: ReadonlySet<string>): Promise<void> {
     await this.forget([...this.runs.keys()].filter((agentId) => !standing.has(agentId)));
   }
 
-  /** Of containers that have ended the first so many of which no run is known to be complete. */
+  /** Returns the first `limit` of the ended containers of which no run is known to be complete. */
   async firstMissing(ended: readonly ListedContainer[], limit: number): Promise<ListedContainer[]> {
     const isMissing = ({ agentId, handle }: ListedContainer) => this.runs.get(agentId)?.handle !== handle;
     const unknown = ended.filter(isMissing);
@@ -60,7 +60,7 @@ export class DrainedRuns {
     return missing.slice(0, limit);
   }
 
-  /** Another process, or this one before its restart, may have stored them. */
+  /** Loads rows that another process, or this one before its restart, may have stored. */
   private async load(agentIds: string[]): Promise<void> {
     const rows = await this.database.query<{ agent_id: string; handle: string; started_at: string }>(
       'select agent_id, handle, started_at from drained_runs where agent_id = any($1)',

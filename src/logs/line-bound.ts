@@ -4,12 +4,12 @@ import { EventStore, idOf, type StoredEvent } from '../platform/event-store/even
 import { LogRetention } from './log-entries.projection.ts';
 import type { LogEvent } from './log.events.ts';
 
-/** The lines of an agent's output that are kept, as far as they are not too old (contract 10). */
+/** The number of lines of an agent's output that are kept, as long as they are not too old. */
 export const KEPT_LINES = 100_000;
-/** How many lines more there may be: the oldest are removed each time that so many were added. */
+/** The number of additional lines: the oldest lines are removed each time that so many were added. */
 const SLACK_LINES = 1_000;
 
-/** Keeps an agent's output to its number of lines. Each event says how many lines there were up to it, so none but a few are opened. */
+/** Bounds the number of lines of an agent's output. Each event holds the number of lines up to it, so that only a few events are read. */
 @Injectable()
 export class LineBound {
   private readonly logger = new Logger(LineBound.name);
@@ -20,8 +20,8 @@ export class LineBound {
   ) {}
 
   /**
-   * Removes the oldest events and lines where it is time to, after an append that brought the number of the stream's lines from `before` to
-   * `total`. Never throws: what fails is done when the next thousand lines are there.
+   * Removes the oldest events and lines if that is due, after an append that raised the number of the stream's lines from `before` to
+   * `total`. Never throws: a removal that fails is repeated a thousand lines later.
    */
   async hold(stream: string, last: number, before: number, total: number): Promise<void> {
     if (total <= KEPT_LINES || Math.floor(before / SLACK_LINES) === Math.floor(total / SLACK_LINES)) return;
@@ -38,7 +38,7 @@ export class LineBound {
   }
 }
 
-/** The first event with which the stream's lines come to more than so many; null where that is the first of all. */
+/** Returns the first event up to which the stream has more than `lines` lines; null if that is its oldest event. */
 async function firstBeyond(store: EventStore, stream: string, last: number, lines: number): Promise<StoredEvent | null> {
   const oldest = await eventFrom(store, stream, 0);
   if (oldest === null || totalOf(oldest) > lines) return null;
@@ -53,13 +53,13 @@ async function firstBeyond(store: EventStore, stream: string, last: number, line
   return eventFrom(store, stream, low);
 }
 
-/** At the revision, or the next one that is kept. */
+/** Returns the event at the revision, or the next one that is kept. */
 async function eventFrom(store: EventStore, stream: string, revision: number): Promise<StoredEvent | null> {
   for await (const event of store.readStream(stream, { from: revision, limit: 1 })) return event;
   return null;
 }
 
-/** Earlier releases did not count: what they wrote goes first. */
+/** Returns the number of lines up to the event. Earlier releases did not count, so what they wrote is removed first. */
 export function totalOf(event: StoredEvent): number {
   return (event as unknown as LogEvent).data.total ?? 0;
 }

@@ -14,11 +14,11 @@ const kept = (lines: ReturnType<typeof at>[]) => {
 };
 
 describe('the output that is kept of an agent', () => {
-  it('is all of it where it is printed steadily, however late it is read', () => {
+  it('is complete if it is printed steadily, however late it is read', () => {
     expect(kept(Array.from({ length: 100_000 }, (_, n) => at((n / LINES_PER_SECOND) * 1_000)))).toBe(100_000);
   });
 
-  it('is a burst, and then what is allowed in a second, where it is printed without end', () => {
+  it('is a burst, and then the allowance of each second, if it is printed without end', () => {
     const seconds = 10;
     const flood = Array.from({ length: 200_000 }, (_, n) => at((n / 200_000) * seconds * 1_000));
     const found = kept(flood);
@@ -26,12 +26,12 @@ describe('the output that is kept of an agent', () => {
     expect(found).toBeLessThanOrEqual(LINES_AT_ONCE + seconds * LINES_PER_SECOND);
   });
 
-  it('is less where the lines are long', () => {
+  it('is less if the lines are long', () => {
     const long = Array.from({ length: LINES_AT_ONCE }, () => at(0, 'x'.repeat(16_384)));
     expect(kept(long)).toBeLessThan(LINES_AT_ONCE / 60);
   });
 
-  it('is never more than that, whatever the times are', () => {
+  it('never exceeds that, whatever the times are', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 0, max: 5_000 }), { minLength: 1, maxLength: 50 }), (gaps) => {
         let ms = 0;

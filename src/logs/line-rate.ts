@@ -1,21 +1,22 @@
 import type { LogLine } from '../platform/runtime/runtime.ts';
 
-/** Lines that an agent may print in a second, and at once after it was silent. */
+/** The number of lines that an agent may print in a second, and at once after it was silent. */
 export const LINES_PER_SECOND = 2_000;
 export const LINES_AT_ONCE = 20_000;
-/** A longer line counts as several. */
+/** The number of characters that count as one line; a longer line counts as several. */
 const CHARACTERS = 256;
 
 /**
- * Bounds how much of one container's output is kept, by the times at which it was printed: so it makes no difference how fast the output is
- * read, and what was printed slowly while nobody read it is kept. Once too much was printed, nothing is kept until a second's worth may be.
+ * Bounds how much of one container's output is kept, by the times at which it was printed. So it makes no difference how fast the output is
+ * read, and output that was printed slowly while nobody read it is kept. Once too much was printed, nothing is kept until a second's worth
+ * of lines may be.
  */
 export class LineRate {
   private free = LINES_AT_ONCE;
   private latest = -Infinity;
   private isOver = false;
 
-  /** Whether the line is to be left out. */
+  /** Returns true if the line has to be left out. */
   exceeds({ text, cursor }: LogLine): boolean {
     const printed = Date.parse(cursor.time);
     if (printed > this.latest) {
@@ -29,7 +30,7 @@ export class LineRate {
   }
 }
 
-/** What stands in the place of so many lines, under the place of the last of them. */
+/** Returns the line that replaces `count` lines, with the cursor of the last of them. */
 export function linesLeftOut(count: number, last: LogLine): LogLine {
   const message = `${count} ${count === 1 ? 'line' : 'lines'} of output left out here: an agent may print ${LINES_PER_SECOND} lines a second, ${LINES_AT_ONCE} at once.`;
   return { ...last, text: JSON.stringify({ level: 'warning', message }) };

@@ -15,21 +15,21 @@ export interface LogEntry {
 
 export interface LogFilter {
   level?: LogLevel;
-  /** Inclusive. */
+  /** The earliest time, inclusive. */
   since?: Date;
-  /** Exclusive. */
+  /** The latest time, exclusive. */
   until?: Date;
-  /** A text that the message holds, whatever its case. */
+  /** A text that the message contains, in upper or lower case. */
   q?: string;
 }
 
-/** The newest entries of an agent, oldest first. */
+/** Returns the newest entries of an agent, oldest first. */
 export class ListLogEntries extends Query<LogEntry[]> {
   constructor(
     readonly agentId: string,
     readonly filter: LogFilter,
     readonly limit: number,
-    /** Time and id of the entry before which the page ends. */
+    /** The time and id of the entry before which the page ends. */
     readonly before: readonly (string | number)[] | null,
   ) {
     super();
@@ -67,20 +67,20 @@ export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
   }
 }
 
-/** Entries of an agent that the journal keeps, as far as they are not too old. */
+/** The number of entries of an agent that the journal keeps, as long as they are not too old. */
 const KEPT_ENTRIES = 100_000;
-/** Rows that one statement removes at most. */
+/** The largest number of rows that one statement deletes. */
 const AT_ONCE = 5_000;
 
-/** Cuts the read models to what is kept (contract 10), in short statements that cost what they remove; the log itself is cut by its store. */
+/** Cuts the read models to what is kept, in short statements whose cost depends on what they delete. The store cuts the log itself. */
 @Injectable()
 export class LogRetention {
-  /** The journal's last entry at the trim before; null before the first. */
+  /** The journal's last entry at the previous trim; null before the first. */
   private lookedUpTo: string | null = null;
 
   constructor(private readonly database: Database) {}
 
-  /** Removes the lines of the agent's output that the log has before the position. */
+  /** Deletes the lines of the agent's output that the log has before the position. */
   async forgetLines(agentId: string, before: Position): Promise<void> {
     await this.removeAll(
       `delete from ${LOG_LINES} where id = any (array(
@@ -89,13 +89,16 @@ export class LogRetention {
     );
   }
 
-  /** Removes all entries of an agent that is no more. */
+  /** Deletes all entries of a deleted agent. */
   async forgetAgent(agentId: string): Promise<void> {
     for (const table of [LOG_LINES, LOG_JOURNAL])
       await this.removeAll(`delete from ${table} where id = any (array(select id from ${table} where agent_id = $2 limit $1))`, [agentId]);
   }
 
-  /** Agents that have entries here and are not in the read model of agents; at most 5,000. Costs a look for each agent, not for each entry. */
+  /**
+   * Returns agents that have entries here but are not in the read model of agents; at most 5,000. Costs one look-up for each agent, not for
+   * each entry.
+   */
   async strangers(): Promise<string[]> {
     const found = new Set<string>();
     for (const table of [LOG_LINES, LOG_JOURNAL]) {
@@ -114,7 +117,7 @@ export class LogRetention {
     return [...found].slice(0, AT_ONCE);
   }
 
-  /** Removes what is too old, and what of agents that are in the journal too often. */
+  /** Deletes entries that are too old, and the oldest journal entries of agents that have too many. */
   async trim(): Promise<void> {
     for (const table of [LOG_LINES, LOG_JOURNAL])
       await this.removeAll(
@@ -125,7 +128,7 @@ export class LogRetention {
     await this.trimJournal();
   }
 
-  /** Only agents that were written about since the last time can have come to have too many entries. */
+  /** Trims the journal of agents that have new entries since the previous trim, because only they can have too many. */
   private async trimJournal(): Promise<void> {
     const [newest] = await this.database.query<{ id: string }>(`select id from ${LOG_JOURNAL} order by id desc limit 1`);
     const agents = await this.database.query<{ agent_id: string }>(`select distinct agent_id from ${LOG_JOURNAL} where id > $1`, [

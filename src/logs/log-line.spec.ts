@@ -12,7 +12,7 @@ const anyLevel = fc.oneof(
   fc.constantFrom(...Object.getOwnPropertyNames(Object.prototype), 'WARN', 'fatal'),
   fc.jsonValue({ stringUnit: 'binary' }),
 );
-/** What looks like a structured line, whatever its members are. */
+/** Generates lines that look structured, with any members. */
 const jsonLine = fc
   .record({ level: anyLevel, message: fc.oneof(fc.string({ unit: 'binary' }), fc.jsonValue()), msg: fc.string() }, { requiredKeys: [] })
   .map((members) => JSON.stringify(members));
@@ -41,7 +41,7 @@ describe('a line of output', () => {
     expect(readLogLine(line(text, 'stderr')).l).toBe(level);
   });
 
-  it('is taken in whatever it holds', () => {
+  it('is read, whatever it contains', () => {
     fc.assert(
       fc.property(
         fc.oneof(fc.string({ unit: 'binary' }), fc.json(), jsonLine),
@@ -50,7 +50,7 @@ describe('a line of output', () => {
           const read = readLogLine(line(text, stream));
           expect(['info', 'warning', 'error']).toContain(read.l);
           expect(typeof read.m).toBe('string');
-          // A store takes it.
+          // A store accepts the line.
           expect(() => storedJson(read)).not.toThrow();
         },
       ),

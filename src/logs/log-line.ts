@@ -1,7 +1,7 @@
 import type { LogLine } from '../platform/runtime/runtime.ts';
 import type { CapturedLine, LogLevel } from './log.events.ts';
 
-/** A map, since an agent may name its level `constructor`. */
+/** The levels by name. This is a map, because an agent may name its level `constructor`. */
 const levels = new Map<string, LogLevel>([
   ['trace', 'info'],
   ['debug', 'info'],
@@ -16,13 +16,13 @@ const levels = new Map<string, LogLevel>([
   ['panic', 'error'],
 ]);
 
-/** pino's and bunyan's numbers. */
+/** Returns the level of a number that pino or bunyan writes. */
 function levelOfNumber(level: number): LogLevel {
   if (level >= 50) return 'error';
   return level >= 40 ? 'warning' : 'info';
 }
 
-/** Reads a line of output by contract section 6: JSON lines with a level and a message, else what the words tell. Never throws. */
+/** Reads a line of output: JSON with a level and a message, otherwise text, whose words tell the level if it is on stderr. Never throws. */
 export function readLogLine(line: LogLine): CapturedLine {
   const t = millisecondsOf(line.cursor.time);
   const structured = readJsonLine(line.text);
@@ -49,12 +49,12 @@ function levelOfWords(text: string): LogLevel {
   return /\bwarn(ing)?\b/i.test(text) ? 'warning' : 'info';
 }
 
-/** What stands in the place of a line that the store refuses. */
+/** Returns the line that replaces one that the store refuses. */
 export function leftOut(line: LogLine): CapturedLine {
   return { t: millisecondsOf(line.cursor.time), l: 'warning', m: 'A line of the output could not be stored and was left out here.' };
 }
 
-/** The engine's time stamp, nanoseconds and all, cut to milliseconds. */
+/** Returns the engine's timestamp, cut from nanoseconds to milliseconds; 1970 if it is invalid. */
 function millisecondsOf(time: string): string {
   const parsed = new Date(time.replace(/(\.\d{3})\d*/, '$1'));
   return Number.isNaN(parsed.getTime()) ? new Date(0).toISOString() : parsed.toISOString();

@@ -5,7 +5,7 @@ import { ReadModels, type Projection } from '../platform/projections/projection.
 import type { LogEntry } from './log-entries.projection.ts';
 import { journalProjection, logLinesProjection, type LogEntryColumns } from './log.projection.ts';
 
-/** Entries that a slow reader may lag behind before its stream is ended. */
+/** The number of entries that a slow reader may lag behind before its stream is ended. */
 const LAG_MAX = 5_000;
 
 interface Reader {
@@ -17,7 +17,7 @@ interface Reader {
   cut: () => void;
 }
 
-/** Hands new log entries to those who follow them: one subscription of each class for all readers together. */
+/** Hands new log entries to the readers that follow them. All readers share one subscription for each event class. */
 @Injectable()
 export class LogTail implements OnApplicationShutdown {
   private readonly readers = new Set<Reader>();
@@ -32,7 +32,7 @@ export class LogTail implements OnApplicationShutdown {
     this.projections = [logLinesProjection, journalProjection((stored) => catalogue.summaryOf(stored))];
   }
 
-  /** Readers at present. */
+  /** The number of current readers. */
   get size(): number {
     return this.readers.size;
   }
@@ -42,8 +42,8 @@ export class LogTail implements OnApplicationShutdown {
   }
 
   /**
-   * Batches of entries from now on, until the signal aborts. What came before stands in the read models after this call, for the
-   * caller to read then. `cut` is called when the reader lags too far behind. Throws `read_model_behind`.
+   * Returns batches of entries from now on, until the signal aborts. When this resolves, earlier entries are in the read models, where the
+   * caller reads them. `cut` is called when the reader lags too far behind. Throws `read_model_behind`.
    */
   async follow(agentId: string, signal: AbortSignal, cut: () => void): Promise<AsyncIterable<LogEntry[]>> {
     const reader: Reader = { agentId, waiting: [], ended: false, wake: () => {}, cut };
@@ -62,8 +62,8 @@ export class LogTail implements OnApplicationShutdown {
   }
 
   /**
-   * Resolves when the read model holds what the agent has printed so far: a stream may have shown it already. Waits for no other agent's
-   * output, and no longer than a read model is waited for.
+   * Resolves when the read model holds what the agent has printed so far, because a stream may have shown it already. Does not wait for
+   * other agents' output, nor longer than reads wait for a read model.
    */
   async shown(agentId: string): Promise<void> {
     const newest = this.events.readStream(`log-${agentId}`, { backwards: true, limit: 1 });
@@ -90,7 +90,9 @@ export class LogTail implements OnApplicationShutdown {
     reader.wake();
   }
 
-  /** The subscriptions may have given, before a reader came, what the read models have not taken in yet. */
+  /**
+   * Waits for the read models. The subscriptions may have delivered, before a reader came, entries that the read models do not have yet.
+   */
   async #standing(): Promise<void> {
     await Promise.all(
       this.projections.map(async ({ name, filter }) => this.readModels.reached(name, await this.events.head(filter.eventClass))),
@@ -112,7 +114,7 @@ export class LogTail implements OnApplicationShutdown {
       for (const event of events) this.#hand(projection, event);
       return Promise.resolve();
     });
-    // Only an event that this program can't read ends it: the readers come again, and go on behind that event.
+    // The subscription ends only at an event that this program can't read. The readers then connect again, and continue after that event.
     subscription.ended.catch(() => this.#end());
     return subscription;
   }

@@ -3,7 +3,7 @@ import { IntegerQuery } from '../platform/http/validation.ts';
 import type { LogLevel } from './log.events.ts';
 
 export class LogQuery {
-  /** Entries, 100 unless told. */
+  /** The largest number of entries; default 100. */
   @IsOptional()
   @IntegerQuery(1, 1000)
   limit?: number;
@@ -20,7 +20,7 @@ export class LogQuery {
   @IsISO8601({ strict: true })
   until?: string;
 
-  /** A text that the message holds. */
+  /** A text that the message contains. */
   @IsOptional()
   @IsString()
   @MaxLength(200)

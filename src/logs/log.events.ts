@@ -2,19 +2,19 @@ import { defineEvent, type EventsOf } from '../platform/event-store/event-defini
 
 export type LogLevel = 'info' | 'warning' | 'error';
 
-/** A line of a container's output, as events carry it: short names, since there are many. */
+/** A line of a container's output in an event. The names are short, because there are many lines. */
 export type CapturedLine = {
-  /** ISO 8601 UTC, milliseconds, the engine's clock. */
+  /** The time of the engine's clock, in ISO 8601 UTC with milliseconds. */
   t: string;
   l: LogLevel;
   m: string;
 };
 
-/** How far a container's output is in the log: lines up to and with `time`, of which `count` bore that same time. */
+/** The place up to which a container's output is in the log: all lines up to and including `time`, of which `count` have that same time. */
 export type CaptureCursor = { generation: number; time: string; count: number };
 
 export const logEvents = {
-  /** `total`: the agent's lines up to and with these, since its first. */
+  /** The `total` is the number of the agent's lines up to and including these, since its first. */
   LogLinesCaptured: defineEvent<{ lines: CapturedLine[]; cursor: CaptureCursor; total?: number }>()(
     'LogLinesCaptured',
     ({ lines }) => `Captured ${lines.length} lines of output`,

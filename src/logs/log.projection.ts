@@ -4,7 +4,7 @@ import { type Projection, tableOf } from '../platform/projections/projection.ts'
 import type { LogEvent } from './log.events.ts';
 
 export interface LogEntryColumns {
-  /** Grows with the order of the entries within its source. */
+  /** The id grows with the order of the entries within its source. */
   id: string;
   agent_id: string;
   level: string;
@@ -22,10 +22,10 @@ const columns = {
   timestamp: 'timestamptz not null',
 };
 
-/** Days for which entries are kept (contract 10). */
+/** The number of days for which entries are kept. */
 export const KEPT_DAYS = 7;
 
-/** Entries of other agents are removed. */
+/** Selects the agents that exist; entries of others are removed. */
 export const AGENTS_THAT_ARE = `select agent_id from ${tableOf(agentsProjection)}`;
 
 const shape = {
@@ -36,12 +36,12 @@ const shape = {
   belongs: { column: 'agent_id', to: AGENTS_THAT_ARE },
 };
 
-/** The id of a batch's n-th line: ordered as text. */
+/** Returns the id of a line by its index in the batch. Ids are ordered as text. */
 export function entryId(source: 'a' | 's', position: string, index: number): string {
   return `${source}${position}${String(index).padStart(4, '0')}`;
 }
 
-/** The agents' output, a row a line. */
+/** Stores the agents' output, one row for each line. */
 export const logLinesProjection: Projection<LogEntryColumns> = {
   name: 'log_lines',
   version: 2,
@@ -76,7 +76,7 @@ type SummaryOf = (stored: Parameters<Projection['project']>[0]) => string;
 const failures = new Set(['DeploymentFailed', 'AgentFailed']);
 const warnings = new Set(['ContainerExited', 'DeploymentCanceled']);
 
-/** What happened to the agents, in plain words, beside their own output: sources `system` and `deploy`. */
+/** Stores what happened to the agents, in sentences, beside their own output. The sources are `system` and `deploy`. */
 export function journalProjection(summaryOf: SummaryOf): Projection<LogEntryColumns> {
   return {
     ...journal,

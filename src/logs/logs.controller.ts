@@ -11,7 +11,7 @@ import { LogsService } from './logs.service.ts';
 export class LogsController {
   constructor(private readonly logs: LogsService) {}
 
-  /** The newest entries, oldest first; with `Accept: text/event-stream` also those to come. */
+  /** Lists the newest entries, oldest first. With `Accept: text/event-stream` it continues with new entries. */
   @Get()
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'log_journal')

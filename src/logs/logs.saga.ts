@@ -7,10 +7,10 @@ import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas
 import { LogCapture } from './capture.service.ts';
 import { DrainedRuns } from './drained-runs.ts';
 
-/** Containers that have ended, and of which nobody knows whether their last lines were captured: so many are looked at each time. */
+/** The number of ended containers, not known to be captured completely, that one resync looks at. */
 const UNDRAINED_AT_A_TIME = 100;
 
-/** Keeps a follower on the output of every container that there is. */
+/** Keeps a follower on the output of every container. */
 @Injectable()
 export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
   readonly name = 'logs';
@@ -41,7 +41,7 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
     return idOf(event.stream);
   }
 
-  /** The agents whose containers run and are not followed here, and some of those whose containers have ended and were not drained. */
+  /** Returns the agents whose containers run and are not followed here, and some of those whose ended containers were not drained. */
   async resync(maxAgeMs: number): Promise<SagaKey[]> {
     const containers = await this.#listed(maxAgeMs);
     if (containers === null) return [];
@@ -66,7 +66,7 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
     return null;
   }
 
-  /** Null where the engine does not answer: its events tell when it is back. */
+  /** Lists the containers. Returns null if the engine is unavailable: its events tell when it is back. */
   async #listed(maxAgeMs: number): Promise<readonly ListedContainer[] | null> {
     try {
       return (await this.runtime.listed(maxAgeMs)).containers;

@@ -42,7 +42,7 @@ export class LogsService {
     return this.queries.execute(new ListLogEntries(agentId, filter, limit, decodeCursor(cursor, 2)));
   }
 
-  /** What stands, then what comes; what came while the former was read is given once. */
+  /** Yields the stored entries, then new ones. An entry that arrives while the stored ones are read is given once. */
   async *#follow(agentId: string, query: LogQuery, filter: LogFilter, live: AsyncIterable<LogEntry[]>): AsyncGenerator<ServerSentEvent> {
     const given = new Set<string>();
     for (const entry of await this.#newest(agentId, query, filter)) {
@@ -58,7 +58,7 @@ function filterOf({ level, since, until, q }: LogQuery): LogFilter {
   return { level, since: instantOf('since', since), until: instantOf('until', until), q };
 }
 
-/** A time without an offset is UTC. Throws `invalid_request` where it is none that there is. */
+/** Parses a time; one without an offset is UTC. Throws `invalid_request` if the time is invalid. */
 function instantOf(field: string, text: string | undefined): Date | undefined {
   if (text === undefined) return undefined;
   const hasOffset = /[zZ]$|[+-]\d\d:?\d\d$/.test(text);

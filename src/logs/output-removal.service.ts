@@ -11,7 +11,7 @@ import { LOG_JOURNAL_NAME, logLinesProjection } from './log.projection.ts';
 const REMOVAL_NAMESPACE = '8f2f4d0e-6d0b-4a4c-9e56-5a7d4f1c2b90';
 const TRIES = 5;
 
-/** Removes all that an agent has printed. */
+/** Removes all output of an agent. */
 @Injectable()
 export class OutputRemoval {
   constructor(
@@ -21,12 +21,12 @@ export class OutputRemoval {
     private readonly drained: DrainedRuns,
   ) {}
 
-  /** For an agent whose containers are gone. May be repeated. */
+  /** Removes the output of an agent whose containers are gone. May be repeated. */
   async removeAll(agentId: string): Promise<void> {
     const stream = `log-${agentId}`;
     const last = await this.#emptied(stream);
     if (last !== null) await this.events.truncateStream(stream, last.revision);
-    // What the read models have not taken in yet would come after their rows were removed.
+    // The read models must catch up first, or they would insert rows after the removal.
     if (last !== null) await this.readModels.reached(logLinesProjection.name, last.position);
     const end = await this.#last(`agent-${agentId}`);
     if (end !== null) await this.readModels.reached(LOG_JOURNAL_NAME, end.position);
@@ -35,8 +35,8 @@ export class OutputRemoval {
   }
 
   /**
-   * The stream's last event, after one was appended that holds no line: a store keeps the last event of a stream. A capture that still
-   * wants to write comes too late then: it reads where it stands once more, and finds no container. Null where there is no stream.
+   * Appends an event without lines, because a store keeps the last event of a stream, and returns the stream's last event; null if there is
+   * no stream. A capture that still wants to write is then too late: it reads the stream again, and finds no container.
    */
   async #emptied(stream: string): Promise<Pick<StoredEvent, 'revision' | 'position'> | null> {
     for (let tries = 1; ; tries++) {

@@ -8,10 +8,10 @@ import { LogRetention } from './log-entries.projection.ts';
 import { OutputRemoval } from './output-removal.service.ts';
 
 const TRIM_EVERY_MS = 3_600_000;
-/** How soon an agent that is being deleted is looked at again, should nobody tell that it is gone. */
+/** The time in milliseconds after which an agent that is being deleted is looked at again, in case no event tells that it is gone. */
 const AGAIN_MS = 15_000;
 
-/** Removes output that is too old, and all output of agents that are no more, within a minute of their deletion. */
+/** Removes output that is too old, and all output of deleted agents, within a minute of their deletion. */
 @Injectable()
 export class OutputRetentionSaga implements Saga, OnModuleInit {
   readonly name = 'output-retention';
@@ -34,7 +34,10 @@ export class OutputRetentionSaga implements Saga, OnModuleInit {
     return idOf(event.stream);
   }
 
-  /** A deletion is told by events and kept by a deadline. What came back all the same, with a read model that was made anew, is found each hour. */
+  /**
+   * Trims the output once an hour, and returns deleted agents whose entries came back with a rebuilt read model. Deletions themselves
+   * arrive as events and are followed up by a deadline.
+   */
   async resync(): Promise<SagaKey[]> {
     if (Date.now() - this.trimmedAt < TRIM_EVERY_MS) return [];
     this.trimmedAt = Date.now();

@@ -13,19 +13,19 @@ import { ChatRate } from './chat-rate.ts';
 import { conversationDecider, TEXT_BYTES_MAX, textContext, type Conversation } from './conversation.decider.ts';
 import { streamOf } from './threads.ts';
 
-/** What a sender waits beyond the agent's own time: for a wake, and for messages that were there before. */
+/** The time in milliseconds that a sender waits on top of the reply timeout: for a wake, and for earlier messages. */
 const QUEUE_ALLOWANCE_MS = 5_000;
 
-/** A message on its way into the log. */
+/** A message that is about to be accepted. */
 export interface Chat {
   readonly context: CommandContext;
   readonly accountId: string;
   readonly agentId: string;
-  /** Empty once it is stored. */
+  /** The text; empty once it is stored. */
   text: string;
-  /** Null begins a conversation. */
+  /** The conversation; null begins a new one. */
   readonly conversationId: string | null;
-  /** The try under the caller's `Idempotency-Key`; null where there is none. */
+  /** The try under the caller's `Idempotency-Key`; null if there is none. */
   readonly attempt: IdempotentTry | null;
 }
 
@@ -34,7 +34,7 @@ export interface ChatIds {
   messageId: string;
 }
 
-/** Takes a chat into the log, or refuses it before anything is written. */
+/** Stores a chat message in the log, or refuses it before anything is written. */
 @Injectable()
 export class ChatIntake {
   constructor(
@@ -45,15 +45,15 @@ export class ChatIntake {
     private readonly config: Config,
   ) {}
 
-  /** When (ISO 8601) whoever sends a message now waits no more. */
+  /** Returns the time (ISO 8601) until which the sender of a message waits if it is sent now. */
   replyBy(): string {
     return new Date(Date.now() + this.config.replyTimeoutSeconds * 1000 + QUEUE_ALLOWANCE_MS).toISOString();
   }
 
   /**
-   * On disk when it resolves, to whether the agent was active. Takes the text out of the chat: it is not needed in memory while the
-   * reply is waited for. Throws `invalid_request`, `rate_limited`, `agent_not_found`, `conversation_not_found`, `runtime_unavailable`,
-   * `agent_unavailable`.
+   * Stores the message. When this resolves, the message is on disk; the result says whether the agent was active. Empties `chat.text`,
+   * because the text need not stay in memory while the caller waits for the reply. Throws `invalid_request`, `rate_limited`,
+   * `agent_not_found`, `conversation_not_found`, `runtime_unavailable`, `agent_unavailable`.
    */
   async take(chat: Chat, ids: ChatIds, replyBy: string): Promise<{ wasActive: boolean }> {
     if (Buffer.byteLength(chat.text) > TEXT_BYTES_MAX) throw textTooLong();
@@ -68,7 +68,7 @@ export class ChatIntake {
     }
   }
 
-  /** Sees to it that the agent can take the message: begins to wake it where it sleeps, and waits for nothing. */
+  /** Checks that the agent can take the message, and begins to wake it if it sleeps, without waiting. Returns true if it was active. */
   async #ready({ accountId, agentId, conversationId, context }: Chat): Promise<boolean> {
     const stream = `agent-${agentId}`;
     const [agent, conversation] = await Promise.all([
@@ -90,13 +90,13 @@ export class ChatIntake {
     chat.text = '';
     const begins = chat.conversationId === null;
     const accept = { type: 'AcceptMessage' as const, agentId, accountId, messageId, channel: 'chat' as const, text, replyBy, begins };
-    // Two tries under one Idempotency-Key append the same event, so that the message is accepted once.
+    // Two tries under one Idempotency-Key append the same event, so that the message is accepted only once.
     const eventId = (event: { type: string }) => uuidv5(event.type, messageId);
     await this.aggregates.execute(streamOf(conversationId), conversationDecider, accept, context, chat.attempt === null ? {} : { eventId });
   }
 }
 
-/** The conversation where it is the agent's. Throws `conversation_not_found`. */
+/** Returns the conversation if it is the agent's. Throws `conversation_not_found`. */
 export function conversationOf(state: Conversation | null, agentId: string): Conversation {
   if (state === null || state.agentId !== agentId) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
   return state;

@@ -6,7 +6,7 @@ import type { LogFollower, LogListener } from '../platform/event-store/log-follo
 import { Refusal } from '../platform/refusal.ts';
 import { ChatRate } from './chat-rate.ts';
 
-/** Two replicas that hear of every message that either of them took. */
+/** Returns two replicas, each of which sees every message that either of them accepted. */
 function replicas(chatsPerMinute: number) {
   const listeners: LogListener[] = [];
   const follower = { listen: (listener: LogListener) => (listeners.push(listener), () => {}) } as unknown as LogFollower;
@@ -32,7 +32,7 @@ const refused = (attempt: () => unknown) => {
 describe('the chats of an account in a minute', () => {
   afterEach(() => jest.restoreAllMocks());
 
-  it('are refused beyond the limit, with the time to wait, and taken again in the next minute', () => {
+  it('are refused beyond the limit, with the time to wait, and accepted again in the next minute', () => {
     const now = jest.spyOn(performance, 'now').mockReturnValue(1_000_000);
     const { one } = replicas(2);
     one.take('a', 'm1');
@@ -44,7 +44,7 @@ describe('the chats of an account in a minute', () => {
     expect(refused(() => one.take('a', 'm5'))).toBeNull();
   });
 
-  it('count at every replica, and once', () => {
+  it('count once, at every replica', () => {
     const { one, two, heard } = replicas(2);
     one.take('a', 'm1');
     heard('a', 'm1');
@@ -54,7 +54,7 @@ describe('the chats of an account in a minute', () => {
     expect(refused(() => two.take('a', 'm4'))).toMatchObject(['rate_limited', expect.any(Number)]);
   });
 
-  it('leave out those that were refused for another reason, and what is no chat', () => {
+  it('do not include refused messages, and messages of other channels', () => {
     const { one, heard } = replicas(1);
     const takeBack = one.take('a', 'm1');
     takeBack();

@@ -9,15 +9,15 @@ import type { ConversationEvent } from './conversation.events.ts';
 const WINDOW_MS = 60_000;
 
 /**
- * How many chats an account may send a minute. Every replica counts those that it takes itself, and hears from the log of those that the
- * others took: the limit is one for all of them, to within what is on its way, and costs no statement.
+ * Limits the chat messages that an account may send in a minute. Every replica counts the messages that it accepts, and those of the other
+ * replicas when they arrive from the log. So the limit holds across replicas, except for messages in flight, and costs no statement.
  */
 @Injectable()
 export class ChatRate implements OnModuleInit, OnModuleDestroy {
   private endsAt = 0;
-  /** By account, in the present window. */
+  /** Maps an account to its number of messages in the current window. */
   private readonly taken = new Map<string, number>();
-  /** Messages that were counted here and have not been heard of yet. */
+  /** Messages that were counted here and have not arrived from the log yet. */
   private readonly own = new Set<string>();
   private stopListening = () => {};
 
@@ -34,7 +34,7 @@ export class ChatRate implements OnModuleInit, OnModuleDestroy {
     this.stopListening();
   }
 
-  /** Counts a chat; answers how to take it back where it was refused after all. Throws `rate_limited`. */
+  /** Counts a message. Returns a function that reverts this if the message is refused after all. Throws `rate_limited`. */
   take(accountId: string, messageId: string): () => void {
     const count = this.countOf(accountId);
     if (count >= this.config.chatsPerMinute)

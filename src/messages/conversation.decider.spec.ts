@@ -34,7 +34,7 @@ describe('a conversation', () => {
     given(conversationDecider).when(accept('m1', true)).then(started, accepted('m1'));
   });
 
-  it('is unknown until it began', () => {
+  it('is unknown until it has begun', () => {
     given(conversationDecider).when(accept('m1')).refuses('conversation_not_found');
   });
 
@@ -47,7 +47,7 @@ describe('a conversation', () => {
       .refuses('conversation_not_found');
   });
 
-  it('takes a message once, however often it is handed in', () => {
+  it('accepts a message once, however often it is sent', () => {
     given(conversationDecider, started, accepted('m1')).when(accept('m1')).then();
   });
 
@@ -58,7 +58,7 @@ describe('a conversation', () => {
       .refuses('rate_limited');
   });
 
-  it('refuses messages that are too long together, and takes them again when some were delivered', () => {
+  it('refuses messages that are too long together, and accepts them again after some were delivered', () => {
     const long = (name: string): Sealed => ({ ...sealed(name), ct: 'x'.repeat(PENDING_BYTES_MAX / 2) });
     const waits = (message_id: string): ConversationEvent => ({
       type: 'MessageAccepted',
@@ -77,7 +77,7 @@ describe('a conversation', () => {
       .then({ type: 'MessageAccepted', data });
   });
 
-  it('keeps no text in its state, and knows at which revision each waiting message stands', () => {
+  it('keeps no text in its state, but the revision of each waiting message', () => {
     const failure = failed(1, '2026-01-01T00:00:00.000Z');
     const events = [
       started,
@@ -114,7 +114,7 @@ describe('a conversation', () => {
       .then({ type: 'MessageDeadLettered', data: { message_id: 'm1', code: 'agent_unavailable', reason: 'silence' } });
   });
 
-  it('delivers in order, each message to one end, whatever the attempts come to', () => {
+  it('delivers in order, with one outcome for each message, whatever the attempts return', () => {
     const outcome = fc.constantFrom('RecordReply', 'RecordFailedAttempt', 'RecordDeadLetter', 'accept');
     fc.assert(
       fc.property(fc.array(outcome, { maxLength: 60 }), (steps) => {

@@ -3,38 +3,38 @@ import type { Sealed } from '../platform/crypto/sealed.ts';
 import { Refusal } from '../platform/refusal.ts';
 import type { AcceptedData, Channel, ConversationEvent, DeadLetterCode } from './conversation.events.ts';
 
-/** Messages that may wait in one conversation, and the bytes that they may have together as they are stored. */
+/** The largest number of messages that may wait in one conversation, and of bytes that they may have together as stored. */
 export const PENDING_MAX = 100;
 export const PENDING_BYTES_MAX = 8 * 1024 * 1024;
-/** Longest text, bytes of UTF-8: sealed and in base64 it still fits an event. */
+/** The longest text, in bytes of UTF-8: encrypted and in base64 it still fits into an event. */
 export const TEXT_BYTES_MAX = 700_000;
-/** Waits (ms) before the attempts that follow a failed one; after the last the message is given up. */
+/** The waits in milliseconds before the attempts that follow a failed one. When the last one fails, the message is given up. */
 export const RETRY_DELAYS_MS: readonly number[] = [250, 1_000, 5_000];
 
-/** A message that waits for its delivery. Its text stays in the stream, at its revision: it is read when it is handed over. */
+/** A message that waits for its delivery. Its text stays in the stream, at its revision, and is read at delivery. */
 export interface PendingMessage {
   id: string;
   channel: Channel;
-  /** Of the event that accepted it. */
+  /** The revision of the event that accepted the message. */
   revision: number;
-  /** As stored. */
+  /** The size of the text as stored, in bytes. */
   bytes: number;
-  /** Until when (ISO 8601) its sender waits for the reply: from then on it is not handed over. Null: nobody waits. */
+  /** The time (ISO 8601) until which the sender waits for the reply; from then on the message is not delivered. Null if nobody waits. */
   replyBy: string | null;
-  /** Failed attempts so far. */
+  /** The number of failed attempts so far. */
   attempts: number;
-  /** The earliest next attempt (ISO 8601); null: now. */
+  /** The time (ISO 8601) of the earliest next attempt; null means now. */
   retryAt: string | null;
 }
 
-/** Ids, revisions and sizes, but no text: what a conversation takes in memory does not depend on what was said. */
+/** A conversation, with ids, revisions and sizes, but no text: its memory does not depend on the length of the texts. */
 export interface Conversation {
   agentId: string;
   accountId: string;
   channel: Channel;
-  /** Of the last event that was folded in. */
+  /** The revision of the last event that was folded in. */
   revision: number;
-  /** In the order in which they are delivered: the next one waits for the one before. */
+  /** The waiting messages in the order of delivery: each waits for the one before. */
   pending: PendingMessage[];
 }
 
@@ -48,13 +48,13 @@ export type ConversationCommand =
       messageId: string;
       channel: Channel;
       text: Sealed;
-      /** Until when (ISO 8601) the sender waits for the reply; null: nobody waits. */
+      /** The time (ISO 8601) until which the sender waits for the reply; null if nobody waits. */
       replyBy: string | null;
-      /** Whether this message may begin the conversation. */
+      /** True if this message may begin the conversation. */
       begins: boolean;
     }
   | { type: 'RecordReply'; messageId: string; reply: Sealed }
-  /** No answer came, and another attempt may get one; `code` is what the sender is told where this was the last. */
+  /** There was no answer, and another attempt may get one. The sender is told `code` if this attempt was the last. */
   | { type: 'RecordFailedAttempt'; messageId: string; code: DeadLetterCode; reason: string }
   | { type: 'RecordDeadLetter'; messageId: string; code: DeadLetterCode; reason: string };
 
@@ -99,7 +99,7 @@ function refuseBeyondBounds(pending: PendingMessage[], bytes: number): void {
     throw new Refusal('rate_limited', 'The messages of this conversation that wait for the agent are too long together.', facts);
 }
 
-/** What a sealed text takes where it is stored: its base64 is all that grows. */
+/** Returns the size of an encrypted text as stored, in bytes. Only its base64 grows with the text. */
 function storedBytes(text: Sealed): number {
   return text.ct.length;
 }
@@ -139,7 +139,7 @@ export const conversationDecider: Decider<ConversationState, ConversationCommand
   snapshot: { name: 'conversation', version: 2, subject: (conversation) => conversation?.agentId ?? null },
 };
 
-/** Where a sealed text stands: it opens nowhere else. */
+/** Returns the context that an encrypted text is bound to; it cannot be decrypted in another one. */
 export function textContext(messageId: string, part: 'text' | 'reply'): string {
   return `message ${messageId} ${part}`;
 }

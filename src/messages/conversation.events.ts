@@ -3,18 +3,18 @@ import type { Sealed } from '../platform/crypto/sealed.ts';
 
 export type Channel = 'chat' | 'webhook' | 'attachment';
 
-/** Why a message was given up; the code is what its sender is told. */
+/** The reason why a message was given up; the sender is told this code. */
 export type DeadLetterCode = 'agent_failed' | 'agent_unavailable' | 'reply_timeout' | 'runtime_unavailable';
 
 export interface AcceptedData {
   message_id: string;
   channel: Channel;
   text: Sealed;
-  /** Until when (ISO 8601) the sender waits for the reply; absent where nobody waits. */
+  /** The time (ISO 8601) until which the sender waits for the reply; absent if nobody waits. */
   reply_by?: string;
 }
 
-/** Texts are sealed under the agent's data key: deleting the agent makes them unreadable in every copy of the log. */
+/** Texts are encrypted with the agent's data key, so deleting the agent makes them unreadable in every copy of the log. */
 export const conversationEvents = {
   ConversationStarted: defineEvent<{ agent_id: string; account_id: string; channel: Channel }>()(
     'ConversationStarted',
@@ -34,10 +34,10 @@ export const conversationEvents = {
 
 export type ConversationEvent = EventsOf<typeof conversationEvents>;
 
-/** How a message ended. */
+/** The event that ends a message. */
 export type Outcome = Extract<ConversationEvent, { type: 'MessageDelivered' | 'MessageDeadLettered' }>;
 
-/** Whether the stored event is the end of that message. */
+/** Returns true if the stored event ends that message. */
 export function isOutcomeOf<E extends { type: string; data: object }>(event: E, messageId: string): event is E & Outcome {
   const isOutcome = event.type === 'MessageDelivered' || event.type === 'MessageDeadLettered';
   return isOutcome && (event.data as { message_id?: unknown }).message_id === messageId;

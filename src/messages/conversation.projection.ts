@@ -12,7 +12,7 @@ export interface ConversationColumns {
   account_id: string;
   channel: string;
   messages: number;
-  /** Messages that wait to be delivered. */
+  /** The number of messages that wait to be delivered. */
   pending: number;
   created_at: string;
   updated_at: string;
@@ -55,17 +55,17 @@ export const conversationsProjection: Projection<ConversationColumns> = {
   },
 };
 
-/** Conversations that one look for waiting messages finds at most; the next look finds the others. */
+/** The largest number of conversations that one search for waiting messages returns; the next search finds the others. */
 const WAITING_MAX = 10_000;
 
-/** Conversations with messages that wait for delivery, whatever agent they belong to, with their accounts. */
+/** Lists conversations with messages that wait for delivery, of all agents, with their accounts. */
 export class ListWaitingConversations extends Query<{ key: string; account: string }[]> {}
 
 @QueryHandler(ListWaitingConversations)
 export class ListWaitingConversationsHandler implements IQueryHandler<ListWaitingConversations> {
   constructor(private readonly database: Database) {}
 
-  /** Those of all accounts in turn, so that no account's backlog keeps another's from being found. */
+  /** Takes the accounts in turn, so that the backlog of one account does not hide the conversations of others. */
   execute(): Promise<{ key: string; account: string }[]> {
     return this.database.query(
       `select key, account from (
@@ -76,13 +76,13 @@ export class ListWaitingConversationsHandler implements IQueryHandler<ListWaitin
   }
 }
 
-/** The agent's conversations, the one with the latest message first. Throws `agent_not_found`. */
+/** Lists the agent's conversations, the one with the latest message first. Throws `agent_not_found`. */
 export class ListConversations extends Query<ConversationRow[]> {
   constructor(
     readonly agentId: string,
     readonly accountId: string,
     readonly limit: number,
-    /** Where the page begins: `updated_at` and id of the last one given. */
+    /** The `updated_at` and id of the last conversation on the previous page. */
     readonly after: readonly (string | number)[] | null,
   ) {
     super();

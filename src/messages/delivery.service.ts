@@ -23,29 +23,32 @@ import type { DeadLetterCode } from './conversation.events.ts';
 import { MessageRoom } from './message-room.ts';
 import { HISTORY_BYTES_MAX, Threads } from './threads.ts';
 
-/** What the texts of messages and replies on their way may take in memory, bytes of text; what is made of them takes a few times as much. */
+/**
+ * The largest size in memory, in bytes, of the texts of messages and replies in delivery. What is built from them takes a few times as
+ * much.
+ */
 const TEXT_BYTES_IN_FLIGHT = 32 * 1024 * 1024;
 const TEXT_BYTES_PER_ACCOUNT = TEXT_BYTES_IN_FLIGHT / 4;
 
-/** What one attempt to deliver came to. */
+/** The outcome of one attempt to deliver. */
 export type DeliveryOutcome =
   | { kind: 'replied'; response: string }
-  /** No answer, and another attempt may get one. `code` is what the sender is told where none does. */
+  /** There was no answer, and another attempt may get one. The sender is told `code` if none does. */
   | { kind: 'unreachable'; code: DeadLetterCode; reason: string }
   | { kind: 'given_up'; code: DeadLetterCode; reason: string };
 
-/** One try to deliver one message. */
+/** One attempt to deliver one message. */
 export interface Attempt {
   conversationId: string;
   conversation: Conversation;
   message: PendingMessage;
   room: MessageRoom;
   signal: AbortSignal;
-  /** Throws where another process may deliver the message by now. */
+  /** Throws if another process may deliver the message by now. */
   mayAct: () => void;
 }
 
-/** Hands messages to live agents, waking them first, and brings their replies. Stores nothing. */
+/** Delivers messages to agents, which it wakes first, and returns their replies. Stores nothing. */
 @Injectable()
 export class MessageDelivery {
   private readonly budget = new ByteBudget({ limit: TEXT_BYTES_IN_FLIGHT, perAccount: TEXT_BYTES_PER_ACCOUNT });
@@ -62,20 +65,20 @@ export class MessageDelivery {
     this.places = new FairLimiter({ limit, perAccount, perAgent });
   }
 
-  /** The room in memory for one attempt. */
+  /** Returns the memory budget for one attempt. */
   room({ accountId }: Conversation): MessageRoom {
     return new MessageRoom(this.budget, accountId);
   }
 
-  /** How many deliveries are under way and wait for a place, by account; and the bytes of text that they hold. */
+  /** Returns the numbers of deliveries in progress and waiting for a place, by account, and the bytes of text that they hold. */
   stats() {
     return { ...this.places.stats(), bytes: this.budget.inUse };
   }
 
   /**
-   * One attempt: waits until the message may be tried (again), for a place, and for the agent to be awake; then hands the message over and
-   * waits for the reply, within `MOORING_REPLY_TIMEOUT`. Nothing is handed over once the sender waits no more. Throws only where
-   * nothing is known of the outcome.
+   * Makes one attempt: waits until the time of the attempt, for a place, and for the agent to be awake, then delivers the message and waits
+   * for the reply, within `MOORING_REPLY_TIMEOUT`. Nothing is delivered once the sender has stopped waiting. Throws only if the outcome is
+   * unknown.
    */
   async deliver(attempt: Attempt): Promise<DeliveryOutcome> {
     const { conversation, message } = attempt;
@@ -114,7 +117,10 @@ export class MessageDelivery {
     return { kind: 'replied', response: reply.response };
   }
 
-  /** Not `async`, so that nothing keeps the text while the reply is waited for. Null where the text can't be opened any more. */
+  /**
+   * Delivers the text. Not `async`, so that nothing keeps the text in memory during the wait for the reply. Returns null if the text can't
+   * be decrypted any more.
+   */
   #say(
     { conversationId, conversation: { agentId }, message, room, signal, mayAct }: Attempt,
     address: { host: string; port: number },
@@ -135,7 +141,7 @@ export class MessageDelivery {
 
 const NOT_IN_TIME = 'The agent did not reply in time.';
 
-/** Aborts with the attempt, or when the sender of the message waits no more. Dispose of it. */
+/** Holds a signal that aborts with the attempt, or when the sender of the message stops waiting. Must be disposed of. */
 class Patience implements Disposable {
   private readonly ending = new AbortController();
   private readonly timer: NodeJS.Timeout | undefined;
@@ -181,7 +187,7 @@ function outcomeOf(error: unknown): DeliveryOutcome {
   if (error instanceof RuntimeUnavailable)
     return { kind: 'unreachable', code: 'runtime_unavailable', reason: 'The container engine does not answer.' };
   if (error instanceof ReplyTimeout) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
-  // What the agent may have begun it is not asked to do again.
+  // The agent may have begun the work, so it is not asked again.
   if (error instanceof AgentAnsweredError || error instanceof AgentBrokeOff)
     return { kind: 'given_up', code: 'agent_failed', reason: error.message };
   if (error instanceof Refusal && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))

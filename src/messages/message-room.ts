@@ -1,7 +1,7 @@
 import type { ExchangeRoom } from '../platform/agent-protocol/agent-protocol.ts';
 import type { ByteBudget } from '../platform/async/byte-budget.ts';
 
-/** The room in memory for one message on its way to the agent, and for the reply until it is recorded. Dispose of it then. */
+/** The memory budget of one message in delivery, and of the reply until it is recorded. Must be disposed of then. */
 export class MessageRoom implements ExchangeRoom, Disposable {
   /** Made where the reply waits for room. */
   private waiting: AbortController | null = null;
@@ -14,7 +14,7 @@ export class MessageRoom implements ExchangeRoom, Disposable {
     private readonly account: string,
   ) {}
 
-  /** Resolves when the message may be read. Rejects with the signal's reason where that aborts before. */
+  /** Resolves when the message may be read. Rejects with the signal's reason if the signal aborts first. */
   async forRequest(bytes: number, signal: AbortSignal): Promise<void> {
     this.giveRequest = await this.budget.take(this.account, bytes, signal);
   }

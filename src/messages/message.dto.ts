@@ -3,12 +3,12 @@ import { IsOptional, IsString, IsUUID } from 'class-validator';
 import { Length } from '../platform/http/validation.ts';
 
 export class ChatRequest {
-  /** What the agent is told. */
+  /** The text of the message. */
   @IsString()
   @Length(1, 200_000)
   message: string;
 
-  /** Continues that thread; a new one begins where it is absent. */
+  /** The conversation that the message continues. If absent, a new one begins. */
   @IsOptional()
   @IsUUID()
   conversation_id?: string;

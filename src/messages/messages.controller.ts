@@ -21,7 +21,7 @@ export class MessagesController {
     private readonly queries: QueryBus,
   ) {}
 
-  /** Sends a message and waits for the reply; wakes a sleeping agent. */
+  /** Sends a message and waits for the reply. Wakes a sleeping agent. */
   @Post('chat')
   @HttpCode(200)
   @RequireScope('deploy')
@@ -38,7 +38,7 @@ export class MessagesController {
     const { accountId } = caller;
     const conversationId = body.conversation_id?.toLowerCase() ?? null;
     const command = new SendChatMessage({ context, accountId, agentId, text: body.message, conversationId, attempt });
-    // Thousands of callers may wait for replies: what they sent is stored, and nobody keeps it in memory meanwhile.
+    // Thousands of callers may wait for replies. What they sent is stored, so it need not stay in memory.
     body.message = '';
     request.body = undefined;
     const answer = await this.commands.execute(command);
@@ -70,7 +70,7 @@ export class MessagesController {
   }
 
   /**
-   * A conversation's latest messages, oldest first; the `Link` header leads to the page of those before them. A page ends early where its
+   * Lists a conversation's latest messages, oldest first. The `Link` header leads to the page of earlier ones. A page ends early when its
    * texts reach 1 MiB.
    */
   @Get('conversations/:conversationId/messages')
@@ -91,7 +91,7 @@ export class MessagesController {
   }
 }
 
-/** Where the page ends that a cursor asks for; null where there is none. */
+/** Returns the revision that the cursor's page ends before; null if there is no cursor. */
 function revisionOf(cursor: string | undefined): number | null {
   const place = decodeCursor(cursor, 1);
   if (place === null) return null;

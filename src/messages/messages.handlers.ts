@@ -17,7 +17,7 @@ export interface Reply {
   response: string;
   conversationId: string;
   messageId: string;
-  /** Whether the agent had to be woken for it. */
+  /** True if the agent had to be woken for the message. */
   woken: boolean;
 }
 
@@ -28,7 +28,7 @@ export class SendChatMessage extends Command<Reply> {
   }
 }
 
-/** How long after the sender's time is over the record of that may come. */
+/** The time in milliseconds after the end of the sender's wait within which the record of that may still arrive. */
 const RECORD_GRACE_MS = 1_000;
 
 @CommandHandler(SendChatMessage)
@@ -57,7 +57,7 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
     return { response, ...ids, woken: !wasActive };
   }
 
-  /** What became of the message where an earlier try under the same Idempotency-Key had it accepted; null where none had. */
+  /** Returns the outcome of the message if an earlier try under the same Idempotency-Key had it accepted; null if none had. */
   async #ofEarlierTry({ attempt, agentId, accountId }: Chat, ids: ChatIds): Promise<Outcome | 'pending' | null> {
     if (attempt === null || attempt.isFirst) return null;
     owned((await this.aggregates.load(`agent-${agentId}`, agentDecider)).state, accountId);
@@ -76,13 +76,13 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
   }
 }
 
-/** Every try under one Idempotency-Key is about the same message. */
+/** Returns the ids of the message and its conversation, which are the same for every try under one Idempotency-Key. */
 function idsOf({ attempt, conversationId }: Chat): ChatIds {
   const make = (what: string) => (attempt === null ? newId() : uuidv5(what, attempt.id));
   return { conversationId: conversationId ?? make('conversation'), messageId: make('message') };
 }
 
-/** One page of a conversation. Throws `agent_not_found`, `conversation_not_found`. */
+/** Returns one page of a conversation. Throws `agent_not_found`, `conversation_not_found`. */
 export class ListMessages extends Query<ThreadPage> {
   constructor(
     readonly accountId: string,
@@ -96,10 +96,10 @@ export class ListMessages extends Query<ThreadPage> {
   }
 }
 
-/** Pages that are made at once: each may hold several times its bytes for a moment. */
+/** The number of pages that are built at once: each may take several times its bytes for a moment. */
 const PAGES_AT_ONCE = 8;
 const PAGES_PER_ACCOUNT = 4;
-/** A reader waits this long for its turn. */
+/** The longest time in milliseconds that a reader waits for its turn. */
 const PAGE_WAIT_MS = 30_000;
 
 @QueryHandler(ListMessages)

@@ -21,12 +21,12 @@ import { ListWaitingConversations } from './conversation.projection.ts';
 import { MessageDelivery, type DeliveryOutcome } from './delivery.service.ts';
 import { streamOf } from './threads.ts';
 
-/** Derived ids make a record that is repeated after a crash the same record. */
+/** Derived event ids make a record that is repeated after a crash the same event. */
 const RECORD_NAMESPACE = '5f0f6f0e-7c0e-4a53-9d0b-0e8f1d6c2a11';
 
 /**
- * Delivers what was accepted: in order within a conversation, side by side between conversations. What has to come in order is one
- * conversation. Whatever waits (for its time, a place, the agent, the reply) waits aside, in thousands; the slots are for loads and records.
+ * Delivers accepted messages: in order within a conversation, concurrently across conversations. A key is therefore one conversation.
+ * Thousands of passes may wait aside (for their time, a place, the agent, the reply); the slots are for loads and records.
  */
 @Injectable()
 export class MessagesSaga implements Saga, OnModuleInit {
@@ -55,8 +55,8 @@ export class MessagesSaga implements Saga, OnModuleInit {
   }
 
   async run(pass: SagaPass): Promise<Date | null> {
-    // Every turn takes at least one attempt's worth off the queue; what arrives meanwhile wakes the saga anew.
-    // What others write there are further messages, each of which wakes the saga.
+    // Every turn uses up at least one attempt. A message that arrives meanwhile wakes the saga again, and other writers add nothing but
+    // messages, so the state after the record is enough.
     let { state: conversation } = await this.aggregates.load(streamOf(pass.key), conversationDecider, pass.heardUpTo);
     for (let turn = 0; turn < PENDING_MAX && !pass.signal.aborted; turn++) {
       const message = conversation?.pending[0];
@@ -67,12 +67,12 @@ export class MessagesSaga implements Saga, OnModuleInit {
     return new Date();
   }
 
-  /** Answers the conversation with the record of what came of it. */
+  /** Delivers the message, and returns the conversation with the record of the outcome. */
   async #deliver(pass: SagaPass, conversation: Conversation, message: PendingMessage): Promise<ConversationState> {
     const { key: conversationId, signal, mayAct } = pass;
     using room = this.delivery.room(conversation);
     const outcome = await pass.aside(() => this.delivery.deliver({ conversationId, conversation, message, room, signal, mayAct }));
-    // A reply counts, however late it is heard. That there was none is for whoever delivers now to say.
+    // A reply counts, however late it arrives. Only the process that may deliver now may record that there was none.
     if (outcome.kind !== 'replied') mayAct();
     sagaStep(this.name, conversationId, 'delivered');
     const command = await this.#record(conversation.agentId, message, outcome);

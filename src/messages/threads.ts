@@ -6,16 +6,22 @@ import { EventStore, type StoredEvent } from '../platform/event-store/event-stor
 import { PENDING_MAX, RETRY_DELAYS_MS, textContext, type Conversation, type PendingMessage } from './conversation.decider.ts';
 import { isOutcomeOf, type ConversationEvent, type Outcome } from './conversation.events.ts';
 
-/** Bytes of text (UTF-8) on one page of a thread; a page holds one message at least. */
+/** The largest size of the texts on one page of a thread, in bytes of UTF-8. A page holds at least one message. */
 export const PAGE_BYTES_MAX = 1_048_576;
-/** Exchanges, and bytes of their texts, that an agent is told whose protocol wants the thread with each message. */
+/**
+ * The largest number of exchanges, and of bytes of their texts, in the history for agents whose protocol needs the thread with each
+ * message.
+ */
 export const HISTORY_EXCHANGES_MAX = 50;
 export const HISTORY_BYTES_MAX = 1_048_576;
-/** Events that are looked through for a history. */
+/** The largest number of events that are read for a history. */
 const HISTORY_EVENTS_MAX = 500;
-/** Events that can follow a message before it has its end: its own attempts and those of all that wait with it, and as many new messages. */
+/**
+ * The largest number of events between a message and its end: its own attempts, those of all messages that wait with it, and as many new
+ * messages.
+ */
 const EVENTS_TO_OUTCOME_MAX = PENDING_MAX * (RETRY_DELAYS_MS.length + 3);
-/** Events of one read where one or two are expected to do. */
+/** The number of events in one read when one or two are expected to be enough. */
 const FEW_EVENTS = 4;
 
 export interface ThreadMessage {
@@ -27,15 +33,15 @@ export interface ThreadMessage {
 }
 
 export interface ThreadPage {
-  /** Oldest first. */
+  /** The messages, oldest first. */
   messages: ThreadMessage[];
-  /** The revision that the next, older page ends before; null where this one holds the first message. */
+  /** The revision that the next, older page ends before; null if this page holds the first message. */
   olderBefore: number | null;
 }
 
 type Stored = Pick<StoredEvent, 'revision' | 'at'> & ConversationEvent;
 
-/** Reads what was said in conversations from their streams. What a read costs does not depend on the length of the thread. */
+/** Reads the texts of conversations from their streams. The cost of a read does not depend on the length of the thread. */
 @Injectable()
 export class Threads {
   constructor(
@@ -43,7 +49,7 @@ export class Threads {
     private readonly keyring: Keyring,
   ) {}
 
-  /** The `limit` messages before the revision, the latest where it is null; fewer where they have more than `PAGE_BYTES_MAX` bytes together. */
+  /** Returns the `limit` messages before the revision, or the latest if it is null; fewer if they exceed `PAGE_BYTES_MAX` together. */
   async page(conversationId: string, { agentId, pending }: Conversation, before: number | null, limit: number): Promise<ThreadPage> {
     const outcomes = new Map<string, ThreadMessage['status']>();
     const messages: ThreadMessage[] = [];
@@ -77,7 +83,7 @@ export class Threads {
     return { messages, olderBefore };
   }
 
-  /** The text of a message that waits, or null where the agent was deleted. */
+  /** Returns the text of a waiting message, or null if the agent was deleted. */
   async textOf(conversationId: string, agentId: string, message: PendingMessage): Promise<string | null> {
     for await (const stored of this.store.readStream(streamOf(conversationId), { from: message.revision, limit: 1 })) {
       const event = stored as unknown as Stored;
@@ -87,7 +93,7 @@ export class Threads {
     throw new Error(`the message ${message.id} is not at revision ${message.revision} of conversation ${conversationId}`);
   }
 
-  /** The latest exchanges that ended with a reply, oldest first; at most `HISTORY_EXCHANGES_MAX`, and `HISTORY_BYTES_MAX` bytes. */
+  /** Returns the latest exchanges that ended with a reply, oldest first; at most `HISTORY_EXCHANGES_MAX`, and `HISTORY_BYTES_MAX` bytes. */
   async history(conversationId: string, agentId: string): Promise<Turn[]> {
     const replies = new Map<string, string | null>();
     const turns: Turn[] = [];
@@ -113,7 +119,10 @@ export class Threads {
     return turns;
   }
 
-  /** What became of a message that may have been accepted lately; `pending` where it waits, null where the last events do not know it. */
+  /**
+   * Returns the outcome of a message that may have been accepted recently: `pending` if it waits, null if the latest events do not contain
+   * it.
+   */
   async outcomeOf(conversationId: string, messageId: string): Promise<Outcome | 'pending' | null> {
     let seen = 0;
     for await (const event of this.#backwards(conversationId, null, FEW_EVENTS)) {
@@ -124,7 +133,7 @@ export class Threads {
     return null;
   }
 
-  /** The outcome of the page's last messages may stand on the page after it. */
+  /** Sets the status of messages whose outcome is on a later page. */
   async #settle(conversationId: string, from: number, messages: ThreadMessage[], waiting: Set<string>): Promise<void> {
     const open = new Map(
       messages.filter(({ id, status }) => status === 'pending' && !waiting.has(id)).map((message) => [message.id, message]),
@@ -145,7 +154,7 @@ export class Threads {
     }
   }
 
-  /** The events before the revision, the latest first, read so many at a time. */
+  /** Yields the events before the revision, the latest first, and reads `size` of them at a time. */
   async *#backwards(conversationId: string, before: number | null, size: number): AsyncGenerator<Stored> {
     for (let from = before === null ? undefined : before - 1; from === undefined || from >= 0;) {
       let last: number | null = null;

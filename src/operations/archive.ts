@@ -9,40 +9,40 @@ import { extract, pack, type Pack } from 'tar-stream';
 
 import { forceToDisk } from '../platform/files.ts';
 
-/** Size of a file in the archive; the last of a table is smaller. */
+/** The size of a file in the archive, in bytes; the last one of a table is smaller. */
 const PIECE_BYTES = 1024 * 1024;
 const MANIFEST = 'manifest.json';
 const MANIFEST_BYTES_MAX = 1024 * 1024;
 const NEWLINE = 0x0a;
 
-/** What the archive holds of one table, in PostgreSQL's COPY text format. */
+/** The content of one table in the archive, in PostgreSQL's COPY text format. */
 export interface TableFacts {
   columns: string[];
   rows: number;
   bytes: number;
-  /** Of the bytes, hex. */
+  /** The hash of the bytes, in hex. */
   sha256: string;
 }
 
-/** The archive's last file: without it, or with another content than it says, the archive is damaged. */
+/** The archive's last file. Without it, or with other content than it describes, the archive is damaged. */
 export interface Manifest {
   mooring_backup: 1;
-  /** When the snapshot was taken, ISO 8601. */
+  /** The time of the snapshot, in ISO 8601. */
   at: string;
   instance_id: string | null;
   event_store: 'postgres' | 'eventstoredb';
-  /** Names of the migrations that had run, in order. */
+  /** The names of the migrations that had run, in order. */
   migrations: string[];
   /** The last positions of both classes of events. */
   heads: { core: string; log: string };
-  /** `none`: they stand in another file. `only`: this is that file. */
+  /** The data keys are in the archive (`included`), left out (`none`), or its only content (`only`). */
   keys: 'included' | 'none' | 'only';
-  /** Which master keys wrap the data keys; not the keys themselves. */
+  /** The ids of the master keys that wrap the data keys, not the keys themselves. */
   master_key_ids: string[];
   tables: Record<string, TableFacts>;
 }
 
-/** The file is no whole backup: cut off, changed, or none at all. */
+/** The file is no complete backup: it is truncated, changed, or something else. */
 export class DamagedBackup extends Error {
   constructor(file: string, what: string) {
     super(`${file} is damaged or no backup: ${what}`);
@@ -50,7 +50,7 @@ export class DamagedBackup extends Error {
   }
 }
 
-/** Counts and sums what flows through. */
+/** Counts and hashes the pieces that it is given. */
 class Tally {
   rows = 0;
   bytes = 0;
@@ -67,7 +67,7 @@ class Tally {
   }
 }
 
-/** Writes an archive under a name of its own, and gives it its real one when it is whole and on disk. Mode 0600. */
+/** Writes an archive under a temporary name, and renames it once it is complete and on disk. Its mode is 0600. */
 export class ArchiveWriter {
   private readonly tables: Record<string, TableFacts> = {};
   private readonly archive: Pack = pack();
@@ -81,7 +81,7 @@ export class ArchiveWriter {
     this.written.catch(() => undefined);
   }
 
-  /** Throws where the file stands already: no backup is written over. */
+  /** Throws if the file exists, because no backup is overwritten. */
   static create(file: string): ArchiveWriter {
     if (existsSync(file)) throw new Error(`${file} stands already`);
     return new ArchiveWriter(file, `${file}.${randomUUID()}.partial`);
@@ -114,7 +114,7 @@ export class ArchiveWriter {
     return whole;
   }
 
-  /** Leaves nothing of it. */
+  /** Deletes the partial file. */
   async abandon(): Promise<void> {
     this.archive.destroy();
     await this.written.catch(() => undefined);
@@ -126,7 +126,7 @@ export class ArchiveWriter {
     const put = new Promise<void>((resolve, reject) =>
       this.archive.entry(header, (error) => (error ? reject(error) : resolve())).end(content),
     );
-    // A disk that is full ends the file, and nobody would ask for the entry any more.
+    // On a full disk the file ends, and the entry would wait forever.
     await Promise.race([put, this.written]);
   }
 }
@@ -145,7 +145,7 @@ async function* inPieces(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> 
   if (bytes > 0) yield Buffer.concat(held);
 }
 
-/** A piece of a table's rows, cut anywhere; or, last, the manifest. */
+/** A piece of a table's rows, cut anywhere, or at the end the manifest. */
 type Part = { table: string; content: Buffer } | { manifest: Manifest };
 
 async function* partsOf(file: string): AsyncGenerator<Part> {
@@ -170,7 +170,10 @@ async function* partsOf(file: string): AsyncGenerator<Part> {
   }
 }
 
-/** What the file holds of each table, piece by piece, in its order; every piece belongs to what the manifest sums up. Throws `DamagedBackup`, at the latest at the end. */
+/**
+ * Yields the content of each table piece by piece, in the order of the file, and checks it against the manifest. Throws `DamagedBackup`, at
+ * the latest at the end.
+ */
 export async function* readArchive(file: string): AsyncGenerator<{ table: string; content: Buffer }, Manifest> {
   const tallies = new Map<string, Tally>();
   let manifest: Manifest | null = null;

@@ -25,7 +25,7 @@ const masterKey = randomBytes(32);
 const catalogue = new EventCatalogue([defineEvent<JsonObject>()('Happened', () => 'Something happened')]);
 const plainly = { keys: null, shredded: [], replace: false, asCopy: false };
 
-/** Null: there is none. */
+/** The parts of an installation; null if it lacks the part. */
 interface Parts {
   key?: Buffer | null;
   instance?: string | null;
@@ -48,7 +48,7 @@ class Installation {
     return made;
   }
 
-  /** As a service would: the log and the keys, until the work is done. */
+  /** Opens the log and the keys, as a service would, until the work is done. */
   async serve<T>(work: (parts: { database: Database; store: PostgresEventStore; keyring: DatabaseKeyring }) => Promise<T>): Promise<T> {
     const database = await openDatabase({ url: this.test.url, allowUnsafe: true });
     const store = new PostgresEventStore(database, catalogue);
@@ -96,7 +96,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** An installation with a few events, a sign-in, and one sealed text. */
+/** Creates an installation with a few events, a sign-in, and one encrypted text. */
 async function filled(): Promise<{ from: Installation; subject: string; sealed: Sealed }> {
   const from = await Installation.make();
   const subject = randomUUID();
@@ -115,14 +115,14 @@ const opened = (installation: Installation, subject: string, sealed: Sealed) =>
   installation.serve(({ keyring }) => keyring.open(subject, 'c', sealed));
 
 describe('A backup', () => {
-  it('knows every table that there is', async () => {
+  it('knows every table', async () => {
     const { from } = await filled();
     const tables = await from.rows(`select tablename from pg_tables where schemaname = 'public' and tablename <> 'mooring_migration'`);
     const known = [...Object.keys(keptTables), keyTable, ...leftTables];
     expect(tables.filter(({ tablename }) => !known.includes(tablename as string))).toEqual([]);
   });
 
-  it('is one file for its owner alone, of the log, the keys and the sign-ins, and comes back as it was', async () => {
+  it('is one file that only its owner can read, and restores the log, the keys and the sign-ins unchanged', async () => {
     const { from, subject, sealed } = await filled();
     const file = await from.backUp();
     expect((await stat(file)).mode & 0o777).toBe(0o600);
@@ -140,7 +140,7 @@ describe('A backup', () => {
     });
   });
 
-  it('under 20 writers is everything up to one moment, and all that was acknowledged before it began', async () => {
+  it('holds, under 20 writers, everything up to one moment, and all that was acknowledged before it began', async () => {
     const from = await Installation.make();
     const { file, acknowledged } = await from.serve(async ({ store }) => {
       const stop = new AbortController();
@@ -168,7 +168,7 @@ describe('A backup', () => {
     expect(kept).toEqual((await from.rows(log)).slice(0, head));
   });
 
-  it('leaves nothing where it can not be written, and is never written over', async () => {
+  it('leaves no file if it fails, and is never overwritten', async () => {
     const { from } = await filled();
     const file = await from.backUp();
     await expect(backUp(from.config, { to: file, keys: 'included' })).rejects.toThrow(/stands already/);
@@ -181,14 +181,14 @@ describe('A backup', () => {
   });
 });
 
-describe('Who was shredded', () => {
-  /** Before any service has had a look. */
+describe('A shredded subject', () => {
+  /** Checks the keys before any service has started. */
   const noKeysIn = async (to: Installation) =>
     expect(await to.rows('select subject, wrapped is null as shredded from data_keys')).toEqual([
       { subject: expect.any(String), shredded: true },
     ]);
 
-  it('stays so in the database that a backup replaces', async () => {
+  it('stays shredded in the database that a backup replaces', async () => {
     const { from, subject, sealed } = await filled();
     const older = await from.backUp();
     await from.serve(({ keyring }) => keyring.shred(subject));
@@ -198,7 +198,7 @@ describe('Who was shredded', () => {
     expect(await opened(from, subject, sealed)).toBeNull();
   });
 
-  it('stays so in a new database, by the ledger or by newer keys', async () => {
+  it('stays shredded in a new database, by the ledger or by newer keys', async () => {
     const { from, subject, sealed } = await filled();
     const older = await from.backUp();
     await from.serve(({ keyring }) => keyring.shred(subject));
@@ -210,14 +210,14 @@ describe('Who was shredded', () => {
     const byLedger = await Installation.make();
     await byLedger.restore(older, { shredded: [join(from.config.dataDir, 'shredded.jsonl')] });
     expect(await opened(byLedger, subject, sealed)).toBeNull();
-    // It is noted here too by now: a second restore needs no ledger given.
+    // The subject is in this ledger too by now, so a second restore needs no other one.
     await byLedger.restore(older, { replace: true });
     await noKeysIn(byLedger);
     expect(await opened(byLedger, subject, sealed)).toBeNull();
     await expect(byLedger.restore(older, { replace: true, shredded: [join(folder, 'none')] })).rejects.toThrow(/there is no file/);
   });
 
-  it('is not brought back by keys that stand apart, and a log without keys is refused', async () => {
+  it('is not restored by older keys in a separate file, and a log without keys is refused', async () => {
     const { from, subject, sealed } = await filled();
     const files = await backUp(from.config, { to: join(folder, `${randomUUID()}.tar.gz`), keys: { apart: folder } });
     const [backup, apart] = files.map(({ file }) => file) as [string, string];
@@ -254,7 +254,7 @@ describe('A restore', () => {
     await untouched(to);
   });
 
-  it('refuses another master key, and none', async () => {
+  it('refuses a wrong or missing master key', async () => {
     const { from } = await filled();
     const file = await from.backUp();
     const other = await Installation.make({ key: randomBytes(32) });
@@ -266,7 +266,7 @@ describe('A restore', () => {
     expect(await readdir(none.config.dataDir)).toEqual(['instance-id']);
   });
 
-  it('refuses the folder of another installation, unless it shall be a copy', async () => {
+  it('refuses the folder of another installation, unless it makes a copy', async () => {
     const { from } = await filled();
     const file = await from.backUp();
     const other = await Installation.make({ instance: '012345abcdef' });
@@ -276,7 +276,7 @@ describe('A restore', () => {
     await expect(from.restore(file, { asCopy: true, replace: true })).rejects.toThrow(/a copy needs a folder of its own/);
   });
 
-  it('replaces nothing unasked, and nothing while services run', async () => {
+  it('replaces nothing without --replace, and nothing while services run', async () => {
     const { from } = await filled();
     const file = await from.backUp();
     await expect(from.restore(file)).rejects.toThrow(/give --replace/);
@@ -289,7 +289,7 @@ describe('A restore', () => {
     await expect(from.rows('delete from es_event')).rejects.toThrow(/events are never changed/);
   });
 
-  it('that is killed in the middle leaves nothing that a service would start on, and is done again', async () => {
+  it('leaves nothing that a service would start on when it is killed, and can be repeated', async () => {
     const from = await Installation.make();
     await from.serve(({ store }) => store.append('agent-1', 'no_stream', [happened()]));
     await from.rows(`insert into es_event select n, 'agent-x', n - 2, gen_random_uuid(), 'Happened', 1, json_build_object('text', repeat(md5(n::text), 20)), '{}', 700, now()
@@ -299,7 +299,7 @@ describe('A restore', () => {
       const to = await Installation.make();
       if (filledBefore) await to.serve(({ store }) => store.append('agent-mine', 'no_stream', [happened()]));
       await killedInTheMiddle(to, [file, ...(filledBefore ? ['--replace'] : [])]);
-      // What stood before stands as it was; a new database is known for what it is.
+      // Existing content is unchanged; a new database is recognized as half restored.
       if (filledBefore) expect(await to.rows('select stream from es_event')).toEqual([{ stream: 'agent-mine' }]);
       else await expect(to.serve(async () => undefined)).rejects.toThrow(/a restore into this database was broken off/);
       await to.restore(file, { replace: filledBefore });
@@ -318,7 +318,7 @@ describe('A restore', () => {
     };
     const child = spawn(process.execPath, args, { cwd: root, env: environment, stdio: 'ignore' });
     const ended = once(child, 'exit');
-    // Looked at from elsewhere: a connection to the database itself would be company.
+    // The progress is read in another database, because the restore refuses other connections to its own.
     const beside = new Client({ connectionString: process.env.MOORING_TEST_POSTGRES });
     await beside.connect();
     const rowsComeIn = async () => {

@@ -12,9 +12,9 @@ import { ArchiveWriter, type Manifest } from './archive.ts';
 import { keptTables, keyTable } from './tables.ts';
 
 export interface BackupOptions {
-  /** The file to write; or a folder, where it gets a name with the time. */
+  /** The file to write, or a folder, in which the file is named with the time. */
   to: string;
-  /** `included`, in `{apart}`, left out (`none`), or nothing but them (`only`). */
+  /** The keys are `included`, in a separate file (`{apart}`), left out (`none`), or the only content (`only`). */
   keys: 'included' | 'none' | 'only' | { apart: string };
 }
 
@@ -26,8 +26,8 @@ export interface WrittenFile {
 type Facts = Pick<Manifest, 'at' | 'instance_id' | 'event_store' | 'migrations' | 'heads' | 'master_key_ids'>;
 
 /**
- * Writes the log, and what no event tells, as they are at one moment, while services go on. Memory stays bounded. A file appears under
- * its name when it is whole and on disk, and not at all where anything fails.
+ * Writes the log, and what no event records, as of one moment, while services run. Memory stays bounded. A file appears under its name once
+ * it is complete and on disk, and not at all if anything fails.
  */
 export async function backUp(config: Config, options: BackupOptions): Promise<WrittenFile[]> {
   const server = await reachPostgres(config);
@@ -35,7 +35,7 @@ export async function backUp(config: Config, options: BackupOptions): Promise<Wr
     const client = await connectOwner(addressOf(server.url));
     try {
       await refuseHalfRestored(client);
-      // Every statement sees the database as it is at the first one.
+      // Every statement sees the database as it was at the first one.
       await client.query('begin transaction isolation level repeatable read read only');
       return await writeFiles(client, await factsOf(client, config), options);
     } finally {
@@ -50,7 +50,7 @@ async function writeFiles(client: pg.Client, facts: Facts, { to, keys }: BackupO
   const file = await fileFor(to, facts, keys === 'only' ? 'keys' : 'backup');
   if (keys === 'only') return [await write(client, facts, file, 'only')];
   if (typeof keys === 'string') return [await write(client, facts, file, keys)];
-  // The keys first: where they can't be written, there is no log without them.
+  // The keys are written first, so that a failure never leaves a log without its keys.
   const apart = await write(client, facts, await fileFor(keys.apart, facts, 'keys'), 'only');
   return [await write(client, facts, file, 'none'), apart];
 }

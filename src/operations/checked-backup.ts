@@ -2,15 +2,15 @@ import { readArchive, type Manifest } from './archive.ts';
 import { keyColumns, KeyRows } from './key-rows.ts';
 import { keyTable } from './tables.ts';
 
-/** A backup that was read through: every byte is what its manifest says. */
+/** A backup that was read completely: every byte is what its manifest says. */
 export interface CheckedBackup {
   file: string;
   manifest: Manifest;
-  /** Subjects that had been shredded when it was made. */
+  /** The subjects that had been shredded when the backup was made. */
   tombstones: Set<string>;
 }
 
-/** Reads the file through. Throws `DamagedBackup`. */
+/** Reads the whole file. Throws `DamagedBackup`. */
 export async function checkedBackup(file: string): Promise<CheckedBackup> {
   const tombstones = new Set<string>();
   const keys = new KeyRows();

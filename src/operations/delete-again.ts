@@ -10,8 +10,8 @@ import { storedJson } from '../platform/event-store/stored-json.ts';
 const AT_A_TIME = 1_000;
 
 /**
- * An agent whose key is destroyed had been deleted; where the log in the database is older than that, its deletion is asked for once
- * more, as its owner did. Answers the agents. Part of the transaction that put the log there.
+ * Requests the deletion of each agent whose key is destroyed, if the restored log is older than its deletion, as its owner did. Returns
+ * these agents. Has to run in the transaction that restores the log.
  */
 export async function deleteAgain(owner: pg.Client, catalogue: EventCatalogue, shredded: Iterable<string>): Promise<string[]> {
   const subjects = [...shredded];

@@ -8,19 +8,19 @@ import { KeyRows } from './key-rows.ts';
 import { consumerTables, guardedTables, keptTables, keyTable, leftTables } from './tables.ts';
 
 const TOMBSTONES_AT_A_TIME = 1_000;
-/** The version under which a tombstone stands where no key of the subject does. */
+/** The key version of a tombstone, if the subject has no key. */
 const TOMBSTONE_VERSION = 1;
 
 const ownTables = [...Object.keys(keptTables), keyTable, ...leftTables];
 
-/** Whether nothing stands in it that a backup would hold. */
+/** Returns true if the database holds nothing that a backup would hold. */
 export async function isEmpty(owner: pg.Client): Promise<boolean> {
   const filled = ['es_event', 'es_log_event', 'account_credentials', keyTable].map((table) => `exists (select from public.${table})`);
   const { rows } = await owner.query<{ filled: boolean }>(`select ${filled.join(' or ')} as filled`);
   return rows[0]?.filled === false;
 }
 
-/** Empties the tables and takes the read models away: services make them anew from the log. */
+/** Empties the tables and drops the read models, which services rebuild from the log. */
 export async function clearTables(owner: pg.Client): Promise<void> {
   await forgetReadModels(owner);
   for (const table of guardedTables) await owner.query(`alter table public.${table} disable trigger user`);
@@ -28,7 +28,7 @@ export async function clearTables(owner: pg.Client): Promise<void> {
   for (const table of guardedTables) await owner.query(`alter table public.${table} enable trigger user`);
 }
 
-/** Takes read models, checkpoints and places of consumers away. */
+/** Removes read models, checkpoints, and the positions of consumers. */
 export async function forgetReadModels(owner: pg.Client): Promise<void> {
   const { rows } = await owner.query<{ name: string }>(
     `select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -51,19 +51,19 @@ async function truncate(owner: pg.Client, tables: readonly string[]): Promise<vo
 
 export interface Filling {
   backup: CheckedBackup;
-  /** Where the keys come from; the same as `backup` where that has them. */
+  /** The backup that the keys come from; the same as `backup` if that has them. */
   keys: CheckedBackup;
   shredded: ReadonlySet<string>;
-  /** For tombstones, whose column wants one. */
+  /** The master key id of tombstones, whose column requires one. */
   masterKeyId: string;
 }
 
-/** Puts the backup's rows in place; of shredded subjects only that they are. Throws where a file is not any more what it was when it was checked. */
+/** Inserts the backup's rows; of shredded subjects only tombstones. Throws if a file has changed since it was checked. */
 export async function fillTables(owner: pg.Client, { backup, keys, shredded, masterKeyId }: Filling): Promise<void> {
   await fill(owner, backup, backup === keys ? [...Object.keys(keptTables), keyTable] : Object.keys(keptTables), shredded);
   if (backup !== keys) await fill(owner, keys, [keyTable], shredded);
   await check(owner, backup.manifest);
-  // A backup of an older release has bounds that are counted in events.
+  // A backup of an older release has bounds that count events; these become ages.
   await owner.query(COUNTS_TO_AGES);
   const subjects = [...shredded];
   for (let from = 0; from < subjects.length; from += TOMBSTONES_AT_A_TIME)
@@ -91,7 +91,7 @@ async function fill(owner: pg.Client, { file, manifest }: CheckedBackup, wanted:
   if (JSON.stringify(next.value) !== JSON.stringify(manifest)) throw new Error(`${file} was changed while it was read`);
 }
 
-/** A key that was destroyed does not even get into the table. */
+/** Yields the rows without the keys of shredded subjects, so that a destroyed key never gets into the table. */
 async function* withoutKeysOf(shredded: ReadonlySet<string>, source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const rows = new KeyRows();
   for await (const piece of source) {

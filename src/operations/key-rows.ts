@@ -1,22 +1,22 @@
 const NEWLINE = 0x0a;
-/** How PostgreSQL's COPY text format writes that there is no value. */
+/** The text of a missing value in PostgreSQL's COPY text format. */
 const NULL = '\\N';
-/** What a line begins with; more columns may follow. */
+/** The first columns of a line; more may follow. */
 export const keyColumns = ['subject', 'version', 'kek_id', 'wrapped'];
 
 interface KeyRow {
   subject: string;
   masterKeyId: string;
-  /** The subject was shredded: the row is its tombstone. */
+  /** True if the subject was shredded; the row is its tombstone then. */
   isTombstone: boolean;
   line: string;
 }
 
-/** The rows of the key table from pieces of its COPY text that are cut anywhere. */
+/** Reads the rows of the key table from pieces of its COPY text that are cut anywhere. */
 export class KeyRows {
   private rest: Buffer = Buffer.alloc(0);
 
-  /** The rows that end in the piece. */
+  /** Returns the rows that end in the piece. */
   take(piece: Buffer): KeyRow[] {
     const all = Buffer.concat([this.rest, piece]);
     const end = all.lastIndexOf(NEWLINE) + 1;

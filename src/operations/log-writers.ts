@@ -13,22 +13,22 @@ import {
 } from '../platform/event-store/event-store.ts';
 import { storedJson } from '../platform/event-store/stored-json.ts';
 
-/** Puts events at the end of a log, with their ids, revisions and times. Repeatable where it failed. */
+/** Appends events to a log, with their ids, revisions and times. May be repeated after a failure. */
 export type LogWriter = (events: StoredEvent[], eventClass: EventClass) => Promise<void>;
 
-/** As much as one append may be: events, bytes of data and metadata. */
+/** The largest append: the number of events, and of bytes of data and metadata. */
 const APPEND_EVENTS = 500;
 const APPEND_BYTES = 900 * 1024;
 const attempts = 8;
 
-/** Through the port; the time goes with the metadata, where the adapter looks for it. */
+/** Returns a writer that uses the port. The time is part of the metadata, where the adapter looks for it. */
 export function portWriter(store: EventStore): LogWriter {
   return async (events) => {
     for (const run of runs(events)) await append(store, run);
   };
 }
 
-/** Neighbours on one stream, as many as an append may have. */
+/** Groups neighbouring events of one stream, as many as an append may have. */
 function* runs(events: StoredEvent[]): Generator<StoredEvent[]> {
   let run: StoredEvent[] = [];
   let bytes = 0;
@@ -66,7 +66,10 @@ async function append(store: EventStore, run: StoredEvent[]): Promise<void> {
     }
 }
 
-/** As the owner, past the functions of the log: they would stamp today's time. One transaction a call. */
+/**
+ * Returns a writer that inserts as the owner and bypasses the log's functions, which would stamp the current time. Each call is one
+ * transaction.
+ */
 export function postgresWriter(url: string): LogWriter {
   return async (events, eventClass) => {
     const table = eventClass === 'core' ? 'public.es_event' : 'public.es_log_event';

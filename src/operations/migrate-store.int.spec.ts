@@ -42,7 +42,7 @@ const configOf = (database: TestDatabase) =>
 const migrate = (database: TestDatabase, from: string, to: string) =>
   migrateStore(configOf(database), catalogue, { from, to, allowUnsafe: true });
 
-/** As if no run had come to its end. */
+/** Makes the database look as if no run had finished. */
 async function brokenOff(database: TestDatabase): Promise<void> {
   await operate(database, 'delete from installation');
 }
@@ -83,7 +83,7 @@ async function everything(store: EventStore): Promise<Omit<StoredEvent, 'positio
   return found;
 }
 
-/** Many streams, written in turns; one agent that was deleted; output. */
+/** Writes to several streams in turns, one of them output. */
 async function write(store: EventStore, from: number, to: number): Promise<void> {
   for (let revision = from; revision < to; revision += 1)
     for (const stream of ['agent-1', 'agent-2', 'account-1', 'log-1'])
@@ -96,7 +96,7 @@ describe('A log that moves to another store', () => {
       await write(store, 0, 20);
       await store.append('agent-9', 'no_stream', [event('AgentDeletionRequested', {}), event('AgentDeleted', {})]);
     });
-    // As long ago: the times that come out are these, not those of the copy.
+    // The events become 400 days old, so that the copy must keep their times.
     await operate(
       source,
       'alter table es_event disable trigger user',
@@ -121,14 +121,14 @@ describe('A log that moves to another store', () => {
     await database.close();
   });
 
-  it('is remembered to be there, and moves from nowhere else', async () => {
+  it('is recorded to be there, and moves from nowhere else', async () => {
     expect(await placeOf(source)).toBe(`eventstoredb ${place.prefix}`);
     await expect(migrate(source, 'postgres', place.url)).rejects.toThrow(
       /is in EventStoreDB under the prefix .* can't be moved from PostgreSQL/,
     );
   });
 
-  it('goes on where a run was broken off', async () => {
+  it('continues where a run was interrupted', async () => {
     await brokenOff(source);
     await withStore('postgres', source, (store) => write(store, 20, 25));
     expect(await migrate(source, 'postgres', place.url)).toMatchObject([
@@ -137,7 +137,7 @@ describe('A log that moves to another store', () => {
     ]);
   });
 
-  it('comes back, and is what it was to the last byte', async () => {
+  it('moves back, identical to the last byte', async () => {
     const there = await migrate(target, place.url, 'postgres');
     expect(await placeOf(target)).toBe('postgres');
     await brokenOff(target);
@@ -154,9 +154,9 @@ describe('A log that moves to another store', () => {
     await withStore('postgres', target, (store) => store.append('agent-1', 24, [event('Happened', {})]));
   });
 
-  it('comes back to where older output still stands, which gives way', async () => {
+  it('replaces older output when it moves back', async () => {
     await brokenOff(source);
-    // As if retention had removed this from the log that is moved, after it had been copied from here.
+    // This makes it look as if retention had removed output from the moved log since it was copied from here.
     await operate(
       source,
       'alter table es_log_event disable trigger user',

@@ -15,22 +15,22 @@ import { forgetReadModels } from './fill-tables.ts';
 import { portWriter, postgresWriter, type LogWriter } from './log-writers.ts';
 import { refuseCompany } from './restore.ts';
 
-/** Events that are put in place together. */
+/** The number of events that are written together. */
 const BATCH = 5_000;
 
 export interface MigrationOptions {
-  /** `postgres` (the service's own database), a `postgres://…`, or a connection string of EventStoreDB. */
+  /** The source: `postgres` (the service's own database), a `postgres://…`, or a connection string of EventStoreDB. */
   from: string;
   to: string;
-  /** For tests only: open a PostgreSQL that does not force commits to disk. */
+  /** True to open a PostgreSQL that does not force commits to disk, for tests only. */
   allowUnsafe?: boolean;
 }
 
-/** What is the same in both logs when all went well. */
+/** The figures that are equal in both logs after a successful migration. */
 export interface ClassFigures {
   eventClass: EventClass;
   events: number;
-  /** Of those, found in the target already. */
+  /** The number of those events that were in the target already. */
   before: number;
   sha256: string;
 }
@@ -40,19 +40,19 @@ type Owner = Awaited<ReturnType<typeof connectOwner>>;
 interface Side {
   store: EventStore;
   writer: LogWriter;
-  /** As the database remembers it; null: another database, which is not the service's. */
+  /** The place as the database records it; null for another database, which is not the service's. */
   place: string | null;
-  /** Of the PostgreSQL that holds the log; null where it is no PostgreSQL. */
+  /** The URL of the PostgreSQL that holds the log; null if no PostgreSQL does. */
   url: string | null;
-  /** EventStoreDB counts a trimmed stream from 0 again. */
+  /** True for EventStoreDB, which counts a trimmed stream from 0 again. */
   renumbers: boolean;
 }
 
 /**
- * Copies the log of one store into another and compares both; from then on the database knows that its log is there. Services must be
- * stopped. May be broken off and repeated. Throws before anything is written where the log is not in the source, or where the target holds anything else
- * than the beginning of the same log; and where the logs differ in the end. Older output in a PostgreSQL, of which retention has removed
- * some in the source since, gives way to the source's.
+ * Copies the log of one store into another and compares both; then the database records the log's new place. Services must be stopped. May
+ * be interrupted and repeated. Throws before anything is written if the log is not in the source, or if the target holds anything but the
+ * beginning of the same log; also throws if the logs differ in the end. Older output in a PostgreSQL, of which retention has removed some
+ * in the source since, is replaced by the source's.
  */
 export async function migrateStore(config: Config, catalogue: EventCatalogue, options: MigrationOptions): Promise<ClassFigures[]> {
   if (options.from === options.to) throw new Error('the log is there already');
@@ -94,14 +94,16 @@ export async function migrateStore(config: Config, catalogue: EventCatalogue, op
   }
 }
 
-/** What was written into an older log since would be missing: the way back begins where the log is now. */
+/**
+ * Refuses to move an older log, because events that were written elsewhere since would be missing: a move back starts where the log is now.
+ */
 async function refuseOldLog({ place }: Side, own: Database): Promise<void> {
   const standing = await new Installation(own).read('log_place');
   if (place === null || standing === null || standing === place) return;
   throw new Error(`the log of this database is in ${namedPlace(standing)}, so it can't be moved from ${namedPlace(place)}`);
 }
 
-/** In one step: the log's new place, and read models that are made anew from it. */
+/** Records the log's new place and removes the read models, which are rebuilt from it, in one transaction. */
 async function moveIn(owner: Owner, place: string | null): Promise<void> {
   await owner.query('begin');
   await forgetReadModels(owner);
@@ -146,7 +148,7 @@ async function openSide(place: string, { config, ownUrl, catalogue, databaseAt }
   };
 }
 
-/** What is copied must not become less meanwhile: a trim finds this lock taken, and leaves it. */
+/** Prevents trimming while the log is copied: a trim that finds this lock taken leaves the log alone. */
 async function holdTrimming(database: Database): Promise<void> {
   const client = await database.openPool('copy', 1).connect();
   await client.query('select pg_advisory_lock(5040, 3)');
@@ -162,7 +164,7 @@ async function withOwner(url: string, work: (owner: Owner) => Promise<void>): Pr
   }
 }
 
-/** How the target's events compare with the source's: their beginning, so many, or why not. */
+/** The comparison of the target's events with the source's: they are its first `events` events, or `why` they are not. */
 type Standing = { isBeginning: true; events: number } | { isBeginning: false; why: string; events: 0 };
 
 async function standingIn(source: Side, target: Side, eventClass: EventClass): Promise<Standing> {
@@ -181,7 +183,7 @@ async function standingIn(source: Side, target: Side, eventClass: EventClass): P
   return { isBeginning: true, events };
 }
 
-/** Writes what the source has after so many events. */
+/** Writes the source's events that follow the first `after` events. */
 async function copy(source: Side, target: Side, eventClass: EventClass, after: number): Promise<void> {
   let passed = 0;
   let batch: StoredEvent[] = [];
@@ -196,7 +198,7 @@ async function copy(source: Side, target: Side, eventClass: EventClass, after: n
   if (batch.length > 0) await target.writer(batch, eventClass);
 }
 
-/** The source's events as the target counts them. */
+/** Yields the source's events with the revisions that the target gives them. */
 async function* wantedEvents(source: Side, target: Side, eventClass: EventClass): AsyncGenerator<StoredEvent> {
   const renumber = target.renumbers && eventClass === 'log' ? renumbering() : (event: StoredEvent) => event;
   for await (const event of eventsOf(source.store, eventClass)) yield renumber(event);
@@ -227,14 +229,14 @@ async function* eventsOf(store: EventStore, eventClass: EventClass): AsyncGenera
   for await (const batch of store.readAll(START, { eventClass })) yield* batch;
 }
 
-/** All of an event but its position, which is the store's own. */
+/** Returns an event as text, without its position, which is the store's own. */
 function canonical({ id, type, schemaVersion, stream, revision, at, data, metadata }: StoredEvent): string {
   const { actor, account_id, request_id, causation_id, ip, ...others } = metadata;
   const known = [actor.kind, actor.id, actor.name, account_id, request_id, causation_id, ip];
   return JSON.stringify([id, type, schemaVersion, stream, revision, at, data, known, others]);
 }
 
-/** Gives the events of each stream the revisions 0, 1, 2 … */
+/** Returns a function that gives the events of each stream the revisions 0, 1, 2 … */
 function renumbering(): (event: StoredEvent) => StoredEvent {
   const revisions = new Map<string, number>();
   return (event) => {
@@ -244,7 +246,7 @@ function renumbering(): (event: StoredEvent) => StoredEvent {
   };
 }
 
-/** What the port can't tell of a stream, and the product's rules do: the end of deleted agents, and how long output is kept. */
+/** Sets what the port can't read from a stream but the product's rules tell: the end of deleted agents, and how long output is kept. */
 async function settle(store: EventStore): Promise<void> {
   for await (const batch of store.readAll(START, { eventClass: 'core', categories: ['agent'], types: [agentEvents.AgentDeleted.type] }))
     for (const { stream, revision } of batch) await store.closeStream(stream, revision);

@@ -19,27 +19,27 @@ import { clearTables, fillTables, isEmpty } from './fill-tables.ts';
 
 export interface RestoreOptions {
   from: string;
-  /** A file of keys that is newer than the backup, or that the backup was made without; null: the backup's own. */
+  /** A file of keys that is newer than the backup, or that the backup was made without; null uses the backup's own. */
   keys: string | null;
-  /** Ledgers of shredded subjects besides the one in the data folder. */
+  /** The ledgers of shredded subjects besides the one in the data folder. */
   shredded: string[];
-  /** Whether what stands in the database may go. */
+  /** True if the content of the database may be replaced. */
   replace: boolean;
-  /** Another installation shall come of it, beside the one that was backed up. */
+  /** True if the result is another installation, beside the one that was backed up. */
   asCopy: boolean;
 }
 
 export interface Restored {
   manifest: Manifest;
-  /** Subjects whose keys stay destroyed although the backup may hold them. */
+  /** The number of subjects whose keys stay destroyed although the backup may hold them. */
   shredded: number;
-  /** Agents that the backup has, and that had been deleted since: their deletion was asked for again. */
+  /** The agents in the backup that had been deleted since; their deletion was requested again. */
   deletedAgain: string[];
 }
 
 /**
- * Puts a backup in the place of what the database holds, all at once: whenever it is broken off, a service finds the state before, or
- * refuses to start. Read models are left to the service. Throws before anything is written where a file is damaged or does not fit.
+ * Replaces the content of the database with a backup, atomically: after an interruption a service finds the previous state, or refuses to
+ * start. Services rebuild the read models. Throws before anything is written if a file is damaged or does not fit.
  */
 export async function restore(config: Config, catalogue: EventCatalogue, options: RestoreOptions): Promise<Restored> {
   const backup = await checkedBackup(options.from);
@@ -71,7 +71,7 @@ interface Work {
   keys: CheckedBackup;
   masterKeyId: string;
   catalogue: EventCatalogue;
-  /** The data folder's own first. */
+  /** The ledgers; that of the data folder is the first. */
   ledgers: [ShredLedger, ...ShredLedger[]];
 }
 
@@ -84,7 +84,7 @@ async function inOneGo(owner: pg.Client, { backup, keys, masterKeyId, catalogue,
     await clearTables(owner);
     await fillTables(owner, { backup, keys, shredded, masterKeyId });
     const deletedAgain = await deleteAgain(owner, catalogue, shredded);
-    // Noted before the commit: what is noted too early is shredded already.
+    // The ledger is written before the commit. An entry that is too early does no harm, because its subject is shredded already.
     await ledgers[0].add(shredded);
     await owner.query(`drop table if exists ${restoreMarker}`);
     await owner.query('commit');
@@ -95,7 +95,7 @@ async function inOneGo(owner: pg.Client, { backup, keys, masterKeyId, catalogue,
   }
 }
 
-/** Everybody of whom any of the sides knows that their keys were destroyed. */
+/** Returns all subjects whose keys were destroyed according to the database, the files or the ledgers. */
 async function everyShred(owner: pg.Client, files: CheckedBackup[], ledgers: ShredLedger[]): Promise<Set<string>> {
   const all = new Set(files.flatMap(({ tombstones }) => [...tombstones]));
   for (const ledger of ledgers) for await (const subjects of ledger.subjects()) for (const subject of subjects) all.add(subject);
@@ -132,7 +132,10 @@ function refuseNewer({ file, manifest }: CheckedBackup): void {
   if (unknown.length > 0) throw new Error(`${file} was made by a newer release: this one does not know ${unknown.join(', ')}`);
 }
 
-/** The id of the installation's master key, which must be the one that wraps the keys. Makes none: the first start would. */
+/**
+ * Returns the id of the installation's master key, which must be the one that wraps the keys. Never creates a master key, unlike the first
+ * start.
+ */
 async function fittingMasterKey({ masterKey, dataDir }: Config, { master_key_ids }: Manifest): Promise<string> {
   const file = join(dataDir, 'master.key');
   const written = masterKey ?? (await readIfThere(file))?.trim() ?? null;
@@ -152,7 +155,7 @@ async function fittingMasterKey({ masterKey, dataDir }: Config, { master_key_ids
   return found;
 }
 
-/** The instance id to write: null where the folder has it already, or where another installation shall come of it. */
+/** Returns the instance id to write; null if the folder has it already, or if the result is another installation. */
 async function fittingInstance({ dataDir }: Config, { instance_id }: Manifest, asCopy: boolean): Promise<string | null> {
   const standing = (await readIfThere(join(dataDir, 'instance-id')))?.trim() ?? null;
   if (asCopy && instance_id !== null && standing === instance_id)
@@ -165,7 +168,7 @@ async function fittingInstance({ dataDir }: Config, { instance_id }: Manifest, a
   );
 }
 
-/** Throws where anybody else is connected: a service, or another tool. */
+/** Throws if anything else is connected: a service, or another tool. */
 export async function refuseCompany(owner: pg.Client): Promise<void> {
   const { rows } = await owner.query<{ others: number }>(
     `select count(*)::int as others from pg_stat_activity
@@ -175,7 +178,10 @@ export async function refuseCompany(owner: pg.Client): Promise<void> {
   if (others > 0) throw new Error(`${others} other connections use this database: stop every service on it first`);
 }
 
-/** Marks a database that was empty: whatever becomes of the restore, no service takes it for a new installation. */
+/**
+ * Throws if the database is not empty and may not be replaced. Marks an empty one, so that no service takes it for a new installation if
+ * the restore is interrupted.
+ */
 async function refuseToOverwrite(owner: pg.Client, replace: boolean): Promise<void> {
   if (await isEmpty(owner)) await owner.query(`create table if not exists ${restoreMarker} (begun_at timestamptz not null default now())`);
   else if (!replace) throw new Error('the database holds an installation already: give --replace to put the backup in its place');

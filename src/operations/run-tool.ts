@@ -7,13 +7,16 @@ type Values = Record<string, string | boolean | (string | boolean)[] | undefined
 
 export interface ToolCall {
   config: Config;
-  /** What stands on the command line without a name. */
+  /** The arguments without a name. */
   words: string[];
   values: Values;
   say: (line: string) => void;
 }
 
-/** Runs a command-line tool with the service's own configuration. What goes wrong is one line on standard error, and exit code 1; a wrong call, 2. */
+/**
+ * Runs a command-line tool with the service's own configuration. An error is one line on standard error, with exit code 1; a wrong call has
+ * exit code 2.
+ */
 export async function runTool(usage: string, options: Options, work: (call: ToolCall) => Promise<void>): Promise<void> {
   const say = (line: string) => void process.stdout.write(`${line}\n`);
   try {
@@ -26,7 +29,7 @@ export async function runTool(usage: string, options: Options, work: (call: Tool
   }
 }
 
-/** The command line makes no sense. */
+/** The command line is invalid. */
 export class WrongCall extends Error {
   constructor(message: string) {
     super(message);

@@ -1,4 +1,4 @@
-/** What a backup holds, in this order: the log, and what no event tells. The text is the order of the rows. */
+/** The tables of a backup, in this order: the log, and what no event records. The value is the order of the rows. */
 export const keptTables: Readonly<Record<string, string>> = {
   es_event: 'position',
   es_log_event: 'position',
@@ -8,10 +8,13 @@ export const keptTables: Readonly<Record<string, string>> = {
   agent_activity: 'agent_id',
 };
 
-/** Data keys, wrapped: in the backup, or in a file of their own. */
+/** The table of the wrapped data keys, which are in the backup or in a separate file. */
 export const keyTable = 'data_keys';
 
-/** What is made anew, or has no meaning in another life of the database: sign-ins, first answers, counts, consumers and their places. */
+/**
+ * The tables that a backup omits, because they are rebuilt or mean nothing in a restored database: sign-ins, first answers, counts,
+ * consumers and their positions.
+ */
 export const leftTables: readonly string[] = [
   'aggregate_snapshots',
   'account_sessions',
@@ -29,7 +32,7 @@ export const leftTables: readonly string[] = [
   'saga_deadlines',
 ];
 
-/** Of those: states and read models with their places in the log, and who consumes it. */
+/** The omitted tables that hold states, read models with their positions in the log, and its consumers. */
 export const consumerTables: readonly string[] = [
   'aggregate_snapshots',
   'consumer_leases',
@@ -41,5 +44,5 @@ export const consumerTables: readonly string[] = [
   'saga_deadlines',
 ];
 
-/** Tables of the log, which refuse to be emptied. */
+/** The tables of the log, which refuse to be emptied. */
 export const guardedTables: readonly string[] = ['es_event', 'es_log_event'];
