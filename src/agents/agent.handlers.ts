@@ -39,7 +39,7 @@ export abstract class AgentWrite<Result = AgentWritten> extends Command<Result> 
 export class StartAgent extends AgentWrite {}
 /** Stops the agent's container, and cancels a deployment in progress. */
 export class StopAgent extends AgentWrite {}
-/** Creates the agent's container anew. Throws `invalid_state`, `deploy_in_progress`. */
+/** Replaces the agent's container with a new one. Throws `invalid_state`, `deploy_in_progress`. */
 export class RestartAgent extends AgentWrite {}
 /** Puts the agent to sleep, and keeps its memory if the engine can. Throws `invalid_state`, `deploy_in_progress`. */
 export class SleepAgent extends AgentWrite {}

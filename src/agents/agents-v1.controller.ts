@@ -98,7 +98,7 @@ export class AgentsV1Controller {
     return this.answers.change(agentView, new StopAgent(context, accountId, agentId, ifMatch), wait, reply);
   }
 
-  /** Creates the agent's container anew, with the current variables. */
+  /** Replaces the agent's container with a new one, with the current variables. */
   @Post(':agentId/restart')
   @HttpCode(202)
   @RequireScope('deploy')

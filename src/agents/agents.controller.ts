@@ -84,7 +84,7 @@ export class AgentsController {
     return this.answers.change(restAgentView, new StopAgent(context, accountId, agentId, ifMatch), wait, reply);
   }
 
-  /** Creates the agent's container anew, with the current variables. */
+  /** Replaces the agent's container with a new one, with the current variables. */
   @Post(':agentId/restart')
   @HttpCode(202)
   @RequireScope('deploy')

@@ -3,7 +3,7 @@ import type { ByteBudget } from '../platform/async/byte-budget.ts';
 
 /** The memory budget of one message in delivery, and of the reply until it is recorded. Must be disposed of then. */
 export class MessageRoom implements ExchangeRoom, Disposable {
-  /** Made where the reply waits for room. */
+  /** The controller that ends the reply's wait for room; null until the reply asks for room. */
   private waiting: AbortController | null = null;
   private isOver = false;
   private giveRequest: (() => void) | null = null;
