@@ -5,11 +5,11 @@ import { v7 as uuidv7 } from 'uuid';
 const POOL_BYTES = 4_096;
 const ID_BYTES = 16;
 
-/** Asked of the system for many values at once: the question costs a request more than what the bytes are for. */
+/** The random bytes for many values: fetching them from the system for each request would cost more than their use. */
 const pool = Buffer.alloc(POOL_BYTES);
 let used = POOL_BYTES;
 
-/** At most 64 random bytes, for ids and nonces, which are no secrets. Each byte of the pool is given once. */
+/** Returns at most 64 random bytes, for ids and nonces, which are no secrets. Each byte of the pool is used once. */
 export function pooledRandomBytes(count: number): Buffer {
   if (used + count > POOL_BYTES) {
     randomFillSync(pool);
@@ -19,7 +19,7 @@ export function pooledRandomBytes(count: number): Buffer {
   return Buffer.from(pool.subarray(used - count, used));
 }
 
-/** A UUIDv7. */
+/** Returns a UUIDv7. */
 export function newId(): string {
   return uuidv7({ random: pooledRandomBytes(ID_BYTES) });
 }

@@ -2,25 +2,25 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { AgentAnsweredError, AgentBrokeOff, AgentUnreachable, ReplyTimeout, type ExchangeRoom } from './delivery.ts';
 
 const MAX_REPLY_BYTES = 1_024 * 1_024;
-/** What of a reply is read before there is room for all of it. */
+/** The bytes of a reply that are read before there is room for all of it. */
 const READ_AHEAD_BYTES = 16 * 1_024;
 const MAX_ERROR_TEXT = 300;
-/** Bytes of an answer's headers, and of a chunk's extensions and trailers. */
+/** The bound on a response's headers, and on a chunk's extensions and trailers, in bytes. */
 const MAX_HEADER_BYTES = 16 * 1_024;
-/** Answers such as `100 Continue` that come before the answer. */
+/** The number of informational responses such as `100 Continue` at most. */
 const MAX_INFORMATIONAL = 16;
-/** Pieces of a reply. A piece costs about the same however few bytes it has. */
+/** The number of pieces of a reply at most. A piece costs about the same however few bytes it has. */
 const MAX_PIECES = 20_000;
-/** Pieces that are kept apart: each takes more memory than its bytes. */
+/** The number of pieces that are kept separately, since each takes more memory than its bytes. */
 const APART = 256;
 
 export interface JsonCall {
   host: string;
   port: number;
   path: string;
-  /** Made by `jsonBody`. */
+  /** The body, made by `jsonBody`. */
   body: Buffer;
-  /** For the whole exchange. */
+  /** The timeout of the whole exchange. */
   timeoutMs: number;
   signal: AbortSignal;
   room: ExchangeRoom;
@@ -31,8 +31,9 @@ export function jsonBody(value: object): Buffer {
 }
 
 /**
- * Posts JSON to an agent on a connection of its own and answers what it said with 2xx: parsed, null where the body is empty.
- * Follows no redirect, decompresses nothing, reads at most 1 MiB in 20,000 pieces, 16 KiB of headers and 16 informational answers. Nothing here refers to the request's body once it is sent.
+ * Posts JSON to an agent on a connection of its own and returns the parsed body of a 2xx response, null if it is empty. It follows no
+ * redirect, decompresses nothing, and reads at most 1 MiB in 20,000 pieces, 16 KiB of headers and 16 informational responses. It does not
+ * keep the request's body in memory once that is sent.
  */
 export function postJson(call: JsonCall): Promise<unknown> {
   return exchange(call).then(parsed);
@@ -87,7 +88,7 @@ function replyTo(asking: ClientRequest, timeoutMs: number, signal: AbortSignal, 
     asking.on('close', onClose);
     onTooManyInformational(asking, () => settle(() => reject(new AgentBrokeOff('sent one informational answer after the other'))));
     asking.on('response', (answer) => {
-      // From here on the answer tells how it ends.
+      // From here on the events of the response tell how it ends.
       asking.off('close', onClose);
       read(asking, answer, room).then(
         (text) => settle(() => resolve({ status: answer.statusCode ?? 0, text })),
@@ -97,7 +98,7 @@ function replyTo(asking: ClientRequest, timeoutMs: number, signal: AbortSignal, 
   });
 }
 
-/** Node reads such answers for as long as they come, and as fast. */
+/** Calls `end` after too many informational responses, of which Node would read any number. */
 export function onTooManyInformational(asking: ClientRequest, end: () => void): void {
   let count = 0;
   asking.on('information', () => {
@@ -116,7 +117,7 @@ function read(asking: ClientRequest, answer: IncomingMessage, room: ExchangeRoom
       hasRoom = true;
       answer.pause();
       const bytes = Math.min(Number(answer.headers['content-length'] ?? MAX_REPLY_BYTES), MAX_REPLY_BYTES);
-      // Whoever waits for room holds none: the request has to be gone first.
+      // An exchange that waits for room must hold none, so the request has to be sent first.
       whenSent(asking)
         .then(() => room.forReply(bytes))
         .then(() => answer.resume(), reject);
@@ -153,14 +154,14 @@ function whenSent(asking: ClientRequest): Promise<void> {
   });
 }
 
-/** What an error body says, in the shapes that agents use. */
+/** Returns the message in an error body, in the shapes that agents use. */
 function errorText(body: string): string {
   try {
     const { error, detail, message } = JSON.parse(body) as { error?: { message?: unknown }; detail?: unknown; message?: unknown };
     const said = [error?.message, error, detail, message].find((text) => typeof text === 'string');
     if (said !== undefined) return shortened(said);
   } catch {
-    // Then the text as it is.
+    // If it is no JSON, the text itself is used.
   }
   return shortened(body) || 'no text';
 }
@@ -169,7 +170,7 @@ function shortened(text: string): string {
   return wellFormed(text.slice(0, MAX_ERROR_TEXT)).replace(/\s+/g, ' ').trim();
 }
 
-/** Containers print NUL and halves of characters, which PostgreSQL refuses. */
+/** Replaces NUL and halves of surrogate pairs, which containers print and PostgreSQL refuses. */
 export function wellFormed(text: string): string {
   return text.replace(/\0|\p{Surrogate}/gu, '\uFFFD');
 }

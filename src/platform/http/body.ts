@@ -7,13 +7,13 @@ import { BodiesInFlight } from './bodies-in-flight.ts';
 import { parseJson } from './json.ts';
 import { LargeBodies } from './large-bodies.ts';
 
-/** Bytes of a JSON body, and of a raw one unless a route says otherwise. */
+/** The bound on a JSON body, and on a raw one unless a route sets another, in bytes. */
 export const BODY_LIMIT = 1_048_576;
-/** The same of a caller without a credential, on the routes that are open to everybody. */
+/** The same bound for a caller without a credential, on public routes. */
 const STRANGERS_LIMIT = 16_384;
-/** Time in which a body that is read into memory must have come, in ms. Streams have a limit of their own. */
+/** The time within which a body that is read into memory must arrive, in ms. Streams have a limit of their own. */
 const BODY_TIMEOUT_MS = 30_000;
-/** Bytes of a body that is read and parsed as soon as it is there, which takes less than a millisecond. */
+/** The size up to which a body is read and parsed at once, in bytes; that takes less than a millisecond. */
 const SMALL = 65_536;
 
 declare module 'fastify' {
@@ -24,8 +24,8 @@ declare module 'fastify' {
 }
 
 /**
- * The route takes a body of any media type, as the bytes that came (`buffer`, at most `limit` bytes) or as a stream
- * which the handler reads and bounds. Without it a route takes JSON and nothing else.
+ * Marks a route that takes a body of any media type, as the received bytes (`buffer`, at most `limit` bytes) or as a stream that the
+ * handler reads and bounds. Without it a route takes only JSON.
  */
 export const RawBody = (body: 'buffer' | 'stream', limit = BODY_LIMIT) => RouteConfig({ body, bodyLimit: limit });
 
@@ -38,7 +38,7 @@ export function addBodyParsers(server: FastifyInstance): void {
 
 type Request = FastifyRequest & MooringRequest;
 
-/** What bounds the bodies of all callers together. */
+/** The bounds on the bodies of all callers together. */
 interface Bounds {
   inFlight: BodiesInFlight;
   large: LargeBodies;
@@ -86,7 +86,10 @@ function tooLarge(limit: number): Refusal {
   return new Refusal('payload_too_large', `The body may have ${limit} bytes at most.`);
 }
 
-/** By events, not by `for await`: leaving such a loop early destroys the connection, and the answer with it. `onBytes` may throw. */
+/**
+ * Collects the bytes with event listeners, since leaving a `for await` loop early destroys the connection before the response is sent.
+ * `onBytes` may throw.
+ */
 function collect(payload: NodeJS.ReadableStream, onBytes: (bytes: number) => void): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];

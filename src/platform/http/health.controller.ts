@@ -37,10 +37,7 @@ export class HealthController {
     return readiness;
   }
 
-  /**
-   * Returns the metrics in Prometheus format. Unless configured otherwise, only callers on this machine may read them; a token may be
-   * required.
-   */
+  /** Returns Prometheus metrics, unless configured otherwise only to callers on this machine. A token may be required. */
   @Get('metrics')
   @Public()
   async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {

@@ -3,17 +3,19 @@ import { isAscii, isUtf8, transcode } from 'node:buffer';
 import { type FieldError, Refusal } from '../refusal.ts';
 
 const MAX_DEPTH = 64;
-/** Members of one object, or elements of one array; and of all together. What is done with a body afterwards takes longer than in proportion. */
+/**
+ * The bounds on the members of one object or elements of one array, and on all together. The work that follows takes more than linear time.
+ */
 const MAX_MEMBERS = 250;
 const MAX_PARTS = 1_000;
-/** Bad fields that one answer names at most. */
+/** The number of invalid fields that a response names at most. */
 const MAX_ERRORS = 20;
-/** Characters of a field's name that an answer repeats. */
+/** The length of a field's name in a response, in characters. */
 const MAX_NAMED = 200;
-/** What some editors write in front of a text. */
+/** The mark that some editors write at the beginning of a text. */
 const BYTE_ORDER_MARK = '\uFEFF';
 
-/** The value; undefined where the body is empty. Throws `invalid_request`. */
+/** Returns the parsed value; undefined for an empty body. Throws `invalid_request`. */
 export function parseJson(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   checkSize(bytes);
@@ -30,7 +32,10 @@ export function parseJson(bytes: Buffer): unknown {
   return value;
 }
 
-/** Throws where it is no UTF-8. By way of UTF-16, since that takes a quarter of the time of the direct way; and ASCII, which most bodies are, less. */
+/**
+ * Decodes the bytes; throws if they are not UTF-8. Decoding by way of UTF-16 takes a quarter of the time of the direct way, and ASCII,
+ * which most bodies are, takes even less.
+ */
 function textOf(bytes: Buffer): string {
   if (isAscii(bytes)) return bytes.toString('latin1');
   if (!isUtf8(bytes)) throw new TypeError('this is no UTF-8');
@@ -41,13 +46,13 @@ function textOf(bytes: Buffer): string {
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COMMA = 0x2c;
-/** `[` and `{`, and what closes them, differ in one bit: with it set, they are `{` and `}`. */
+/** `[` and `{` differ in one bit, and so do `]` and `}`. With it set, they are `{` and `}`. */
 const CASE = 0x20;
 const CLOSING = 0x7d;
-/** By byte: whether it is more than white space or a part of a number or a word, all of which are passed over fast. */
+/** The value is 1 for bytes of structure, and 0 for those of white space, numbers and words, which are skipped fast. */
 const isStructure = Uint8Array.from({ length: 256 }, (_, byte) => ('"[]{},'.includes(String.fromCharCode(byte)) ? 1 : 0));
 
-/** Refuses what is too deep or has too many parts before it is parsed: by one pass over the bytes, which makes nothing. */
+/** Refuses a body that is too deep or has too many parts before it is parsed, by one pass over the bytes that allocates nothing. */
 function checkSize(bytes: Buffer): void {
   const members = new Uint32Array(MAX_DEPTH + 1);
   let depth = 0;
@@ -72,7 +77,7 @@ function checkSize(bytes: Buffer): void {
   }
 }
 
-/** Where the string ends that begins there. Only one that has escapes is looked at byte by byte. */
+/** Returns the offset of the end of the string that begins there. */
 function endOfString(bytes: Buffer, start: number): number {
   let at = start + 1;
   const quote = bytes.indexOf(QUOTE, at);
@@ -86,7 +91,7 @@ function refused(message: string): Refusal {
   return new Refusal('invalid_request', `body: ${message}`, { errors: [{ field: 'body', message }] });
 }
 
-/** Members that the framework drops without a word; refused instead, so that nothing gets lost. */
+/** The members that the framework drops silently. They are refused instead, so that nothing is lost. */
 const lostNames = new Set(['__proto__', 'constructor', 'prototype']);
 
 /** Refuses text that PostgreSQL can't hold, and names that reach an object's prototype. */
@@ -111,7 +116,7 @@ function joined(field: string, name: string): string {
   return shortened(field === '' ? name : `${field}.${name}`);
 }
 
-/** A field's name as an answer repeats it. */
+/** Returns a field's name as a response shows it. */
 export function shortened(field: string): string {
   return field.length <= MAX_NAMED ? field : `${field.slice(0, MAX_NAMED).toWellFormed()}…`;
 }

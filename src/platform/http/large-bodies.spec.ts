@@ -25,7 +25,7 @@ describe('large bodies that come at once', () => {
     expect(order.slice(0, 3)).toContain('other');
   });
 
-  it('are refused as the parser refuses them, and those behind go on', async () => {
+  it('are refused with the error of the parser, and later ones go on', async () => {
     const bodies = new LargeBodies();
     const wrong = bodies.parse('acme', () => {
       throw new Error('no JSON');
@@ -35,7 +35,7 @@ describe('large bodies that come at once', () => {
     expect(await right).toBe('read');
   });
 
-  it('are read so many at a time of one account; the next one of it is refused after a while, and another account’s is read', async () => {
+  it('are read so many at a time for one account; its next one is refused after a while, and another account’s is read', async () => {
     const bodies = new LargeBodies({ limit: 4, perAccount: 2 }, 1);
     void bodies.read('acme', never);
     void bodies.read('acme', never);

@@ -3,16 +3,16 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { FairLimiter } from '../async/fair-limiter.ts';
 import { Refusal } from '../refusal.ts';
 
-/** How many large bodies are read at once, and how many of them may be one account's. */
+/** The number of large bodies that are read at the same time, in all and for one account. */
 const READ_AT_ONCE = { limit: 64, perAccount: 8 };
-/** How long a body waits until it is read, ms. */
+/** The longest wait of a body until it is read, ms. */
 const PATIENCE_MS = 10_000;
-/** After a large body was parsed, so many times as long as that took is everybody else's. */
+/** The pause after parsing a large body, as a multiple of the time that it took, which is left to other work. */
 const OTHERS_TIMES = 3;
 
 /**
- * Keeps large bodies from holding everybody else up, however many come at once. Of one account some are read at a time; the others wait in
- * their connections. They are parsed one after the other, those of the accounts in turn, and take a part of the process's time.
+ * Keeps large bodies from blocking other requests, however many arrive at once. Only some of an account are read at a time; the others wait
+ * in their connections. They are parsed one after the other, with the accounts in turn, and take only a part of the process's time.
  */
 export class LargeBodies {
   private readonly places: FairLimiter;
@@ -25,7 +25,7 @@ export class LargeBodies {
     this.places = new FairLimiter(readAtOnce);
   }
 
-  /** Runs the work, which reads a body, as soon as the account may have one more read. Throws `rate_limited` where that takes too long. */
+  /** Runs the work, which reads a body, as soon as the account may have one more read. Throws `rate_limited` if that takes too long. */
   async read<T>(account: string, work: () => Promise<T>): Promise<T> {
     const patience = AbortSignal.timeout(this.patienceMs);
     try {
@@ -37,7 +37,7 @@ export class LargeBodies {
     }
   }
 
-  /** What the parser makes of the bytes, when it is their turn. How many wait is bounded by those that are read. */
+  /** Returns the parser's result, once it is this body's turn. The number of waiting bodies is bounded by that of bodies being read. */
   parse<T>(account: string, parser: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
       const work = async () => {

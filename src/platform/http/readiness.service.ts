@@ -7,17 +7,17 @@ import { type ReadModelProgress, ReadModels } from '../projections/projection.ts
 import { ContainerRuntime } from '../runtime/runtime.ts';
 import type { Dependency, Readiness } from './health.dto.ts';
 
-/** In ms; a dependency that takes longer counts as away. */
+/** The time after which a dependency counts as unavailable, ms. */
 const PING_TIMEOUT_MS = 3_000;
-/** Old output that should have been removed so long ago, in ms, is something to look after. */
+/** The delay of the removal of old output from which on it is reported, ms. */
 const RETENTION_LATE_MS = 3_600_000;
 
-/** Looks at what the service stands on. */
+/** Checks the dependencies of the service. */
 @Injectable()
 export class ReadinessChecks {
   constructor(private readonly modules: ModuleRef) {}
 
-  /** `unavailable` where a required part is away, `degraded` where another one is. */
+  /** Returns `unavailable` if a required dependency is unavailable, and `degraded` if another one is. */
   async look(): Promise<Readiness> {
     const dependencies = await Promise.all([
       this.ping('database', true, Database, async (database) => void (await database.query('select 1'))),
@@ -36,7 +36,10 @@ export class ReadinessChecks {
     return { status, dependencies };
   }
 
-  /** Required until each is filled and has caught up. One that stopped serves what it has, on every replica the same, so the service is degraded. */
+  /**
+   * Checks the read models. They are required until each is filled and has caught up. A stopped one serves its rows on every replica alike,
+   * so the service is only degraded.
+   */
   private async readModels(): Promise<Dependency> {
     let progress: ReadModelProgress[] = [];
     const looked = await this.ping('read_models', true, ReadModels, async (readModels) => void (progress = await readModels.progress()));
@@ -50,7 +53,7 @@ export class ReadinessChecks {
     };
   }
 
-  /** Nothing where the runtime keeps agents from nothing anyway, or is away. */
+  /** Checks whether the egress rules are enforced. Returns null if the runtime has no such rules, or is unavailable. */
   private async agentEgress(): Promise<Dependency | null> {
     let lack: string | null | undefined;
     const looked = await this.ping('agent_egress', false, ContainerRuntime, async (runtime) => {

@@ -3,7 +3,7 @@ import type { ModuleRef } from '@nestjs/core';
 import { ContainerRuntime, type EgressStatus } from '../runtime/runtime.ts';
 import { ReadinessChecks } from './readiness.service.ts';
 
-/** What `/ready` tells of agents' egress, and whether that alone takes the service out. */
+/** Returns what `/ready` reports of agents' egress, and the status of the service if nothing else is wrong. */
 async function told(egress: EgressStatus | null) {
   const runtime = { ping: async () => undefined, egress: async () => egress };
   const parts = { query: async () => [], ping: async () => undefined, retention: async () => null, progress: async () => [] };
@@ -13,7 +13,7 @@ async function told(egress: EgressStatus | null) {
 }
 
 describe('what agents may reach', () => {
-  it('is told as missing where it is not enforced, and the service serves all the same', async () => {
+  it('is reported as unavailable if it is not enforced, and the service is only degraded', async () => {
     expect(await told({ lack: 'this machine has no nft', refused: new Map() })).toEqual({
       status: 'degraded',
       egress: {
@@ -25,7 +25,7 @@ describe('what agents may reach', () => {
     });
   });
 
-  it('is well where it is enforced, and not spoken of where the runtime keeps agents from nothing', async () => {
+  it('is ok if it is enforced, and left out if the runtime has no such rules', async () => {
     const well = { name: 'agent_egress', status: 'ok', required: false };
     expect(await told({ lack: null, refused: new Map() })).toEqual({ status: 'ready', egress: well });
     expect(await told(null)).toEqual({ status: 'ready', egress: undefined });

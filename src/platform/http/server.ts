@@ -25,15 +25,15 @@ declare module 'fastify' {
 }
 
 export interface ServerOptions {
-  /** pino's level. */
+  /** The log level of pino. */
   logLevel: string;
-  /** Where log lines go; stdout where absent. */
+  /** The logger; without it, lines go to stdout. */
   pino?: Pino;
-  /** Addresses or ranges of proxies that say truly for whom they call; nobody where absent. */
+  /** The addresses or ranges of trusted proxies, whose forwarded caller is believed; none if absent. */
   trustedProxies?: readonly string[];
 }
 
-/** Makes the HTTP application of a module that includes `HttpModule`, initialised and not listening yet. */
+/** Creates the HTTP application of a module that includes `HttpModule`. It is initialized but does not listen yet. */
 export async function createServer(module: Type | DynamicModule, options: ServerOptions): Promise<NestFastifyApplication> {
   const pino = options.pino ?? createPino(options.logLevel);
   const adapter = createAdapter(pino, options.trustedProxies ?? []);
@@ -53,7 +53,7 @@ export async function createServer(module: Type | DynamicModule, options: Server
   }
 }
 
-/** A Fastify server with bounds on everything that a stranger may send. */
+/** Creates a Fastify server with bounds on everything that an unknown caller may send. */
 function createAdapter(pino: Pino, trustedProxies: readonly string[]): FastifyAdapter {
   const logger = new Logger('Http');
   const adapter = new FastifyAdapter({
@@ -62,13 +62,13 @@ function createAdapter(pino: Pino, trustedProxies: readonly string[]): FastifyAd
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     requestIdHeader: false,
     genReqId: (request: IncomingMessage) => requestIdFrom(request.headers['x-request-id']),
-    // An upload of 100 MB may take as long as this; JSON bodies have a shorter time of their own.
+    // This bounds an upload of 100 MB; JSON bodies have a shorter timeout of their own.
     requestTimeout: 600_000,
     keepAliveTimeout: 65_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     http: { requireHostHeader: false, maxHeaderSize: 16_384, headersTimeout: 10_000, connectionsCheckingInterval: 2_000 },
-    // As long as headers may be: what an id may be is for its route to say.
+    // This is as long as headers may be; a route bounds its ids itself.
     routerOptions: { maxParamLength: 16_384 },
     frameworkErrors: (error: unknown, request: FastifyRequest, reply: FastifyReply) => {
       markReply(request, reply);
@@ -115,13 +115,13 @@ function logAccess(pino: Pino, request: FastifyRequest, reply: FastifyReply): vo
   );
 }
 
-/** Expectations other than `100-continue`, which the server itself meets, never reach a route. */
+/** Responds to expectations other than `100-continue`, which the server handles itself; they never reach a route. */
 function answerExpectation(_request: IncomingMessage, response: ServerResponse): void {
   const { status, headers, body } = toProblem(new Refusal('invalid_request', 'The Expect header asks for what is not done here.'), newId());
   response.writeHead(status, { ...headers, 'x-request-id': body.request_id, connection: 'close' }).end(JSON.stringify(body));
 }
 
-/** What is not HTTP at all never reaches a route; it gets the same kind of answer, and the connection ends. */
+/** Responds to input that is not HTTP and never reaches a route, with the same kind of problem, and ends the connection. */
 function answerUnreadable(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();

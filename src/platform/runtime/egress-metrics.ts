@@ -3,7 +3,7 @@ import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 import { Metrics } from '../observability/metrics.ts';
 import { ContainerRuntime } from './runtime.ts';
 
-/** Tells `/metrics` what agents tried to reach and may not, and whether they are kept from it. */
+/** Exports as metrics what agents tried to reach against the rules, and whether the rules are enforced. */
 @Injectable()
 export class EgressMetrics implements OnModuleInit {
   constructor(

@@ -1,6 +1,6 @@
 /**
- * The addresses that belong to one machine or one network, by what they are for: this network, private use, shared by a provider's
- * customers, loopback, link-local (of which 169.254.169.254 tells clouds' secrets), protocols, measuring, multicast, and what is reserved.
+ * The addresses that belong to one machine or one network: this network, private use, shared by a provider's customers, loopback,
+ * link-local (which includes 169.254.169.254, where clouds serve secrets), protocols, benchmarks, multicast, and reserved ones.
  */
 export const privateRanges4 = [
   '0.0.0.0/8',
@@ -16,9 +16,9 @@ export const privateRanges4 = [
 ] as const;
 
 /**
- * The same of IPv6: unspecified and loopback, mapped IPv4, the two translations of IPv4 that are a network's own, discarding, tunnels
- * (Teredo, 6to4), private, link-local and site-local, multicast. 64:ff9b::/96, by which networks without IPv4 reach the internet, is left
- * out but for the private addresses in it.
+ * The same for IPv6: unspecified and loopback, mapped IPv4, the two translations of IPv4 that belong to one network, discard, tunnels
+ * (Teredo, 6to4), private, link-local and site-local, multicast. Of 64:ff9b::/96, by which networks without IPv4 reach the internet, only
+ * the private addresses are included.
  */
 export const privateRanges6 = [
   '::/127',
@@ -33,7 +33,7 @@ export const privateRanges6 = [
   'ff00::/8',
 ];
 
-/** An IPv4 range within 64:ff9b::/96. */
+/** Returns an IPv4 range within 64:ff9b::/96. */
 function translated(range: string): string {
   const [address = '', bits = ''] = range.split('/');
   const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number);

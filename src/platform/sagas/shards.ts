@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 
-/** Every saga's keys are spread over so many shards, and a shard is the same for all sagas. */
+/** The number of shards over which the keys of every saga are spread; a key is in the same shard for all sagas. */
 export const SHARDS = 64;
 
-/** The shard of a key: the same in every version and on every replica. */
+/** Returns the shard of a key: the same in every version and on every replica. */
 export function shardOf(key: string): number {
   return (hash('sha256', key, 'buffer')[0] as number) % SHARDS;
 }
 
-/** The same in SQL, of the column `key`. */
+/** The shard of the column `key`, as an SQL expression. */
 export const SHARD_OF_KEY = `get_byte(sha256(convert_to(key, 'UTF8')), 0) % ${SHARDS}`;

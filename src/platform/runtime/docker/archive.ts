@@ -5,14 +5,14 @@ import { RuntimeRefused } from '../runtime.ts';
 import { call } from './engine.ts';
 
 const tarBlock = 512;
-/** Where a tar header says `ustar`. */
+/** The offset of `ustar` in a tar header. */
 const magicAt = 257;
-/** How gzip, bzip2, xz and zstd begin: the engine would take such a tar for compressed, whatever else it is. */
+/** The first bytes of gzip, bzip2, xz and zstd data: the engine would decompress a tar that begins with them. */
 const compressed = [Buffer.from('1f8b08', 'hex'), Buffer.from('BZh'), Buffer.from('fd377a585a00', 'hex'), Buffer.from('28b52ffd', 'hex')];
 
 /**
- * The same stream, once its first block has shown that it is a tar and nothing else: for compressed data the engine may run a program
- * found in the container, as root. Throws `RuntimeRefused`.
+ * Returns the same stream after checking that its first block is that of a tar and of nothing else: to decompress data, the engine may run
+ * a program found in the container, as root. Throws `RuntimeRefused`.
  */
 export async function plainTar(tar: NodeJS.ReadableStream): Promise<Readable> {
   const chunks = (tar as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
@@ -36,12 +36,18 @@ async function* rest(head: Buffer, chunks: AsyncIterator<Buffer>): AsyncGenerato
   yield* { [Symbol.asyncIterator]: () => chunks };
 }
 
-/** By GET alone: the engine's HEAD of a path can be raced by the running container. Throws `RuntimeRefused` where nothing is there. */
+/**
+ * Returns the path as a tar. It uses only GET, since the running container can race with the engine's HEAD of a path. Throws
+ * `RuntimeRefused` if the path does not exist.
+ */
 export async function copyOut(container: Dockerode.Container, path: string): Promise<NodeJS.ReadableStream> {
   return call(container.id, (abortSignal) => container.getArchive({ path, abortSignal }));
 }
 
-/** What the file holds; nothing where there is a link in its place. Throws `RuntimeRefused` where nothing is there, or more than so many bytes. */
+/**
+ * Returns the content of the file, and nothing if it is a link. Throws `RuntimeRefused` if it does not exist or has more than `mostBytes`
+ * bytes.
+ */
 export async function fileIn(container: Dockerode.Container, path: string, mostBytes: number): Promise<Buffer> {
   const tar = (await copyOut(container, path)).pipe(extract());
   const parts: Buffer[] = [];

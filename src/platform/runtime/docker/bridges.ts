@@ -3,23 +3,25 @@ import { RuntimeRefused } from '../runtime.ts';
 import { call } from './engine.ts';
 import { bears, labels, networkName, type NetworkKind } from './names.ts';
 
-/** What keeps the containers of a network from each other. */
+/** The network option that keeps the containers of a network from each other. */
 export const apart = { 'com.docker.network.bridge.enable_icc': 'false' };
 
-/** The bridges of an installation's networks, by the names that the host's kernel knows them by. */
+/** The bridges of an installation's networks, by their names in the host's kernel. */
 export type Bridges = Record<NetworkKind, readonly string[]>;
 
-/** The name that the engine gives to a network's bridge. */
+/** Returns the name that the engine gives to a network's bridge. */
 export const bridgeOf = ({ Id }: Dockerode.NetworkInspectInfo): string => `br-${Id.slice(0, 12)}`;
 
-/** The bridges of the networks that stand. */
+/** Returns the bridges of the existing networks. */
 export async function agentBridges(docker: Dockerode, instance: string): Promise<Bridges> {
   const bridges = async (kind: NetworkKind): Promise<string[]> =>
     (await networksNamed(docker, instance, networkName(instance, kind))).map(bridgeOf);
   return { open: await bridges('open'), closed: await bridges('closed') };
 }
 
-/** Oldest first. Throws `RuntimeRefused` where one of them is somebody else's. */
+/**
+ * Returns the networks of this name, the oldest first. Throws `RuntimeRefused` if one of them is foreign, or lets agents reach each other.
+ */
 export async function networksNamed(docker: Dockerode, instance: string, name: string): Promise<Dockerode.NetworkInspectInfo[]> {
   const filters = JSON.stringify({ name: [name] });
   const listed = await call(null, (abortSignal) => docker.listNetworks({ filters, abortSignal }));

@@ -17,7 +17,7 @@ describeWithDocker('an agent’s container', () => {
   it('has no more rights than an image’s start script needs as root, and none as another user', async () => {
     const status = 'grep -E "^(CapEff|CapBnd|NoNewPrivs|Seccomp):" /proc/1/status /proc/self/status';
     const root = await bed.output(await bed.running(), status);
-    // CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID and NET_BIND_SERVICE, for the agent and for what is run beside it.
+    // The bits are CHOWN, DAC_OVERRIDE, FOWNER, KILL, SETGID, SETUID and NET_BIND_SERVICE, for the agent and for commands beside it.
     expect(root.match(/CapEff:\t00000000000004eb/g)).toHaveLength(2);
     expect(root.match(/CapBnd:\t00000000000004eb/g)).toHaveLength(2);
     expect(root.match(/NoNewPrivs:\t1/g)).toHaveLength(2);
@@ -148,7 +148,7 @@ describeWithDocker('an agent’s container', () => {
       const ran = await runtime.exec(view.handle, { argv: ['cat'], stdin: Buffer.from('in'), timeoutMs: 10_000, outputLimitBytes: 10 });
       expect(ran).toMatchObject({ exitCode: 0, stdout: Buffer.from('in') });
       await runtime.remove(view.handle);
-      // There the rules of what agents may reach can't be loaded, and that is told.
+      // The egress rules can't be loaded there, and the status says so.
       expect(await runtime.egress()).toMatchObject({ lack: expect.stringContaining('on another machine') });
       expect(said).toEqual([expect.stringMatching(/WHAT AGENTS MAY REACH IS NOT ENFORCED.*on another machine/)]);
     } finally {

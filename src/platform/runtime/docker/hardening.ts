@@ -3,20 +3,23 @@ import type { ContainerSpec } from '../runtime.ts';
 import { containerLabels, containerName, helperMount, networkName, volumeName, type NetworkKind } from './names.ts';
 
 /**
- * What the start scripts of ordinary images need as root, and no more: hand their folders to a user (CHOWN, DAC_OVERRIDE, FOWNER),
- * become that user (SETUID, SETGID), end what they started (KILL), listen below 1024 (NET_BIND_SERVICE).
+ * The capabilities that the start scripts of ordinary images need as root, and no more: to hand their folders to a user (CHOWN,
+ * DAC_OVERRIDE, FOWNER), become that user (SETUID, SETGID), end what they started (KILL), and listen below 1024 (NET_BIND_SERVICE).
  */
 const capabilities = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'NET_BIND_SERVICE', 'SETGID', 'SETUID'];
 
 export interface Surroundings {
   instance: string;
   network: NetworkKind;
-  /** Null: no helper program could be had; then there is no exec. */
+  /** The value is null if there is no helper program, and therefore no exec. */
   helperVolume: string | null;
   ociRuntime: string | null;
-  /** Publish the port on the loopback address, where containers can't be reached by their own address. */
+  /** The value is true if the port is to be published on the loopback address, because containers can't be reached by their own address. */
   publish: boolean;
-  /** The volume is new, and the image is one of our own building with an empty folder where it is mounted: its root gets that one's mode. */
+  /**
+   * The value is true if the volume is new and our own image has an empty folder at its mount point, which gives the volume's root its
+   * mode.
+   */
   rootFromImage: boolean;
 }
 
@@ -26,14 +29,14 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
   return {
     name: containerName(spec),
     Image: spec.image,
-    // The whole command stands in Entrypoint, so that the image's own entry point isn't put before it.
+    // The whole command is in Entrypoint, so that the image's own entry point does not precede it.
     ...(spec.command === null ? {} : { Entrypoint: spec.command, Cmd: [] }),
     Env: Object.entries(environment).map(([name, value]) => `${name}=${value}`),
     Hostname: spec.hostname,
     ...(spec.user === null ? {} : { User: spec.user }),
     Labels: containerLabels(around.instance, spec),
     StopTimeout: 10,
-    // An image's own health check would run a program in every idle agent; readiness is looked at from outside.
+    // An image's own health check would run a program in every idle agent; readiness is checked from outside.
     Healthcheck: { Test: ['NONE'] },
     ...(around.publish ? { ExposedPorts: { [port]: {} } } : {}),
     HostConfig: {
@@ -64,7 +67,7 @@ function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSetti
     Source,
     Target,
     ReadOnly,
-    // Nothing of a strange image is copied into a volume: a link at the mount point could lead the copy astray.
+    // Nothing of a foreign image is copied into a volume: a link at the mount point could redirect the copy.
     VolumeOptions: { NoCopy, Labels: {}, DriverConfig: { Name: '', Options: {} } },
   });
   const own = [volume(volumeName(spec.agentId), spec.volumePath, false, !around.rootFromImage)];
@@ -72,8 +75,8 @@ function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSetti
 }
 
 /**
- * The names of settings that the engine took without keeping them, as engines do for what their kernel can't. MemorySwap is left out:
- * a kernel without swap accounting drops it, and the memory limit holds all the same.
+ * Returns the names of settings that the engine accepted but did not apply, as engines do if their kernel lacks them. MemorySwap is left
+ * out: a kernel without swap accounting drops it, and the memory limit holds nevertheless.
  */
 export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: Dockerode.ContainerInspectInfo): string[] {
   const want = asked.HostConfig ?? {};
@@ -101,7 +104,7 @@ export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: D
     ReadonlyRootfs: have.ReadonlyRootfs === want.ReadonlyRootfs,
     Runtime: want.Runtime === undefined || have.Runtime === want.Runtime,
     Binds: (have.Binds ?? []).length === 0,
-    // Besides our own there are only the nameless volumes that the image itself asks for.
+    // Besides ours, only the anonymous volumes that the image itself asks for are allowed.
     Mounts: made.Mounts.every(
       (mount) => known.has(mount.Name ?? '') || (mount.Type === 'volume' && /^[0-9a-f]{64}$/.test(mount.Name ?? '')),
     ),
@@ -114,5 +117,5 @@ export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: D
     .map(([name]) => name);
 }
 
-/** Whether an image's or a container's user is not root. */
+/** Returns whether the user of an image or a container is not root. */
 export const isUnprivileged = (user: string | undefined): boolean => !/^(|0|root)(:.*)?$/.test(user ?? '');

@@ -10,7 +10,7 @@ import { helperMount, helperProgram, labels } from './names.ts';
 import { findImage, importImage, pull } from './registry.ts';
 import { ensureLabelledVolume, findVolume } from './volumes.ts';
 
-/** A static busybox, asked for where neither a setting nor the machine has one. */
+/** The image with a static busybox that is used if neither a setting nor the machine has one. */
 const publicImage = 'busybox:1.37.0-musl';
 const machinePaths = ['/bin/busybox', '/usr/bin/busybox'];
 const mostBytes = 16 * 1024 * 1024;
@@ -19,13 +19,14 @@ const answerMs = 5_000;
 const askAgainMs = 5 * 60_000;
 
 /**
- * The volume with the helper program that is mounted in every agent's container. It is filled by the engine itself: the program is made an
- * image, and a new container's empty volume gets what the image has at that place. The volume's name carries the program's hash.
+ * Provides the volume with the helper program that is mounted in every agent's container. The engine itself fills it: the program is
+ * imported as an image, and the empty volume of a new container gets the image's content at that path. The volume's name includes the
+ * program's hash.
  */
 export class HelperVolume {
   private program: Promise<Buffer | null> | null = null;
   private filling: Promise<string | null> | null = null;
-  /** Read and found whole since this process started. */
+  /** The volume that was read and found complete since this process started. */
   private filled: string | null = null;
   private lacksSince = 0;
 
@@ -36,7 +37,7 @@ export class HelperVolume {
     private readonly onLack: (reason: string) => void,
   ) {}
 
-  /** The volume's name, filled; null where no helper program can be had. */
+  /** Returns the name of the filled volume; null if no helper program is available. */
   ensure(): Promise<string | null> {
     this.filling ??= this.fill().finally(() => (this.filling = null));
     return this.filling;
@@ -58,7 +59,7 @@ export class HelperVolume {
     }
     const hash = createHash('sha256').update(this.instance).update(program).digest('hex').slice(0, 16);
     const volume = `mooring-helper-${hash}`;
-    // A volume that an engine's crash left half filled is made anew once.
+    // A volume that is incomplete after an engine's crash is created again once.
     if (!(await this.fillVolume(volume, program))) {
       await call(null, (abortSignal) => this.docker.getVolume(volume).remove({ abortSignal }));
       if (!(await this.fillVolume(volume, program))) throw new RuntimeRefused(`The helper volume ${volume} can't be filled.`);
@@ -67,7 +68,7 @@ export class HelperVolume {
     return volume;
   }
 
-  /** Whether the volume holds the program afterwards, byte for byte. */
+  /** Fills the volume. Returns whether it then holds the program, byte for byte. */
   private async fillVolume(volume: string, program: Buffer): Promise<boolean> {
     const image = `mooring-helper:${volume.slice('mooring-helper-'.length)}`;
     const label = { [labels.instance]: this.instance };
@@ -111,7 +112,7 @@ export class HelperVolume {
     }
   }
 
-  /** A container that is made for its files, never started, and removed at once. */
+  /** Creates a container only for its files, never starts it, and removes it after the work. */
   private async withContainer<T>(
     options: Dockerode.ContainerCreateOptions,
     work: (container: Dockerode.Container) => Promise<T>,
@@ -125,7 +126,7 @@ export class HelperVolume {
   }
 }
 
-/** Whether it is an ELF program that names no interpreter: then it runs in an image without any library. */
+/** Returns whether it is an ELF program without an interpreter, which runs in an image without any library. */
 export function isStatic(program: Buffer): boolean {
   const elf64LittleEndian = Buffer.from([0x7f, 0x45, 0x4c, 0x46, 2, 1]);
   if (program.length < 64 || !program.subarray(0, 6).equals(elf64LittleEndian)) return false;

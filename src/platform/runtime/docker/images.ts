@@ -20,23 +20,23 @@ const nodeBase = 'node:22-slim';
 const registryAnswerMs = 5_000;
 const registryForgivenMs = 10 * 60_000;
 const buildMemoryBytes = 4 * 1024 ** 3;
-/** Neither root nor a user of any image. */
+/** A user that is neither root nor a user of any image. */
 const programUser = '10001:10001';
-/** Where agents' volumes are mounted. A program's image has an empty folder there that every user may write to. */
+/** The mount point of agents' volumes. A program's image has an empty folder there that every user may write to. */
 const programVolume = 'data';
 const mostRemembered = 10_000;
-/** How long the base image that a program was built on is taken for the one to build on. */
+/** The time for which the base image of the last program is used without another check, ms. */
 const baseKeptMs = 10 * 60_000;
 
-/** Finds, pulls and builds images. What it builds bears this instance's label and a tag, so that a prune leaves it. */
+/** Finds, pulls and builds images. The built ones get this instance's label and a tag, so that a prune leaves them. */
 export class Images {
   private readonly docker: Dockerode;
   private readonly instance: string;
   private readonly networks: AgentNetworks;
-  /** Milliseconds since 1970; a registry that didn't answer isn't asked again for some minutes. */
+  /** The time of the last failure to answer, in ms since 1970; a registry is not asked again for some minutes. */
   private registryMissedAt = 0;
   private base: { name: string; until: number } | null = null;
-  /** Ids of the programs' images that this process has built or found by their content: no label or name of a strange image gets in here. */
+  /** The ids of the programs' images that this process has built or found by their content. No label or name can add a foreign image. */
   private readonly programs = new Set<string>();
 
   constructor(docker: Dockerode, instance: string, networks: AgentNetworks) {
@@ -45,7 +45,7 @@ export class Images {
     this.networks = networks;
   }
 
-  /** See `ContainerRuntime.ensureImage`. Throws the signal's reason where it is aborted. */
+  /** Does as `ContainerRuntime.ensureImage`. Throws the signal's reason if it is aborted. */
   async ensure(source: ImageSource, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
     signal.throwIfAborted();
     try {
@@ -62,7 +62,7 @@ export class Images {
     }
   }
 
-  /** Whether a new volume that is mounted there gets a root from the image that every user may write to. */
+  /** Returns whether a new volume that is mounted there gets from the image a root that every user may write to. */
   opensVolume(imageId: string, volumePath: string): boolean {
     return volumePath === `/${programVolume}` && this.programs.has(imageId);
   }
@@ -74,14 +74,14 @@ export class Images {
   ): Promise<ResolvedImage> {
     checkReference(reference);
     let found = await findImage(this.docker, reference);
-    // What somebody else pulled or built is not there for this caller, until its registry gives it to him too.
+    // An image that was pulled or built for another account is not available to this caller until its registry serves it to this one too.
     if (found === null || !bearsName(found, reference) || !(await mayUse(pinned(found, reference)))) {
       log(`Pulling ${reference}`);
       await pull(this.docker, reference, log, signal);
       found = await findImage(this.docker, reference);
       if (found === null) throw new RuntimeRefused(`The image ${reference} was pulled, but the engine does not have it.`);
     } else log(`Using ${reference}, which the engine has`);
-    // A digest is known to the registry too, so the same image can be had again; what was never pulled has only its id.
+    // The registry knows the digest too, so that the same image can be pulled again; an image that was never pulled has only its id.
     return { image: pinned(found, reference), name: reference, command: startCommand(found.Config, null) };
   }
 
@@ -94,7 +94,7 @@ export class Images {
     return resolvedFrom(name, await this.found(name), source.start);
   }
 
-  /** Tagged by its content, so what has not changed is not built again. */
+  /** Builds a program's image, tagged by its content, so that an unchanged program is not built again. */
   private async program(source: ImageSource & { kind: 'program' }, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
     startCommand({}, source.start);
     const files = await folderEntries(source.directory, 'app/');
@@ -103,7 +103,7 @@ export class Images {
       const name = `mooring-${this.instance}:program-${(await hashOf(entries)).slice(0, 16)}`;
       return { entries, name, found: await findImage(this.docker, name) };
     };
-    // Where it has been built on the base of a short while ago, nothing needs to be asked about that base.
+    // If it was built recently on the remembered base, that base needs no check.
     const base = this.base !== null && Date.now() < this.base.until ? this.base.name : null;
     let { entries, name, found } = await built(base ?? (await this.findBase(log, signal)));
     if (found === null && base !== null) ({ entries, name, found } = await built(await this.findBase(log, signal)));
@@ -115,7 +115,10 @@ export class Images {
     return resolved;
   }
 
-  /** What stands around a program's files in its build. The folder comes last, so that the engine makes anew only what a change of the program asks for. */
+  /**
+   * Returns the entries around a program's files in its build. The folder comes last, so that the engine rebuilds only what a change of the
+   * program affects.
+   */
   private frame(base: string, start: string[]): TarEntry[] {
     const dockerfile = [
       `FROM ${base}`,
@@ -148,7 +151,7 @@ export class Images {
     return found;
   }
 
-  /** The image's id. The build's own steps run with limits and on the agents' network, where they reach no agent. */
+  /** Builds an image and returns its id. The build's own steps run with limits and on the agents' network, where they reach no agent. */
   private async build(entries: TarEntry[], dockerfile: string, name: string | null, log: Log, signal: AbortSignal): Promise<string> {
     await this.networks.ensure('open');
     let id: string | undefined;
@@ -208,14 +211,14 @@ function pinned(image: Dockerode.ImageInspectInfo, reference: string): string {
   return digestOf(image, reference) ?? image.Id;
 }
 
-/** An engine finds an image by the beginning of its id as well, which is no name that anybody gave it. */
+/** Returns whether the image has this name. An engine also finds an image by the beginning of its id, which is no name. */
 function bearsName({ RepoTags, RepoDigests }: Dockerode.ImageInspectInfo, reference: string): boolean {
   const wanted = parseImageReference(reference);
   if (wanted === null) return false;
   return [...(RepoTags ?? []), ...(RepoDigests ?? [])].some((name) => {
     const borne = parseImageReference(name);
     if (borne === null) return false;
-    // A name with a digest may have a tag as well, which the digest outdoes.
+    // A name with a digest may also have a tag, but the digest decides.
     return namesSameImage(borne, wanted.digest === null ? wanted : { ...wanted, tag: null });
   });
 }
@@ -226,7 +229,7 @@ function digestOf(image: Dockerode.ImageInspectInfo, reference: string): string 
   return digests.find((digest) => digest.startsWith(`${repository}@`)) ?? digests[0];
 }
 
-/** Whole lines out of pieces. */
+/** Assembles whole lines from pieces. */
 class Lines {
   private rest = '';
   private readonly log: Log;

@@ -1,6 +1,6 @@
 import type { ContainerIdentity, ContainerName } from '../runtime.ts';
 
-/** Labels are what makes a thing ours: whatever lacks `mooring.instance` with our id is never touched. */
+/** Labels show that a thing is ours: anything without our id in `mooring.instance` is never touched. */
 export const labels = {
   instance: 'mooring.instance',
   agent: 'mooring.agent',
@@ -8,7 +8,7 @@ export const labels = {
   deployment: 'mooring.deployment',
 } as const;
 
-/** Where the helper program is mounted, read-only, in every agent's container. */
+/** The read-only mount point of the helper program in every agent's container. */
 export const helperMount = '/.mooring';
 export const helperProgram = `${helperMount}/busybox`;
 
@@ -16,12 +16,12 @@ export type Labels = Record<string, string>;
 
 export const containerName = ({ agentId, generation }: ContainerName): string => `mooring-${agentId}-g${generation}`;
 export const volumeName = (agentId: string): string => `mooring-${agentId}`;
-/** Agents on the open network have a way out, as far as the rules let them; those on the closed one have none. */
+/** Agents on the open network can reach what the rules allow; those on the closed one have no way out. */
 export type NetworkKind = 'open' | 'closed';
 export const networkName = (instance: string, kind: NetworkKind = 'open'): string =>
   kind === 'open' ? `mooring-${instance}` : `mooring-${instance}-closed`;
 
-/** The agent whose volume bears this name, or null. Volume events carry no labels, so the name has to do. */
+/** Returns the agent whose volume has this name, or null. Volume events have no labels, so only the name can tell. */
 export function agentOfVolume(name: string): string | null {
   return /^mooring-(?!helper-)(.+)$/.exec(name)?.[1] ?? null;
 }

@@ -7,7 +7,7 @@ import { labels, networkName, type NetworkKind } from './names.ts';
 
 const tries = 10;
 
-/** The agents' own bridges, on which they can't reach each other. Made on demand, and again where somebody removed them. */
+/** The agents' own bridges, on which they can't reach each other. They are created on demand, and again after their removal. */
 export class AgentNetworks {
   private readonly making = new Map<NetworkKind, Promise<void>>();
 
@@ -17,7 +17,7 @@ export class AgentNetworks {
     private readonly egress: AgentEgress,
   ) {}
 
-  /** Resolves when the network stands, under the rules. Throws `RuntimeRefused` where its name is somebody else's. */
+  /** Resolves when the network exists and the egress rules cover it. Throws `RuntimeRefused` if the name belongs to a foreign network. */
   ensure(kind: NetworkKind): Promise<void> {
     const making = this.making.get(kind) ?? this.make(kind).finally(() => this.making.delete(kind));
     this.making.set(kind, making);
@@ -28,7 +28,8 @@ export class AgentNetworks {
     const name = networkName(this.instance, kind);
     const settled = async (): Promise<Dockerode.NetworkInspectInfo | null> => {
       const standing = await networksNamed(this.docker, this.instance, name);
-      // An engine lets several networks bear one name, and then takes the name for none: whoever made them at once leaves the oldest.
+      // An engine allows several networks of one name, but then does not resolve the name. Callers that created them at the same time keep
+      // the oldest.
       if (standing.length > 1) await this.removeAllButOne(standing);
       else if (standing.length === 0) await this.create(name, kind);
       return standing.length === 1 ? (standing[0] ?? null) : null;
@@ -50,14 +51,14 @@ export class AgentNetworks {
     await call(null, (abortSignal) => this.docker.createNetwork({ ...network, abortSignal })).catch(ignore(409));
   }
 
-  /** The oldest stays, unless a container runs on another one. */
+  /** Removes all but the oldest, or also the oldest if a container runs on another one. */
   private async removeAllButOne([oldest, ...others]: Dockerode.NetworkInspectInfo[]): Promise<void> {
     let kept = true;
     for (const { Id } of others) kept = (await this.remove(Id)) && kept;
     if (!kept && oldest !== undefined) await this.remove(oldest.Id);
   }
 
-  /** Whether it is gone: with containers running on it the engine keeps it. */
+  /** Removes the network. Returns whether it is gone; the engine keeps it while containers run on it. */
   private async remove(id: string): Promise<boolean> {
     try {
       await call(null, () => this.docker.getNetwork(id).remove()).catch(ignore(404));

@@ -13,7 +13,7 @@ import { machineProgram } from './node-base.ts';
 import { findImage, importImage } from './registry.ts';
 
 const machinePaths = ['/usr/sbin/nft', '/sbin/nft', '/usr/bin/nft', '/usr/local/sbin/nft'];
-/** Part of the tag: a change of what goes in makes another image. */
+/** The version of the layout, a part of the tag, so that a change of the content makes another image. */
 const layout = 1;
 const rulesFile = '/rules.nft';
 const resolvFile = '/etc/resolv.conf';
@@ -21,8 +21,8 @@ const resolvBytes = 64 * 1024;
 const longestMessage = 300;
 
 /**
- * Runs this machine's nft in the network of the engine's host, in a container with the right to change that network and no other. The
- * image is made of the program and its libraries, once for each machine; none is pulled.
+ * Runs this machine's nft in the network of the engine's host, in a container whose only right is to change that network. The image is made
+ * from the program and its libraries, once for each machine; none is pulled.
  */
 export class Nft {
   private image: Promise<string> | null = null;
@@ -32,7 +32,10 @@ export class Nft {
     private readonly instance: string,
   ) {}
 
-  /** What nft prints. The script is one transaction. Throws `RuntimeRefused` where nft can't be had, or refuses; `RuntimeUnavailable`. */
+  /**
+   * Runs the script as one transaction and returns what nft prints. Throws `RuntimeRefused` if there is no nft, or it fails, and
+   * `RuntimeUnavailable`.
+   */
   async run(script: string): Promise<string> {
     const container = await this.make(['-f', rulesFile], 'host', ['NET_ADMIN']);
     try {
@@ -45,8 +48,8 @@ export class Nft {
   }
 
   /**
-   * The servers that the engine asks on behalf of agents. It asks them from within the agent's network, so their addresses have to be
-   * open. A container on the engine's default network is given their list.
+   * Returns the name servers that the engine asks on behalf of agents. It asks them from within the agent's network, so their addresses
+   * have to be open. A container on the engine's default network gets their list.
    */
   async nameservers(): Promise<string[]> {
     const onNetwork = async (network: string): Promise<string[]> => {
@@ -59,7 +62,7 @@ export class Nft {
       }
     };
     return onNetwork('bridge').catch((error: unknown) => {
-      // An engine may be set up without its default network.
+      // An engine may be configured without its default network.
       if (error instanceof RuntimeRefused) return onNetwork('host');
       throw error;
     });
@@ -89,7 +92,7 @@ export class Nft {
     try {
       return await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
     } catch (error) {
-      // Somebody removed the image: it is made again the next time.
+      // The image was removed, so it is made again the next time.
       if (statusOf(error) === 404) this.image = null;
       throw error;
     }
@@ -130,7 +133,7 @@ async function remove(container: Dockerode.Container): Promise<void> {
   }
 }
 
-/** The addresses in a file of the form of /etc/resolv.conf, those of one machine's links left out. */
+/** Returns the addresses in a text of the form of /etc/resolv.conf, without those that are valid only on one link. */
 export function nameserversOf(text: string): string[] {
   const named = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].map(([, address = '']) => address);
   return [...new Set(named.filter((address) => ipaddr.isValid(address) && !address.includes('%')))];

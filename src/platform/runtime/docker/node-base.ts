@@ -9,15 +9,15 @@ import { tarOf } from './build-context.ts';
 import type { TarEntry } from './build-context.ts';
 import { findImage, importImage } from './registry.ts';
 
-/** Part of the tag: a change of what goes in makes another image. */
+/** The version of the layout, a part of the tag, so that a change of the content makes another image. */
 const layout = 1;
 const certificates = '/etc/ssl/certs/ca-certificates.crt';
-/** Loaded by the C library when a name is looked up, so that `ldd` does not name them. */
+/** The libraries that the C library loads for name lookups, which `ldd` does not list. */
 const nameService = ['libnss_dns.so.2', 'libnss_files.so.2', 'libresolv.so.2'];
 
 /**
- * A base image from this machine's own Node: its binary, the shared libraries that it names, and what name look-ups need. Made once for
- * each binary. For an engine on this same machine only.
+ * Ensures a base image with this machine's own Node: its binary, the shared libraries that it needs, and those for name lookups. It is made
+ * once for each binary, and only for an engine on this machine. Returns its name.
  */
 export async function ensureNodeBase(docker: Dockerode, signal: AbortSignal): Promise<string> {
   const node = await realpath(process.execPath);
@@ -45,13 +45,13 @@ function fixedEntries(): TarEntry[] {
   ];
 }
 
-/** A program of this machine under a name of its own, and the libraries that it names where they are. */
+/** Returns the tar entries of a program of this machine under the given name, and of its libraries under their own paths. */
 export async function machineProgram(path: string, name: string): Promise<TarEntry[]> {
   const named = await libraries(path);
   return [...named.map((library) => file(library.slice(1), library, 0o755)), file(name, path, 0o755)];
 }
 
-/** Absolute paths; none for a binary that needs none. */
+/** Returns the absolute paths of the libraries; none if the binary needs none. */
 async function libraries(program: string): Promise<string[]> {
   const { stdout } = await promisify(execFile)('ldd', [program], { timeout: 10_000 }).catch(() => ({ stdout: '' }));
   const named = [...stdout.matchAll(/^\s*(?:\S+ => )?(\/\S+) \(0x/gm)].map((match) => match[1] ?? '');

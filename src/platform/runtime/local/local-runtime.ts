@@ -44,9 +44,9 @@ const SIGNAL_MS = 5_000;
 const HANDLE = /^([0-9A-Za-z][0-9A-Za-z-]{0,99})-g(\d{1,9})$/;
 
 /**
- * Agents as child processes, each in a process group of its own with a folder as its volume, beneath a supervisor that outlives the
- * service. For laptops without an engine and for fast tests: it does not isolate, and memory, cpu, pids, user, read-only root and tmpfs of a
- * container are not enforced. Where a process leaves the agent's group (`setsid`), nobody ends it.
+ * Runs agents as child processes, each in a process group of its own with a folder as its volume, under a supervisor that outlives the
+ * service. It is for laptops without an engine and for fast tests: it does not isolate, and does not enforce a container's memory, cpu,
+ * pids, user, read-only root and tmpfs. A process that leaves the agent's group (`setsid`) is never ended.
  */
 export class LocalRuntime extends ContainerRuntime {
   readonly name = 'local';
@@ -60,7 +60,7 @@ export class LocalRuntime extends ContainerRuntime {
     super();
   }
 
-  /** Makes its folders below `<dataDir>/local` and ends what a killed service left half done. Agents go on running. */
+  /** Creates the folders below `<dataDir>/local` and cleans up after a killed service. Agents go on running. */
   static async open({ instance, dataDir }: LocalRuntimeOptions): Promise<LocalRuntime> {
     const home = join(dataDir, 'local', instance);
     const images = join(dataDir, 'local', 'images');
@@ -112,7 +112,7 @@ export class LocalRuntime extends ContainerRuntime {
     return container.view();
   }
 
-  /** Built aside and renamed, so that a container stands whole or not at all. */
+  /** Builds the container in a temporary folder and renames it, so that it exists completely or not at all. */
   private async make(container: LocalContainer, spec: ContainerSpec): Promise<void> {
     const image = join(this.images, basename(spec.image));
     if (!(await exists(join(image, 'image.json')))) throw new RuntimeRefused(`there is no image ${spec.image}`);
@@ -259,7 +259,7 @@ export class LocalRuntime extends ContainerRuntime {
     return null;
   }
 
-  /** Nothing to close: agents go on running, as they do under an engine. */
+  /** Does nothing, since agents go on running, as they do under an engine. */
   async close(): Promise<void> {}
 
   private at(handle: ContainerHandle): LocalContainer {
@@ -310,7 +310,7 @@ async function reaches(container: LocalContainer, states: ContainerState[], with
   return becomes(async () => states.includes((await container.view()).state), withinMs);
 }
 
-/** Looks at once, then every few milliseconds: signals are followed within one or two. */
+/** Checks at once, and then every few milliseconds, since processes follow signals within one or two. */
 async function becomes(condition: () => boolean | Promise<boolean>, withinMs: number): Promise<boolean> {
   const end = performance.now() + withinMs;
   for (let wait = 2; ; wait = Math.min(wait * 2, 50)) {
