@@ -6,7 +6,7 @@ const never = new AbortController().signal;
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('a budget of bytes', () => {
-  it('gives room at once while there is some, and later as soon as some is given back', async () => {
+  it('grants bytes at once while they are free, and later as soon as enough are released', async () => {
     const budget = new ByteBudget({ limit: 10, perAccount: 10 });
     const give = await budget.take('a', 8, never);
     let isTaken = false;
@@ -19,7 +19,7 @@ describe('a budget of bytes', () => {
     expect(budget.inUse).toBe(0);
   });
 
-  it('leaves room for others, whatever one account wants', async () => {
+  it('leaves bytes for others, whatever one account requests', async () => {
     const budget = new ByteBudget({ limit: 10, perAccount: 5 });
     await Promise.all([budget.take('greedy', 5, never), Promise.race([budget.take('greedy', 5, never), settled()])]);
     const give = await budget.take('modest', 5, never);
@@ -27,14 +27,14 @@ describe('a budget of bytes', () => {
     expect(budget.inUse).toBe(5);
   });
 
-  it('lets more than an account may have be its turn when it has nothing else', async () => {
+  it('grants a request beyond an account’s limit when the account holds nothing else', async () => {
     const budget = new ByteBudget({ limit: 10, perAccount: 5 });
     const give = await budget.take('a', 1_000, never);
     expect(budget.inUse).toBe(5);
     give();
   });
 
-  it('does not let small ones overtake a large one for ever', async () => {
+  it('does not let small requests overtake a large one for ever', async () => {
     const budget = new ByteBudget({ limit: 10, perAccount: 10 });
     const first = await budget.take('a', 6, never);
     const order: string[] = [];
@@ -47,7 +47,7 @@ describe('a budget of bytes', () => {
     expect(order).toEqual(['large', 'small']);
   });
 
-  it('lets go of who waits no more', async () => {
+  it('removes a request that is aborted', async () => {
     const budget = new ByteBudget({ limit: 1, perAccount: 1 });
     const give = await budget.take('a', 1, never);
     const impatient = new AbortController();
@@ -59,7 +59,7 @@ describe('a budget of bytes', () => {
     expect(budget.inUse).toBe(0);
   });
 
-  it('never exceeds its limits, serves everybody, and each account in order', async () => {
+  it('never exceeds its limits, and serves every request, in order within an account', async () => {
     const wish = fc.record({ account: fc.constantFrom('a', 'b', 'c'), bytes: fc.integer({ min: 0, max: 12 }) });
     await fc.assert(
       fc.asyncProperty(fc.array(wish, { maxLength: 40 }), async (wishes) => {

@@ -42,7 +42,7 @@ async function settle(): Promise<void> {
 }
 
 describe('the fair limiter', () => {
-  it('runs as much at once as it may, and answers with what the work answers', async () => {
+  it('runs as much at once as its limit allows, and returns the result of the work', async () => {
     const works = new Works({ limit: 2 });
     const answers = [works.run('a'), works.run('b'), works.run('c')];
     await settle();
@@ -59,7 +59,7 @@ describe('the fair limiter', () => {
     expect(works.limiter.stats()).toEqual({ running: 0, waiting: 0, oldestWaitMs: 0, accounts: [] });
   });
 
-  it('gives a free place to each account in turn, and to each of its agents in turn', async () => {
+  it('gives free slots to accounts in turn, and to the agents of each in turn', async () => {
     const works = new Works({ limit: 1 });
     const all = [works.run('big', '1'), ...['1', '1', '1', '2', '2'].map((agent) => works.run('big', agent)), works.run('small')];
     await settle();
@@ -76,7 +76,7 @@ describe('the fair limiter', () => {
     ]);
   });
 
-  it('keeps an account and an agent to their shares, though places are free', async () => {
+  it('limits an account and an agent even if slots are free', async () => {
     const works = new Works({ limit: 10, perAccount: 3, perAgent: 2 });
     const all = ['1', '1', '1', '2', '2', '2'].map((agent) => works.run('big', agent));
     all.push(works.run('small'));
@@ -94,7 +94,7 @@ describe('the fair limiter', () => {
     await Promise.all(all);
   });
 
-  it('lets go who waits and gives up, and starts nothing for a signal that has aborted', async () => {
+  it('removes waiting work whose signal aborts, and starts none whose signal has aborted', async () => {
     const works = new Works({ limit: 1 });
     const gone = new AbortController();
     const first = works.run('a');
@@ -111,7 +111,7 @@ describe('the fair limiter', () => {
     expect(works.limiter.stats()).toMatchObject({ running: 0, waiting: 0, accounts: [] });
   });
 
-  it('says how long the oldest has waited', async () => {
+  it('reports how long the oldest work has waited', async () => {
     const works = new Works({ limit: 1 });
     const all = [works.run('a'), works.run('b')];
     await settle();
@@ -136,7 +136,7 @@ describe('the fair limiter', () => {
     perAgent: fc.integer({ min: 1, max: 2 }),
   });
 
-  it('keeps to every bound, leaves no place empty that somebody may have, and starts all that did not give up', async () => {
+  it('keeps every limit, leaves no usable slot empty, and starts all work that was not aborted', async () => {
     await fc.assert(
       fc.asyncProperty(limits, fc.array(step, { maxLength: 60 }), async (bounds, steps) => {
         const works = new Works(bounds);
@@ -192,7 +192,7 @@ describe('the fair limiter', () => {
     );
   });
 
-  it('starts an account’s next work after at most one of each other account, however much those wait for', async () => {
+  it('starts an account’s next work after at most one of each other account, however much work those have', async () => {
     const backlog = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd', 'e'), fc.integer({ min: 1, max: 20 }), { minKeys: 1 });
     await fc.assert(
       fc.asyncProperty(backlog, fc.integer({ min: 1, max: 4 }), async (accounts, limit) => {

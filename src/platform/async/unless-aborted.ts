@@ -1,4 +1,4 @@
-/** Waits for work that others may share, and lets go of it where the signal aborts first: rejects with the signal's reason then. */
+/** Waits for work that other callers may share. Rejects with the signal's reason if it aborts first; the work goes on. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted();
   let onAbort = () => {};

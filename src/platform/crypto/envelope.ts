@@ -5,11 +5,11 @@ import type { Sealed } from './sealed.ts';
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;
-/** 96 bits at random: with one key per subject a repeat stays out of reach (2^32 values under one key: 2^-33). */
+/** The size of a nonce: 96 random bits. With one key per subject, a repeat is improbable (2^32 values under one key: 2^-33). */
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** Names a master key without telling it: the first 8 bytes of its SHA-256, in hex. */
+/** Returns an id of a master key that does not reveal it: the first 8 bytes of its SHA-256, in hex. */
 export function keyIdOf(masterKey: Buffer): string {
   return createHash('sha256').update(masterKey).digest('hex').slice(0, 16);
 }
@@ -18,13 +18,13 @@ export function newDataKey(): Buffer {
   return randomBytes(KEY_BYTES);
 }
 
-/** The data key under the master key: nonce, cipher text, tag. It unwraps for its own subject and version only. */
+/** Encrypts the data key with the master key: nonce, ciphertext, tag. It can be unwrapped only for the same subject and version. */
 export function wrapDataKey(masterKey: Buffer, subject: string, version: number, dataKey: Buffer): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
   return Buffer.concat([nonce, encrypt(masterKey, nonce, dataKeyPlace(subject, version), dataKey)]);
 }
 
-/** Throws where it was tampered with, or bears another subject, version or master key. */
+/** Returns the data key. Throws if it was tampered with, or belongs to another subject, version or master key. */
 export function unwrapDataKey(masterKey: Buffer, subject: string, version: number, wrapped: Buffer): Buffer {
   return decrypt(masterKey, wrapped.subarray(0, NONCE_BYTES), dataKeyPlace(subject, version), wrapped.subarray(NONCE_BYTES));
 }
@@ -35,7 +35,7 @@ export function sealText(dataKey: Buffer, place: { subject: string; context: str
   return { v: 1, key: place.version, iv: nonce.toString('base64'), ct: cipherText.toString('base64') };
 }
 
-/** Throws where the value was tampered with, or was sealed for another place. */
+/** Decrypts the value. Throws if it was tampered with, or was sealed for another place. */
 export function openText(dataKey: Buffer, place: { subject: string; context: string }, sealed: Sealed): string {
   const additional = valuePlace({ ...place, version: sealed.key });
   return decrypt(dataKey, Buffer.from(sealed.iv, 'base64'), additional, Buffer.from(sealed.ct, 'base64')).toString('utf8');
@@ -56,7 +56,9 @@ function decrypt(key: Buffer, nonce: Buffer, additional: Buffer, cipherText: Buf
   return Buffer.concat([decipher.update(cipherText.subarray(0, tagAt)), decipher.final()]);
 }
 
-/** JSON keeps the parts apart: no subject and context can be cut differently and give the same bytes. */
+/**
+ * Returns the data that authenticates a value's place. JSON separates the parts, so that no other subject and context give the same bytes.
+ */
 function valuePlace({ subject, context, version }: { subject: string; context: string; version: number }): Buffer {
   return Buffer.from(JSON.stringify(['value', subject, context, version]), 'utf8');
 }

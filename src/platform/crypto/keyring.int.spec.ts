@@ -33,7 +33,7 @@ describe('the keyring', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  it('gives every text back as it was', async () => {
+  it('returns every text unchanged', async () => {
     const subject = randomUUID();
     await fc.assert(
       fc.asyncProperty(fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }), async (plain, context) => {
@@ -50,7 +50,7 @@ describe('the keyring', () => {
     expect(new Set(values.map((value) => value.ct)).size).toBe(50);
   });
 
-  it('opens a value nowhere but in its own place', async () => {
+  it('opens a value only in its own place', async () => {
     const subject = randomUUID();
     const other = randomUUID();
     const value = await keyring.seal(subject, 'env/TOKEN', 'secret');
@@ -59,13 +59,13 @@ describe('the keyring', () => {
     await expect(keyring.open(other, 'env/TOKEN', value)).rejects.toThrow('unable to authenticate');
   });
 
-  it('does not take one cut of subject and context for another', async () => {
+  it('does not confuse two splits of the same text into subject and context', async () => {
     const value = await keyring.seal('a"', 'b', 'secret');
     await keyring.seal('a', 'x', 'other');
     await expect(keyring.open('a', '",b', value)).rejects.toThrow('unable to authenticate');
   });
 
-  it('refuses a value of which a single bit was changed', async () => {
+  it('refuses a value in which a single bit was changed', async () => {
     const subject = randomUUID();
     const value = await keyring.seal(subject, 'c', 'secret');
     const flipped = (text: string, bit: number) => {
@@ -116,14 +116,14 @@ describe('the keyring', () => {
     expect(rows).toEqual([expect.objectContaining({ wrapped: null, shredded_at: expect.any(Date) })]);
   });
 
-  it('lets no key be made for a subject that was shredded before its first value', async () => {
+  it('creates no key for a subject that was shredded before its first value', async () => {
     const subject = randomUUID();
     await Promise.all([keyring.shred(subject), keyring.seal(subject, 'c', 'x').catch(() => undefined)]);
     await keyring.shred(subject);
     await expect(keyring.seal(subject, 'c', 'x')).rejects.toThrow(SubjectShredded);
   });
 
-  it('is closed on every replica within a second of the shred on one', async () => {
+  it('opens nothing on any replica a second after a shred on one', async () => {
     const subject = randomUUID();
     const replica = new DatabaseKeyring(database, masterKey, ledger);
     const value = await keyring.seal(subject, 'c', 'secret');
@@ -154,7 +154,7 @@ describe('the keyring', () => {
     expect(vacuumed?.at).toBeInstanceOf(Date);
   });
 
-  it('destroys again, at its start, what a database brings back that was put back to an older state', async () => {
+  it('destroys keys again, at its start, that a restored older database brings back', async () => {
     const [kept, deleted] = [randomUUID(), randomUUID()];
     const values = await Promise.all([kept, deleted].map((subject) => keyring.seal(subject, 'c', 'secret')));
     const [older] = await database.query('select * from data_keys where subject = $1', [deleted]);
@@ -165,7 +165,7 @@ describe('the keyring', () => {
     expect(await Promise.all(values.map((value, n) => restarted.open([kept, deleted][n] as string, 'c', value)))).toEqual(['secret', null]);
   });
 
-  it('notes who was shredded where no database is put back, whole lines only, whatever a crash left', async () => {
+  it('records shredded subjects outside the database, in whole lines, whatever a crash left', async () => {
     const [before, after] = [randomUUID(), randomUUID()];
     await keyring.shred(before);
     await appendFile(ledger.file, '{"subject": "cut o');

@@ -58,7 +58,7 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
     await this.shredAgain();
   }
 
-  /** Throws if the data keys were wrapped by another master key: everything sealed would be unreadable. */
+  /** Throws if the database was used with another master key: everything sealed would be unreadable. */
   private async refuseOtherMasterKey(): Promise<void> {
     const { rows } = await this.database.pool.query<{ kek_id: string }>(
       'select kek_id from data_keys where wrapped is not null and kek_id <> $1 limit 1',

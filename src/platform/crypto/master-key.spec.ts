@@ -30,20 +30,20 @@ describe('the master key', () => {
     expect(await readdir(dataDir)).toEqual(['master.key']);
   });
 
-  it('comes from the configuration where it stands there, and then no file is made', async () => {
+  it('comes from the configuration if set there, and then no file is created', async () => {
     const hex = 'ab'.repeat(32);
     expect((await load(hex)).toString('hex')).toBe(hex);
     expect(await readdir(dataDir)).toEqual([]);
   });
 
-  it('refuses what is no key, and leaves the file alone', async () => {
+  it('refuses an invalid key, and does not change the file', async () => {
     await writeFile(join(dataDir, 'master.key'), 'short\n', { mode: 0o600 });
     await expect(load()).rejects.toThrow('is not 32 bytes');
     expect(await readFile(join(dataDir, 'master.key'), 'utf8')).toBe('short\n');
     await expect(load('00')).rejects.toThrow('MOORING_MASTER_KEY is not 32 bytes');
   });
 
-  it('warns where others may read the file', async () => {
+  it('warns if others may read the file', async () => {
     await load();
     await chmod(join(dataDir, 'master.key'), 0o640);
     await load();

@@ -27,7 +27,7 @@ async function all(source: AsyncIterable<Slab>): Promise<string> {
 }
 
 describe('COPY', () => {
-  it('takes in what it gave out, wherever the pieces end', async () => {
+  it('copies in what it copied out, wherever the chunks end', async () => {
     await copyIn(client, 'copy kept from stdin', pieces('1\ta', ' line\\nof two\n2\t', '\\N\n'));
     expect((await client.query('select * from kept order by id')).rows).toEqual([
       { id: 1, text: 'a line\nof two' },
@@ -36,7 +36,7 @@ describe('COPY', () => {
     expect(await all(copyOut(client, 'copy kept to stdout'))).toBe('1\ta line\\nof two\n2\t\\N\n');
   });
 
-  it('holds the server up for a slow reader', async () => {
+  it('makes the server wait for a slow reader', async () => {
     const given = copyOut(client, `copy (select n, repeat('x', 1000) from generate_series(1, 40000) n) to stdout`);
     const first = await given.next();
     // The whole result would take 40 MB.
@@ -55,13 +55,13 @@ describe('COPY', () => {
     expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 
-  it('tells what the server refused, and the connection goes on', async () => {
+  it('reports an error of the server, and the connection stays usable', async () => {
     await expect(copyIn(client, 'copy kept from stdin', pieces('one\ttwo\n'))).rejects.toThrow(/invalid input syntax/);
     await expect(all(copyOut(client, 'copy nowhere to stdout'))).rejects.toThrow(/does not exist/);
     expect((await client.query('select count(*)::int as rows from kept')).rows).toEqual([{ rows: 0 }]);
   });
 
-  it('takes nothing in of a source that fails', async () => {
+  it('stores nothing from a source that fails', async () => {
     async function* broken(): AsyncGenerator<Buffer> {
       yield Buffer.from('1\ta\n');
       throw new Error('the disk is gone');
@@ -70,7 +70,7 @@ describe('COPY', () => {
     expect((await client.query('select count(*)::int as rows from kept')).rows).toEqual([{ rows: 0 }]);
   });
 
-  it('fails with its connection', async () => {
+  it('fails if its connection breaks', async () => {
     const given = copyOut(client, `copy (select n, repeat('x', 1000) from generate_series(1, 40000) n) to stdout`);
     await given.next();
     const { processID } = client as unknown as { processID: number };

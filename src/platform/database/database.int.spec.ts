@@ -27,7 +27,7 @@ describe('The database', () => {
     await expect(openDatabase({ url: place.url })).rejects.toThrow(/would lose acknowledged writes.*fsync/);
   });
 
-  it('names no password when the address is malformed', async () => {
+  it('reveals no password if the address is malformed', async () => {
     await expect(openDatabase({ url: 'postgres://user:hunter2@:::/' })).rejects.toThrow(/^DATABASE_URL is not a valid address$/);
   });
 
@@ -46,7 +46,7 @@ describe('The database', () => {
     expect(await database.query('select count(*)::int as n from es_event')).toEqual([{ n: 1 }]);
   });
 
-  it('keeps events even from the owner', async () => {
+  it('protects events from changes even by the owner', async () => {
     await append('agent-2');
     const owner = new pg.Client({ connectionString: place.url });
     await owner.connect();
@@ -61,7 +61,7 @@ describe('The database', () => {
     await database.query('drop table reading');
   });
 
-  it('rolls a failed transaction back and gives the connection back', async () => {
+  it('rolls a failed transaction back and releases the connection', async () => {
     await database.query('create table tried (id int)');
     await expect(
       database.transaction(async (client) => {
@@ -73,7 +73,7 @@ describe('The database', () => {
     expect(database.pool.waitingCount).toBe(0);
   });
 
-  it('survives when every connection is cut, and goes on listening', async () => {
+  it('survives the loss of every connection, and continues listening', async () => {
     const heard: string[] = [];
     const stop = await database.listen('tidings', (payload) => heard.push(payload));
     const client = await database.pool.connect();
@@ -100,7 +100,7 @@ describe('The database', () => {
     await fresh.drop();
   });
 
-  it('does without the role, loudly, where the owner may not make roles', async () => {
+  it('works without the role, with a warning, if the owner may not create roles', async () => {
     const fresh = await freshDatabase();
     const plain = `plain_${randomUUID().replaceAll('-', '')}`;
     const admin = new pg.Client({ connectionString: fresh.url });

@@ -32,7 +32,7 @@ describe('embedded PostgreSQL', () => {
     rmSync(home, { recursive: true, force: true });
   });
 
-  // A process that ended may stay in the process table until somebody asks for its result, so its id alone doesn't tell.
+  // A process that ended stays in the process table until its parent asks for its result, so its id alone does not tell whether it runs.
   const serves = (pid: number) => isPostgresOn(realpathSync(join(dataDir, 'postgres')), pid);
   const start = async (options: { fast?: boolean } = {}) => (running = await startEmbeddedPostgres({ dataDir, ...options }));
 
@@ -87,7 +87,7 @@ describe('embedded PostgreSQL', () => {
     expect(await ask(after.url, 'SELECT berth FROM boats')).toEqual([{ berth: 7 }]);
   });
 
-  it('never goes on with a server that does not force data to disk, unless asked to', async () => {
+  it('never adopts a server that does not force data to disk, unless asked to', async () => {
     const { pid, parent } = await startInAnotherProcess(dataDir, true);
     await kill(parent);
 
@@ -104,7 +104,7 @@ describe('embedded PostgreSQL', () => {
     expect(await ask(first.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
-  it('waits for a process that is just ending, and says so', async () => {
+  it('waits for a process that is about to end, and logs that', async () => {
     const { parent } = await startInAnotherProcess(dataDir, true);
     const said: string[] = [];
     const ended = once(parent, 'exit');
@@ -121,9 +121,9 @@ describe('embedded PostgreSQL', () => {
     expect(await ask(running.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 
-  it('takes over at once from a process that has ended though its parent has not asked how', async () => {
+  it('takes over at once from a zombie process', async () => {
     await (await start({ fast: true })).stop();
-    // The shell's child ends, and the program that takes the shell's place never asks for it.
+    // The shell's child ends, and the program that replaces the shell never asks for the child's result.
     const parent = spawn('sh', ['-c', 'true & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'inherit'] });
     const [said] = (await once(parent.stdout, 'data')) as [Buffer];
     const zombie = Number(String(said));
@@ -137,7 +137,7 @@ describe('embedded PostgreSQL', () => {
     await kill(parent);
   });
 
-  it('leaves a foreign process alone whose id stands in an old postmaster.pid', async () => {
+  it('does not touch another process whose id is in an old postmaster.pid', async () => {
     await (await start({ fast: true })).stop();
     const stranger = spawn('sleep', ['60']);
     const file = join(dataDir, 'postgres', 'postmaster.pid');
@@ -159,7 +159,7 @@ describe('embedded PostgreSQL', () => {
     expect(await ask(second.url, 'SELECT berth FROM boats')).toEqual([{ berth: 7 }]);
   });
 
-  it('says what is wrong when the data was made by another PostgreSQL', async () => {
+  it('reports the cause if the data was created by another PostgreSQL version', async () => {
     await (await start({ fast: true })).stop();
     writeFileSync(join(dataDir, 'postgres', 'PG_VERSION'), '14\n');
     await expect(startEmbeddedPostgres({ dataDir, fast: true })).rejects.toThrow('was made by PostgreSQL 14');

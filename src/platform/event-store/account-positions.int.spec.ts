@@ -48,7 +48,7 @@ describe('the last events of an account', () => {
     expect(await two.of('other')).toEqual({ last: START, written: START });
   });
 
-  it('are told apart: those that the account caused, and those that the service caused', async () => {
+  it('are separate for events that the account caused and events that the service caused', async () => {
     const one = await replica();
     const own = await appendTo(one.log.store, 'boat-Ark', by('acme'));
     const ours = await appendTo(one.log.store, 'boat-Ark', by('acme', 'system'));
@@ -67,21 +67,21 @@ describe('the last events of an account', () => {
     expect(await last({ categories: ['ferry'] })).toBe(START);
   });
 
-  it('are those of everybody for who may see them all', async () => {
+  it('cover all accounts for a caller who may see them all', async () => {
     const one = await replica();
     await appendTo(one.log.store, 'boat-Ark', by('acme'));
     const { position } = await appendTo(one.log.store, 'boat-Beagle', by('other'));
     expect(await one.of(null)).toEqual({ last: position, written: START });
   });
 
-  it('may be anywhere in what is older than the process', async () => {
+  it('may be anywhere in the part of the log that is older than the process', async () => {
     const one = await replica();
     const { position } = await appendTo(one.log.store, 'boat-Ark', by('acme'));
     const late = await replica();
     expect(await late.of('acme')).toEqual({ last: position, written: START });
   });
 
-  it('are remembered within bounds: of the accounts that changed longest ago it is only known how far they may have come', () => {
+  it('are remembered within bounds: for the accounts that changed longest ago, only an upper bound is known', () => {
     let listener: LogListener | null = null;
     const positions = new AccountPositions({ listen: (given: LogListener) => (listener = given) } as unknown as LogFollower);
     const heard = (index: number) =>

@@ -71,7 +71,7 @@ describe('Commands on a stream', () => {
     return openAggregates(database, troubled, catalogue).aggregates;
   }
 
-  it('appends what was decided, with who and why, and answers the state before and after', async () => {
+  it('appends the decided events with actor and cause, and returns the state before and after', async () => {
     const stream = newStream();
     const first = await aggregates.execute(stream, counter, { by: 3 }, context);
     expect(first).toMatchObject({ before: 0, state: 3, revision: 0, events: [{ type: 'Counted', data: { by: 3 }, schemaVersion: 2 }] });
@@ -145,7 +145,7 @@ describe('Commands on a stream', () => {
     expect(await collect(store.readStream(stream))).toHaveLength(2);
   });
 
-  it('says that a change may have been stored where the answer to any try was lost, whatever the last one says', async () => {
+  it('reports that a change may have been stored if the answer to any attempt was lost', async () => {
     const stream = newStream();
     const clock = jest.spyOn(performance, 'now');
     const began = performance.now();
@@ -167,7 +167,7 @@ describe('Commands on a stream', () => {
     expect(await collect(store.readStream(stream))).toHaveLength(1);
   });
 
-  it('says that a part was stored where an earlier step of the same request was', async () => {
+  it('reports that a part was stored if an earlier step of the same request was', async () => {
     const request = { ...context };
     await aggregates.execute(newStream(), counter, { by: 1 }, request);
     const refused = () => failing(() => Promise.reject(new EventStoreUnavailable(new Error('refused'))));
@@ -176,7 +176,7 @@ describe('Commands on a stream', () => {
     await expect(attempt({ ...context, writtenUpTo: undefined })).rejects.toThrow(/nothing was changed/);
   });
 
-  it('says that the store is unavailable, and hands on that a stream is closed', async () => {
+  it('reports that the store is unavailable, and passes on that a stream is closed', async () => {
     const stream = newStream();
     const refused = failing(() => Promise.reject(new EventStoreUnavailable(new Error('refused'))));
     await expect(refused.execute(stream, counter, { by: 1 }, context)).rejects.toMatchObject({
@@ -188,7 +188,7 @@ describe('Commands on a stream', () => {
     await expect(aggregates.execute(stream, counter, { by: 1 }, context)).rejects.toBeInstanceOf(StreamClosed);
   });
 
-  it('does not keep a caller for long where every repeat hangs', async () => {
+  it('does not keep a caller waiting for long if every repeat hangs', async () => {
     const began = performance.now();
     let hung = 0;
     const clock = jest.spyOn(performance, 'now').mockImplementation(() => began + hung * 4_000);

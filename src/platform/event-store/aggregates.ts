@@ -29,40 +29,46 @@ type AnyEvent = { type: string; data: unknown };
 
 export interface Loaded<S> {
   state: S;
-  /** Of the last event; -1 where the stream is absent. */
+  /** The revision of the last event; -1 if the stream does not exist. */
   revision: number;
-  /** Of the last event; `START` where the stream is absent. */
+  /** The position of the last event; `START` if the stream does not exist. */
   position: Position;
 }
 
 export interface Executed<S> extends Loaded<S> {
-  /** The state that the command was decided on; `state` is what it became. */
+  /** The state that the command was decided on; `state` is the state after it. */
   before: S;
-  /** None where the command changed nothing. */
+  /** The events that were appended; none if the command changed nothing. */
   events: StoredEvent[];
 }
 
 export interface ExecuteOptions<E> {
-  /** The revision that the caller saw (If-Match); another one refuses the command with `revision_mismatch`. */
+  /** The revision that the caller saw (If-Match). The command is refused with `revision_mismatch` if the stream is at another one. */
   expectedRevision?: number;
-  /** Ids (UUIDv5) derived from what the events record, so that a repeated record is not a second fact: the stream's last 500 of them are known. */
+  /**
+   * Returns an id (UUIDv5) derived from what the event records, so that a repeated record adds no second event: the stream's last 500 such
+   * ids are known.
+   */
   eventId?: (event: E, index: number) => string;
 }
 
-/** How often a command is decided where other writers are faster each time, and the wait (ms) before a late further time; it grows. */
+/**
+ * The most decisions on one command while other writers are faster each time, those made without a wait, and the wait before later ones in
+ * milliseconds, which grows with each.
+ */
 const DECISIONS_MAX = 20;
 const DECISIONS_AT_ONCE = 5;
 const DECISION_WAIT_MS = 5;
 const REPEATS_MAX = 8;
-/** Milliseconds after which no further repeat begins: a store that hangs takes seconds for each. */
+/** The time after which no further repeat begins, in milliseconds: a store that hangs takes seconds for each. */
 const REPEAT_FOR_MS = 10_000;
-/** Waits (ms) between repeats: the first, which doubles, and the longest. */
+/** The first wait between repeats, which doubles, and the longest, in milliseconds. */
 const FIRST_REPEAT_MS = 50;
 const LAST_REPEAT_MS = 2_000;
 
 const REPEAT = 'Send the request again with the same Idempotency-Key: what was stored is found, and not done twice.';
 
-/** What is to be executed, with all that it needs. */
+/** The command, with all that is needed to execute it. */
 interface Work<S, C, E extends AnyEvent> {
   stream: string;
   decider: Decider<S, C, E>;
@@ -72,8 +78,9 @@ interface Work<S, C, E extends AnyEvent> {
 }
 
 /**
- * Load → decide → append. A command is decided on the state that is known here, since the append refuses a stale one; only what would be
- * refused, or would change nothing, is decided again on the newest state. So a write costs the append and nothing else.
+ * Loads a state, decides a command on it, and appends the events. A command is first decided on the cached state, since the append fails if
+ * that is stale; only if it would be refused, or would change nothing, is it decided again on the newest state. So a write costs no more
+ * than the append.
  */
 @Injectable()
 export class Aggregates {
@@ -88,17 +95,17 @@ export class Aggregates {
   ) {}
 
   /**
-   * The stream's state now; where `upTo` is given, as it was when the log ended there, or later: a request asks for the log's end once
-   * (`CommandContext.heardUpTo`). Throws Refusal `event_store_unavailable`.
+   * Returns the stream's newest state; if `upTo` is given, the state at that end of the log, or later, so that a request asks for the log's
+   * end only once (`CommandContext.heardUpTo`). Throws Refusal `event_store_unavailable`.
    */
   async load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>, upTo?: Position): Promise<Loaded<S>> {
     return loaded(await available(() => this.states.newest<S>(stream, decider, upTo)));
   }
 
   /**
-   * Decides the command on the stream's state and appends what follows; decides anew where another writer was faster.
-   * What it answers is on disk. Throws what `decide` throws, Refusal `revision_mismatch`, Refusal `event_store_unavailable`
-   * (also where, after several repeats, it is unknown whether the events were stored), `StreamClosed`.
+   * Decides the command on the stream's state and appends the resulting events; decides again if another writer was faster. The returned
+   * events are on disk. Throws what `decide` throws, Refusal `revision_mismatch`, Refusal `event_store_unavailable` (also if, after several
+   * repeats, it is unknown whether the events were stored), `StreamClosed`.
    */
   execute<S, C, E extends AnyEvent>(
     stream: string,
@@ -110,7 +117,7 @@ export class Aggregates {
     return this.#queues.run(stream, () => available(() => this.#execute({ stream, decider, command, context, options }), context));
   }
 
-  /** Removes the snapshots that hold states of the subject. To be called when its data key is destroyed. */
+  /** Removes the snapshots that hold states of the subject. Call it when the subject's data key is destroyed. */
   async removeSnapshotsOf(subject: string): Promise<void> {
     await this.snapshots.removeOf(subject);
   }
@@ -129,7 +136,7 @@ export class Aggregates {
         return await this.#write(before, work, events);
       } catch (error) {
         if (!(error instanceof WrongExpectedRevision || (mayBeStale && error instanceof StreamClosed))) throw error;
-        // The stream ends before what is known of it: the log was put back to an older state.
+        // The stream ends before its cached state: the log was restored to an older state.
         if (error instanceof WrongExpectedRevision && error.actual < before.revision) this.states.forget(stream);
         if (decisions === DECISIONS_MAX) throw new EventStoreUnavailable(error);
       }
@@ -142,7 +149,7 @@ export class Aggregates {
     return { ...loaded(before), before: before.state, events: [] };
   }
 
-  /** None where the command would be refused, or change nothing: that is for the newest state to say. */
+  /** Returns the events, or none if the command would be refused or change nothing: then it is decided on the newest state. */
   #decideOnStale<S, C, E extends AnyEvent>(before: StreamState<S>, work: Work<S, C, E>): NewEvent[] {
     try {
       return this.#decide(before, work);
@@ -151,7 +158,7 @@ export class Aggregates {
     }
   }
 
-  /** What is to be appended; without what is recorded already. */
+  /** Returns the events to append, without those that are recorded already. */
   #decide<S, C, E extends AnyEvent>(before: StreamState<S>, { decider, command, context, options }: Work<S, C, E>): NewEvent[] {
     const { expectedRevision, eventId } = options;
     if (expectedRevision !== undefined && expectedRevision !== before.revision)
@@ -178,8 +185,8 @@ export class Aggregates {
   }
 
   /**
-   * Repeats the same append with the same ids for as long as its outcome is unknown, within bounds. Throws `OutcomeUnknown` where that of
-   * any try is: the last one may say no more than that the store is gone by now.
+   * Repeats the append with the same ids while its outcome is unknown, within bounds. Throws `OutcomeUnknown` if the outcome of any attempt
+   * is unknown, even if the last error shows only that the store is unavailable.
    */
   async #append(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult> {
     let delay = FIRST_REPEAT_MS;
@@ -190,7 +197,7 @@ export class Aggregates {
         return await this.store.append(stream, revision < 0 ? 'no_stream' : revision, events);
       } catch (error) {
         if (error instanceof OutcomeUnknown) unknown = error;
-        // Every other answer of the store tells what became of the tries before: an append with the same ids is stored once.
+        // Any other answer of the store also settles the earlier attempts: an append with the same ids is stored once.
         if (unknown === null || !(error instanceof OutcomeUnknown || error instanceof EventStoreUnavailable)) throw error;
         if (attempt === REPEATS_MAX || performance.now() - began > REPEAT_FOR_MS) throw unknown;
         await wait(delay * (0.5 + Math.random() / 2));
@@ -204,7 +211,9 @@ function loaded<S>({ state, revision, position }: StreamState<S>): Loaded<S> {
   return { state, revision, position };
 }
 
-/** What a repeat finds done already counts as written by it: its caller may read it too. */
+/**
+ * Notes the position up to which the request has written. Events that a repeated request finds stored count too, so that it may read them.
+ */
 function noteWritten(context: CommandContext, position: Position): void {
   if (position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
 }
@@ -220,7 +229,7 @@ async function available<T>(work: () => Promise<T>, context?: CommandContext): P
     if (error instanceof OutcomeUnknown)
       throw unavailable(`The event store did not answer; the change may or may not have been stored. ${REPEAT}`);
     if (!(error instanceof EventStoreUnavailable)) throw error;
-    // What one request changes may stand on several streams.
+    // One request may change several streams, so some of its events may have been stored.
     if (context?.writtenUpTo === undefined) throw unavailable('The event store is not available; nothing was changed.');
     throw unavailable(`The event store is not available; a part of the change has been stored. ${REPEAT}`);
   }

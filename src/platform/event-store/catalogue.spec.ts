@@ -41,14 +41,14 @@ describe('The catalogue of events', () => {
     );
   });
 
-  it('stops at what a newer program wrote', () => {
+  it('throws at an event that a newer program wrote', () => {
     expect(() => catalogue.upcast(stored('Invented', 1, {}))).toThrow(/Invented is not known.*newer release/);
     expect(() => catalogue.upcast(stored('Renamed', 4, {}))).toThrow(/Renamed version 4.*knows version 3/);
     expect(() => catalogue.upcast(stored('Renamed', 0, {}))).toThrow(/never was/);
     expect(() => catalogue.versionOf('Invented')).toThrow(/not known/);
   });
 
-  it('refuses a type declared twice, and a version without a way to it', () => {
+  it('refuses a type declared twice, and a version without upcasts to it', () => {
     expect(() => new EventCatalogue([renamed, renamed])).toThrow(/declared twice/);
     expect(() => new EventCatalogue([defineEvent()('Gap', () => '', 3, { 1: (data) => data })])).toThrow(
       /Gap has no upcast from version 2/,

@@ -2,13 +2,13 @@ export type Json = string | number | boolean | null | Json[] | { [key: string]: 
 export type JsonObject = { [key: string]: Json };
 
 /**
- * What the catalogue knows of one event type. Only the newest version is written; `upcasts[n]` turns the data of
- * version n into version n + 1, purely, so that every stored version can be read for ever.
+ * The definition of one event type. Only the newest version is written; `upcasts[n]` is a pure function from the data of version n to
+ * version n + 1, so that every stored version stays readable.
  */
 export interface EventDefinition<Type extends string = string, Data = JsonObject> {
   type: Type;
   version: number;
-  /** A sentence for people, past tense, without secrets and without the actor's name: "Asked for a deployment of …". */
+  /** Returns a sentence for people, in the past tense, without secrets and without the actor's name: "Asked for a deployment of …". */
   summary: (data: Data) => string;
   upcasts: Record<number, (data: JsonObject) => JsonObject>;
 }
@@ -28,7 +28,7 @@ export type EventsOf<Definitions> = {
   [K in keyof Definitions]: Definitions[K] extends EventDefinition<infer Type, infer Data> ? { type: Type; data: Data } : never;
 }[keyof Definitions];
 
-/** Whether the event is of a type that these definitions declare. */
+/** Returns true if the event is of a type that these definitions declare. */
 export function isOneOf<Definitions extends Record<string, EventDefinition<string, never>>>(
   definitions: Definitions,
   event: { type: string },
@@ -37,28 +37,34 @@ export function isOneOf<Definitions extends Record<string, EventDefinition<strin
 }
 
 /**
- * How states of long streams are kept as snapshots, so that they need not be folded from the first event. Snapshots are a cache. They hold
- * what the events hold, and secrets only sealed.
+ * The form of snapshots, which save folding the states of long streams from the first event. Snapshots are a cache. They hold what the
+ * events hold, and secrets only sealed.
  */
 export interface SnapshotShape<State> {
-  /** One name for one decider, for ever. */
+  /** The name of the decider's snapshots, which is unique and never changes. */
   name: string;
-  /** Raised with each change of the state's form, or of what `evolve` makes of events: older snapshots are ignored then. */
+  /**
+   * The version of the state's form. Raise it with each change of the form, or of what `evolve` makes of events; older snapshots are then
+   * ignored.
+   */
   version: number;
-  /** Whose data key seals what the state holds, from the state and the stream's id; its snapshots go together with it. */
+  /**
+   * Returns the subject whose data key seals what the state holds, given the state and the stream's id. When the subject is shredded, its
+   * snapshots are removed.
+   */
   subject?: (state: State, id: string) => string | null;
-  /** The state as JSON and back, where it is more than JSON as it is. */
+  /** Converts the state to JSON and back; absent if the state is plain JSON. */
   toJson?: (state: State) => Json;
   fromJson?: (json: Json) => State;
 }
 
-/** The rules of one aggregate, pure: no clock, no ids, no I/O. What a decision needs comes in as data. */
+/** The rules of one aggregate: pure functions without a clock, ids or I/O. The command carries what a decision needs. */
 export interface Decider<State, Command, Event extends { type: string; data: unknown }> {
   initialState: () => State;
-  /** The events that follow from the command, none where nothing changes; throws `Refusal` where a rule is broken. */
+  /** Returns the events that follow from the command, none if nothing changes; throws `Refusal` if a rule is broken. */
   decide: (command: Command, state: State, now: Date) => Event[];
-  /** Folds one event in. An event type that the aggregate does not know leaves the state as it is. */
+  /** Returns the state after the event. An event of a type that the aggregate does not know leaves the state unchanged. */
   evolve: (state: State, event: Event) => State;
-  /** Absent where streams stay short. */
+  /** The form of snapshots; absent if streams stay short. */
   snapshot?: SnapshotShape<State>;
 }

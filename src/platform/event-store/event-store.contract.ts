@@ -99,7 +99,7 @@ function appending(given: Given): void {
     expect(await collect(store.readStream(stream))).toHaveLength(8);
   });
 
-  it('takes a partial overlap for a conflict', async () => {
+  it('treats a partial overlap as a conflict', async () => {
     const { store, newStream } = given();
     const stream = newStream();
     const [a, b, c] = newEvents(3) as [NewEvent, NewEvent, NewEvent];
@@ -112,7 +112,7 @@ function appending(given: Given): void {
     expect(await collect(store.readStream(stream))).toHaveLength(2);
   });
 
-  it('refuses what is no append, and the log goes on', async () => {
+  it('refuses an invalid append, and still accepts valid ones', async () => {
     const { store, newStream } = given();
     const stream = newStream();
     const deep = JSON.parse('{"a":'.repeat(65) + '1' + '}'.repeat(65)) as JsonObject;
@@ -135,14 +135,14 @@ function appending(given: Given): void {
     await store.append(stream, 499, [newEvent({ text: 'x'.repeat(1000 * 1024) })]);
   });
 
-  it('replaces what a database can not hold', async () => {
+  it('replaces characters that a database can not store', async () => {
     const { store, newStream } = given();
     const { events } = await store.append(newStream(), 'no_stream', [newEvent({ 'k\0': ['a\0b', 'c\ud800d', '\\u0000'] })]);
     expect(events[0]?.data).toEqual({ 'k\uFFFD': ['a\uFFFDb', 'c\uFFFDd', '\\u0000'] });
     expect(await collect(store.readStream(events[0]?.stream ?? ''))).toEqual(events);
   });
 
-  it('lets nothing follow in a closed stream, but still answers repeats', async () => {
+  it('refuses further appends to a closed stream, but still answers repeats', async () => {
     const { store, subject, newStream } = given();
     const stream = newStream();
     const last = [newEvent({}, 'Ended')];
@@ -190,7 +190,7 @@ function reading(given: Given): void {
     expect(await everything(store, core, await store.head('core'))).toEqual([]);
   });
 
-  it('gives big events in smaller batches, and misses none', async () => {
+  it('returns large events in smaller batches, and misses none', async () => {
     const { store, newStream } = given();
     const before = await store.head('core');
     const stream = newStream();
@@ -202,7 +202,7 @@ function reading(given: Given): void {
     expect(await collect(store.readStream(stream))).toHaveLength(20);
   });
 
-  it('reads in bulk the same events, up to the end that is asked for', async () => {
+  it('reads the same events in bulk, up to the requested end', async () => {
     const { store, newStream } = given();
     const before = await store.head('core');
     const [agent, other] = [newStream(), newStream('account')];
@@ -223,7 +223,7 @@ function reading(given: Given): void {
     }
   });
 
-  it('reads a stream in bulk from anywhere, the same events', async () => {
+  it('reads the same events of a stream in bulk, from any revision', async () => {
     const { store, newStream } = given();
     const [stream, other] = [newStream(), newStream()];
     await store.append(stream, 'no_stream', [
@@ -241,7 +241,7 @@ function reading(given: Given): void {
     expect(await found(0, 'agent-nobody')).toEqual([]);
   });
 
-  it('reads the events at the positions that are asked for, in that order', async () => {
+  it('reads the events at the requested positions, in that order', async () => {
     const { store, newStream } = given();
     const [stream, output] = [newStream(), newStream('log')];
     const { events } = await store.append(stream, 'no_stream', [...newEvents(30), { ...newEvent({ name: 'x' }, 'Renamed') }]);
@@ -256,7 +256,7 @@ function reading(given: Given): void {
     expect(others.filter((event) => event.stream === output)).toEqual([]);
   });
 
-  it('says how much of the log follows a position, and where a time is in it', async () => {
+  it('returns how many events follow a position, and the position of a time', async () => {
     const { store, newStream } = given();
     const before = await store.head('core');
     expect(await store.lag(before, 'core')).toEqual({ events: 0, since: null });

@@ -27,7 +27,7 @@ function follow(store: EventStore, after: Position, filter: EventFilter = core) 
 
 /** Part of the contract: subscriptions. */
 export function following(given: Given): void {
-  it('gives everything from a position on, old and new, once and in order', async () => {
+  it('delivers each event after a position, old and new, once and in order', async () => {
     const { store, newStream } = given();
     const before = await store.head('core');
     const stream = newStream();
@@ -55,7 +55,7 @@ export function following(given: Given): void {
     await subscription.stop();
   });
 
-  it('moves on past events that the filter holds back', async () => {
+  it('advances past events that the filter excludes', async () => {
     const { store, newStream } = given();
     const { seen, subscription } = follow(store, await store.head('core'), { ...core, categories: ['account'], types: ['Ended'] });
     await store.append(newStream('agent'), 'no_stream', newEvents(20));
@@ -67,7 +67,7 @@ export function following(given: Given): void {
     await subscription.stop();
   });
 
-  it('waits in stop for the batch under way, and gives no other', async () => {
+  it('waits in stop for the batch in flight, and delivers no further one', async () => {
     const { store, newStream } = given();
     const before = await store.head('core');
     let finish: () => void = () => undefined;
@@ -123,7 +123,7 @@ export function following(given: Given): void {
 export function logClass(given: Given): void {
   const lines = (text: string) => newEvent({ lines: [text] }, 'LogLinesCaptured');
 
-  it('is apart from the core: positions, reading and following', async () => {
+  it('is separate from the core: positions, reading and following', async () => {
     const { store, newStream } = given();
     const coreHead = await store.head('core');
     const logHead = await store.head('log');
@@ -140,7 +140,7 @@ export function logClass(given: Given): void {
     await subscription.stop();
   });
 
-  it('forgets the events of a stream before a revision, never the last, and never its place', async () => {
+  it('removes the events of a stream before a revision, but never the last one and never the revision', async () => {
     const { store, subject, newStream } = given();
     const [bounded, other] = [newStream('log'), newStream('log')];
     for (let i = 0; i < 6; i += 1) await store.append(bounded, i === 0 ? 'no_stream' : i - 1, [lines(`${i}`)]);
@@ -161,7 +161,7 @@ export function logClass(given: Given): void {
     expect((await store.head('log')) > head).toBe(true);
   });
 
-  it('forgets by age, but not the last event, so that the stream goes on where it was', async () => {
+  it('removes events by age, but not the last one, so that the stream continues at its revision', async () => {
     const { store, subject, newStream } = given();
     const stream = newStream('log');
     await store.append(stream, 'no_stream', [lines('old'), lines('newest')]);
@@ -173,7 +173,7 @@ export function logClass(given: Given): void {
     expect(await store.append(stream, 1, [lines('x')])).toMatchObject({ revision: 2 });
   });
 
-  it('forgets by age what other streams keep, also of a stream that is given an age late and goes on after a silence', async () => {
+  it('removes events by age per stream, also if a silent stream gets its age late and continues', async () => {
     const { store, subject, newStream } = given();
     const [kept, bounded] = [newStream('log'), newStream('log')];
     await store.append(kept, 'no_stream', [lines('a'), lines('b')]);

@@ -28,7 +28,7 @@ describe('waiting for events', () => {
     await test.drop();
   });
 
-  it('misses nothing that happens between the look at the state and the wait', async () => {
+  it('misses no event between the read of the state and the wait', async () => {
     using watch = waits.watch('boat-Ark');
     const { events } = await arrive('Ark');
     await arrive('Other');
@@ -36,7 +36,7 @@ describe('waiting for events', () => {
     expect(await watch.next(20)).toBeNull();
   });
 
-  it('gives the events of the stream in order, also those of another process', async () => {
+  it('returns the events of the stream in order, also those of another process', async () => {
     using watch = waits.watch('boat-Beagle');
     const other = await openLog(test.url);
     await appendTo(other.store, 'boat-Beagle', harbourEvent('BoatArrived'), harbourEvent('BoatLoaded'));
@@ -46,7 +46,7 @@ describe('waiting for events', () => {
     expect(types).toEqual(['BoatArrived', 'BoatLoaded', 'BoatLeft']);
   });
 
-  it('passes over events until one is the awaited', async () => {
+  it('skips events until the awaited one', async () => {
     using watch = waits.watch('boat-Cutty');
     const waiting = watch.next((event) => (event.type === 'BoatLeft' ? event.revision : undefined), 5_000);
     await arrive('Cutty');
@@ -55,7 +55,7 @@ describe('waiting for events', () => {
     expect(await waiting).toBe(2);
   });
 
-  it('ends when the time is over or the caller goes', async () => {
+  it('ends at the timeout or when the caller aborts', async () => {
     using watch = waits.watch('boat-Never');
     expect(await watch.next(1)).toBeNull();
     const gone = new AbortController();
@@ -64,7 +64,7 @@ describe('waiting for events', () => {
     expect(await waiting).toBeNull();
   });
 
-  it('wakes a hundred who wait for one stream, and asks each for itself whether it has seen enough', async () => {
+  it('wakes all of a hundred watches on one stream, and each decides for itself whether to go on', async () => {
     let state = 0;
     const all = Array.from({ length: 100 }, (_, n) =>
       waits.until('boat-Dory', () => (state > n % 3 ? `seen ${n}` : undefined), { timeoutMs: 10_000 }),
@@ -74,7 +74,7 @@ describe('waiting for events', () => {
     expect(await waits.until('boat-Dory', () => undefined, { timeoutMs: 5 })).toBeNull();
   });
 
-  it('answers all who wait when the service stops, and whoever comes later', async () => {
+  it('ends all waits when the service stops, and later ones at once', async () => {
     using watch = waits.watch('boat-Ark');
     const waiting = watch.next(60_000);
     waits.beforeApplicationShutdown();
@@ -83,7 +83,7 @@ describe('waiting for events', () => {
     expect(await late.next(60_000)).toBeNull();
   });
 
-  it('forgets a watch that is disposed of, and refuses more than it can bear', async () => {
+  it('forgets a disposed watch, and refuses watches beyond the limit', async () => {
     for (let n = 0; n < 10_001; n += 1) {
       waits.watch('boat-Ark')[Symbol.dispose]();
     }

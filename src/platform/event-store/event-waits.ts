@@ -6,21 +6,21 @@ import type { StoredEvent } from './event-store.ts';
 import { LogFollower } from './log-follower.ts';
 
 const MAX_WATCHES = 10_000;
-/** Unread events kept per watch, the newest: whoever missed some looks at the state anyway. */
+/** The most unread events that a watch keeps, the newest: a caller that missed some reads the state anyway. */
 const MAX_UNREAD = 100;
 
-/** The events of one stream from the moment when the watch began, for one who waits. Dispose of it (`using`) when done. */
+/** The events of one stream from the moment when the watch began. Dispose of it (`using`) when done. */
 export class EventWatch implements Disposable {
   private readonly unread: StoredEvent[] = [];
-  /** Ends the sleep of whoever waits for the next event. */
+  /** Wakes the caller that waits for the next event. */
   private wake: () => void = () => undefined;
   private ended = false;
 
   constructor(private readonly onDispose: (watch: EventWatch) => void) {}
 
-  /** The next event, in order; null when the time (ms) is over, the signal aborts, or the service stops. */
+  /** Returns the next event, in order; null if the timeout (ms) is over, the signal aborts, or the service stops. */
   next(timeoutMs: number, signal?: AbortSignal): Promise<StoredEvent | null>;
-  /** The first answer that `onEvent` gives to an event, other than undefined; the events before are passed over. */
+  /** Returns the first result of `onEvent` that is not undefined; the events before are skipped. */
   next<T>(onEvent: (event: StoredEvent) => T | undefined, timeoutMs: number, signal?: AbortSignal): Promise<T | null>;
   async next(first: number | ((event: StoredEvent) => unknown), second?: number | AbortSignal, third?: AbortSignal): Promise<unknown> {
     const [onEvent, timeoutMs, signal] =
@@ -67,14 +67,14 @@ export class EventWatch implements Disposable {
 }
 
 /**
- * Waiting for something to happen on a stream, driven by events. Watch first, then read the state, then wait; so nothing falls between
- * the look and the wait:
+ * Waits for something to happen on a stream, without polling. Watch first, then read the state, then wait, so that no event is missed
+ * between the read and the wait:
  *
  *     using watch = waits.watch(stream);
  *     let state = await read();
  *     while (!settled(state) && (await watch.next(leftMs)) !== null) state = await read();
  *
- * `until` is that loop. After an event that this program can't read, watches go on behind it.
+ * `until` is that loop. After an event that this program can't read, watches continue at the log's end.
  */
 @Injectable()
 export class EventWaits implements BeforeApplicationShutdown {
@@ -90,13 +90,13 @@ export class EventWaits implements BeforeApplicationShutdown {
     });
   }
 
-  /** Ends every wait: a stopping service answers those who wait as if their time were over. */
+  /** Ends every wait: a stopping service answers waiting callers as if their timeouts were over. */
   beforeApplicationShutdown(): void {
     this.stopping = true;
     for (const watches of this.watches.values()) for (const watch of watches) watch.end();
   }
 
-  /** From now on the watch keeps the stream's events (class `core`). Throws Refusal `rate_limited` where too many wait. */
+  /** Starts a watch, which keeps the stream's events (class `core`) from now on. Throws Refusal `rate_limited` if 10 000 watches exist. */
   watch(stream: string): EventWatch {
     if (!this.follower.started) throw new Error('events are not watched before the application has started');
     if (this.count >= MAX_WATCHES) throw new Refusal('rate_limited', 'Too many requests wait already.', { retryAfterSeconds: 1 });
@@ -109,8 +109,8 @@ export class EventWaits implements BeforeApplicationShutdown {
   }
 
   /**
-   * Asks `probe` now, and after each event of the stream, until it answers something; that is the answer, or null when the time
-   * (ms) is over or the signal aborts. `probe` is told the event, so that it can wait for a read model to have reached it.
+   * Calls `probe` now, and after each event of the stream, until it returns a result, which is then returned; returns null when the timeout
+   * (ms) is over or the signal aborts. `probe` gets the event, so that it can wait until a read model has reached it.
    */
   async until<T>(
     stream: string,

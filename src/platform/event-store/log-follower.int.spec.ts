@@ -57,7 +57,7 @@ describe('following the log', () => {
     expect(notes.heardMeanwhile.every((heard, index) => heard < (positions[index] as Position))).toBe(true);
   });
 
-  it('has heard, when asked, whatever another replica stored before', async () => {
+  it('has received, when asked, all events that another replica stored before', async () => {
     const [one, two] = [await replica(), await replica()];
     for (let round = 0; round < 100; round += 1) {
       const { position } = await appendTo(one.log.store, 'boat-Ark', harbourEvent('BoatArrived'));
@@ -66,7 +66,7 @@ describe('following the log', () => {
     }
   });
 
-  it('asks the store once for many, and knows no more than before where the store is away', async () => {
+  it('asks the store once for many callers, and resolves with null while the store is unavailable', async () => {
     const { log, follower } = await replica();
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
     let asked = 0;
@@ -78,7 +78,7 @@ describe('following the log', () => {
     expect(await follower.hearHead()).toBeNull();
   });
 
-  it('tells nothing to who stopped listening', async () => {
+  it('hands nothing to a listener that was removed', async () => {
     const { log, follower } = await replica();
     let told = 0;
     const stop = follower.listen({ onEvents: () => (told += 1) });
@@ -88,7 +88,7 @@ describe('following the log', () => {
     expect(told).toBe(0);
   });
 
-  it('tells of a gap after an event that this program does not know, and goes on behind it', async () => {
+  it('reports a gap after an event that this program does not know, and continues after it', async () => {
     const { log, follower, notes } = await replica();
     const newer = openStore(log.database, test.url, new EventCatalogue([defineEvent<JsonObject>()('WhirlpoolSeen', () => '')]));
     await appendTo(newer, 'boat-Ark', harbourEvent('WhirlpoolSeen'));
@@ -99,7 +99,7 @@ describe('following the log', () => {
     expect(notes.told).toEqual(['gap', 'gap', 'BoatArrived']);
   });
 
-  it('refuses those who wait when the service stops', async () => {
+  it('refuses waiting callers when the service stops', async () => {
     const { log, follower } = await replica();
     log.store.head = () => Promise.resolve('9'.repeat(20));
     const waiting = follower.hearHead();

@@ -8,8 +8,8 @@ async function readUpTo(end: Position, has: Position, endsAt: Position): Promise
   for await (const events of eventsUpTo(at(0), end, read, async () => endsAt)) void events;
 }
 
-describe('Reading up to the end of a log', () => {
-  it('fails where the log ends earlier for whoever reads it', async () => {
+describe('reading up to the end of a log', () => {
+  it('fails if the log ends earlier on the node that is read', async () => {
     await expect(readUpTo(at(9), at(5), at(5))).rejects.toBeInstanceOf(EventStoreUnavailable);
   });
 

@@ -4,8 +4,8 @@ import { maxDepth, storedJson } from './stored-json.ts';
 
 const anyUnicode = fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)) });
 
-describe('What is stored of a value', () => {
-  it('is the same value, where it holds neither NUL nor lone surrogates', () => {
+describe('The stored form of a value', () => {
+  it('is the same value if it holds neither NUL nor lone surrogates', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue({ stringUnit: 'grapheme', maxDepth: 8 })), (value) => {
         fc.pre(!JSON.stringify(value).includes('\\u0000'));
@@ -32,11 +32,11 @@ describe('What is stored of a value', () => {
     );
   });
 
-  it('leaves text alone that only looks like an escape', () => {
+  it('leaves text unchanged that only looks like an escape', () => {
     expect(JSON.parse(storedJson({ a: '\\u0000 \\ud800' }))).toEqual({ a: '\\u0000 \\ud800' });
   });
 
-  it('is refused deeper than 64 levels, and for what JSON can not say', () => {
+  it('is refused beyond 64 levels, and for values that JSON can not express', () => {
     const nested = (depth: number) => JSON.parse('{"a":'.repeat(depth) + '1' + '}'.repeat(depth)) as JsonObject;
     expect(storedJson(nested(maxDepth))).toContain('1');
     expect(() => storedJson(nested(maxDepth + 1))).toThrow(/deeper than 64/);

@@ -6,7 +6,7 @@ import { untilTrue } from '../../../../test/support/until.ts';
 import { EventStoreUnavailable, OutcomeUnknown, START, StreamClosed, WrongExpectedRevision, type StoredEvent } from '../event-store.ts';
 import { EventStoreDbEventStore } from './eventstoredb-event-store.ts';
 
-/** One server, or three nodes before one log, and an adapter on them. */
+/** Starts one server, or three nodes with one log, and opens adapters on them. */
 function given(nodes: number) {
   const standIns: StandIn[] = [];
   const opened: EventStoreDbEventStore[] = [];
@@ -41,7 +41,7 @@ function elect(nodes: StandIn[], leader: StandIn): void {
   for (const node of nodes) node.leader = node === leader ? null : leader;
 }
 
-/** The next appends end so; those after them well. */
+/** Makes the next appends end with these faults; those after them succeed. */
 function failing(standIn: StandIn, ...faults: AppendFault[]): void {
   standIn.onAppend = (stream) => (stream.startsWith('$') ? 'ok' : (faults.shift() ?? 'ok'));
 }
@@ -69,7 +69,7 @@ describe('An EventStoreDB that fails', () => {
     ['silent', false],
     ['silent_stored', true],
     ['deadline_stored', true],
-  ])('says of an append that %s that its outcome is unknown, and answers the repeat', async (fault, stored) => {
+  ])('reports the outcome of an append that %s as unknown, and answers the repeat', async (fault, stored) => {
     const stream = newStream();
     const events = newEvents(2);
     failing(node(), fault);
@@ -78,7 +78,7 @@ describe('An EventStoreDB that fails', () => {
     expect(ids(await everything(store)).filter((id) => id === events[0]?.id)).toHaveLength(1);
   });
 
-  it.each([1, 3])('does not answer an append of %i whose events the node that it reads from lacks', async (count) => {
+  it.each([1, 3])('reports the outcome of an append of %i as unknown while the node that it reads from lacks the events', async (count) => {
     const stream = newStream();
     const events = newEvents(count);
     const standIn = node();
@@ -93,12 +93,12 @@ describe('An EventStoreDB that fails', () => {
     expect(ids(repeated.events)).toEqual(ids(events));
   });
 
-  it('repeats by itself what the server was too slow to commit', async () => {
+  it('repeats an append that the server was too slow to commit', async () => {
     failing(node(), 'times_out_stored', 'times_out_stored');
     expect(await store.append(newStream(), 'no_stream', newEvents(1))).toMatchObject({ revision: 0, duplicate: false });
   });
 
-  it('says that nothing was written where the server is not there, or not ready', async () => {
+  it('reports that nothing was written if the server is absent or not ready', async () => {
     const stream = newStream();
     failing(node(), 'not_ready');
     await expect(store.append(stream, 'no_stream', newEvents(1))).rejects.toBeInstanceOf(EventStoreUnavailable);
@@ -116,7 +116,7 @@ describe('An EventStoreDB that fails', () => {
     expect(await store.append(stream, 'no_stream', newEvents(1))).toMatchObject({ revision: 0 });
   });
 
-  it('does not believe a conflict that nothing shows, and hears it where it stays', async () => {
+  it('does not believe a conflict without evidence, unless it persists', async () => {
     const stream = newStream();
     await store.append(stream, 'no_stream', newEvents(3));
     const { log } = node();
@@ -127,7 +127,7 @@ describe('An EventStoreDB that fails', () => {
     await expect(store.append(stream, 9, [newEvent()])).rejects.toEqual(new WrongExpectedRevision(stream, 9, 3));
   });
 
-  it('takes a tombstone for the end of a stream', async () => {
+  it('treats a stream with a tombstone as closed', async () => {
     const stream = newStream();
     await store.append(stream, 'no_stream', newEvents(1));
     const full = node().log.records.findLast((record) => record.stream.endsWith(stream))?.stream ?? '';
@@ -135,7 +135,7 @@ describe('An EventStoreDB that fails', () => {
     await expect(store.append(stream, 0, newEvents(1))).rejects.toEqual(new StreamClosed(stream));
   });
 
-  it('goes on reading however many readers leave in the middle', async () => {
+  it('still reads after many readers left in the middle', async () => {
     const stream = newStream();
     await store.append(stream, 'no_stream', newEvents(30));
     for (let reader = 0; reader < 120; reader += 1)
@@ -152,7 +152,7 @@ describe('An EventStoreDB that fails', () => {
     expect(new Set(results.map(({ position }) => position)).size).toBe(500);
   });
 
-  it('follows on, without gap or repeat, whatever becomes of the subscription', async () => {
+  it('follows the log without gap or repeat, whatever happens to the subscription', async () => {
     const before = await store.head('core');
     const { seen, stop } = follow(store, before);
     const stream = newStream();
@@ -181,7 +181,7 @@ describe('An EventStoreDB that fails', () => {
     await stop();
   });
 
-  it('passes over nothing where a subscription that begins again has much to catch up with', async () => {
+  it('skips nothing when a restored subscription has much to catch up with', async () => {
     const stream = newStream();
     const { position, events } = await store.append(stream, 'no_stream', newEvents(1));
     const { seen, stop } = follow(store, position);
@@ -190,7 +190,7 @@ describe('An EventStoreDB that fails', () => {
     const { log } = node();
     const model = log.records.findLast((record) => record.id === events[0]?.id);
     const added = newEvents(3_000);
-    // In one breath, so that none of them comes before the subscription is there again.
+    // No await lies between the two steps, so that no event arrives before the subscription is restored.
     node().dropSubscriptions();
     if (model) for (const [index, { id }] of added.entries()) log.append(model.stream, 1 + index, [{ ...model, id }]);
     await until(() => seen.length >= 1 + added.length);
@@ -198,17 +198,17 @@ describe('An EventStoreDB that fails', () => {
     await stop();
   });
 
-  it('asks the leader alone, for whatever it reads or follows', async () => {
+  it('asks only the leader when it reads or follows', async () => {
     const { seen, stop } = follow(store, await store.head('core'));
     await store.append(newStream(), 'no_stream', newEvents(3));
     await until(() => seen.length === 3);
-    // Where few events are of the class, the server is asked to pick them out.
+    // If few events are of the class, the server is asked to filter them.
     await everything(store, { eventClass: 'log' });
     await stop();
     expect(node().forAnyNode).toBe(0);
   });
 
-  it('fails to read up to an end that the node does not have, and says so', async () => {
+  it('throws when it reads up to an end that the node does not have', async () => {
     const standIn = node();
     await store.append(newStream(), 'no_stream', newEvents(2));
     const end = await store.head('core');
@@ -223,7 +223,7 @@ describe('An EventStoreDB that fails', () => {
     }
   });
 
-  it('has no event lost or doubled, and no false conflict, after many troubles under 16 writers', async () => {
+  it('loses and doubles no event, and reports no false conflict, after many faults under 16 writers', async () => {
     const standIn = node();
     const before = await store.head('core');
     const { seen, stop } = follow(store, before);
@@ -269,16 +269,16 @@ describe('A cluster of EventStoreDB that changes its leader', () => {
     store = open();
   });
 
-  it('is followed from leader to leader', async () => {
+  it('is followed across changes of leader', async () => {
     const { seen, stop } = follow(store);
     const writers = new Writers(store, 8);
     await until(() => writers.total > 100);
     writers.resetGap();
-    // It resigned: its followers know the new one.
+    // The leader resigned: its followers know the new one.
     elect(standIns, node(1));
     let goal = writers.total + 200;
     await until(() => (writers.check(), writers.total > goal));
-    // It was killed.
+    // The leader was killed.
     await node(1).kill();
     elect(standIns, node(2));
     goal = writers.total + 200;
@@ -293,14 +293,14 @@ describe('A cluster of EventStoreDB that changes its leader', () => {
     await node(1).restart();
   });
 
-  it('is not believed where a deposed leader says a conflict', async () => {
+  it('is not believed when a deposed leader reports a conflict', async () => {
     elect(standIns, node(0));
     const stream = 'agent-deposed';
     await appendSurely(store, stream, -1, newEvents(1));
     const { log } = node();
     elect(standIns, node(2));
     Object.assign(node(0), { leader: null, deposedAt: log.end });
-    // Another replica, which knows the new leader, went on; this one hears of it and is still on the old one.
+    // Another replica, which knows the new leader, has appended; this one still uses the old leader.
     const last = log.records.at(-1);
     if (last) log.append(last.stream, 0, [{ ...last, id: newEvent().id }]);
     const appended = appendSurely(store, stream, 1, [newEvent()]);

@@ -22,7 +22,7 @@ describe('Events in a PostgreSQL that crashes', () => {
     await chmod(dataDir, 0o711);
     proxy = await TcpProxy.start();
     await startServer();
-    // Commits are forced to disk here: the server is not asked to be unsafe.
+    // Commits are forced to disk here: the unsafe mode is not used.
     database = await openDatabase({ url: proxy.through(server.url) });
     store = new PostgresEventStore(database, contractCatalogue);
   });
@@ -42,18 +42,18 @@ describe('Events in a PostgreSQL that crashes', () => {
 
   async function killServer(): Promise<void> {
     process.kill(server.pid, 'SIGKILL');
-    // Gives the data directory back; there is nothing left to end.
+    // The server has ended; this releases the data directory.
     await server.stop();
   }
 
-  /** As `Aggregates` does it: the same call with the same ids, until there is an answer. */
+  /** Repeats the same call with the same ids until it is answered, as `Aggregates` does. */
   async function appendSurely(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult & { repeats: number }> {
     for (let repeats = 0; ; repeats += 1) {
       try {
         return { ...(await store.append(stream, revision < 0 ? 'no_stream' : revision, events)), repeats };
       } catch (error) {
         if (!(error instanceof OutcomeUnknown || error instanceof EventStoreUnavailable)) throw error;
-        // The port says that the store is away; it says when it is back, too.
+        // The port reports that the store is unavailable, and also when it is available again.
         await untilTrue(() => store.ping().then(() => true));
       }
     }
@@ -100,7 +100,7 @@ describe('Events in a PostgreSQL that crashes', () => {
     await subscription.stop();
   });
 
-  it('says that the outcome is unknown when the answer is lost, and answers the repeated call as the first', async () => {
+  it('reports the outcome as unknown when the answer is lost, and answers the repeated call like the first', async () => {
     const events = [newEvent()];
     proxy.losesAnswers = true;
     proxy.lost = 0;
@@ -113,12 +113,12 @@ describe('Events in a PostgreSQL that crashes', () => {
     expect((await everything(store)).filter(({ stream }) => stream === 'agent-lost')).toHaveLength(1);
   });
 
-  it('says that it is unavailable when the server can not be reached, and that nothing was written', async () => {
+  it('reports that it is unavailable and wrote nothing when the server can not be reached', async () => {
     proxy.target = null;
     proxy.cut();
     const events = [newEvent()];
     const refusal = () => store.append('agent-refused', 'no_stream', events).catch((error: Error) => error);
-    // The first may still go out on a connection that is not yet known to be broken.
+    // The first append may still use a connection that is not yet known to be broken.
     let last = await refusal();
     if (last instanceof OutcomeUnknown) last = await refusal();
     expect(last).toBeInstanceOf(EventStoreUnavailable);

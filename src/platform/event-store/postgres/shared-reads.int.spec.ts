@@ -27,7 +27,7 @@ describe("the log's end in memory", () => {
     return heard;
   }
 
-  it('tells those who follow the log of what this process appended without reading it back', async () => {
+  it('hands subscribers the events that this process appended without reading them back', async () => {
     const followers = [
       follow(everything),
       follow({ ...everything, categories: ['boat'] }),
@@ -47,7 +47,7 @@ describe("the log's end in memory", () => {
     }
   });
 
-  it('goes back to the table where another process appended in between, and misses nothing', async () => {
+  it('reads from the table if another process appended in between, and misses nothing', async () => {
     const other = await openLog(test.url);
     const heard = follow(everything);
     for (let n = 0; n < 30; n += 1)
@@ -57,7 +57,7 @@ describe("the log's end in memory", () => {
     expect(heard.map(({ data }) => data.tons)).toEqual(Array.from({ length: 30 }, (_, n) => n));
   });
 
-  it('keeps no more than 4 MiB, and reads from the table what it does not keep', async () => {
+  it('keeps at most 4 MiB, and reads the rest from the table', async () => {
     const reads: string[] = [];
     const events = Array.from({ length: 10 }, (_, n) => stored(n + 1));
     const reader = {

@@ -26,7 +26,10 @@ const NAMESPACE = '0f5c2f3e-54a9-4d0b-8f6e-9b8a1d7c6e55';
 const context = systemContext('test', 'account-1');
 const catalogue = new EventCatalogue([defineEvent<Added['data']>()('Added', ({ by }) => `Added ${by}`)]);
 
-/** Not idempotent by itself: only the ids of records keep a repeat from being a second fact. A refusal tells the state that it rests on. */
+/**
+ * A decider that is not idempotent by itself: only the ids of records keep a repeat from adding a second event. A refusal names the state
+ * that it rests on.
+ */
 const sum: Decider<Sum, Add, Added> = {
   initialState: () => ({ count: 0, total: 0 }),
   decide({ by, key }, { count, total }) {
@@ -67,12 +70,12 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ ...place, kind: fc.constantFrom('evict' as const, 'gap' as const) }) },
 );
 
-/** What a step came to, with the number of the stream's events that were acknowledged before it began. */
+/** The outcome of a step, with the number of the stream's events that were acknowledged before it began. */
 interface Outcome {
   step: Step;
   acknowledged: number;
   expected: number | undefined;
-  /** The state that it was answered with, or refused on, as far as the answer tells. */
+  /** The state that was returned, or that a refusal rested on, as far as the answer tells. */
   state: Sum | null;
   count: number | null;
   before: Sum | null;
@@ -142,7 +145,7 @@ describe('Several replicas on one log', () => {
     return outcome;
   }
 
-  /** Each answer is what one process alone would have said at some moment between its question and the end of the group. */
+  /** Checks that each answer is what a single process would have given at some moment between the call and the end of the group. */
   function check(outcome: Outcome, events: StoredEvent[], isAlone: boolean): void {
     const { step: did, acknowledged, expected, state, count, before, refused } = outcome;
     if (count !== null) {
@@ -159,7 +162,7 @@ describe('Several replicas on one log', () => {
     if (isAlone && did.kind !== 'evict' && did.kind !== 'gap' && count !== null) expect(count).toBe(acknowledged + outcome.events.length);
   }
 
-  it('answers as one process would that does one thing after another', async () => {
+  it('answers like one process that runs one command after another', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.array(step, { minLength: 1, maxLength: 4 }), { minLength: 1, maxLength: 14 }), async (groups) => {
         const streams = [`sum-${uuidv4()}`, `sum-${uuidv4()}`];
@@ -181,7 +184,7 @@ describe('Several replicas on one log', () => {
     );
   });
 
-  it('writes with one append and no look at the stream where nothing came in between', async () => {
+  it('writes with one append, without reading the stream, if no other event came in between', async () => {
     const { aggregates, store } = replicas[0] as (typeof replicas)[number];
     const stream = `sum-${uuidv4()}`;
     await aggregates.execute(stream, sum, { by: 1, key: null }, context);

@@ -46,7 +46,7 @@ describe('Snapshots of long streams', () => {
     await place.drop();
   });
 
-  /** A stream with that many events, and the events. */
+  /** Appends that many events to a new stream. */
   async function streamOf(count: number, eventId = () => uuidv4()): Promise<{ stream: string; events: StoredEvent[] }> {
     const stream = `tally-${uuidv4()}`;
     const events: StoredEvent[] = [];
@@ -71,12 +71,12 @@ describe('Snapshots of long streams', () => {
       [stream],
     );
 
-  it('give the same state as all events do, wherever they were taken, by whatever version, and of whatever log', async () => {
+  it('give the same state as all events, whatever their place, version and log', async () => {
     const found = fc.record({
-      /** Hundredths of the stream's length. */
+      /** The place of the snapshot in the stream, as a percentage of its length. */
       at: fc.nat(100),
       version: fc.constantFrom(1, 2, 3),
-      /** Events that the log has lost since. */
+      /** The number of events that the log has lost since. */
       lost: fc.constantFrom(0, 0, 0, 3, 800),
       isOfAnotherPast: fc.boolean(),
     });
@@ -86,7 +86,7 @@ describe('Snapshots of long streams', () => {
         const { snapshots: cache } = opened();
         for (const { at, version, lost, isOfAnotherPast } of snapshots) {
           const before = foldedTo(events.slice(0, Math.ceil((at * length) / 100)));
-          // What no event of the stream told must never be seen.
+          // A snapshot that does not match the stream's events must never be used.
           const isTrue = version === 2 && lost === 0 && !isOfAnotherPast;
           const state = isTrue ? before : { ...before, state: { sum: -1, last: [-1] } };
           const revision = state.revision + lost;
@@ -115,7 +115,7 @@ describe('Snapshots of long streams', () => {
     expect(await kept(stream)).toMatchObject([{ revision: '1199' }]);
   });
 
-  it('spare a cold load the events before them', async () => {
+  it('save a cold load from reading the events before them', async () => {
     const { stream } = await streamOf(3_000);
     const first = opened();
     await first.aggregates.load(stream, tally);
@@ -134,7 +134,7 @@ describe('Snapshots of long streams', () => {
     expect(inBulk).not.toHaveBeenCalled();
   });
 
-  it('keep the ids of records, so that a repeat after a restart is no second fact', async () => {
+  it('keep the ids of records, so that a repeat after a restart adds no second event', async () => {
     const id = uuidv5('a record', NAMESPACE);
     const ids = [id];
     const { stream } = await streamOf(600, () => ids.pop() ?? uuidv4());
@@ -148,7 +148,7 @@ describe('Snapshots of long streams', () => {
     });
   });
 
-  it('go with the data key of their subject, and none is taken after that', async () => {
+  it('are removed with the data key of their subject, and none is taken after that', async () => {
     const { stream } = await streamOf(600);
     const { aggregates, snapshots } = opened();
     await aggregates.load(stream, tally);
@@ -165,7 +165,7 @@ describe('Snapshots of long streams', () => {
     expect(await kept(stream)).toEqual([]);
   });
 
-  it('that can neither be read nor written cost nothing but time', async () => {
+  it('cost only time if they can neither be read nor written', async () => {
     const { stream, events } = await streamOf(600);
     const { aggregates, snapshots } = opened();
     const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);

@@ -19,7 +19,7 @@ const stateOf = (bytes: number, account = 'a', revision = 0): StreamState<string
 });
 
 describe('The cache of streams’ states', () => {
-  it('holds no more than its bytes, and forgets what was used longest ago', () => {
+  it('holds at most its limit of bytes, and drops the least recently used', () => {
     const cache = new StateCache(MIB);
     for (let stream = 0; stream < 30; stream += 1) {
       cache.put(`s-${stream}`, text, stateOf(100_000, `account-${stream}`));
@@ -30,7 +30,7 @@ describe('The cache of streams’ states', () => {
     expect(kept).toEqual([0, 21, 22, 23, 24, 25, 26, 27, 28, 29]);
   });
 
-  it('does not keep a state that would take much of it, and forgets one that grows beyond that', () => {
+  it('does not keep a state that would take a large part of it, and drops one that grows to that', () => {
     const cache = new StateCache(MIB);
     cache.put('s-1', text, stateOf(50_000));
     cache.put('s-2', text, stateOf(300_000));
@@ -41,7 +41,7 @@ describe('The cache of streams’ states', () => {
     expect(cache.bytes).toBe(0);
   });
 
-  it('has an account that holds much of it pay with its own', () => {
+  it('drops the own states of an account that holds a large part of it', () => {
     const cache = new StateCache(MIB);
     for (let stream = 0; stream < 5; stream += 1) cache.put(`quiet-${stream}`, text, stateOf(50_000, 'quiet'));
     for (let stream = 0; stream < 100; stream += 1) cache.put(`busy-${stream}`, text, stateOf(100_000, 'busy'));
@@ -49,7 +49,7 @@ describe('The cache of streams’ states', () => {
     expect(cache.get('busy-99', text)).toBeDefined();
   });
 
-  it('counts a state that grows by small events as what it takes in the end', () => {
+  it('counts a state that grows by small events at its final size', () => {
     const cache = new StateCache(64 * MIB);
     let state = stateOf(0, 'a', 0);
     cache.put('s-1', text, state);
@@ -65,7 +65,7 @@ describe('The cache of streams’ states', () => {
   });
 });
 
-describe('The estimate of what a value takes', () => {
+describe('The estimate of the memory that a value takes', () => {
   it('grows with texts, members, entries and bytes', () => {
     expect(sizeOf('x'.repeat(1_000))).toBeGreaterThan(1_000);
     expect(sizeOf({ a: ['x'.repeat(1_000), { b: 'y'.repeat(500) }] })).toBeGreaterThan(1_500);
@@ -87,12 +87,12 @@ describe('The ids of a stream’s records', () => {
     expect(ids.has(derived(1))).toBe(true);
   });
 
-  it('survive being written down', () => {
+  it('survive serialisation', () => {
     const ids = DerivedIds.parse(DerivedIds.none.with([derived(1), derived(2)]).toString());
     expect([ids.has(derived(1)), ids.has(derived(2)), ids.has(derived(3))]).toEqual([true, true, false]);
   });
 
-  it('are not found where one begins in the midst of another', () => {
+  it('are not found across the boundary of two others', () => {
     const ids = DerivedIds.none.with(['11111111-1111-5111-8111-111111111122', '22222222-2222-5222-8222-222222222222']);
     expect(ids.has('11111111-1111-1111-1111-112222222222')).toBe(false);
   });

@@ -34,7 +34,7 @@ describe('What a process knows of streams', () => {
     await place.drop();
   });
 
-  /** Another process, whose reads of streams the test may answer. */
+  /** Opens another process, whose reads of streams the test may replace. */
   async function another(readStream?: EventStore['readStream']) {
     const own = openStore(database, place.url, catalogue);
     others.push(own);
@@ -44,7 +44,7 @@ describe('What a process knows of streams', () => {
     return opened;
   }
 
-  it('reads on where a node of the store answers without an event that was heard before', async () => {
+  it('reads again if a node of the store lacks an event that was received before', async () => {
     const stream = `counter-${uuidv4()}`;
     const { aggregates: writer } = await another();
     let lagging = 2;
@@ -61,7 +61,7 @@ describe('What a process knows of streams', () => {
     expect(lagging).toBe(0);
   });
 
-  it('does not keep what a lagging node answers again and again', async () => {
+  it('does not keep the state from a node that keeps lagging', async () => {
     const stream = `counter-${uuidv4()}`;
     const { aggregates: writer } = await another();
     let isLagging = true;
@@ -76,7 +76,7 @@ describe('What a process knows of streams', () => {
     expect(await aggregates.load(stream, counter)).toMatchObject({ revision: 1 });
   });
 
-  it('forgets what it knows where events were passed over', async () => {
+  it('drops its states when events were skipped', async () => {
     const stream = `counter-${uuidv4()}`;
     const { aggregates: writer } = await another();
     const { aggregates, follower } = await another();
@@ -84,14 +84,14 @@ describe('What a process knows of streams', () => {
     expect(await aggregates.load(stream, counter)).toMatchObject({ state: 1 });
     await follower.beforeApplicationShutdown();
     await writer.execute(stream, counter, 1, context);
-    // What follows the log begins again at its end, behind that event.
+    // The follower begins again at the log's end, after that event.
     const again = follower as unknown as { stopping: AbortController };
     again.stopping = new AbortController();
     await follower.onApplicationBootstrap();
     expect(await aggregates.load(stream, counter)).toMatchObject({ state: 2 });
   });
 
-  it('starts anew where the log was put back, and another event stands in the place of the last known one', async () => {
+  it('starts again if the log was restored, and another event has the place of the last known one', async () => {
     const stream = `counter-${uuidv4()}`;
     let isPutBack = false;
     const { aggregates, states } = await another(async function* (name: string, options?: ReadStreamOptions) {
