@@ -2,7 +2,10 @@ import { jest } from '@jest/globals';
 
 import { until } from '../../test/support/until.ts';
 import { openDatabase, type Database } from '../platform/database/database.ts';
+import { operate } from '../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
+import { Leases } from '../platform/projections/leases.ts';
+import { Replica } from '../platform/sagas/replica.ts';
 import { Activity, HOLD_TTL_SECONDS } from './activity.service.ts';
 
 let server: TestDatabase;
@@ -20,9 +23,11 @@ afterAll(async () => {
 
 const rows = (agentId: string) => database.query('select owner from agent_holds where agent_id = $1', [agentId]);
 
+const newActivity = () => new Activity(database, new Replica());
+
 describe('an agent with work in flight', () => {
   it('is held while the work runs, and counts as used until it ended', async () => {
-    const activity = new Activity(database);
+    const activity = newActivity();
     expect(await activity.held('a1')).toBe(false);
     expect(await activity.lastActiveAt('a1')).toBeNull();
 
@@ -36,7 +41,7 @@ describe('an agent with work in flight', () => {
   });
 
   it('is held for every replica, until the last of them is done', async () => {
-    const [one, two, looking] = [new Activity(database), new Activity(database), new Activity(database)];
+    const [one, two, looking] = [newActivity(), newActivity(), newActivity()];
     const holds = await Promise.all([one.hold('a2'), two.hold('a2')]);
     holds[0].release();
     expect(await looking.held('a2')).toBe(true);
@@ -46,7 +51,7 @@ describe('an agent with work in flight', () => {
   });
 
   it('takes one row for 100 callers of one process, and is released by the last', async () => {
-    const activity = new Activity(database);
+    const activity = newActivity();
     const holds = await Promise.all(Array.from({ length: 100 }, () => activity.hold('a3')));
     expect(await rows('a3')).toHaveLength(1);
     for (const hold of holds.slice(1)) hold.release();
@@ -58,7 +63,7 @@ describe('an agent with work in flight', () => {
   });
 
   it('is held during each of many holds that overlap', async () => {
-    const activity = new Activity(database);
+    const activity = newActivity();
     const unheld = await Promise.all(
       Array.from({ length: 60 }, async (_, index) => {
         let missing = 0;
@@ -76,10 +81,40 @@ describe('an agent with work in flight', () => {
     await activity.beforeApplicationShutdown();
   });
 
+  it('is free as soon as the process that held it is dead', async () => {
+    const replica = new Replica();
+    const lease = await new Leases(database).acquire(replica.lease, new AbortController().signal);
+    const activity = new Activity(database, replica);
+    await activity.hold('c1');
+    const looking = newActivity();
+    expect(await looking.held('c1')).toBe(true);
+    // As the end of its process does.
+    await operate(
+      server.url,
+      'select pg_terminate_backend(pid) from pg_stat_activity where application_name = (select owner from consumer_leases where name = $1)',
+      [lease.name],
+    );
+    await until('nobody counts its hold', async () => ((await looking.held('c1')) ? undefined : true));
+    expect(await rows('c1')).toHaveLength(1);
+    await activity.beforeApplicationShutdown();
+  });
+
+  it('is held anew for a caller who comes after the others may have taken the process for dead', async () => {
+    const replica = new Replica();
+    const activity = new Activity(database, replica);
+    const before = await activity.hold('c2');
+    replica.lost();
+    expect(activity.rowOf('c2')).toBeNull();
+    const after = await activity.hold('c2');
+    expect(after.row).not.toBe(before.row);
+    expect(await activity.held('c2')).toBe(true);
+    await activity.beforeApplicationShutdown();
+  });
+
   it('is released some time after the process that held it died', async () => {
-    const died = new Activity(database);
+    const died = newActivity();
     await died.hold('a5');
-    const looking = new Activity(database);
+    const looking = newActivity();
     expect(await looking.held('a5')).toBe(true);
     await database.query(`update agent_holds set expires_at = expires_at - make_interval(secs => $1) where agent_id = 'a5'`, [
       HOLD_TTL_SECONDS,
@@ -89,7 +124,7 @@ describe('an agent with work in flight', () => {
   });
 
   it('is held anew for a caller after the process was suspended, because its hold may have expired', async () => {
-    const activity = new Activity(database);
+    const activity = newActivity();
     await activity.hold('a8');
     await database.query(`update agent_holds set expires_at = now() - interval '1 second' where agent_id = 'a8'`);
     const later = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + HOLD_TTL_SECONDS * 1000);
@@ -100,14 +135,14 @@ describe('an agent with work in flight', () => {
   });
 
   it('is released at once when the process that held it stops gracefully', async () => {
-    const activity = new Activity(database);
+    const activity = newActivity();
     await activity.hold('a6');
     await activity.beforeApplicationShutdown();
     expect(await activity.held('a6')).toBe(false);
   });
 
   it('leaves nothing behind when it is forgotten', async () => {
-    const activity = new Activity(database);
+    const activity = newActivity();
     (await activity.hold('a7')).release();
     await activity.forget('a7');
     expect(await activity.lastActiveAt('a7')).toBeNull();
@@ -116,7 +151,7 @@ describe('an agent with work in flight', () => {
   });
 
   it('costs one row and one statement when it is used repeatedly', async () => {
-    const activity = new Activity(database);
+    const activity = newActivity();
     const first = await activity.hold('a9');
     first.release();
     const query = jest.spyOn(database, 'query');
@@ -132,7 +167,7 @@ describe('an agent with work in flight', () => {
   });
 
   it('is released a moment after its last use, without a reader', async () => {
-    const activity = new Activity(database);
+    const activity = newActivity();
     const released = await Promise.all(['b1', 'b2'].map((agentId) => activity.hold(agentId)));
     for (const hold of released) hold.release();
     await until('the rows are gone', async () => ((await rows('b1')).length + (await rows('b2')).length === 0 ? true : undefined));
@@ -140,7 +175,7 @@ describe('an agent with work in flight', () => {
   });
 
   it('counts as used until the last work ended, however old its row is', async () => {
-    const activity = new Activity(database);
+    const activity = newActivity();
     const hold = await activity.hold('b3');
     await database.query(`update agent_activity set last_active_at = now() - interval '1 hour' where agent_id = 'b3'`);
     hold.release();
@@ -150,7 +185,7 @@ describe('an agent with work in flight', () => {
   });
 
   it('gets a new row from a caller that arrives while the old one is deleted', async () => {
-    const activity = new Activity(database);
+    const activity = newActivity();
     const before = await activity.hold('b4');
     before.release();
     const [, after] = await Promise.all([activity.held('b4'), activity.hold('b4')]);

@@ -1,10 +1,10 @@
-import { randomUUID } from 'node:crypto';
-
 import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/common';
 
 import { Database } from '../platform/database/database.ts';
+import { LEASE_IS_FREE } from '../platform/projections/leases.ts';
+import { Replica, REPLICA } from '../platform/sagas/replica.ts';
 
-/** The time in seconds for which the hold of a process that died keeps its agent awake: everything must settle within 10 s of a restart. */
+/** The time in seconds after which a hold that is not renewed expires. */
 export const HOLD_TTL_SECONDS = 10;
 const RENEW_EVERY_MS = 2_500;
 /** The age in milliseconds at which a hold may have expired unnoticed, because the process was suspended and did not renew it. */
@@ -13,6 +13,14 @@ const DOUBTFUL_MS = 6_000;
  * The time in milliseconds for which a row stays after its last release, so that an agent that is used again by then costs no statement.
  */
 const LINGER_MS = 1_000;
+
+/**
+ * The condition under which a row `h` of `agent_holds` keeps its agent awake. The hold of a replica that is known to be dead does not count,
+ * even before it expires. A program of an older version has no lease under the owner's name, so its holds count until they expire.
+ */
+export const HOLD_COUNTS = `
+  h.expires_at > clock_timestamp()
+  and not exists (select from consumer_leases l where l.name = '${REPLICA}' || h.owner and ${LEASE_IS_FREE})`;
 
 const HOLD = `
   with used as (
@@ -71,7 +79,7 @@ interface LastUse {
 @Injectable()
 export class Activity implements BeforeApplicationShutdown {
   private readonly logger = new Logger('Activity');
-  private readonly owner = randomUUID();
+  private readonly owner: string;
   private readonly byAgent = new Map<string, Held>();
   private renewal: NodeJS.Timeout | null = null;
   private releasing: NodeJS.Timeout | null = null;
@@ -80,7 +88,14 @@ export class Activity implements BeforeApplicationShutdown {
   private nextLook: Promise<Map<string, Date>> | null = null;
   private lastLook: Promise<unknown> = Promise.resolve();
 
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database,
+    replica: Replica,
+  ) {
+    this.owner = replica.id;
+    // Other replicas may have ignored the holds of this process while it had no lease.
+    replica.onLost(() => this.byAgent.forEach((held) => (held.row = null)));
+  }
 
   /**
    * Holds the agent awake. The hold is committed when this resolves, so every later reader sees it. Writes nothing if the row of an earlier
@@ -117,7 +132,7 @@ export class Activity implements BeforeApplicationShutdown {
   async held(agentId: string): Promise<boolean> {
     await this.releaseIdle(agentId);
     const [row] = await this.database.query<{ held: boolean }>(
-      'select exists (select from agent_holds where agent_id = $1 and expires_at > clock_timestamp()) as held',
+      `select exists (select from agent_holds h where h.agent_id = $1 and ${HOLD_COUNTS}) as held`,
       [agentId],
     );
     return row?.held ?? false;

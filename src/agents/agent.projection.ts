@@ -4,7 +4,7 @@ import { Database } from '../platform/database/database.ts';
 import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/latest-rows.ts';
 import { ReadModels, tableOf, type Projection } from '../platform/projections/projection.ts';
-import { Activity } from './activity.service.ts';
+import { Activity, HOLD_COUNTS } from './activity.service.ts';
 import { evolve, type Agent } from './agent-state.decider.ts';
 import { agentNotFound } from './agent.decider.ts';
 import { AgentRow, type ShownAgent } from './agent.entity.ts';
@@ -202,7 +202,7 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
   async execute({ after, limit }: EveryAgent): Promise<AgentInUse[]> {
     const rows = await this.database.query<{ agent_id: string; state: Agent; last_active_at: Date | null; held: boolean }>(
       `select a.agent_id, a.state, v.last_active_at,
-              exists (select from agent_holds h where h.agent_id = a.agent_id and h.expires_at > clock_timestamp()) as held
+              exists (select from agent_holds h where h.agent_id = a.agent_id and ${HOLD_COUNTS}) as held
          from ${tableOf(agentsProjection)} a left join agent_activity v on v.agent_id = a.agent_id
         where a.agent_id > $1 order by a.agent_id limit $2`,
       [after ?? '', limit],

@@ -4,6 +4,7 @@ import { LogFollower } from '../../src/platform/event-store/log-follower.ts';
 import { Leases } from '../../src/platform/projections/leases.ts';
 import { Projections } from '../../src/platform/projections/projections.ts';
 import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
+import { Replica } from '../../src/platform/sagas/replica.ts';
 import { ShardLeases } from '../../src/platform/sagas/shard-leases.ts';
 import { UnseenEvents } from '../../src/platform/sagas/unseen-events.ts';
 import { openAggregates, type OpenedLog } from './log.ts';
@@ -19,6 +20,7 @@ class TestClock extends Clock {
 /** The part of one service process that runs its sagas, with connections of its own. */
 export class SagaProcess {
   readonly clock = new TestClock();
+  readonly replica = new Replica();
   readonly leases: Leases;
   readonly projections: Projections;
   readonly sagas: DurableSagas;
@@ -32,7 +34,13 @@ export class SagaProcess {
     this.follower = new LogFollower(log.store);
     this.aggregates = openAggregates(log.database, log.store, log.catalogue, this.follower).aggregates;
     const unseen = new UnseenEvents(log.store, this.projections);
-    this.sagas = new DurableSagas(log.database, this.clock, unseen, this.follower, new ShardLeases(log.database, this.leases));
+    this.sagas = new DurableSagas(
+      log.database,
+      this.clock,
+      unseen,
+      this.follower,
+      new ShardLeases(log.database, this.leases, this.replica),
+    );
   }
 
   /** `beforeSagas` is called when the log is heard and no saga runs yet. */

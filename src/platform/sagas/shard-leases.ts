@@ -1,9 +1,8 @@
-import { randomUUID } from 'node:crypto';
-
 import { Injectable, Logger } from '@nestjs/common';
 
 import { Database } from '../database/database.ts';
 import { type Lease, LEASE_IS_FREE, Leases, LEASES_GIVEN_BACK } from '../projections/leases.ts';
+import { Replica, REPLICA } from './replica.ts';
 import { SHARDS } from './shards.ts';
 
 /** The interval at which the leases are checked, ms: the shards of a dead replica are taken within it. */
@@ -13,8 +12,6 @@ const LOOK_AGAIN_MS = 50;
 /** The time for which a surplus shard is kept while passes run on its keys, ms; after that they are aborted. */
 const BUSY_GRACE_MS = 20_000;
 
-/** The prefix of the lease by which each replica shows the others that it is alive. */
-const REPLICA = 'replica:';
 const SHARD = 'shard:';
 const SHARD_NAMES = Array.from({ length: SHARDS }, (_, shard) => `${SHARD}${shard}`);
 
@@ -45,7 +42,6 @@ export interface ShardHolder {
 @Injectable()
 export class ShardLeases {
   private readonly logger = new Logger('Sagas');
-  private readonly name = `${REPLICA}${randomUUID()}`;
   private readonly held = new Map<number, Lease>();
   private surplusSince: number | null = null;
   private wake: () => void = () => undefined;
@@ -53,6 +49,7 @@ export class ShardLeases {
   constructor(
     private readonly database: Database,
     private readonly leases: Leases,
+    private readonly replica: Replica,
   ) {}
 
   /** Returns the number of shards that this process holds. */
@@ -65,8 +62,9 @@ export class ShardLeases {
     const stopListening = await this.database.listen(LEASES_GIVEN_BACK, () => this.wake());
     await this.database.query(TIDY).catch(() => undefined);
     while (!signal.aborted) {
-      const membership = await this.leases.acquire(this.name, signal).catch(() => null);
+      const membership = await this.leases.acquire(this.replica.lease, signal).catch(() => null);
       if (membership === null) break;
+      membership.signal.addEventListener('abort', () => this.replica.lost(), { once: true });
       const until = AbortSignal.any([signal, membership.signal]);
       while (!until.aborted) {
         const isSettled = await this.balance(holder).catch((error: Error) => {

@@ -66,6 +66,19 @@ describe('the shards of several replicas', () => {
     await test.drop();
   });
 
+  it('are lost with the session, and this process hears that the others may have taken it for dead', async () => {
+    const process = await start();
+    await shared([SHARDS]);
+    let lost = 0;
+    process.replica.onLost(() => (lost += 1));
+    await operate(
+      test.url,
+      'select pg_terminate_backend(pid) from pg_stat_activity where application_name in (select owner from consumer_leases)',
+    );
+    await eventually(() => lost === 1, 'the loss');
+    await shared([SHARDS]);
+  });
+
   it('all belong to a single replica', async () => {
     await start();
     await shared([SHARDS]);
