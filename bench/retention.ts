@@ -16,7 +16,7 @@ import { LogTrimmer } from '../src/platform/event-store/postgres/log-trimmer.ts'
 import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
 import { LogPasses } from '../src/platform/projections/log-pass.ts';
 import { type Projection, tableOf } from '../src/platform/projections/projection.ts';
-import { inBatches, writeRows } from '../src/platform/projections/projection-rebuild.ts';
+import { writeRows } from '../src/platform/projections/projection-rebuild.ts';
 import { createBareStatement, indexStatements } from '../src/platform/projections/projection-sql.ts';
 import { agentIdOf, BEGIN, eventLines, EVENTS_EACH } from './support/agent-events.ts';
 import { machineLoad, percentile, rounded } from './support/figures.ts';
@@ -270,8 +270,8 @@ class RetentionBench {
       signal,
       onBegin: () => Promise.resolve(),
       onProgress: () => Promise.resolve(),
-      add: (rows) => writeRows(client, projection, table, inBatches(rows), signal),
-      write: (fold) => writeRows(client, projection, table, fold.rows(), signal),
+      add: (text) => writeRows(client, projection, table, [text], signal),
+      write: (fold) => writeRows(client, projection, table, fold.text(), signal),
     });
     await client.end();
     for (const statement of indexStatements(projection.table, table)) await this.database.query(statement);

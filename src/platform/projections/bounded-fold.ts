@@ -2,6 +2,7 @@ import type { StoredEvent } from '../event-store/event-store.ts';
 import { EventRows, type Row } from './fold.ts';
 import type { Projection } from './projection.ts';
 import { PoisonEvent } from './read-model-table.ts';
+import { CopyText } from './row-copy.ts';
 import { PARTS, Spill } from './spill.ts';
 
 export interface FoldBounds {
@@ -16,35 +17,65 @@ const MEASURE_EVERY = 64;
 /** What a row takes in memory against its length as JSON, about. */
 const MEMORY_PER_CHARACTER = 2;
 const ROWS_AT_ONCE = 500;
+/** Text of final rows that is given out at a time. */
+const TEXT_BYTES = 256 * 1024;
+
+interface Entry {
+  row: Row;
+  /** That the row belongs to. */
+  partition: string;
+}
 
 /** Rows in memory, and about how much they take. */
 class RowMap {
-  /** With the partition that each belongs to. */
-  readonly rows = new Map<string, { row: Row; partition: string }>();
+  private readonly entries = new Map<string, Entry>();
   private meanLength = 0;
   private sets = 0;
+  /** What was looked for last: an event reads a row, and then changes it. */
+  private found: { key: string; entry: Entry | undefined } = { key: '', entry: undefined };
 
   get bytes(): number {
-    return this.rows.size * this.meanLength * MEMORY_PER_CHARACTER;
+    return this.entries.size * this.meanLength * MEMORY_PER_CHARACTER;
+  }
+
+  all(): Iterable<Entry> {
+    return this.entries.values();
+  }
+
+  get(key: string): Row | undefined {
+    return this.find(key)?.row;
   }
 
   set(key: string, row: Row, partition: string): void {
-    const standing = this.rows.get(key);
-    if (standing === undefined) this.rows.set(key, { row, partition });
-    else standing.row = row;
+    const entry = this.find(key);
+    if (entry === undefined) this.entries.set(key, (this.found.entry = { row, partition }));
+    else entry.row = row;
     if (this.sets++ % MEASURE_EVERY !== 0) return;
     const length = JSON.stringify(row).length;
     this.meanLength += (length - this.meanLength) / Math.min(this.sets / MEASURE_EVERY + 1, 100);
   }
+
+  delete(key: string): void {
+    this.entries.delete(key);
+    this.found = { key, entry: undefined };
+  }
+
+  private find(key: string): Entry | undefined {
+    const { found } = this;
+    if (key === found.key) return found.entry;
+    found.key = key;
+    found.entry = this.entries.get(key);
+    return found.entry;
+  }
 }
 
 /**
- * Folds the whole log into the rows of one projection, from nothing, with bounded memory. Rows that an event adds without naming them are
- * final, and may be taken at any time. Throws `PoisonEvent`.
+ * Folds the whole log into the rows of one projection, from nothing, with bounded memory, and gives them as the text of a COPY. Rows that an
+ * event adds without naming them are final, and may be taken at any time. Throws `PoisonEvent`.
  */
 export class BoundedFold {
   private memory = new RowMap();
-  private added: Row[] = [];
+  private readonly final: CopyText;
   private spill: Spill | null = null;
   private readonly rowsOfEvent: EventRows;
   /** Of the event under way. */
@@ -54,13 +85,14 @@ export class BoundedFold {
     private readonly projection: Projection,
     private readonly bounds: FoldBounds,
   ) {
+    this.final = new CopyText(projection.table);
     this.rowsOfEvent = new EventRows(
       projection.table,
-      (key) => this.memory.rows.get(key)?.row,
+      (key) => this.memory.get(key),
       (key, row, isNamed) => {
-        if (row === null) this.memory.rows.delete(key);
+        if (row === null) this.memory.delete(key);
         else if (isNamed) this.memory.set(key, row, this.partition);
-        else this.added.push(row);
+        else this.final.add(row);
       },
     );
   }
@@ -75,15 +107,13 @@ export class BoundedFold {
     return this.spill !== null;
   }
 
-  /** How many final rows there are to be taken. */
-  get final(): number {
-    return this.added.length;
+  /** Bytes of the text of final rows that there are to be taken. */
+  get finalBytes(): number {
+    return this.final.bytes;
   }
 
-  takeFinal(): Row[] {
-    const rows = this.added;
-    this.added = [];
-    return rows;
+  takeFinal(): Buffer {
+    return this.final.take();
   }
 
   async take(events: readonly StoredEvent[]): Promise<void> {
@@ -97,11 +127,11 @@ export class BoundedFold {
     else if (this.memory.bytes > this.bounds.memoryBytes) await this.overflow();
   }
 
-  /** All rows that were not taken, once; after the last event. */
-  async *rows(): AsyncGenerator<Row[]> {
-    yield* this.finalInBatches();
+  /** The text of all rows that were not taken, once; after the last event. */
+  async *text(): AsyncGenerator<Buffer> {
+    if (this.final.bytes > 0) yield this.final.take();
     if (this.spill === null) {
-      yield* inBatches(this.memory);
+      yield* this.rowsInMemory();
       return;
     }
     await this.spill.flush(0);
@@ -110,21 +140,25 @@ export class BoundedFold {
       for await (const item of this.spill.read(part)) {
         if ('row' in item) this.memory.set(item.row[this.projection.table.key] as string, Object.freeze(item.row), '');
         else this.fold(item.event, this.keysOf(item.event));
-        if (this.final >= ROWS_AT_ONCE) yield* this.finalInBatches();
+        if (this.final.bytes >= TEXT_BYTES) yield this.final.take();
       }
-      yield* this.finalInBatches();
-      yield* inBatches(this.memory);
+      yield* this.rowsInMemory();
     }
+    if (this.final.bytes > 0) yield this.final.take();
   }
 
-  private *finalInBatches(): Generator<Row[]> {
-    const rows = this.takeFinal();
-    for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) yield rows.slice(from, from + ROWS_AT_ONCE);
+  private *rowsInMemory(): Generator<Buffer> {
+    let count = 0;
+    for (const { row } of this.memory.all()) {
+      this.final.add(row);
+      if ((count += 1) % ROWS_AT_ONCE === 0) yield this.final.take();
+    }
+    if (this.final.bytes > 0) yield this.final.take();
   }
 
   async close(): Promise<void> {
     this.memory = new RowMap();
-    this.added = [];
+    this.final.take();
     await this.spill?.close();
   }
 
@@ -146,7 +180,7 @@ export class BoundedFold {
   async overflow(): Promise<void> {
     this.spill = await Spill.open(this.bounds.directory);
     let number = 0;
-    for (const { row, partition } of this.memory.rows.values()) {
+    for (const { row, partition } of this.memory.all()) {
       this.spill.add(Spill.partOf(partition), { row });
       if ((number += 1) % ROWS_AT_ONCE === 0) await this.spill.flush();
     }
@@ -160,15 +194,4 @@ export class BoundedFold {
       throw new PoisonEvent(event, error);
     }
   }
-}
-
-function* inBatches({ rows }: RowMap): Generator<Row[]> {
-  let batch: Row[] = [];
-  for (const { row } of rows.values()) {
-    batch.push(row);
-    if (batch.length < ROWS_AT_ONCE) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
 }

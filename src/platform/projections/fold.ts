@@ -95,7 +95,9 @@ export class EventRows implements Rows<Row> {
   set(key: string, row: Row): void {
     if (row[this.table.key] !== key) throw new Error(`the row ${key} bears another key in ${this.table.key}`);
     const isNamed = this.named.includes(key);
-    this.onChange(key, this.asStored(row, isNamed ? this.standing(key) : undefined), isNamed);
+    const stored = this.asStored(row, isNamed ? this.standing(key) : undefined);
+    // A change outside `set` would not be written. Nobody reads a row that is not named.
+    this.onChange(key, isNamed ? Object.freeze(stored) : stored, isNamed);
   }
 
   delete(key: string): void {
@@ -103,20 +105,22 @@ export class EventRows implements Rows<Row> {
     this.onChange(key, null, true);
   }
 
-  /** The row as it will read back: every column there, times in one form; frozen, because a change outside `set` would not be written. */
+  /** The row as it will read back: every column there, times in one form. */
   private asStored(row: Row, standing: Row | null | undefined): Row {
     let known = 0;
     let inForm = true;
     for (const { name, isTime: isATime } of this.columns) {
       const value = row[name];
-      if (value === undefined) inForm = false;
-      else if (isATime && !(value === null || value === this.at || value === standing?.[name])) inForm = false;
-      if (name in row) known += 1;
+      if (value === undefined) {
+        inForm = false;
+        if (!(name in row)) continue;
+      } else if (isATime && !(value === null || value === this.at || value === standing?.[name])) inForm = false;
+      known += 1;
     }
     let members = 0;
     for (const _ in row) members += 1;
     if (members !== known) throw new Error(this.strange(row));
-    return Object.freeze(inForm ? row : this.whole(row));
+    return inForm ? row : this.whole(row);
   }
 
   private whole(row: Row): Row {

@@ -5,14 +5,13 @@ import type pg from 'pg';
 import type { Database } from '../database/database.ts';
 import { copyIn } from '../database/copy.ts';
 import { START, type EventStore, type Position } from '../event-store/event-store.ts';
-import type { Row } from './fold.ts';
 import { giveWay, type LogPasses } from './log-pass.ts';
 import { type Projection, tableOf } from './projection.ts';
 import { ProjectionRegistry } from './projection-registry.ts';
 import { createBareStatement, createStatements, indexStatements } from './projection-sql.ts';
 import { isRefusedRow, ReadModelTable } from './read-model-table.ts';
 import { ProgressRecord, type RebuildOrder } from './rebuild-progress.ts';
-import { copyLines, copyStatement } from './row-copy.ts';
+import { copyStatement } from './row-copy.ts';
 
 /** A rest of the log that is short enough to be taken in while the live rows wait. */
 const NEAR_EVENTS = 200;
@@ -47,29 +46,22 @@ export class Turns {
 /** Whoever writes the serving table stands still while `swap` runs, which is given the position up to which that table goes. */
 export type ChangeOver = (swap: (upTo: Position) => Promise<ReadModelTable>) => Promise<void>;
 
-/** Rows that are put into the form of a COPY without a pause. */
-const LINES_AT_ONCE = 500;
-
-/** Copies the rows into the table, which has no key yet. Throws the signal's reason, or what PostgreSQL threw. */
+/** Copies the text of rows into the table, which has no key yet. Throws the signal's reason, or what PostgreSQL threw. */
 export async function writeRows(
   client: pg.ClientBase,
   { table }: Projection,
   physical: string,
-  batches: AsyncIterable<Row[]> | Iterable<Row[]>,
+  texts: AsyncIterable<Buffer> | Iterable<Buffer>,
   signal: AbortSignal,
 ): Promise<void> {
-  async function* lines(): AsyncGenerator<Buffer> {
-    for await (const rows of batches) {
+  async function* politely(): AsyncGenerator<Buffer> {
+    for await (const text of texts) {
       signal.throwIfAborted();
-      yield Buffer.from(copyLines(table, rows));
+      yield text;
       await giveWay();
     }
   }
-  await copyIn(client, copyStatement(table, physical), lines());
-}
-
-export function* inBatches(rows: Row[]): Generator<Row[]> {
-  for (let from = 0; from < rows.length; from += LINES_AT_ONCE) yield rows.slice(from, from + LINES_AT_ONCE);
+  await copyIn(client, copyStatement(table, physical), politely());
 }
 
 /** One try to make a read model anew beside the one that serves, as the holder of one lease. */
@@ -125,12 +117,12 @@ export class ProjectionRebuild {
           await this.progress.enter('folding');
         },
         onProgress: (events, upTo) => this.progress.add(events, upTo),
-        add: (rows) => this.connected((client) => writeRows(client, projection, this.building, inBatches(rows), signal)),
+        add: (text) => this.connected((client) => writeRows(client, projection, this.building, [text], signal)),
         write: async (fold) => {
           rate = this.progress.rate();
           await this.progress.enter('writing');
           await this.connected(async (client) => {
-            await writeRows(client, projection, this.building, fold.rows(), signal);
+            await writeRows(client, projection, this.building, fold.text(), signal);
             for (const statement of indexStatements(projection.table, this.building)) await client.query(statement);
             await client.query(`analyze "${this.building}"`);
           });

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Position } from '../event-store/event-store.ts';
 import { Refusal } from '../refusal.ts';
 import { type Projection, tableOf } from './projection.ts';
-import { inBatches, type RebuildParts, writeRows } from './projection-rebuild.ts';
+import { type RebuildParts, writeRows } from './projection-rebuild.ts';
 import { createBareStatement, differenceStatement } from './projection-sql.ts';
 
 const DIFFERENCES_MAX = 100;
@@ -60,8 +60,8 @@ async function compare(parts: RebuildParts, projection: Projection): Promise<Com
       signal,
       onBegin: () => Promise.resolve(),
       onProgress: () => Promise.resolve(),
-      add: (rows) => writeRows(client, projection, fresh, inBatches(rows), signal),
-      write: (fold) => writeRows(client, projection, fresh, fold.rows(), signal),
+      add: (text) => writeRows(client, projection, fresh, [text], signal),
+      write: (fold) => writeRows(client, projection, fresh, fold.text(), signal),
     });
     const { rows: differences } = await client.query<Difference & Record<string, unknown>>(differenceStatement(table, live, fresh), [
       DIFFERENCES_MAX,

@@ -1,32 +1,71 @@
 import type { Row } from './fold.ts';
 import type { ProjectionTable } from './projection.ts';
+import { isTime } from './projection-sql.ts';
+
+/** A buffer begins with so many bytes. */
+const FIRST_BYTES = 64 * 1024;
+/** Bytes that a character of a string takes in UTF-8, at most. */
+const BYTES_PER_CHARACTER = 3;
 
 export function copyStatement(table: ProjectionTable, physical: string): string {
   const columns = Object.keys(table.columns).map((name) => `"${name}"`);
   return `copy "${physical}" (${columns.join(', ')}) from stdin`;
 }
 
-/** The rows as lines of a COPY: each value as the live write's JSON would give it to its column. */
-export function copyLines(table: ProjectionTable, rows: readonly Row[]): string {
-  const writers = Object.entries(table.columns).map(([name, type]) => ({
-    name,
-    write: /^\s*jsonb?\b/i.test(type) ? JSON.stringify : plain,
-  }));
-  const lines = rows.map((row) =>
-    writers
-      .map(({ name, write }) => {
-        const value = row[name];
-        return value === null || value === undefined ? '\\N' : escaped(write(value));
-      })
-      .join('\t'),
-  );
-  return `${lines.join('\n')}\n`;
+/**
+ * Rows as the text of a COPY: each value as the live write's JSON would give it to its column. A row is put into text as soon as it comes, so
+ * that what waits to be written are bytes outside of the heap, which the garbage collector need not copy.
+ */
+export class CopyText {
+  private readonly writers: { name: string; write: (value: unknown) => string; end: string }[];
+  private buffer = Buffer.alloc(0);
+  /** Of the text that waits. */
+  bytes = 0;
+
+  constructor(table: ProjectionTable) {
+    const columns = Object.keys(table.columns);
+    this.writers = columns.map((name, index) => ({ name, write: writerOf(table, name), end: index + 1 < columns.length ? '\t' : '\n' }));
+  }
+
+  add(row: Row): void {
+    let line = '';
+    for (const { name, write, end } of this.writers) {
+      const value = row[name];
+      line += value === null || value === undefined ? '\\N' : write(value);
+      line += end;
+    }
+    const needed = this.bytes + line.length * BYTES_PER_CHARACTER;
+    if (needed > this.buffer.length) this.grow(needed);
+    this.bytes += this.buffer.write(line, this.bytes);
+  }
+
+  /** The rows that came since the last time. */
+  take(): Buffer {
+    const text = this.buffer.subarray(0, this.bytes);
+    this.buffer = Buffer.alloc(0);
+    this.bytes = 0;
+    return text;
+  }
+
+  private grow(needed: number): void {
+    const larger = Buffer.allocUnsafe(Math.max(needed, this.buffer.length * 2, FIRST_BYTES));
+    this.buffer.copy(larger, 0, 0, this.bytes);
+    this.buffer = larger;
+  }
+}
+
+function writerOf(table: ProjectionTable, column: string): (value: unknown) => string {
+  if (/^\s*jsonb?\b/i.test(table.columns[column] ?? '')) return (value) => escaped(JSON.stringify(value));
+  // The fold has put times into one form, in which there is nothing to escape.
+  if (isTime(table, column)) return plain;
+  return (value) => escaped(plain(value));
 }
 
 /** Of a column that is no JSON. */
 function plain(value: unknown): string {
+  if (typeof value === 'string') return value;
   if (Array.isArray(value)) return `{${value.map((each) => (Array.isArray(each) ? plain(each) : element(each))).join(',')}}`;
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  return JSON.stringify(value);
 }
 
 function element(value: unknown): string {

@@ -14,6 +14,8 @@ import { numberOf, positionOf, tables } from './reading.ts';
 
 /** Positions that one statement reads through: each takes a snapshot of its own, and a long one would keep the server from cleaning up. */
 const maxRange = 100_000n;
+/** Events that are decoded at a time: what was given before is garbage by then, while it is still cheap to collect. */
+const eventsAtOnce = 200;
 /** The signature, flags and extension length that a binary COPY begins with. */
 const headerBytes = 19;
 /** From the Unix epoch to PostgreSQL's, milliseconds. */
@@ -58,7 +60,7 @@ export class BulkReader {
     try {
       let isFirst = true;
       for await (const slab of copyOut(client, `copy (${select}) to stdout (format binary)`)) {
-        yield this.#decoded(slab, isFirst ? headerBytes : 0);
+        yield* this.#decoded(slab, isFirst ? headerBytes : 0);
         isFirst = false;
       }
       whole = true;
@@ -68,8 +70,8 @@ export class BulkReader {
     }
   }
 
-  #decoded({ bytes, rows }: Slab, skip: number): StoredEvent[] {
-    const events: StoredEvent[] = [];
+  *#decoded({ bytes, rows }: Slab, skip: number): Generator<StoredEvent[]> {
+    let events: StoredEvent[] = [];
     for (let index = 0; index + 1 < rows.length; index += 1) {
       const start = (rows[index] as number) + (index === 0 ? skip : 0);
       // The trailer of a COPY says that no columns follow.
@@ -77,8 +79,11 @@ export class BulkReader {
       const event = new BulkEvent(bytes, start + 2);
       const isCurrent = this.catalogue.versionOf(event.type) === event.schemaVersion;
       events.push(isCurrent ? event : this.catalogue.upcast(event.toJSON()));
+      if (events.length < eventsAtOnce) continue;
+      yield events;
+      events = [];
     }
-    return events;
+    if (events.length > 0) yield events;
   }
 }
 
@@ -113,6 +118,7 @@ class BulkEvent implements StoredEvent {
   readonly #dataAt: number;
   #data: JsonObject | undefined;
   #metadata: EventMetadata | undefined;
+  #at: string | undefined;
 
   constructor(bytes: Buffer, start: number) {
     this.#bytes = bytes;
@@ -148,14 +154,18 @@ class BulkEvent implements StoredEvent {
   }
 
   get at(): string {
-    const metadataAt = this.#metadataAt();
-    const at = metadataAt + 4 + this.#bytes.readInt32BE(metadataAt) + 4;
-    return isoTime(postgresEpoch + Math.floor(int64(this.#bytes, at) / 1_000));
+    return (this.#at ??= this.#time());
   }
 
   toJSON(): StoredEvent {
     const { id, type, schemaVersion, data, metadata, stream, revision, position, at } = this;
     return { id, type, schemaVersion, data, metadata, stream, revision, position, at };
+  }
+
+  #time(): string {
+    const metadataAt = this.#metadataAt();
+    const at = metadataAt + 4 + this.#bytes.readInt32BE(metadataAt) + 4;
+    return isoTime(postgresEpoch + Math.floor(int64(this.#bytes, at) / 1_000));
   }
 
   #metadataAt(): number {
