@@ -16,7 +16,7 @@ describe('leases', () => {
     const stop = new AbortController();
     opened.push({ database, stop });
     const leases = new Leases(database);
-    return { database, acquire: (name: string) => leases.acquire(name, stop.signal) };
+    return { database, acquire: (name: string, onHeld?: () => void) => leases.acquire(name, stop.signal, onHeld) };
   };
   const held: { release(): Promise<void> }[] = [];
   const keep = <Held extends { release(): Promise<void> }>(lease: Held) => (held.push(lease), lease);
@@ -35,7 +35,9 @@ describe('leases', () => {
     const [one, two] = [await open(), await open()];
     const first = keep(await one.acquire('boats'));
     let second: Awaited<ReturnType<typeof two.acquire>> | null = null;
-    const waiting = two.acquire('boats').then((lease) => (second = keep(lease)));
+    let heard = 0;
+    const waiting = two.acquire('boats', () => (heard += 1)).then((lease) => (second = keep(lease)));
+    await eventually(() => heard > 0, 'the other process is seen to hold it');
     const other = keep(await two.acquire('tides'));
     expect([first.valid, other.valid, second]).toEqual([true, true, null]);
     await first.release();

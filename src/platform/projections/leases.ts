@@ -102,7 +102,7 @@ export class Leases {
   private pool: pg.Pool | null = null;
   private session: Session | null = null;
   private readonly held = new Map<string, Lease>();
-  private readonly wanted = new Map<string, (lease: Lease) => void>();
+  private readonly wanted = new Map<string, { grant: (lease: Lease) => void; onHeld: () => void }>();
   private timer: NodeJS.Timeout | null = null;
   private beating = false;
   private beatAgain = false;
@@ -111,8 +111,11 @@ export class Leases {
 
   constructor(private readonly database: Database) {}
 
-  /** Waits, for as long as it takes, until this process holds the lease; rejects when the signal aborts. One waiter per name. */
-  acquire(name: string, signal: AbortSignal): Promise<Lease> {
+  /**
+   * Waits, for as long as it takes, until this process holds the lease; rejects when the signal aborts. One waiter per name. `onHeld` is called
+   * each time another process was seen to hold it.
+   */
+  acquire(name: string, signal: AbortSignal, onHeld: () => void = () => undefined): Promise<Lease> {
     if (this.wanted.has(name) || this.held.has(name)) throw new Error(`the lease ${name} is wanted twice in this process`);
     return new Promise((resolve, reject) => {
       const giveUp = () => {
@@ -122,11 +125,12 @@ export class Leases {
       };
       if (signal.aborted) return giveUp();
       signal.addEventListener('abort', giveUp, { once: true });
-      this.wanted.set(name, (lease) => {
+      const grant = (lease: Lease) => {
         this.wanted.delete(name);
         signal.removeEventListener('abort', giveUp);
         resolve(lease);
-      });
+      };
+      this.wanted.set(name, { grant, onHeld });
       this.listening ??= this.database.listen(LEASES_GIVEN_BACK, () => this.wanted.size > 0 && this.beatIn(0));
       this.beatIn(0);
     });
@@ -218,17 +222,21 @@ export class Leases {
   }
 
   private async take(session: Session): Promise<void> {
-    for (const lease of await this.claim(session, [...this.wanted.keys()])) {
+    const names = [...this.wanted.keys()];
+    const leases = await this.claim(session, names);
+    for (const lease of leases) {
       const { name } = lease;
-      const grant = this.wanted.get(name);
+      const waiter = this.wanted.get(name);
       // Nobody wants it any more, or the session ended meanwhile.
-      if (grant === undefined || this.session !== session) {
+      if (waiter === undefined || this.session !== session) {
         await this.giveBack([lease], session);
         continue;
       }
       this.held.set(name, lease);
-      grant(lease);
+      waiter.grant(lease);
     }
+    const taken = new Set(leases.map(({ name }) => name));
+    for (const name of names) if (!taken.has(name)) this.wanted.get(name)?.onHeld();
   }
 
   private async claim(session: Session, names: readonly string[]): Promise<Lease[]> {

@@ -10,7 +10,6 @@ import {
   type StoredEvent,
 } from '../event-store/event-store.ts';
 import { BoundedFold, type FoldBounds } from './bounded-fold.ts';
-import type { Row } from './fold.ts';
 import type { Projection } from './projection.ts';
 
 /** How long the fold may keep the process from answering others at a time, ms: a third of how long it gave way to them before, in these bounds. */
@@ -23,11 +22,11 @@ const BUSY_MS = 0.3;
 const TURNS_MAX = 6;
 /** Folds whose rows are written at a time, each on a connection of its own. */
 export const WRITERS = 2;
-/** A pass waits so long for others that want the same log to join it, ms after the last that came, and so long in all. */
+/** A pass waits so long for others that want the same log to join it, ms after the last that came, and so long in all for those who may come. */
 const GATHER_MS = 250;
-const GATHER_MAX_MS = 2_000;
-/** Final rows that are written together while the fold goes on. */
-const FINAL_ROWS = 5_000;
+const GATHER_MAX_MS = 5_000;
+/** Text of final rows that is written together while the fold goes on, bytes. */
+const FINAL_BYTES = 1024 * 1024;
 
 /** A fold of the log that somebody wants. */
 export interface WantedFold {
@@ -38,8 +37,8 @@ export interface WantedFold {
   /** The pass begins, and goes up to the position. */
   onBegin(end: Position): Promise<void>;
   onProgress(events: number, upTo: Position): Promise<void>;
-  /** Takes rows that no later event changes, while the fold goes on. */
-  add(rows: Row[]): Promise<void>;
+  /** Takes rows that no later event changes, as the text of a COPY, while the fold goes on. */
+  add(text: Buffer): Promise<void>;
   /** Takes the rows of the whole fold that were not added before. The next pass begins when this is over, so that the bound on memory holds for all. */
   write(fold: BoundedFold): Promise<void>;
 }
@@ -53,6 +52,7 @@ interface Member extends WantedFold {
 /** Folds the log into the rows of several projections by one reading, one such pass at a time in this process, with bounded memory in all. */
 export class LogPasses {
   private readonly waiting: Member[] = [];
+  private readonly expected = new Set<Projection>();
   private running = false;
 
   constructor(
@@ -60,9 +60,19 @@ export class LogPasses {
     private readonly bounds: FoldBounds,
   ) {}
 
+  /** The projection may have to be folded soon: a pass that begins meanwhile waits a while, until it is wanted or known not to be needed. */
+  expect(projection: Projection): void {
+    this.expected.add(projection);
+  }
+
+  notNeeded(projection: Projection): void {
+    this.expected.delete(projection);
+  }
+
   /** Resolves when the rows are written. Throws `PoisonEvent`, the signal's reason, what `write` or the store threw. */
   fold(wanted: WantedFold): Promise<void> {
     return new Promise((resolve, reject) => {
+      this.expected.delete(wanted.projection);
       this.waiting.push({ ...wanted, adding: Promise.resolve(), settle: (error) => (error === null ? resolve() : reject(error)) });
       void this.run();
     });
@@ -83,7 +93,8 @@ export class LogPasses {
   }
 
   private async gather(): Promise<void> {
-    for (let waited = 0, known = 0; waited < GATHER_MAX_MS && known < this.waiting.length; waited += GATHER_MS) {
+    const mayCome = (known: number) => this.expected.size > 0 || this.waiting.length > known;
+    for (let waited = 0, known = 0; waited < GATHER_MAX_MS && mayCome(known); waited += GATHER_MS) {
       known = this.waiting.length;
       await wait(GATHER_MS);
     }
@@ -143,7 +154,7 @@ class LogPass {
       const { filter } = member.projection;
       const own = events.filter((event) => passes(event, filter) && (member.end === null || event.position <= member.end));
       await this.attempt(member, () => fold.take(own));
-      if (fold.final >= FINAL_ROWS) await this.attempt(member, () => this.add(member, fold));
+      if (fold.finalBytes >= FINAL_BYTES) await this.attempt(member, () => this.add(member, fold));
     }
     await this.bound();
     if (performance.now() - this.since < this.slice) return;

@@ -72,6 +72,7 @@ export class ProjectionRunner {
 
   /** Resolves when the table is there; the log is followed from then on. */
   async start(): Promise<void> {
+    this.parts.passes.expect(this.projection);
     await this.ensureTable();
     this.running = this.run();
   }
@@ -93,13 +94,17 @@ export class ProjectionRunner {
 
   private async run(): Promise<void> {
     const { signal } = this.stopping;
+    const { passes } = this.parts;
+    const notNeeded = () => passes.notNeeded(this.projection);
     while (!signal.aborted) {
-      const lease = await this.leases.acquire(`projection:${tableOf(this.projection)}`, signal).catch(() => null);
-      if (lease === null) return;
+      const lease = await this.leases.acquire(`projection:${tableOf(this.projection)}`, signal, notNeeded).catch(() => null);
+      if (lease === null) return notNeeded();
+      passes.expect(this.projection);
       const until = AbortSignal.any([signal, lease.signal]);
       try {
         await this.consume(lease, until);
       } catch (error) {
+        notNeeded();
         await this.afterFailure(error, lease, until);
       }
       this.state = 'standby';
@@ -163,6 +168,7 @@ export class ProjectionRunner {
     this.moveTo(stored.position);
     while (!until.aborted) {
       await this.catchUp(lease, until);
+      this.parts.passes.notNeeded(projection);
       await this.follow(lease, until);
     }
   }
