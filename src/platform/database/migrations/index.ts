@@ -13,6 +13,7 @@ import { ReadModelVersions1700000000011 } from './0011-read-model-versions.ts';
 import { LogRetention1700000000012 } from './0012-log-retention.ts';
 import { RebuildReasons1700000000013 } from './0013-rebuild-reasons.ts';
 import { DrainedRuns1700000000014 } from './0014-drained-runs.ts';
+import { LogRetentionPlans1700000000015 } from './0015-log-retention-plans.ts';
 
 /**
  * The migrations in the order in which they run. Never edit a released migration: add one. Class names end with 13 digits, in ascending
@@ -32,4 +33,5 @@ export const migrations: (new () => MigrationInterface)[] = [
   LogRetention1700000000012,
   RebuildReasons1700000000013,
   DrainedRuns1700000000014,
+  LogRetentionPlans1700000000015,
 ];

@@ -1,5 +1,6 @@
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
+import pg from 'pg';
 
 import { contractCatalogue, newEvent } from '../../../../test/support/event-store-contract.ts';
 import { operate } from '../../../../test/support/log.ts';
@@ -83,6 +84,37 @@ it('judges old events of a stream whose retention is set anew', async () => {
   await store.setRetention('log-1', { maxAgeSeconds: WEEK_SECONDS });
   await store.trim();
   expect(await counted()).toEqual([{ events: 2, first: 19 }]);
+});
+
+it('looks at no more of the table in a later transaction than in an early one, whatever was removed in between', async () => {
+  await bounded(2);
+  await operate(
+    place.url,
+    `insert into es_log_event select n, 'log-' || n % 2, (n - 1) / 2, gen_random_uuid(), 'LogLinesCaptured', 1, '{"lines":[]}', '{}', 14,
+            now() - interval '8 days' from generate_series(1, 40000) n`,
+  );
+  await operate(place.url, 'alter table es_log_event set (autovacuum_enabled = false)');
+  await operate(place.url, 'analyze es_log_event');
+  const client = new pg.Client({ connectionString: place.url });
+  await client.connect();
+  const blocks = async () => {
+    await client.query('select pg_stat_force_next_flush()');
+    const { rows } = await client.query<{ blocks: number }>(
+      `select (heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::float8 as blocks
+         from pg_statio_user_tables where relid = 'es_log_event'::regclass`,
+    );
+    return rows[0]?.blocks ?? NaN;
+  };
+  const costs: number[] = [];
+  for (let step = 0; step < 38; step += 1) {
+    const before = await blocks();
+    await client.query('select es_log_forget(1000)');
+    costs.push((await blocks()) - before);
+  }
+  await client.end();
+  const [, early = NaN] = costs;
+  expect(costs.at(-1)).toBeLessThan(1.5 * early);
+  expect(early).toBeLessThan(8 * 1_000);
 });
 
 it('tells when nothing was left to forget, and why it failed', async () => {
