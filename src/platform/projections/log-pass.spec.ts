@@ -1,5 +1,4 @@
 import { tmpdir } from 'node:os';
-import { setTimeout as wait } from 'node:timers/promises';
 
 import { type EventStore, type EventsUpTo, START } from '../event-store/event-store.ts';
 import { LogPasses, type WantedFold } from './log-pass.ts';
@@ -24,8 +23,8 @@ const wanted = (projection: Projection): WantedFold => ({
   write: () => Promise.resolve(),
 });
 
-/** Passes over an empty log, and how often it was read. */
-function passesOverNothing(): { passes: LogPasses; readings: () => number } {
+/** Passes over an empty log, and how often it was read. `onRest` is called instead of each wait for others. */
+function passesOverNothing(onRest: () => void): { passes: LogPasses; readings: () => number } {
   let readings = 0;
   const store = {
     head: () => Promise.resolve(START),
@@ -34,31 +33,41 @@ function passesOverNothing(): { passes: LogPasses; readings: () => number } {
       yield { events: [], upTo: START };
     },
   } as unknown as EventStore;
-  return { passes: new LogPasses(store, { memoryBytes: 1e6, directory: tmpdir() }), readings: () => readings };
+  const rest = (): Promise<void> => Promise.resolve(onRest());
+  return { passes: new LogPasses(store, { memoryBytes: 1e6, directory: tmpdir() }, rest), readings: () => readings };
 }
 
-/** Longer than a pass waits for those of whom it knows nothing. */
-const LATE_MS = 900;
-
 describe('a reading of the log', () => {
-  it('waits for a read model that may have to be made anew, however late that is known', async () => {
-    const { passes, readings } = passesOverNothing();
-    const [early, late] = [projectionOf('early'), projectionOf('late')];
+  const [early, late] = [projectionOf('early'), projectionOf('late')];
+
+  it('waits for a read model that may have to be made anew, longer than for those of which it knows nothing', async () => {
+    let rests = 0;
+    let second: Promise<void> | null = null;
+    const { passes, readings } = passesOverNothing(() => {
+      rests += 1;
+      if (rests === 10) second = passes.fold(wanted(late));
+    });
     passes.expect(late);
-    const first = passes.fold(wanted(early));
-    await wait(LATE_MS);
-    expect(readings()).toBe(0);
-    await Promise.all([first, passes.fold(wanted(late))]);
-    expect(readings()).toBe(1);
+    await passes.fold(wanted(early));
+    await second;
+    expect([readings(), rests >= 10]).toEqual([1, true]);
   });
 
   it('begins once it is known that the other need not be made anew', async () => {
-    const { passes, readings } = passesOverNothing();
-    const [early, late] = [projectionOf('early'), projectionOf('late')];
+    let rests = 0;
+    const { passes, readings } = passesOverNothing(() => {
+      rests += 1;
+      if (rests === 5) passes.notNeeded(late);
+    });
     passes.expect(late);
-    const first = passes.fold(wanted(early));
-    passes.notNeeded(late);
-    await first;
+    await passes.fold(wanted(early));
+    expect([readings(), rests]).toEqual([1, 5]);
+  });
+
+  it('begins without those who do not come', async () => {
+    const { passes, readings } = passesOverNothing(() => undefined);
+    passes.expect(late);
+    await passes.fold(wanted(early));
     expect(readings()).toBe(1);
   });
 });

@@ -58,6 +58,7 @@ export class LogPasses {
   constructor(
     private readonly store: EventStore,
     private readonly bounds: FoldBounds,
+    private readonly rest: (ms: number) => Promise<unknown> = wait,
   ) {}
 
   /** The projection may have to be folded soon: a pass that begins meanwhile waits a while, until it is wanted or known not to be needed. */
@@ -96,7 +97,7 @@ export class LogPasses {
     const mayCome = (known: number) => this.expected.size > 0 || this.waiting.length > known;
     for (let waited = 0, known = 0; waited < GATHER_MAX_MS && mayCome(known); waited += GATHER_MS) {
       known = this.waiting.length;
-      await wait(GATHER_MS);
+      await this.rest(GATHER_MS);
     }
   }
 }
