@@ -142,7 +142,7 @@ it(
     await server.app.close();
     await client.connect();
     try {
-      await fillTables(client, ROWS);
+      await fillTables(server.databaseUrl, ROWS);
       const { rows: filled } = await client.query<{ rows: string }>(
         "select reltuples as rows from pg_class where relname like 'agents\\_v%' and relkind = 'r'",
       );

@@ -1,4 +1,4 @@
-import type { Client } from 'pg';
+import { type Client, Pool } from 'pg';
 
 import type { Statement } from './statements.ts';
 
@@ -17,6 +17,8 @@ const few = [
 const uuid = '[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}';
 /** The share of copied rows, one in this many, that keep the ids of the original row. */
 const OWN_EVERY = 50;
+/** Sessions that fill tables at the same time. */
+const FILLERS = 2;
 
 interface Column {
   table: string;
@@ -26,25 +28,63 @@ interface Column {
   is_unique: boolean;
 }
 
-/** Copies the existing rows, with their own ids and times, until every table has that many, and then updates the planner's statistics. */
-export async function fillTables(client: Client, rows: number): Promise<void> {
-  const { rows: columns } = await client.query<Column>(
-    `
-    select c.relname as table, a.attname as name, format_type(a.atttypid, null) as type,
-           exists (select from pg_index i where i.indrelid = c.oid and i.indisunique and i.indnkeyatts = 1 and i.indkey[0] = a.attnum) as is_unique
-      from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and c.relname <> all ($1) order by 1, a.attnum`,
-    [few],
-  );
-  for (const table of new Set(columns.map((column) => column.table))) {
-    const own = columns.filter((column) => column.table === table);
-    const names = own.map(({ name }) => `"${name}"`).join(', ');
-    const copies = `(select t.*, row_number() over () as place, count(*) over () as standing from public."${table}" t) t, generate_series(1, ${rows}) n`;
-    await client.query(
-      `insert into public."${table}" (${names}) select ${own.map(valueOf).join(', ')} from ${copies} where n % t.standing = t.place - 1 on conflict do nothing`,
+/**
+ * Copies the existing rows, with their own ids and times, until every table has that many, and updates the planner's statistics. Indexes that
+ * are not unique are created when the rows are there.
+ */
+export async function fillTables(url: string, rows: number): Promise<void> {
+  const sessions = new Pool({ connectionString: url, max: FILLERS, options: '-c maintenance_work_mem=256MB' });
+  try {
+    const { rows: columns } = await sessions.query<Column>(
+      `
+      select c.relname as table, a.attname as name, format_type(a.atttypid, null) as type,
+             exists (select from pg_index i where i.indrelid = c.oid and i.indisunique and i.indnkeyatts = 1 and i.indkey[0] = a.attnum) as is_unique
+        from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+       where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and c.relname <> all ($1) order by 1, a.attnum`,
+      [few],
     );
+    const left = [...new Set(columns.map(({ table }) => table))];
+    const filler = async () => {
+      for (let table = left.shift(); table !== undefined; table = left.shift())
+        await fillTable(
+          sessions,
+          table,
+          columns.filter((column) => column.table === table),
+          rows,
+        );
+    };
+    await Promise.all(Array.from({ length: FILLERS }, filler));
+    for (const table of few) await sessions.query(`vacuum analyze public."${table}"`);
+  } finally {
+    await sessions.end();
   }
-  await client.query('vacuum analyze');
+}
+
+async function fillTable(sessions: Pool, table: string, columns: Column[], rows: number): Promise<void> {
+  const { rows: indexes } = await sessions.query<{ name: string; definition: string }>(
+    `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition from pg_index
+      where indrelid = $1::regclass and not indisunique`,
+    [`public."${table}"`],
+  );
+  for (const { name } of indexes) await sessions.query(`drop index ${name}`);
+  // The text on both sides of an id is found once in each existing row, and not in each copy.
+  const sides = columns.filter(({ type }) => type === 'text').flatMap(({ name }) => [side(name, 1), side(name, 2)]);
+  await sessions.query(
+    `with standing as materialized (
+       select ${['t.*', ...sides, 'row_number() over () - 1 as place'].join(', ')} from public."${table}" t)
+     insert into public."${table}" (${columns.map(({ name }) => `"${name}"`).join(', ')})
+       select ${columns.map(valueOf).join(', ')}
+         from (select n, n % (select count(*) from standing) as place from generate_series(1, ${rows}) n where exists (select from standing)) numbers
+         join standing t using (place)
+     on conflict do nothing`,
+  );
+  for (const { definition } of indexes) await sessions.query(definition);
+  await sessions.query(`vacuum analyze public."${table}"`);
+}
+
+/** The text before (1) or after (2) the first id in the column; null where there is none. */
+function side(name: string, which: 1 | 2): string {
+  return `(regexp_match(t."${name}", '^(.*?)${uuid}(.*)$', 's'))[${which}] as "${name} ${which}"`;
 }
 
 function valueOf({ name, type, is_unique }: Column): string {
@@ -53,9 +93,9 @@ function valueOf({ name, type, is_unique }: Column): string {
   if (type.startsWith('timestamp')) return `${old} - n * interval '1 second'`;
   if (is_unique && type === 'bigint') return `1000000 + n`;
   if (type !== 'text') return old;
-  const other = `regexp_replace(${old}, '${uuid}', gen_random_uuid()::text)`;
-  if (is_unique) return `case when ${old} ~ '${uuid}' then ${other} else ${old} || '-' || n end`;
-  return `case when n % ${OWN_EVERY} = 0 then ${old} else ${other} end`;
+  const other = `t."${name} 1" || gen_random_uuid() || t."${name} 2"`;
+  if (is_unique) return `coalesce(${other}, ${old} || '-' || n)`;
+  return `case when n % ${OWN_EVERY} = 0 then ${old} else coalesce(${other}, ${old}) end`;
 }
 
 interface Plan {
