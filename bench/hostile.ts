@@ -4,7 +4,7 @@ import { runParts } from './support/parts.ts';
 
 const parts: Record<string, () => Promise<object>> = { bodies, 'slow-bodies': slowBodies };
 
-/** This benchmark measures what hostile callers and hostile agents do to everybody else; `hostile:<part>` runs one part. */
+/** Measures the effect of hostile callers and hostile agents on all others; `hostile:<part>` runs one part. */
 export function run(part?: string): Promise<object> {
   return runParts('hostile', parts, part);
 }

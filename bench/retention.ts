@@ -21,14 +21,14 @@ import { createBareStatement, indexStatements } from '../src/platform/projection
 import { agentIdOf, BEGIN, eventLines, EVENTS_EACH } from './support/agent-events.ts';
 import { machineLoad, percentile, rounded } from './support/figures.ts';
 
-/** Sizes of the log of output before a trim. */
+/** The numbers of events in the log of output before a trim. */
 const LOG_EVENTS = (process.env.BENCH_LOG_EVENTS ?? '2000000,20000000').split(',').map(Number);
 const REMOVED = [1_000, 10_000, 100_000];
 const STREAMS = 1_000;
 const CHUNK = 100_000;
-/** Sessions that fill the log at the same time. */
+/** The number of sessions that fill the log concurrently. */
 const SEEDERS = 3;
-/** Seconds over which the events of output are spread. */
+/** The time over which the events of output are spread, in seconds. */
 const SPAN_SECONDS = 6 * 24 * 3600;
 const AUDIT_EVENTS = Number(process.env.BENCH_EVENTS ?? 1_000_000);
 const ACCOUNTS = 100;
@@ -44,7 +44,10 @@ const parts: Record<string, (bench: RetentionBench) => Promise<object>> = {
   audit: (bench) => bench.audit(),
 };
 
-/** `trim`: what it costs to remove old output from a log of 2 000 000 and of 20 000 000 events. `audit`: how large the audit of 1 000 000 events is, and what its filters read. */
+/**
+ * Measures, as `trim`, the cost of removing old output from a log of 2 000 000 and of 20 000 000 events, and, as `audit`, the size of the
+ * audit of 1 000 000 events and what its filters read.
+ */
 export async function run(part?: string): Promise<object> {
   const asked = part === undefined ? Object.keys(parts) : [part];
   const figures: Record<string, object> = {};
@@ -71,9 +74,9 @@ interface Counts extends pg.QueryResultRow {
 }
 
 class RetentionBench {
-  /** Only where it is needed: it trims by itself. */
+  /** The event store, opened only by the parts that need it, because it trims by itself. */
   #store: PostgresEventStore | null = null;
-  /** Trims when it is asked to, and not by itself meanwhile. */
+  /** The trimmer, which trims only on request. */
   readonly #trimmer: LogTrimmer;
   #statements = 0;
 
@@ -108,7 +111,7 @@ class RetentionBench {
   }
 
   async trim(): Promise<object> {
-    // Each statement of a trim takes a connection of its own.
+    // Each statement of a trim takes its own connection.
     this.database.pool.on('acquire', () => (this.#statements += 1));
     await this.owner.query('alter table es_log_event set (autovacuum_enabled = false)');
     const sizes = [];
@@ -119,7 +122,7 @@ class RetentionBench {
       standing = events;
       const seeded = { events, seeded_in_seconds: rounded((performance.now() - began) / 1_000, 0), mb: await this.#sizeOf('es_log_event') };
       console.info('seeded', seeded);
-      // The first one after the statistics have changed plans anew.
+      // The first trim after the statistics have changed is not measured, because it plans anew.
       await this.#measured(events, 0);
       const trims = [await this.#measured(events, 0)];
       for (const removed of REMOVED) trims.push(await this.#measured(events, removed));
@@ -128,7 +131,7 @@ class RetentionBench {
     return { sizes };
   }
 
-  /** A trim that finds so many events too old. */
+  /** Measures a trim that finds `wanted` events too old. */
   async #measured(events: number, wanted: number): Promise<object> {
     if (wanted > 0) await this.#ageOldest(events, wanted);
     const before = await this.#counts();
@@ -152,11 +155,11 @@ class RetentionBench {
     return trim;
   }
 
-  /** The oldest first, the streams by turns; keys are made when the rows are there. */
+  /** Writes the events with the oldest first and alternating streams; the keys are made after the rows. */
   async #seed(from: number, to: number): Promise<void> {
     await this.owner.query('alter table es_log_event drop constraint es_log_event_pkey, drop constraint es_log_event_stream_version_key');
     const data = JSON.stringify({ lines: [{ t: '2026-01-01T00:00:00.000Z', l: 'info', m: 'x'.repeat(60) }], total: 1 });
-    // What was trimmed before is filled up again, and gets the times of a log of the new length.
+    // Rows that were trimmed before are written again, with the times of a log of the new length.
     await this.owner.query('alter table es_log_event disable trigger all');
     if (from > 0) await this.owner.query('truncate es_log_event');
     const sessions = new pg.Pool({ connectionString: this.server.url, max: SEEDERS });
@@ -187,7 +190,7 @@ class RetentionBench {
     await this.owner.query('checkpoint');
   }
 
-  /** So many of the oldest that stand become too old. */
+  /** Makes the given number of the oldest events too old. */
   async #ageOldest(events: number, wanted: number): Promise<void> {
     const { rows } = await this.owner.query<{ first: string }>('select position as first from es_log_event order by position limit 1');
     const position = Number(rows[0]?.first) + wanted;
@@ -206,9 +209,9 @@ class RetentionBench {
     );
   }
 
-  /** Blocks of the table and its indexes that were looked at so far, and scans of the whole table. */
+  /** Returns the blocks of the table and its indexes that were read so far, and the number of scans of the whole table. */
   async #counts(): Promise<Counts> {
-    // A session tells its counts at the end of a transaction that comes a second after it told them last.
+    // A session reports its counts at the end of the first transaction that comes a second or more after its last report.
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     await Promise.all(Array.from({ length: 10 }, () => this.database.query('select 1')));
     const { rows } = await this.owner.query<Counts>(
@@ -243,7 +246,7 @@ class RetentionBench {
     return { ...size, filters: await this.#filters(store, one?.accountId ?? '', one?.actorId ?? '', agentIds.at(ACCOUNTS / 2) ?? '') };
   }
 
-  /** Answers an agent of each account. */
+  /** Writes the agents' events, and returns one agent of each account. */
   async #seedAgents(accounts: { accountId: string; actorId: string }[]): Promise<string[]> {
     const perAccount = AUDIT_EVENTS / EVENTS_EACH / ACCOUNTS;
     const firsts: string[] = [];
@@ -257,7 +260,7 @@ class RetentionBench {
     return firsts;
   }
 
-  /** As a rebuild does. */
+  /** Fills the table as a rebuild does. */
   async #fill(store: PostgresEventStore, projection: Projection, table: string): Promise<void> {
     const passes = new LogPasses(store, { memoryBytes: FOLD_BYTES, directory: this.dataDir });
     const { signal } = new AbortController();
@@ -278,7 +281,7 @@ class RetentionBench {
     await this.owner.query(`vacuum analyze ${table}`);
   }
 
-  /** Pages of the audit by each filter: how long one takes, and what the plan of its statement reads. */
+  /** Measures pages of the audit by each filter: the time of one, and what the plan of its statement reads. */
   async #filters(store: PostgresEventStore, accountId: string, actor: string, agentId: string): Promise<object> {
     const none: AuditSelection = { accountId: null, agentId: null, types: null, actor: null, since: null, until: null, newestFirst: true };
     const since = new Date(BEGIN + AUDIT_EVENTS * 3 * 0.5).toISOString();

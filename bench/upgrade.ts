@@ -30,9 +30,9 @@ const parts: Record<string, (bench: UpgradeBench) => Promise<object>> = {
 };
 
 /**
- * Upgrades over 1 000 000 events to a program three of whose read models are of the next version. `behind` starts a program whose read models
- * stand and lack them all, which the other parts do first, too. `beside` starts it as a replica beside one of the version before, while 50 readers
- * and 20 writers go on; `alone` starts it where nothing else runs; the parts with `killed` in their names kill it in the middle.
+ * Measures upgrades over 1 000 000 events to a program with the next version of three read models. `behind`, which the other parts run
+ * first too, starts a program whose read models exist but contain none of the events. `beside` starts it as a replica beside one of the
+ * previous version, under 50 readers and 20 writers; `alone` starts it alone; the parts with `killed` in their names kill it in the middle.
  */
 export async function run(part?: string): Promise<object> {
   const asked = part === undefined ? Object.keys(parts) : [part];
@@ -75,12 +75,12 @@ class UpgradeBench {
     private readonly next: NextVersion,
   ) {}
 
-  /** Seeds the log, which the read models of the older program then catch up with. */
+  /** Fills the log; the read models of the older program then catch up with it. */
   async prepare(): Promise<void> {
     this.#old = await this.#start();
     await this.#seed();
     const before = await this.#bareCopy();
-    // What was appended while no service ran.
+    // The events were appended while no service ran.
     const began = performance.now();
     await this.#old.start();
     await this.#whenReady(this.#old);
@@ -95,7 +95,7 @@ class UpgradeBench {
     if (this.#all[0] !== undefined) await rm(this.#all[0].dataDir, { recursive: true, force: true });
   }
 
-  /** The next program beside the older one, undisturbed or killed in the middle, and then both serving. */
+  /** Runs the next program beside the older one, undisturbed or killed in the middle, and then both. */
   async beside(isKilled: boolean): Promise<object> {
     const targets = [this.#old];
     let turn = 0;
@@ -138,7 +138,7 @@ class UpgradeBench {
     };
   }
 
-  /** The next program where nothing else runs: without callers, and with writers who do not wait until it is ready. */
+  /** Runs the next program alone: without callers, and with writers that do not wait until it is ready. */
   async alone(): Promise<object> {
     const quiet = await this.#round(() => this.#start(this.next.entry));
     const next = this.#all.at(-1) as StartedService;
@@ -149,7 +149,7 @@ class UpgradeBench {
     return { quiet, written };
   }
 
-  /** The same, killed in the middle: its next start counts. */
+  /** Runs the next program alone and kills it in the middle; its next start is measured. */
   async aloneKilled(): Promise<object> {
     const killed = await this.#round(async () => {
       const next = await this.#start(this.next.entry);
@@ -160,7 +160,10 @@ class UpgradeBench {
     return { killed };
   }
 
-  /** One start as if the next version had never run here. A service that is given as ended was killed in the middle: its next start counts. */
+  /**
+   * Measures one start as if the next version had never run here. If `start` returns a service that has ended, it was killed in the middle,
+   * and its next start is measured.
+   */
   async #round(start: () => Promise<StartedService>, writers = 0): Promise<object> {
     for (const service of this.#all) await service.stop();
     await this.#forgetRaised();
@@ -231,7 +234,7 @@ class UpgradeBench {
     await until('it is ready', async () => ((await notReady(service)) === null ? true : undefined), PATIENCE_MS, 50);
   }
 
-  /** The fold has come some way. */
+  /** Waits until the fold is at 30 % or more. */
   async #whenUnderWay(service: StartedService): Promise<void> {
     const underWay = async () => {
       const reason = await notReady(service);
@@ -241,13 +244,13 @@ class UpgradeBench {
     await until('the fold is under way', underWay, PATIENCE_MS, 20);
   }
 
-  /** How many descriptions were written, by the log. */
+  /** Returns the number of descriptions that were written, from the log. */
   async #configured(): Promise<number> {
     const rows = await this.#query<{ count: number }>(`select count(*)::int as count from es_event where type = 'AgentConfigured'`);
     return rows[0]?.count ?? NaN;
   }
 
-  /** Whether all answer alike, and how many rows of each one's raised read models are not those of a fresh fold. */
+  /** Returns whether all services answer alike, and for each the number of rows of its raised read models that differ from a fresh fold. */
   async #compare(services: StartedService[]): Promise<object> {
     let compared = 0;
     let different = 0;
@@ -297,7 +300,7 @@ class UpgradeBench {
   }
 }
 
-/** Events a second of the folds since the start of the program, its processor time and its memory. */
+/** Returns the events a second of the folds since the start of the program, its processor time and its memory. */
 function figuresOf(service: StartedService): object {
   const rates = [...service.output.matchAll(/(\w+) was rebuilt from (\d+) events, (\d+) a second/g)].map(([, name, , rate]) => [
     name,
@@ -306,7 +309,7 @@ function figuresOf(service: StartedService): object {
   return { rates: Object.fromEntries(rates), cpu_seconds: rounded(cpuMs(service.pid) / 1_000), memory_mb: memoryMb(service.pid) };
 }
 
-/** Why it is not ready; null where it is. */
+/** Returns the reason why the service is not ready, or null if it is. */
 async function notReady(service: StartedService): Promise<string | null> {
   const answer = await fetch(`${service.firstRun.url}/ready`);
   const { dependencies } = (await answer.json()) as { dependencies: { detail?: string }[] };

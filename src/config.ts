@@ -8,79 +8,82 @@ import type { EgressMode } from './platform/runtime/runtime.ts';
 
 export type Environment = Record<string, string | undefined>;
 
-/** The service's whole configuration, read once from the environment. Durations in seconds, sizes in bytes, as named. */
+/**
+ * The service's whole configuration, read once from the environment. Durations are in seconds and sizes in bytes unless the name says
+ * otherwise.
+ */
 export class Config {
   host: string;
-  /** 0 picks a free one. */
+  /** The port; 0 picks a free one. */
   port: number;
-  /** How callers reach the service; null: from the address it listens on. */
+  /** The address at which callers reach the service; null means the address on which it listens. */
   baseUrl: string | null;
   dataDir: string;
-  /** Null: the embedded PostgreSQL. */
+  /** The address of the database; null means the embedded PostgreSQL. */
   databaseUrl: string | null;
   eventStore: 'postgres' | 'eventstoredb';
-  /** A connection string of EventStoreDB; it may hold a password. */
+  /** The connection string of EventStoreDB, which may contain a password. */
   eventStoreUrl: string | null;
-  /** Leads the names of all streams, so that several installations can share an EventStoreDB; null: none. */
+  /** The prefix of all streams' names, with which several installations can share an EventStoreDB; null means none. */
   eventStorePrefix: string | null;
   runtime: 'auto' | 'docker' | 'local';
-  /** 32 bytes as base64 or hex; null: a file in the data directory. */
+  /** The master key, 32 bytes as base64 or hex; null means a file in the data directory. */
   masterKey: string | null;
   sampleAgent: boolean;
   adminEmail: string;
   adminPassword: string | null;
   openRegistration: boolean;
-  /** Image with a static busybox at /bin/busybox that fills the helper volume; null: the machine's own busybox. */
+  /** The image with a static busybox at /bin/busybox that fills the helper volume; null means the machine's own busybox. */
   helperImage: string | null;
-  /** Hosts, `host:port` or `file:`, from which sources may come although they are private. */
+  /** The hosts, `host:port` or `file:`, from which sources may come although they are private. */
   allowPrivateSources: string[];
-  /** Images of the engine that every account may use, by name; one without a tag stands for all its tags. */
+  /** The images of the engine that every account may use, by name; a name without a tag means all its tags. */
   sharedImages: string[];
   deepSleepAfterSeconds: number;
   deployTimeoutSeconds: number;
   startTimeoutSeconds: number;
   replyTimeoutSeconds: number;
-  /** Messages that one process delivers at once: of all accounts, of one account, and of one agent. */
+  /** The most messages that one process delivers concurrently: in all, for one account, and for one agent. */
   deliveriesMax: number;
   deliveriesPerAccount: number;
   deliveriesPerAgent: number;
-  /** Chats of one account. */
+  /** The most chats of one account in a minute. */
   chatsPerMinute: number;
   agentMemoryMb: number;
   agentCpus: number;
   agentPids: number;
-  /** Passes over agents' containers, each making a quick call to the engine, that go on at once. */
+  /** The most concurrent passes over agents' containers, each of which makes a quick call to the engine. */
   engineCalls: number;
-  /** Containers that are made or started at once. */
+  /** The most containers that are made or started concurrently. */
   containerStarts: number;
   imageBuilds: number;
   imagePulls: number;
-  /** OCI runtime of agent containers (`runsc` for gVisor); null: the engine's default. */
+  /** The OCI runtime of agent containers (`runsc` for gVisor); null means the engine's default. */
   containerRuntime: string | null;
   /** What agents may reach. */
   agentEgress: EgressMode;
   /** Of memory for streams' states, MiB. */
   stateCacheMb: number;
-  /** Streams (logs, histories, exports) that one process has open: of all accounts, and of one account. */
+  /** The most streams (logs, histories, exports) that one process has open: in all, and for one account. */
   streamsMax: number;
   streamsPerAccount: number;
   metricsLoopbackOnly: boolean;
-  /** What a caller of `/metrics` has to bear; null: nothing. */
+  /** The token that callers of `/metrics` must send; null means that none is needed. */
   metricsToken: string | null;
-  /** Addresses, or ranges of them, of proxies whose `X-Forwarded-For` is believed. */
+  /** The addresses, or ranges of them, of proxies whose `X-Forwarded-For` is trusted. */
   trustedProxies: string[];
   logLevel: string;
   production: boolean;
 }
 
-/** Reads single variables, and collects what is wrong with them. */
+/** Reads single variables, and collects their faults. */
 class Reader {
   readonly found: string[] = [];
   private readonly asked = new Set<string>();
 
   constructor(private readonly environment: Environment) {}
 
-  /** The variables of ours that are set but that nothing has asked for. */
+  /** Returns the names of our variables that are set but were never read. */
   unknown(): string[] {
     return Object.keys(this.environment).filter((name) => name.startsWith('MOORING_') && !this.asked.has(name));
   }
@@ -91,7 +94,7 @@ class Reader {
     return value === undefined || value === '' ? null : value;
   }
 
-  /** Separated by commas. */
+  /** Reads a list that is separated by commas. */
   list(name: string): string[] {
     const values = (this.text(name) ?? '').split(',').map((value) => value.trim());
     return values.filter(Boolean);
@@ -127,7 +130,7 @@ class Reader {
   }
 }
 
-/** Reads the configuration. Throws one error that names every unknown or malformed variable (contract 12). */
+/** Reads the configuration. Throws one error that names every unknown or malformed variable. */
 export function readConfig(environment: Environment): Config {
   const read = new Reader(environment);
   const config: Config = {
@@ -142,7 +145,7 @@ export function readConfig(environment: Environment): Config {
   return config;
 }
 
-/** The settings of where the service listens, keeps its data and finds what it stands on. */
+/** Reads the settings of the service's address, its data and the services that it uses. */
 function placeSettings(read: Reader) {
   return {
     host: read.text('HOST') ?? '127.0.0.1',
@@ -163,7 +166,7 @@ function placeSettings(read: Reader) {
   };
 }
 
-/** Keys, the first account and what the first start makes. */
+/** Reads the settings of the keys, the first account and the first start. */
 function accountSettings(read: Reader) {
   return {
     masterKey: read.text('MOORING_MASTER_KEY'),
@@ -174,7 +177,7 @@ function accountSettings(read: Reader) {
   };
 }
 
-/** The settings of how agents run and where their images come from. */
+/** Reads the settings of how agents run and where their images come from. */
 function agentSettings(read: Reader) {
   return {
     runtime: read.choice('MOORING_RUNTIME', ['auto', 'docker', 'local'], 'auto'),
@@ -223,7 +226,7 @@ function checkTogether(config: Config, found: string[]): void {
     found.push('MOORING_MASTER_KEY must be 32 bytes, as base64 or hex');
 }
 
-/** The 32 bytes that a written master key stands for, or null. */
+/** Returns the 32 bytes that a written master key stands for, or null. */
 export function masterKeyBytes(written: string): Buffer | null {
   const bytes = /^[0-9a-fA-F]{64}$/.test(written) ? Buffer.from(written, 'hex') : Buffer.from(written, 'base64');
   return bytes.length === 32 ? bytes : null;

@@ -23,7 +23,7 @@ const SEATS = 100_000;
 const PASSWORD = 'benchmark-password';
 const READY_MS = 600_000;
 
-/** A database, a stand-in of an engine, and one service or several on them, made for one measurement and gone after it. */
+/** A database, a stand-in for an engine, and one or more services on them, made for one measurement and removed after it. */
 export class ScaleBed {
   static readonly #open = new Set<ScaleBed>();
   readonly #callers: Caller[] = [];
@@ -37,7 +37,7 @@ export class ScaleBed {
     private readonly hasReal: boolean,
   ) {}
 
-  /** For a benchmark that is interrupted: leaves no process and no container behind. */
+  /** Removes all processes and containers of an interrupted benchmark. */
   static async disposeAll(): Promise<void> {
     await Promise.all([...ScaleBed.#open].map((bed) => bed.dispose()));
   }
@@ -86,7 +86,7 @@ export class ScaleBed {
     return service;
   }
 
-  /** The first account, at a replica. */
+  /** Returns a caller with the first account's key, at a replica. */
   owner(n = 0): Caller {
     return this.caller(this.replica(n).firstRun.api_key, n);
   }
@@ -97,7 +97,7 @@ export class ScaleBed {
     return caller;
   }
 
-  /** A new account with seats, and its key. */
+  /** Makes an account with seats, and returns its id and a key. */
   async account(): Promise<{ id: string; key: string }> {
     const email = `bench-${(this.#accounts += 1)}@example.com`;
     const { body } = await this.admin('POST', '/api/admin/accounts', { email, password: PASSWORD, name: email });
@@ -131,7 +131,7 @@ export class ScaleBed {
     return (await readFile(join(this.dataDir, 'instance-id'), 'utf8')).trim();
   }
 
-  /** Resolves when the service says of itself that it is ready. */
+  /** Resolves when the service reports that it is ready. */
   async ready(n = 0): Promise<void> {
     const answers = async () => (await fetch(`${this.replica(n).firstRun.url}/ready`).catch(() => null))?.status === 200;
     await until('the service is ready', async () => ((await answers()) ? true : undefined), READY_MS, 20);
@@ -150,7 +150,7 @@ export class ScaleBed {
   async dispose(): Promise<void> {
     ScaleBed.#open.delete(this);
     for (const caller of this.#callers) caller.close();
-    // Its agents' containers go with the engine, so nothing is left to delete one by one.
+    // The agents' containers end with the engine, so they need not be deleted one by one.
     await Promise.all(this.services.map((service) => (service.resume(), service.stop())));
     await this.engine.close();
     if (this.hasReal) await removeReal(await this.instance());
@@ -159,14 +159,14 @@ export class ScaleBed {
   }
 }
 
-/** Makes an agent of the image, and answers once it is active; its id. */
+/** Makes an agent of the image, waits until it is active, and returns its id. */
 export async function makeAgent(caller: Caller, image: string, others: object = {}): Promise<string> {
   const { body } = await caller.done('POST', '/api/v1/provision', agentBody(image, others), { prefer: 'wait=120' });
   if (body.status !== 'active') throw new Error(`the agent is ${body.status}: ${JSON.stringify(body)}`);
   return body.agent_id;
 }
 
-/** As `makeAgent`, without waiting for it. */
+/** Makes an agent like `makeAgent`, but does not wait for it. */
 export async function orderAgent(caller: Caller, image: string): Promise<string> {
   return (await caller.done('POST', '/api/v1/provision', agentBody(image, {}))).body.agent_id;
 }
@@ -180,19 +180,19 @@ export interface Timed {
   status: number;
 }
 
-/** One chat, whatever it comes to. */
+/** Measures one chat, whatever its outcome. */
 export async function timedChat(caller: Caller, agentId: string, message = 'hello'): Promise<Timed> {
   const { ms, status } = await caller.call('POST', `/api/agents/${agentId}/chat`, { message });
   return { ms, status };
 }
 
-/** Has the agent sleep first, and then measures the chat that wakes it. */
+/** Puts the agent to sleep, and then measures the chat that wakes it. */
 export async function timedWake(caller: Caller, agentId: string): Promise<Timed> {
   await caller.call('POST', `/api/agents/${agentId}/sleep`, undefined, { prefer: 'wait=120' });
   return timedChat(caller, agentId);
 }
 
-/** `work` on every item, at most `width` at a time. */
+/** Does `work` for every item, at most `width` at a time. */
 export async function together<T, R>(items: readonly T[], width: number, work: (item: T) => Promise<R>): Promise<R[]> {
   const answers: R[] = [];
   let next = 0;

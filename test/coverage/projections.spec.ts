@@ -14,12 +14,12 @@ import { sampleHistory } from './event-samples.ts';
 const catalogue = new EventCatalogue(eventDefinitions);
 const COPIES = 40;
 
-/** The sample history in the lives of many, whose events are told by turns. */
+/** Returns the sample history for many agents, with their events interleaved. */
 function manyLives(): StoredEvent[] {
   const history = sampleHistory('newest');
   return history.flatMap((event, place) =>
     Array.from({ length: COPIES }, (_, life) => {
-      // Ids of the history end in a number; each life has its own.
+      // Ids of the history end in a number, which is replaced for each copy.
       const text = JSON.stringify(event).replaceAll('b302099a8', `b${String(300_000 + life)}a8`.slice(0, 9));
       return { ...(JSON.parse(text) as StoredEvent), position: String(place * COPIES + life + 1).padStart(20, '0') };
     }),

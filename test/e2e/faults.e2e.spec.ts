@@ -246,7 +246,7 @@ class Passage {
 }
 
 describeWithOwnEngine('an engine that stops under the service', () => {
-  it('may be unavailable, and everything settles by itself when it is back', async () => {
+  it('does not end the service, and everything settles by itself when it is back', async () => {
     const engine = await PrivateEngine.open();
     const passage = await Passage.open(engine, 8080);
     let service: StartedService | undefined;

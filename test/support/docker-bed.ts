@@ -4,7 +4,7 @@ import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.
 import type { ContainerSpec, ContainerView, EgressMode, ExecResult } from '../../src/platform/runtime/runtime.ts';
 import { importBusyboxImage, removeInstance } from './images.ts';
 
-/** A Docker runtime of an instance of its own, and an image with nothing but a busybox. */
+/** A Docker runtime with its own instance, and an image that contains only a busybox. */
 export class DockerBed {
   readonly docker: Dockerode;
   readonly instance = randomBytes(6).toString('hex');
@@ -30,7 +30,7 @@ export class DockerBed {
     return new DockerRuntime({ instance: this.instance, docker: this.docker, helperImage: null, ociRuntime, egress });
   }
 
-  /** A busybox image with these Dockerfile lines. */
+  /** Makes a busybox image with these Dockerfile lines. */
   async imageWith(changes: string[]): Promise<string> {
     const name = await importBusyboxImage(this.docker, `mooring-test-${this.instance}:${this.images.length}`, changes);
     this.images.push(name);
@@ -68,7 +68,7 @@ export class DockerBed {
     return (await this.runtime.inspect(view.agentId)).containers.find(({ handle }) => handle === view.handle);
   }
 
-  /** A shell line, run in the agent's container. */
+  /** Runs a shell line in the agent's container. */
   run(view: ContainerView, line: string, timeoutMs = 20_000): Promise<ExecResult> {
     return this.runtime.exec(view.handle, { argv: ['/bin/sh', '-c', line], timeoutMs, outputLimitBytes: 65_536 });
   }

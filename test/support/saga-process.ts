@@ -9,7 +9,7 @@ import { ShardLeases } from '../../src/platform/sagas/shard-leases.ts';
 import { UnseenEvents } from '../../src/platform/sagas/unseen-events.ts';
 import { openAggregates, type OpenedLog } from './log.ts';
 
-/** Says what time it is as the test wants it. */
+/** A clock that a test can set ahead. */
 class TestClock extends Clock {
   ahead = 0;
   override now(): Date {
@@ -17,7 +17,7 @@ class TestClock extends Clock {
   }
 }
 
-/** The part of one service process that runs its sagas, with connections of its own. */
+/** The part of one service process that runs its sagas, with its own connections. */
 export class SagaProcess {
   readonly clock = new TestClock();
   readonly replica = new Replica();
@@ -25,7 +25,7 @@ export class SagaProcess {
   readonly projections: Projections;
   readonly sagas: DurableSagas;
   private readonly follower: LogFollower;
-  /** With states that follow what this process hears. */
+  /** The aggregates, whose cached states follow the log that this process reads. */
   readonly aggregates: Aggregates;
 
   constructor(readonly log: OpenedLog) {
@@ -43,7 +43,7 @@ export class SagaProcess {
     );
   }
 
-  /** `beforeSagas` is called when the log is heard and no saga runs yet. */
+  /** Starts the process. `beforeSagas` is called when the log is followed and no saga runs yet. */
   async start(beforeSagas: () => Promise<void> = () => Promise.resolve()): Promise<void> {
     await this.projections.onApplicationBootstrap();
     await this.follower.onApplicationBootstrap();
