@@ -108,7 +108,7 @@ export class EventReader {
     return found;
   }
 
-  /** Returns the events after the position that pass the filter: at most 1 000, and none beyond 8 MiB. */
+  /** Returns the events after the position that pass the filter: at most 1 000, and no further one once 8 MiB are reached. */
   async batch(after: Position, filter: EventFilter, isForgotten?: (events: Recorded[]) => Promise<Set<Recorded>>): Promise<Batch> {
     const { events, upTo } = await this.#ofClass(after, filter.eventClass);
     const passed = events.filter((event) => passes(event, filter));

@@ -12,25 +12,27 @@ import {
 } from '../event-store.ts';
 import { numberOf, positionOf, tables } from './reading.ts';
 
-/** Positions that one statement reads through: each takes a snapshot of its own, and a long one would keep the server from cleaning up. */
+/**
+ * The most positions that one statement reads: each statement has a snapshot of its own, and a long one would delay the server's vacuum.
+ */
 const maxRange = 100_000n;
 /** Events that are decoded at a time: what was given before is garbage by then, while it is still cheap to collect. */
 const eventsAtOnce = 200;
 /** The signature, flags and extension length that a binary COPY begins with. */
 const headerBytes = 19;
-/** From the Unix epoch to PostgreSQL's, milliseconds. */
+/** The time from the Unix epoch to PostgreSQL's, in milliseconds. */
 const postgresEpoch = Date.UTC(2000, 0, 1);
 
 const columns = 'position, stream, version, id, type, schema_version, data, metadata, at';
 
-/** Reads the log by COPY: about three times as fast as by rows. What a reader does not look at is not decoded. */
+/** Reads the log by COPY, about three times as fast as by rows. Values are decoded only when they are read. */
 export class BulkReader {
   constructor(
     private readonly pool: pg.Pool,
     private readonly catalogue: EventCatalogue,
   ) {}
 
-  /** What follows the position, up to and with the end. */
+  /** Reads the events after the position, up to and including the end. */
   async *read(after: Position, end: Position, filter: EventFilter): AsyncGenerator<EventsUpTo> {
     const last = BigInt(numberOf(end));
     for (let from = BigInt(numberOf(after)); from < last;) {
@@ -44,7 +46,7 @@ export class BulkReader {
     }
   }
 
-  /** The stream's events from that revision on. Throws `EventStoreUnavailable`. */
+  /** Reads the stream's events from that revision on. Throws `EventStoreUnavailable`. */
   async *stream(table: string, stream: string, from: number): AsyncGenerator<StoredEvent[]> {
     const rows = `select ${columns} from ${table} where stream = ${pg.escapeLiteral(stream)} and version >= ${from} order by version`;
     try {
@@ -65,7 +67,7 @@ export class BulkReader {
       }
       whole = true;
     } finally {
-      // Rows may still be on their way: such a connection is of no use to anybody.
+      // Rows may still be on their way, so a connection that was left early is closed.
       client.release(!whole);
     }
   }
@@ -74,7 +76,7 @@ export class BulkReader {
     let events: StoredEvent[] = [];
     for (let index = 0; index + 1 < rows.length; index += 1) {
       const start = (rows[index] as number) + (index === 0 ? skip : 0);
-      // The trailer of a COPY says that no columns follow.
+      // The trailer of a COPY has a negative number of columns.
       if (start + 2 > bytes.length || bytes.readInt16BE(start) < 0) continue;
       const event = new BulkEvent(bytes, start + 2);
       const isCurrent = this.catalogue.versionOf(event.type) === event.schemaVersion;
@@ -97,7 +99,7 @@ function rangeOf(from: bigint, to: bigint, { eventClass, categories, types }: Ev
   return `select ${columns} from ${tables[eventClass]} where ${conditions.join(' and ')} order by position`;
 }
 
-/** The second that was written last, so that most times are put together from it and three digits. */
+/** The last second that was formatted, so that most times need only three more digits. */
 let lastSecond = { number: NaN, text: '' };
 
 function isoTime(milliseconds: number): string {
@@ -106,7 +108,7 @@ function isoTime(milliseconds: number): string {
   return `${lastSecond.text}${String(milliseconds - second * 1_000).padStart(3, '0')}Z`;
 }
 
-/** One row of a binary COPY, its values decoded when they are asked for. */
+/** One row of a binary COPY, whose values are decoded when they are read. */
 class BulkEvent implements StoredEvent {
   readonly stream: string;
   readonly type: string;
@@ -122,7 +124,7 @@ class BulkEvent implements StoredEvent {
 
   constructor(bytes: Buffer, start: number) {
     this.#bytes = bytes;
-    // Each value stands behind its length, 4 bytes.
+    // Each value follows its length of 4 bytes.
     this.#positionAt = start + 4;
     let at = start + 12;
     const streamEnd = at + 4 + bytes.readInt32BE(at);
@@ -177,7 +179,7 @@ class BulkEvent implements StoredEvent {
   }
 }
 
-/** Exact up to 2^53. */
+/** Reads a 64-bit integer; the result is exact up to 2^53. */
 function int64(bytes: Buffer, at: number): number {
   return bytes.readInt32BE(at) * 4_294_967_296 + bytes.readUInt32BE(at + 4);
 }

@@ -57,7 +57,7 @@ it('forgets everything that is too old in as many transactions as it takes, and 
   expect(await store.trim()).toBe(0);
 });
 
-it('keeps the last event of a stream that fell silent until a later one is too old as well', async () => {
+it('keeps the last event of a silent stream until a later one has expired as well', async () => {
   await bounded(2);
   await written(10, 2, '20 days');
   expect(await store.trim()).toBe(8);
@@ -66,7 +66,7 @@ it('keeps the last event of a stream that fell silent until a later one is too o
   expect(await counted()).toEqual([{ events: 2, first: 11 }]);
 });
 
-it('is not held up by events that a clock wrote which was ahead', async () => {
+it('is not blocked by events from a clock that was ahead', async () => {
   await bounded(1);
   await written(5, 1, '-300 days');
   await written(5, 1, '8 days');
@@ -75,7 +75,7 @@ it('is not held up by events that a clock wrote which was ahead', async () => {
   expect(await counted()).toEqual([{ events: 1, first: 11 }]);
 });
 
-it('judges old events of a stream whose retention is set anew', async () => {
+it('examines old events of a stream again when its retention is changed', async () => {
   await bounded(1);
   await written(10, 1, '8 days');
   await store.trim();
@@ -136,7 +136,7 @@ it('tells when nothing was left to forget, and why it failed', async () => {
   }
 });
 
-it('takes over an installation of the release before, with streams of deleted agents that were bounded by their number of events', async () => {
+it('converts streams of deleted agents that the former release bounded by their number of events', async () => {
   const undone = [
     'drop table es_log_retention',
     'drop index es_stream_meta_max_age',

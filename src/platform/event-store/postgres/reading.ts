@@ -38,7 +38,7 @@ export function numberOf(position: Position): string {
   return BigInt(position).toString();
 }
 
-/** Reads events after a position: at most 1 000, and none beyond 8 MiB. Only this class upcasts them. */
+/** Reads events, at most 1 000 at a time, and no further one once 8 MiB are reached; returns them in their current version. */
 export class EventReader {
   constructor(
     private readonly pool: pg.Pool,

@@ -33,8 +33,7 @@ export class SharedReads {
   /** Returns the events after the position that pass the filter. */
   async batch(after: Position, filter: EventFilter): Promise<Batch> {
     const shared = this.#following(after) ?? (await (this.#reading.get(after) ?? this.#read(after)).catch(() => null));
-    // The shared read began before the events were there, failed, or met an event that only other filters let through: read again for this
-    // filter.
+    // The shared read began before the events were there, or failed, perhaps at an unreadable event that this filter excludes: read again.
     if (shared === null || shared.upTo <= after) return this.reader.batch(after, filter);
     return { events: shared.events.filter((event) => passes(event, filter)), upTo: shared.upTo };
   }
