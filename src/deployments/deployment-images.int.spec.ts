@@ -11,7 +11,7 @@ import { RESOLVE_HOST } from '../agents/index.ts';
 import { DockerRuntime } from '../platform/runtime/docker/docker-runtime.ts';
 import { ContainerRuntime } from '../platform/runtime/runtime.ts';
 
-/** What the engine has from the start, as if somebody had pulled or built it there. */
+/** The images that the engine has from the start, as if they had been pulled or built there. */
 const SECRET = 'somebody/secret:1';
 const SHARED = 'operator/shared:2';
 
@@ -59,7 +59,7 @@ afterAll(async () => {
 const call = (account: string, method: string, path: string, json?: unknown, headers: Record<string, string> = {}) =>
   server.request(method, path, { credential: `mk_${account}`, json, headers });
 
-/** What the newest deployment of a new agent of the account says of its image. */
+/** Deploys the image to a new agent of the account, and returns the deployment's status, log and message. */
 async function deployed(account: string, imageName: string): Promise<{ status: string; log: string; message: string }> {
   const agentId = await bed.created(account, { image: 'docker', image_name: imageName, template_id: null });
   await call(account, 'POST', `/api/v1/agents/${agentId}/deploy`, undefined, { prefer: 'wait=20' });
@@ -76,7 +76,7 @@ describe('an image that the engine has', () => {
     expect((await deployed('other', SECRET)).log).toContain(`Pulling ${SECRET}`);
   });
 
-  it('is used without a pull by everybody where the operator shares it, whatever its tag', async () => {
+  it('is used without a pull by every account if the operator shares it, whatever its tag', async () => {
     for (const account of ['acme', 'other']) {
       const { log, status } = await deployed(account, SHARED);
       expect(status).toBe('success');
@@ -103,7 +103,7 @@ describe('an image at a private address', () => {
     expect(await bed.types(agentId)).toEqual(before);
   });
 
-  it('is not pulled where its name leads there only since the deployment was asked for', async () => {
+  it('is not pulled if its name leads there only since the request', async () => {
     const agentId = await bed.created('acme', { image: 'docker', image_name: 'moves.example/x:1', template_id: null });
     innerAddress = '10.0.0.7';
     const { json } = await call('acme', 'POST', `/api/v1/agents/${agentId}/deploy`, undefined, { prefer: 'wait=20' });

@@ -19,7 +19,7 @@ import { LineBound } from './line-bound.ts';
 import { LogRetention } from './log-entries.projection.ts';
 import { logEvents, type CapturedLine } from './log.events.ts';
 
-/** Prints so many numbers, 20 at a time, and then ends or stays. */
+/** A program that prints COUNT numbers, 20 at a time, and then exits or keeps running. */
 const program = `
 const { FIRST, COUNT, STAYS } = process.env;
 const last = Number(FIRST) + Number(COUNT);
@@ -63,7 +63,7 @@ async function dockerPrinter(): Promise<Printer> {
   return { runtime: bed.runtime, image: bed.image, command: ['/bin/busybox', 'sh', '-c', shell], close: () => bed.close() };
 }
 
-/** The same part, but for the members given. */
+/** Returns the object with some of its members replaced. */
 function changed<Part extends object>(part: Part, changes: Partial<Part>): Part {
   return new Proxy(part, {
     get(target, name) {
@@ -135,13 +135,13 @@ function capturing(open: () => Promise<Printer>): void {
   const ended = (view: ContainerView) =>
     until('it has ended', async () => ((await printer.runtime.inspect(view.agentId)).containers[0]?.state === 'exited' ? true : undefined));
 
-  it('has every line once and in order, over stops and crashes of the capture', async () => {
+  it('has every line once and in order, despite stops and crashes of the capture', async () => {
     const view = await printing(0, 3_000, true);
     for (let turn = 0; turn < 6; turn++) {
       const one = capture();
       await one.follow(view, always);
       await holds(view.agentId, 400 * (turn + 1));
-      // Every other one goes on, as a process that was cut off and does not know it.
+      // Every second capture continues, like a process that was cut off without noticing.
       if (turn % 2 === 0) await one.stop();
     }
     await capture().follow(view, always);
@@ -149,7 +149,7 @@ function capturing(open: () => Promise<Printer>): void {
     expect(await captured(view.agentId)).toEqual(numbers(3_000));
   });
 
-  it('has all of a container that ended, however often it is drained', async () => {
+  it('has all lines of an ended container, however often it is drained', async () => {
     const view = await printing(0, 500, false);
     await ended(view);
     const one = capture();
@@ -160,7 +160,7 @@ function capturing(open: () => Promise<Printer>): void {
     expect(await captured(view.agentId)).toEqual(numbers(500));
   });
 
-  it('has all of a container that one process follows and another one drains', async () => {
+  it('has all lines of a container that one process follows and another one drains', async () => {
     const view = await printing(0, 3_000, false);
     const [one, two] = [capture(), capture()];
     await ended(view);
@@ -168,7 +168,7 @@ function capturing(open: () => Promise<Printer>): void {
     expect(await captured(view.agentId)).toEqual(numbers(3_000));
   });
 
-  it('is left to another process when told to step aside, and taken up again', async () => {
+  it('is left to another process when the signal aborts, and can be resumed', async () => {
     const view = await printing(0, 1_000, true);
     const one = capture();
     const term = new AbortController();
@@ -180,7 +180,7 @@ function capturing(open: () => Promise<Printer>): void {
     expect(await captured(view.agentId)).toEqual(numbers(1_000));
   });
 
-  it('goes on with the container that takes another’s place, and not back', async () => {
+  it('continues with a newer container, and never returns to the older one', async () => {
     const first = await printing(0, 200, false);
     const one = capture();
     await one.follow(first, always);
@@ -194,7 +194,7 @@ function capturing(open: () => Promise<Printer>): void {
     expect(await captured(first.agentId)).toEqual(numbers(400));
   });
 
-  it('does not wait for ever for what a running container may still say', async () => {
+  it('does not wait forever for a running container', async () => {
     const view = await printing(0, 20, true);
     await capture().drain(view);
     expect(await captured(view.agentId)).toEqual(numbers(20));
@@ -204,7 +204,7 @@ function capturing(open: () => Promise<Printer>): void {
     ['fails', () => new Error('torn')],
     ['is away', () => new RuntimeUnavailable(new Error('gone'))],
     ['ends its stream', () => null],
-  ])('goes on by itself soon after the engine %s', async (_, failure) => {
+  ])('resumes soon after the engine %s', async (_, failure) => {
     const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     let failures = 3;
     const runtime = changed(printer.runtime, {
@@ -226,7 +226,7 @@ function capturing(open: () => Promise<Printer>): void {
     expect(warned.mock.calls.length).toBe(failure() instanceof RuntimeUnavailable || failure() === null ? 0 : 3);
   });
 
-  it.each(['before', 'after'])('goes on by itself where the store fails %s it has written', async (when) => {
+  it.each(['before', 'after'])('resumes if the store fails %s it has written', async (when) => {
     jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     let appends = 0;
     const failing = changed(store, {
@@ -244,7 +244,7 @@ function capturing(open: () => Promise<Printer>): void {
     expect(await captured(view.agentId)).toEqual(numbers(1_000));
   });
 
-  it('goes on behind lines that the store refuses, and says that they are missing', async () => {
+  it('continues after lines that the store refuses, and says that they are missing', async () => {
     const refusing = changed(store, {
       append(...given: Parameters<EventStore['append']>) {
         const [, , [event]] = given;
@@ -281,7 +281,7 @@ function capturing(open: () => Promise<Printer>): void {
     expect(lines.slice(0, 3)).toEqual(numbers(3));
   });
 
-  it('ends, and says nothing, with a container that is removed', async () => {
+  it('ends without a warning when its container is removed', async () => {
     const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     const views = await Promise.all(Array.from({ length: 5 }, () => printing(0, 40, true)));
     const one = capture();
