@@ -8,15 +8,15 @@ import { sharedInstance, type Instance } from './instance-id.ts';
 import { LocalRuntime } from './local/local-runtime.ts';
 import { ContainerRuntime } from './runtime.ts';
 
-/** How long `auto` waits for an engine. */
+/** The time for which `auto` waits for an engine, ms. */
 const ENGINE_ANSWERS_MS = 2_000;
 
 type RuntimeConfig = Pick<Config, 'runtime' | 'dataDir' | 'helperImage' | 'containerRuntime' | 'agentEgress' | 'production'>;
 type Log = Pick<Logger, 'log' | 'warn'>;
 
 /**
- * The runtime that the configuration names. Throws where `auto` finds no engine in production: agents would not be isolated; and where
- * agents would run as processes of a data folder that is not the installation's.
+ * Opens the configured runtime. Throws if `auto` finds no engine in production, since agents would not be isolated, and if agents would be
+ * processes of a data folder that is not the installation's.
  */
 export async function openRuntime(config: RuntimeConfig, instance: Instance, logger: Log): Promise<ContainerRuntime> {
   if (config.runtime !== 'local') {
@@ -83,7 +83,7 @@ async function answersSoon(runtime: ContainerRuntime): Promise<boolean> {
 export class RuntimeModule implements OnApplicationShutdown {
   constructor(@Inject(ContainerRuntime) private readonly runtime: ContainerRuntime) {}
 
-  /** Agents go on running. */
+  /** Closes the runtime; agents go on running. */
   onApplicationShutdown(): Promise<void> {
     return this.runtime.close();
   }

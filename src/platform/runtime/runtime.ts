@@ -1,20 +1,20 @@
-/** Opaque: ask again after a stop and a wake. */
+/** An opaque handle, which is no longer valid after a stop and a wake. */
 export type ContainerHandle = string;
 
 export type ContainerState = 'created' | 'running' | 'frozen' | 'exited';
 
-/** What leads to a container without its handle: an agent has at most one of each generation. */
+/** The key of a container if its handle is unknown: an agent has at most one container of each generation. */
 export interface ContainerName {
   agentId: string;
   generation: number;
 }
 
-/** Immutable facts that a container bears as labels. */
+/** The immutable properties of a container, which are its labels. */
 export interface ContainerIdentity extends ContainerName {
   deploymentId: string;
 }
 
-/** What one bulk look at the engine shows of a container. */
+/** A container as a bulk list of the engine shows it. */
 export interface ListedContainer extends ContainerIdentity {
   handle: ContainerHandle;
   state: ContainerState;
@@ -22,34 +22,34 @@ export interface ListedContainer extends ContainerIdentity {
 
 export interface RuntimeList {
   containers: readonly ListedContainer[];
-  /** The agents whose volumes stand. */
+  /** The agents whose volumes exist. */
   volumes: readonly string[];
 }
 
 export interface ContainerView extends ListedContainer {
-  /** Of the last run; null where it has not ended, or the engine does not know. */
+  /** The exit code of the last run; null if it has not ended, or the engine does not know. */
   exitCode: number | null;
   oomKilled: boolean;
-  /** ISO 8601; null where it never ran. */
+  /** The time in ISO 8601; null if it never ran. */
   startedAt: string | null;
 }
 
 export interface ContainerSpec extends ContainerIdentity {
-  /** As `ensureImage` gave it. */
+  /** The pinned image that `ensureImage` returned. */
   image: string;
-  /** Exec form; null takes the image's own. */
+  /** The command in exec form; null stands for the image's own. */
   command: string[] | null;
   environment: Record<string, string>;
   /** The port on which the agent listens. */
   port: number;
-  /** Where the agent's volume is mounted. */
+  /** The mount point of the agent's volume. */
   volumePath: string;
-  /** Stays the same for the agent's life. */
+  /** The name stays the same for the agent's life. */
   hostname: string;
-  /** Null takes the image's own. */
+  /** The user; null stands for the image's own. */
   user: string | null;
   memoryBytes: number;
-  /** Cores, 0.5 is half of one. */
+  /** The number of cores; 0.5 is half of one. */
   cpus: number;
   pids: number;
   readOnlyRoot: boolean;
@@ -57,21 +57,21 @@ export interface ContainerSpec extends ContainerIdentity {
   tmpfs: string[];
 }
 
-/** What an image is made from. */
+/** The source of an image. */
 export type ImageSource =
-  /** `mayUse` tells whether what the engine has under the name, by its digest or id, may be used; anything else is pulled. */
+  /** `mayUse` returns whether the engine's image of that name, given by digest or id, may be used; otherwise the image is pulled. */
   | { kind: 'reference'; reference: string; mayUse: (image: string) => Promise<boolean> }
   /** A folder with a Dockerfile. */
   | { kind: 'dockerfile'; directory: string; dockerfile: string; start: string[] | null }
-  /** A program of ours for a language runtime: the folder's files on top of that runtime's base image, started by `start`. */
+  /** One of our programs for a language runtime: the folder's files on that runtime's base image, started by `start`. */
   | { kind: 'program'; directory: string; language: 'node'; start: string[] };
 
 export interface ResolvedImage {
-  /** Pinned: a digest or an image id; for the local runtime the folder's content hash. */
+  /** The pinned image: a digest or an image id; for the local runtime the folder's content hash. */
   image: string;
-  /** As people name it. */
+  /** The name for display. */
   name: string;
-  /** The exec form that a container of it will run; refused with `ShellCommand` where it is a shell string. */
+  /** The command, in exec form, that a container of it will run. A shell string is refused with `ShellCommand`. */
   command: string[];
 }
 
@@ -79,13 +79,13 @@ export interface ExecRequest {
   argv: string[];
   stdin?: Buffer | AsyncIterable<Buffer>;
   timeoutMs: number;
-  /** stdout and stderr together, bytes. */
+  /** The limit for stdout and stderr together, in bytes. */
   outputLimitBytes: number;
   environment?: Record<string, string>;
 }
 
 export interface ExecResult {
-  /** 124 where it was killed for time. */
+  /** The exit code; 124 if the command was killed at its deadline. */
   exitCode: number;
   stdout: Buffer;
   stderr: Buffer;
@@ -93,45 +93,48 @@ export interface ExecResult {
   truncated: boolean;
 }
 
-/** A place in a container's output: lines up to and with it have been seen. `count` lines bore that same time. */
+/**
+ * A position in a container's output: all lines up to and including it have been seen. `count` is the number of lines so far with that
+ * time.
+ */
 export interface LogCursor {
   generation: number;
-  /** The engine's own time stamp, nanoseconds kept: compare as text. */
+  /** The engine's own time stamp, in nanoseconds; it is compared as text. */
   time: string;
   count: number;
 }
 
 export interface LogLine {
   stream: 'stdout' | 'stderr';
-  /** UTF-8 with U+FFFD for what was not; no NUL, no line end; at most 16 KiB. */
+  /** The text as UTF-8, with U+FFFD for invalid bytes, without NUL or line end, at most 16 KiB. */
   text: string;
   cursor: LogCursor;
 }
 
-/** Only wakes; inspection decides. `lost` means: look at everything, the stream had a gap. */
+/** An event only wakes; inspection decides. `lost` means that the stream had a gap, and everything has to be inspected. */
 export type RuntimeEvent = { kind: 'changed'; agentId: string } | { kind: 'lost' };
 
 export interface RuntimeCapabilities {
-  /** Memory can be kept over a sleep. */
+  /** The value is true if memory can be kept during a sleep. */
   freeze: boolean;
-  /** Agents are kept from each other and from the host. */
+  /** The value is true if agents are isolated from each other and from the host. */
   isolation: boolean;
-  /** `reference` and `dockerfile` images can be run. */
+  /** The value is true if `reference` and `dockerfile` images can be run. */
   images: boolean;
 }
 
-/** What agents may reach: the internet and nothing private, nothing at all, or everything that their host can. */
+/** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
 export type EgressMode = 'internet' | 'none' | 'all';
 
 /** How the operator's setting of what agents may reach is kept. */
 export interface EgressStatus {
-  /** Why it can't be enforced; null where it is, or where nothing has to be. */
+  /** The reason why it can't be enforced; null if it is, or if nothing has to be. */
   lack: string | null;
-  /** Packets of agents that were refused, by what they were going to; at most a minute old. */
+  /** The number of refused packets of agents by destination, at most a minute old. */
   refused: ReadonlyMap<string, number>;
 }
 
-/** The engine can't be reached, or hangs: try again later, nothing is known about the outcome. */
+/** The engine can't be reached, or hangs. The outcome of the call is unknown; try again later. */
 export class RuntimeUnavailable extends Error {
   constructor(cause: unknown) {
     super('the container engine does not answer', { cause });
@@ -139,7 +142,7 @@ export class RuntimeUnavailable extends Error {
   }
 }
 
-/** The engine answered that it can't be done, and a repeat would hear the same. `message` is fit for the build log. */
+/** The engine refused the call, and would refuse it again. `message` may be shown in the build log. */
 export class RuntimeRefused extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);
@@ -158,7 +161,7 @@ export class ShellCommand extends RuntimeRefused {
   }
 }
 
-/** What the handle named is gone. */
+/** The container of the handle no longer exists. */
 export class ContainerGone extends Error {
   constructor(handle: ContainerHandle) {
     super(`container ${handle} is gone`);
@@ -167,49 +170,50 @@ export class ContainerGone extends Error {
 }
 
 /**
- * Where agents run. Every call may be repeated and has a time-out of its own; names and labels heal what a crash left.
- * Nothing without this instance's label is ever touched. One contract suite (`runtime.contract.ts`) holds the adapters to it.
- * Throws `RuntimeUnavailable`, `RuntimeRefused`, `ContainerGone`.
+ * Runs agents in containers. Every call may be repeated and has a timeout of its own; names and labels let it recover from a crash. Nothing
+ * without this instance's label is ever touched. One contract suite (`runtime.contract.ts`) tests all adapters. The calls throw
+ * `RuntimeUnavailable`, `RuntimeRefused`, `ContainerGone`.
  */
 export abstract class ContainerRuntime {
   abstract readonly name: 'docker' | 'local';
   abstract capabilities(): Promise<RuntimeCapabilities>;
-  /** One call to the engine. */
+  /** Makes one call to the engine. */
   abstract ping(): Promise<void>;
   /**
-   * Whether the engine answers, known within a second. Costs nothing where it answered a call a moment ago; otherwise all who ask at
-   * once share one ping. Never throws.
+   * Returns whether the engine answers, within a second. It costs nothing if the engine answered a call just before; otherwise all
+   * concurrent callers share one ping. Never throws.
    */
   abstract available(): Promise<boolean>;
-  /** Pulls, builds or finds it; says what it does, a line each. */
+  /** Pulls, builds or finds the image, and logs its progress, a line for each step. */
   abstract ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage>;
   abstract ensureVolume(agentId: string): Promise<void>;
   abstract removeVolume(agentId: string): Promise<void>;
-  /** Makes it, not started, and its volume where there is none. Where it stands already it is adopted. */
+  /** Creates the container without starting it, and its volume if there is none. An existing container is adopted. */
   abstract create(spec: ContainerSpec): Promise<ContainerView>;
   abstract start(handle: ContainerHandle): Promise<void>;
-  /** SIGTERM, then SIGKILL after the grace (seconds). A frozen container is thawed first. */
+  /** Sends SIGTERM, then SIGKILL after the grace (seconds). A frozen container is thawed first. */
   abstract stop(handle: ContainerHandle, graceSeconds: number): Promise<void>;
   abstract freeze(handle: ContainerHandle): Promise<void>;
   abstract thaw(handle: ContainerHandle): Promise<void>;
-  /** Ends it where it runs, and removes it. */
+  /** Ends the container if it runs, and removes it. */
   abstract remove(handle: ContainerHandle): Promise<void>;
   /**
-   * All containers of the agent, and whether its volume stands. Given the generation that the agent wants, it costs the same however
-   * many containers the engine has. What a superseded process makes late, of an older generation, then shows after the next `list`.
+   * Returns all containers of the agent, and whether its volume exists. Given the generation that the agent wants, the cost does not depend
+   * on the number of containers. A container of an older generation that a stale process creates late is then found only after the next
+   * `list`.
    */
   abstract inspect(agentId: string, generation?: number): Promise<{ containers: ContainerView[]; volume: boolean }>;
-  /** All containers of this instance, and the agents whose volumes stand, in one bulk look. */
+  /** Returns all containers of this instance, and the agents whose volumes exist, by one bulk list. */
   abstract list(): Promise<RuntimeList>;
 
   private latest: { begunAt: number; list: Promise<RuntimeList> } | null = null;
 
-  /** `list`, begun at most so long ago (ms): those who look at everything at about the same time share one look. */
+  /** Returns a list that was begun at most so long ago (ms), so that callers at about the same time share one. */
   listed(maxAgeMs: number): Promise<RuntimeList> {
     if (this.latest === null || performance.now() - this.latest.begunAt > maxAgeMs) {
       const latest = { begunAt: performance.now(), list: this.list() };
       this.latest = latest;
-      // What failed is shared by those who wait for it, and by nobody who asks later.
+      // A failure is shared only by the callers that already wait for it.
       latest.list.catch(() => {
         if (this.latest === latest) this.latest = null;
       });
@@ -217,18 +221,21 @@ export abstract class ContainerRuntime {
     return this.latest.list;
   }
 
-  /** Runs it inside the running container; kills its whole process group when the time is over. */
+  /** Runs a command in the running container; kills its whole process group at the deadline. */
   abstract exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult>;
   /** Unpacks a plain tar into a container that has not been started. */
   abstract copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void>;
-  /** The path as a plain tar. */
+  /** Returns the path as a plain tar. */
   abstract copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream>;
-  /** Output after the cursor (null: from its start), and what follows, until the container ends or the signal aborts. */
+  /** Yields the output after the cursor (null: from its start), and new output, until the container ends or the signal aborts. */
   abstract logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal): AsyncIterable<LogLine>;
   abstract events(signal: AbortSignal): AsyncIterable<RuntimeEvent>;
-  /** Where the container's port can be reached from here. Throws `RuntimeRefused` unless the container is running: a frozen one answers nobody. */
+  /**
+   * Returns the address of the container's port from here. Throws `RuntimeRefused` unless the container is running, since a frozen one does
+   * not answer.
+   */
   abstract address(container: ContainerName, port: number): Promise<{ host: string; port: number }>;
-  /** Null where the runtime keeps agents from nothing. */
+  /** Returns the state of the egress rules; null if the runtime does not restrict agents. */
   abstract egress(): Promise<EgressStatus | null>;
   abstract close(): Promise<void>;
 }

@@ -4,9 +4,9 @@ import { agentBridges, type Bridges } from './bridges.ts';
 import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
 import { Nft } from './nft.ts';
 
-/** The rules are loaded again so often, ms, whatever became of them meanwhile. */
+/** The interval at which the rules are loaded again, whatever became of them meanwhile, ms. */
 const RELOAD_MS = 60_000;
-/** The engine's nameservers are looked up again with each so manieth load. */
+/** The engine's name servers are looked up with every such number of loads. */
 const NAMESERVERS_EACH = 10;
 
 export interface EgressOptions {
@@ -18,13 +18,13 @@ export interface EgressOptions {
 }
 
 /**
- * Keeps the rules in place that say what agents may reach: loaded before a container starts on a network that they don't cover yet, again
- * whenever the engine may have started anew, and every minute.
+ * Keeps the egress rules of agents in place. They are loaded before a container starts on a network that they don't cover yet, again
+ * whenever the engine may have restarted, and every minute.
  */
 export class AgentEgress {
   private readonly nft: Nft;
   private covered: ReadonlySet<string> = new Set();
-  /** What there was to doubt the rules so far, and how much of it the last load had heard of. */
+  /** The number of times that the rules became doubtful; `heard` is the number that the last load took into account. */
   private doubts = 1;
   private heard = 0;
   private loading: Promise<void> | null = null;
@@ -38,22 +38,22 @@ export class AgentEgress {
     this.nft = new Nft(options.docker, options.instance);
   }
 
-  /** Resolves when the rules cover the bridge, or it is known and told that they can't. Throws `RuntimeUnavailable`. */
+  /** Resolves when the rules cover the bridge, or it is known and reported that they can't. Throws `RuntimeUnavailable`. */
   async cover(bridge: string): Promise<void> {
     if (!this.covered.has(bridge)) this.doubts += 1;
     await this.settle();
   }
 
-  /** Resolves when the rules stand, or it is known and told that they can't. Throws `RuntimeUnavailable`. */
+  /** Resolves when the rules are in place, or it is known and reported that they can't be. Throws `RuntimeUnavailable`. */
   async settle(): Promise<void> {
     if (this.heard === this.doubts || this.options.mode === 'all') return;
     await this.load();
   }
 
-  /** The engine may have started anew. */
+  /** Notes that the engine may have restarted, and loads the rules again. */
   doubt(): void {
     this.doubts += 1;
-    // What fails is tried again, before the next start of an agent and by the timer.
+    // A failed load is retried before the next start of an agent and by the timer.
     this.load().catch(() => undefined);
   }
 
@@ -67,7 +67,7 @@ export class AgentEgress {
     clearTimeout(this.timer);
   }
 
-  /** What began before the call may have looked at the networks too early, so one more load follows it. */
+  /** Loads the rules. A load that began before the call may have listed the networks too early, so one more follows it. */
   private async load(): Promise<void> {
     if (this.loading !== null) await this.loading.catch(() => undefined);
     this.loading ??= this.loadNow().finally(() => (this.loading = null));
@@ -98,7 +98,7 @@ export class AgentEgress {
       if (mode === 'internet' && this.loads++ % NAMESERVERS_EACH === 0) this.nameservers = await this.nft.nameservers();
       const rules = egressRules(instance, mode, bridges, this.nameservers);
       const listed = await this.nft.run(rules).catch((error: unknown) => {
-        // A table that can't be changed into ours is made anew.
+        // A table that can't be changed into ours is created again.
         if (error instanceof RuntimeRefused) return this.nft.run(noRules(instance) + rules);
         throw error;
       });
@@ -106,7 +106,7 @@ export class AgentEgress {
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
       this.loads = 0;
-      // With everything open there is nothing to enforce, and mostly nothing to take away.
+      // If everything is allowed, there is nothing to enforce, and mostly nothing to remove.
       return { lack: mode === 'all' ? null : error.message, refused: new Map() };
     }
   }

@@ -34,7 +34,7 @@ describeWithNft('what an agent may reach', () => {
     const [network] = Object.values((await engine.docker.getContainer(agent.handle).inspect()).NetworkSettings.Networks);
     return network?.Gateway ?? '';
   };
-  /** What the agent hears of an address, be it an answer or an error. */
+  /** Returns what the agent gets from an address, be it a response or an error. */
   const hears = (host: string, from = agent) => bed.output(from, `echo 'GET / HTTP/1.0\r\n\r\n' | nc -w 20 ${host} ${webPort}`);
   const table = () => around.nft('list', 'tables').includes(bed.instance);
 
@@ -148,7 +148,7 @@ describeWithNft('what an agent may reach', () => {
       expect((await engine.docker.getNetwork(network?.NetworkID ?? '').inspect()).Internal).toBe(true);
       expect(await hears(network?.Gateway ?? '', made)).toEqual(refused);
       expect(around.ask((await closed.address(made, webPort)).host, webPort)).toBe('404');
-      // An agent that was made when more was allowed loses it at once.
+      // An agent that was created when more was allowed loses it at once.
       expect(await hears(places.internet)).toEqual(refused);
       expect(await bed.output(agent, 'nslookup somewhere.example 127.0.0.11')).not.toContain(places.internet);
       expect(around.ask((await closed.address(neighbour, webPort)).host, webPort)).toBe('404');

@@ -40,30 +40,30 @@ import { VolumeRoots } from './volume-root.ts';
 import { ensureLabelledVolume, findVolume, removeAgentVolume } from './volumes.ts';
 
 export interface DockerRuntimeOptions {
-  /** This installation's id, short hex: it stands in labels and names. */
+  /** The installation's id, short hex, which is part of labels and names. */
   instance: string;
-  /** The engine; by `DOCKER_HOST` and the like where none is given. */
+  /** The client of the engine; by default it follows `DOCKER_HOST` and the like. */
   docker?: Dockerode;
-  /** Image with a static busybox at /bin/busybox; null: the machine's own. */
+  /** The image with a static busybox at /bin/busybox; null stands for the machine's own. */
   helperImage: string | null;
-  /** OCI runtime of agents' containers (`runsc` for gVisor); null: the engine's default. */
+  /** The OCI runtime of agents' containers (`runsc` for gVisor); null stands for the engine's default. */
   ociRuntime: string | null;
-  /** What agents may reach. */
+  /** The addresses that agents may reach. */
   egress: EgressMode;
   logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
-/** 50 ms apart. */
+/** The attempts to create a container, 50 ms apart. */
 const createTries = 200;
 const PING_TIMEOUT_MS = 5_000;
 
-/** Agents as containers of a Docker Engine, API 1.41 or later. */
+/** Runs agents as containers of a Docker Engine, API 1.41 or later. */
 export class DockerRuntime extends ContainerRuntime {
   override readonly name = 'docker';
   private readonly docker: Dockerode;
   private readonly instance: string;
   private readonly ociRuntime: string | null;
-  /** Where containers can't be reached by their own address their port is published on the loopback address. */
+  /** The value is true if containers can't be reached by their own address; their ports are then published on the loopback address. */
   private readonly publish: boolean;
   private readonly agentEgress: AgentEgress;
   private readonly networks: AgentNetworks;
@@ -133,7 +133,7 @@ export class DockerRuntime extends ContainerRuntime {
     try {
       await removeAgentVolume(this.docker, this.instance, agentId);
     } catch (error) {
-      // A container that nobody knew of may keep it: the next look is for all there are.
+      // An unknown container may keep the volume, so the next lookup is by label.
       this.generations.distrust(agentId);
       throw error;
     }
@@ -176,7 +176,7 @@ export class DockerRuntime extends ContainerRuntime {
         );
         if (created !== null) return created;
         const standing = await this.standing(name);
-        // The name is given away before the container can be seen: another call is just making it.
+        // The engine reserves the name before the container is visible: another call is just creating it.
         if (standing === null) return null;
         if (bears(standing.Config.Labels, containerLabels(this.instance, spec))) return this.docker.getContainer(standing.Id);
         if (!bears(standing.Config.Labels, { [labels.instance]: this.instance }))
@@ -204,7 +204,7 @@ export class DockerRuntime extends ContainerRuntime {
         throw new ContainerGone(handle);
       }
       if (!error.message.includes(networkName(this.instance))) throw error;
-      // Somebody removed the network while nothing ran on it.
+      // The network was removed while no container ran on it.
       const { HostConfig } = await this.look(handle);
       await this.networks.ensure(HostConfig.NetworkMode === networkName(this.instance, 'closed') ? 'closed' : 'open');
       await start();
@@ -228,7 +228,7 @@ export class DockerRuntime extends ContainerRuntime {
     await this.settle(handle, 'running', () => call(handle, (abortSignal) => container.unpause({ abortSignal })));
   }
 
-  /** A refusal counts for nothing where the container is in the wanted state already. */
+  /** Ignores a refusal if the container is in the wanted state already. */
   private async settle(handle: ContainerHandle, wanted: ContainerState, act: () => Promise<unknown>): Promise<void> {
     try {
       await act();
@@ -246,7 +246,7 @@ export class DockerRuntime extends ContainerRuntime {
     const gone = await until(
       async () => {
         try {
-          // `v` takes along the nameless volumes that the image asked for, never a named one.
+          // `v` also removes the anonymous volumes that the image asked for, but never a named one.
           await call(handle, (abortSignal) => container.remove({ force: true, v: true, abortSignal }));
           return true;
         } catch (error) {
@@ -282,7 +282,7 @@ export class DockerRuntime extends ContainerRuntime {
     return views;
   }
 
-  /** By label, so whatever they are named: the engine looks at each container that it has. */
+  /** Lists the agent's containers by label, whatever their names. For this the engine looks at each container that it has. */
   private async handlesOf(agentId: string): Promise<ContainerHandle[]> {
     const label = [`${labels.instance}=${this.instance}`, `${labels.agent}=${agentId}`, labels.generation];
     const filters = JSON.stringify({ label });

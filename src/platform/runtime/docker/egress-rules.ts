@@ -6,7 +6,7 @@ export const refusedTo = ['private', 'host', 'agents', 'anywhere'] as const;
 
 const nameOf = (instance: string): string => `inet mooring_${instance}`;
 
-/** Takes the installation's table away. */
+/** Returns the script that removes the installation's table. */
 export const noRules = (instance: string): string => `add table ${nameOf(instance)}\ndelete table ${nameOf(instance)}\n`;
 
 /**
@@ -75,7 +75,7 @@ export function egressRules(instance: string, mode: 'internet' | 'none', bridges
   ].join('\n');
 }
 
-/** Packets refused since the table was made, as nft lists the counters. */
+/** Returns the number of packets refused since the table was created, by destination, from nft's list of counters. */
 export function refusedPackets(listed: string): Map<string, number> {
   const found = [...listed.matchAll(/counter refused_(\w+) \{\s*packets (\d+)/g)];
   return new Map(found.map(([, to = '', packets]) => [to, Number(packets)]));
