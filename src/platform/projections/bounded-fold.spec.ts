@@ -11,7 +11,7 @@ import { PoisonEvent } from './read-model-table.ts';
 
 const columns = { name: 'text', text: 'text', tons: 'integer', at: 'timestamptz' };
 
-/** Rows that only their own stream touches, but not under the name of the stream; and marks that nobody reads again. */
+/** The rows are touched only by their own stream, but do not have its name as key; the marks are never read again. */
 const boats: Projection = {
   name: 'boats',
   version: 1,
@@ -35,7 +35,7 @@ let directory: string;
 beforeAll(async () => (directory = await mkdtemp(join(tmpdir(), 'mooring-spill-'))));
 afterAll(() => rm(directory, { recursive: true }));
 
-/** The values of each row, as a COPY has them. */
+/** Returns the values of each row as in a COPY. */
 const rowsOf = (text: Buffer): string[][] =>
   text
     .toString()
@@ -43,7 +43,9 @@ const rowsOf = (text: Buffer): string[][] =>
     .slice(0, -1)
     .map((line) => line.split('\t'));
 
-/** All rows of a fold with so much memory, given so many events at a time; the final ones are taken in between where that is asked for. */
+/**
+ * Returns all rows of a fold with so much memory that takes so many events at a time. With `takesFinal`, final rows are taken in between.
+ */
 async function folded(projection: Projection, events: StoredEvent[], memoryBytes: number, takesFinal = false, atOnce = 3) {
   const fold = new BoundedFold(projection, { memoryBytes, directory });
   const rows: string[][] = [];

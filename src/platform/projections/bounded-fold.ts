@@ -6,32 +6,32 @@ import { CopyText } from './row-copy.ts';
 import { PARTS, Spill } from './spill.ts';
 
 export interface FoldBounds {
-  /** Bytes that rows may take in memory, as estimated. */
+  /** The memory that rows may take, in bytes, as estimated. */
   memoryBytes: number;
-  /** Where what is more is kept meanwhile. */
+  /** The directory for the rows that do not fit into memory. */
   directory: string;
 }
 
-/** One row in so many is measured. */
+/** One row in so many is measured, to estimate the size of all. */
 const MEASURE_EVERY = 64;
-/** What a row takes in memory against its length as JSON, about. */
+/** The estimated memory of a row per character of its JSON, in bytes. */
 const MEMORY_PER_CHARACTER = 2;
 const ROWS_AT_ONCE = 500;
-/** Text of final rows that is given out at a time. */
+/** The text of final rows that is yielded at a time, in bytes. */
 const TEXT_BYTES = 256 * 1024;
 
 interface Entry {
   row: Row;
-  /** That the row belongs to. */
+  /** The partition that the row belongs to. */
   partition: string;
 }
 
-/** Rows in memory, and about how much they take. */
+/** Rows in memory, with an estimate of the memory that they take. */
 class RowMap {
   private readonly entries = new Map<string, Entry>();
   private meanLength = 0;
   private sets = 0;
-  /** What was looked for last: an event reads a row, and then changes it. */
+  /** The last lookup, kept because an event reads a row and then changes it. */
   private found: { key: string; entry: Entry | undefined } = { key: '', entry: undefined };
 
   get bytes(): number {
@@ -70,15 +70,15 @@ class RowMap {
 }
 
 /**
- * Folds the whole log into the rows of one projection, from nothing, with bounded memory, and gives them as the text of a COPY. Rows that an
- * event adds without naming them are final, and may be taken at any time. Throws `PoisonEvent`.
+ * Folds the whole log into the rows of one projection, from nothing, with bounded memory, and returns them as the text of a COPY. Rows that
+ * an event adds without naming them are final, and may be taken out at any time. Throws `PoisonEvent`.
  */
 export class BoundedFold {
   private memory = new RowMap();
   private readonly final: CopyText;
   private spill: Spill | null = null;
   private readonly rowsOfEvent: EventRows;
-  /** Of the event under way. */
+  /** The partition of the current event. */
   private partition = '';
 
   constructor(
@@ -97,17 +97,17 @@ export class BoundedFold {
     );
   }
 
-  /** What its rows take in memory, about. */
+  /** The estimated memory that its rows take, in bytes. */
   get bytes(): number {
     return this.memory.bytes;
   }
 
-  /** Whether rows had to be put aside. */
+  /** Returns whether rows had to be moved to disk. */
   get spilled(): boolean {
     return this.spill !== null;
   }
 
-  /** Bytes of the text of final rows that there are to be taken. */
+  /** Returns the size of the text of final rows that can be taken out, in bytes. */
   get finalBytes(): number {
     return this.final.bytes;
   }
@@ -119,7 +119,7 @@ export class BoundedFold {
   async take(events: readonly StoredEvent[]): Promise<void> {
     for (const event of events) {
       const named = this.keysOf(event);
-      // What reads a row waits for the rows of its part.
+      // Once rows are on disk, an event that reads rows is folded later, with the rows of its part.
       if (this.spill === null || named.length === 0) this.fold(event, named);
       else this.spill.add(Spill.partOf(this.partitionOf(event)), { event });
     }
@@ -127,7 +127,7 @@ export class BoundedFold {
     else if (this.memory.bytes > this.bounds.memoryBytes) await this.overflow();
   }
 
-  /** The text of all rows that were not taken, once; after the last event. */
+  /** Yields the text of all rows that were not taken out. It may be called once, after the last event. */
   async *text(): AsyncGenerator<Buffer> {
     if (this.final.bytes > 0) yield this.final.take();
     if (this.spill === null) {
@@ -162,7 +162,7 @@ export class BoundedFold {
     await this.spill?.close();
   }
 
-  /** A failure ends the fold, so it does not matter that some changes of the event may be in. */
+  /** A failure ends the whole fold, so it does not matter if some changes of the event are in already. */
   private fold(event: StoredEvent, named: readonly string[]): void {
     try {
       if (named.length > 0) this.partition = this.partitionOf(event);
@@ -176,7 +176,7 @@ export class BoundedFold {
     return this.projection.partition === undefined ? event.stream : this.projection.partition(event);
   }
 
-  /** Puts the rows aside, on disk, to make room; the events that read rows go there too from then on. */
+  /** Moves the rows to disk to free their memory. From then on, events that read rows go there too. */
   async overflow(): Promise<void> {
     this.spill = await Spill.open(this.bounds.directory);
     let number = 0;

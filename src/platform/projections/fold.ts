@@ -4,14 +4,17 @@ import { isTime } from './projection-sql.ts';
 
 export type Row = Record<string, unknown>;
 
-/** What a batch does to the table. `failure` names the first event that could not be taken in; nothing of it, and nothing after it, is in here. */
+/**
+ * The changes that a batch makes to the table. `failure` names the first event that could not be taken in; the changes of that event and of
+ * later ones are left out.
+ */
 export interface Folded {
   written: Row[];
   removed: string[];
   failure: { event: StoredEvent; error: unknown } | null;
 }
 
-/** The keys that each event names, up to the first event whose keys can't be told. */
+/** Returns the keys that each event names, up to the first event for which `keys` throws, and what it threw. */
 export function keysOf(projection: Projection, events: readonly StoredEvent[]): { keys: string[][]; error: unknown } {
   const keys: string[][] = [];
   for (const event of events)
@@ -23,7 +26,7 @@ export function keysOf(projection: Projection, events: readonly StoredEvent[]): 
   return { keys, error: null };
 }
 
-/** Folds events, in order, into the rows that stand (`null`: there is none). Pure, as `project` is. */
+/** Folds events, in order, into the stored rows (`null`: there is none). It is pure, as `project` is. */
 export function fold(projection: Projection, events: readonly StoredEvent[], stored: ReadonlyMap<string, Row>): Folded {
   const { keys, error } = keysOf(projection, events);
   const changed = new Map<string, Row | null>();
@@ -51,7 +54,7 @@ export function fold(projection: Projection, events: readonly StoredEvent[], sto
       failure = { event, error: thrown };
       break;
     }
-    // The changes of an event count only once it was taken in whole.
+    // The changes of an event count only once it was taken in completely.
     for (const [key, row] of ofEvent) changed.set(key, row);
     ofEvent.clear();
   }
@@ -63,11 +66,11 @@ export function fold(projection: Projection, events: readonly StoredEvent[], sto
   };
 }
 
-/** What one event after the other sees and changes. */
+/** The rows that events see and change, one event after the other. */
 export class EventRows implements Rows<Row> {
   private readonly columns: { name: string; isTime: boolean }[];
   private named: readonly string[] = [];
-  /** Of the event under way. */
+  /** The time of the current event. */
   private at = '';
 
   constructor(
@@ -79,7 +82,7 @@ export class EventRows implements Rows<Row> {
     this.columns = Object.keys(table.columns).map((name) => ({ name, isTime: isTime(table, name) }));
   }
 
-  /** Takes the event in. Throws what `project` throws; it may have made some changes then. */
+  /** Takes the event in. Throws what `project` throws, possibly after some of its changes. */
   project(projection: Projection, event: StoredEvent, named: readonly string[]): void {
     this.named = named;
     this.at = event.at;
@@ -87,7 +90,7 @@ export class EventRows implements Rows<Row> {
   }
 
   get(key: string): Row | undefined {
-    // Without this a row would be seen or not depending on where a batch was cut.
+    // Without this check a row would be seen or not depending on where a batch was cut.
     if (!this.named.includes(key)) throw new Error(`the row ${key} is read but not named by keys()`);
     return this.standing(key) ?? undefined;
   }
@@ -96,7 +99,7 @@ export class EventRows implements Rows<Row> {
     if (row[this.table.key] !== key) throw new Error(`the row ${key} bears another key in ${this.table.key}`);
     const isNamed = this.named.includes(key);
     const stored = this.asStored(row, isNamed ? this.standing(key) : undefined);
-    // A change outside `set` would not be written. Nobody reads a row that is not named.
+    // The row is frozen because a change outside `set` would not be written. A row that is not named is never read.
     this.onChange(key, isNamed ? Object.freeze(stored) : stored, isNamed);
   }
 
@@ -105,7 +108,10 @@ export class EventRows implements Rows<Row> {
     this.onChange(key, null, true);
   }
 
-  /** The row as it will read back: every column there, times in one form. */
+  /**
+   * Returns the row as it will be read back, with every column and with times in one format. It is frozen, because a change outside `set`
+   * would not be written.
+   */
   private asStored(row: Row, standing: Row | null | undefined): Row {
     let known = 0;
     let inForm = true;

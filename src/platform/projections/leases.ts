@@ -5,15 +5,21 @@ import type pg from 'pg';
 
 import { Database } from '../database/database.ts';
 
-/** A lease that is not renewed for so long may be taken by another process, whatever became of its owner. */
+/** The time after which another process may take a lease that was not renewed, whatever became of its owner, ms. */
 const TTL_MS = 10_000;
 const RENEW_EVERY_MS = 3_000;
-/** How often a process that waits for a lease looks whether it is free. */
+/** The interval at which a waiting process looks whether the lease is free, ms. */
 const LOOK_EVERY_MS = 1_000;
-/** Renewal every 3 s plus this is less than the TTL, so a session that hangs is given up before others may take over. */
+/**
+ * The interval of renewals (3 s) plus this timeout is less than the TTL, so that a process gives up a hanging session before others may
+ * take over.
+ */
 const STATEMENT_TIMEOUT_MS = 5_000;
 
-/** Of a row `l` of `consumer_leases`: it has run out, or its owner's session is gone, so that a restart after a kill need not wait for the time. */
+/**
+ * The condition that the lease in a row `l` of `consumer_leases` is free: it has expired, or its owner's session is gone. Because of the
+ * latter a restart after a kill need not wait for the expiry.
+ */
 export const LEASE_IS_FREE = `(l.expires_at < clock_timestamp() or not exists (select from pg_stat_activity a where a.application_name = l.owner))`;
 
 const TAKE = `
@@ -29,7 +35,7 @@ const RENEW = `
     from unnest($2::text[], $3::bigint[]) h(name, epoch) where l.name = h.name and l.epoch = h.epoch and l.owner = $1
   returning l.name`;
 
-/** The channel that tells when leases are given back, so that whoever waits for one looks at once. */
+/** The channel on which returned leases are announced, so that waiting processes look at once. */
 export const LEASES_GIVEN_BACK = 'mooring_leases';
 
 const GIVE_BACK = `
@@ -39,7 +45,7 @@ const GIVE_BACK = `
     returning l.name)
   select pg_notify('${LEASES_GIVEN_BACK}', '') from given limit 1`;
 
-/** Now by both clocks: the one may stand still while the machine is suspended, the other may be put back. */
+/** The time by both clocks: the monotonic clock may stop while the machine is suspended, and the wall clock may be set back. */
 interface Instant {
   steady: number;
   wall: number;
@@ -47,30 +53,30 @@ interface Instant {
 
 const instant = (): Instant => ({ steady: performance.now(), wall: Date.now() });
 
-/** The right to be the one consumer of its name. What it writes names the `epoch`, so that a late write of an old holder changes nothing. */
+/** The right to be the only consumer of its name. Every write names the `epoch`, so that a late write of an old holder changes nothing. */
 export class Lease {
   private readonly ending = new AbortController();
 
   constructor(
     readonly name: string,
-    /** Grows with every change of holder; a bigint as text. */
+    /** The epoch grows with every change of holder; it is a bigint as text. */
     readonly epoch: string,
     private renewedAt: Instant,
     private readonly giveBack: (leases: Lease[]) => Promise<void>,
   ) {}
 
-  /** Aborts when the lease was lost or given back. */
+  /** A signal that aborts when the lease was lost or given back. */
   get signal(): AbortSignal {
     return this.ending.signal;
   }
 
-  /** False from when on another process may hold it; also after this process was suspended, before any timer fired. */
+  /** Returns false once another process may hold it, also after this process was suspended, before any timer has fired. */
   get valid(): boolean {
     const { steady, wall } = instant();
     return !this.signal.aborted && steady < this.renewedAt.steady + TTL_MS && wall < this.renewedAt.wall + TTL_MS;
   }
 
-  /** Ends it, so that another process takes over without waiting for the time. */
+  /** Gives the lease back, so that another process takes over without waiting for the expiry. */
   async release(): Promise<void> {
     if (!this.signal.aborted) await this.giveBack([this]);
   }
@@ -84,17 +90,17 @@ export class Lease {
   }
 }
 
-/** A connection that no other part uses; `owner` is its application name, by which other processes see that it lives. */
+/** A connection of its own. `owner` is its application name, by which other processes see that it is alive. */
 interface Session {
   client: pg.PoolClient;
   owner: string;
-  /** Ends with the last statement asked for: leases are given back while others are renewed. */
+  /** Settles with the last queued statement: leases are given back while others are renewed. */
   turn: Promise<unknown>;
 }
 
 /**
- * The leases of this process, for its projections, the shards of its sagas and the process itself, all bound to one database session:
- * they are renewed by one statement every 3 s, and are lost together when that session ends. The session ends with the last lease.
+ * The leases of this process, for its projections, the shards of its sagas and the process itself. All are bound to one database session:
+ * one statement every 3 s renews them, and they are lost together when that session ends. The session ends with the last lease.
  */
 @Injectable()
 export class Leases {
@@ -112,8 +118,8 @@ export class Leases {
   constructor(private readonly database: Database) {}
 
   /**
-   * Waits, for as long as it takes, until this process holds the lease; rejects when the signal aborts. One waiter per name. `onHeld` is called
-   * each time another process was seen to hold it.
+   * Waits without limit until this process holds the lease; rejects when the signal aborts. A name may have only one waiter. `onHeld` is
+   * called each time another process was seen to hold the lease.
    */
   acquire(name: string, signal: AbortSignal, onHeld: () => void = () => undefined): Promise<Lease> {
     if (this.wanted.has(name) || this.held.has(name)) throw new Error(`the lease ${name} is wanted twice in this process`);
@@ -137,20 +143,20 @@ export class Leases {
   }
 
   /**
-   * Takes those of the leases that are free now. Only for a process that holds another lease already: none is taken where it holds none.
-   * Throws where the database does not answer.
+   * Takes those of the leases that are free now. It takes none unless this process holds another lease already. Throws if the database does
+   * not answer.
    */
   async takeFree(names: readonly string[]): Promise<Lease[]> {
     const { session } = this;
     if (session === null || names.length === 0) return [];
     const leases = await this.claim(session, names);
-    // With the session, all that it took is lost.
+    // The session ended, and with it everything that it took.
     if (this.session !== session) return [];
     for (const lease of leases) this.held.set(lease.name, lease);
     return leases;
   }
 
-  /** Gives the leases back by one statement. */
+  /** Gives the leases back with one statement. */
   async release(leases: readonly Lease[]): Promise<void> {
     const held = leases.filter(({ signal }) => !signal.aborted);
     if (this.session !== null && held.length > 0) await this.giveBack(held, this.session);
@@ -169,7 +175,7 @@ export class Leases {
     this.timer = setTimeout(() => void this.beat(), ms);
   }
 
-  /** Never two at a time; whoever asks meanwhile is served by one further beat at once. */
+  /** Beats never overlap; requests during a beat are served by one further beat right after it. */
   private async beat(): Promise<void> {
     this.timer = null;
     this.beating = true;
@@ -210,7 +216,7 @@ export class Leases {
   private async renew(session: Session): Promise<void> {
     const leases = [...this.held.values()];
     const at = instant();
-    // A little early, so that the beat of the third second is never just too early.
+    // The next renewal is due a little early, so that the beat after 3 s is never just too early for it.
     this.renewAt = at.steady + RENEW_EVERY_MS - LOOK_EVERY_MS / 2;
     if (leases.length === 0) return;
     const names = leases.map((lease) => lease.name);
@@ -227,7 +233,7 @@ export class Leases {
     for (const lease of leases) {
       const { name } = lease;
       const waiter = this.wanted.get(name);
-      // Nobody wants it any more, or the session ended meanwhile.
+      // The waiter has given up, or the session ended meanwhile.
       if (waiter === undefined || this.session !== session) {
         await this.giveBack([lease], session);
         continue;
@@ -250,7 +256,7 @@ export class Leases {
     try {
       await ask(session, GIVE_BACK, [session.owner, leases.map(({ name }) => name), leases.map(({ epoch }) => epoch)]);
     } catch {
-      // The session is gone, and the lease with it.
+      // The session is gone, and its leases with it.
     }
     if (this.isIdle()) this.endSession();
   }
@@ -265,12 +271,12 @@ export class Leases {
     const session = this.session;
     this.session = null;
     for (const lease of this.held.values()) this.lose(lease);
-    // Destroyed, not reused: the name and what was under way must not live on in the pool.
+    // The connection is destroyed, because its name and running statements must not live on in the pool.
     session?.client.release(true);
   }
 }
 
-/** One statement at a time on the session. */
+/** Runs one statement at a time on the session. */
 function ask<Row extends pg.QueryResultRow>(session: Session, text: string, values: unknown[]): Promise<Row[]> {
   const answer = session.turn.then(async () => (await session.client.query<Row>(text, values)).rows);
   session.turn = answer.catch(() => undefined);

@@ -23,7 +23,7 @@ const wanted = (projection: Projection): WantedFold => ({
   write: () => Promise.resolve(),
 });
 
-/** Passes over an empty log, and how often it was read. `onRest` is called instead of each wait for others. */
+/** Returns passes over an empty log, and the number of its readings. `onRest` is called instead of each wait for others. */
 function passesOverNothing(onRest: () => void): { passes: LogPasses; readings: () => number } {
   let readings = 0;
   const store = {

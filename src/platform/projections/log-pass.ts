@@ -12,44 +12,54 @@ import {
 import { BoundedFold, type FoldBounds } from './bounded-fold.ts';
 import type { Projection } from './projection.ts';
 
-/** How long the fold may keep the process from answering others at a time, ms: a third of how long it gave way to them before, in these bounds. */
+/**
+ * The longest slice for which the fold may block the event loop, ms: a share of the time for which it gave way before, within these bounds.
+ */
 const SLICE_MS = 2;
 const SLICE_MAX_MS = 10;
 const SHARE = 1 / 3;
 const SLICE_EVENTS = 100;
-/** A turn of the event loop that takes longer, ms, had others to serve. Then they get another, up to so many. */
+/** A turn of the event loop that took longer than this (ms) had other work to do. Then the loop gets another turn, up to so many. */
 const BUSY_MS = 0.3;
 const TURNS_MAX = 6;
-/** Folds whose rows are written at a time, each on a connection of its own. */
+/** The number of folds whose rows are written at the same time, each on a connection of its own. */
 export const WRITERS = 2;
-/** A pass waits so long for others that want the same log to join it, ms after the last that came, and so long in all for those who may come. */
+/**
+ * The time that a pass waits for others that want the same log to join it, ms: after the last one came, and in all while others are
+ * expected.
+ */
 const GATHER_MS = 250;
 const GATHER_MAX_MS = 5_000;
-/** Text of final rows that is written together while the fold goes on, bytes. */
+/** The text of final rows that is written together while the fold goes on, in bytes. */
 const FINAL_BYTES = 1024 * 1024;
 
-/** A fold of the log that somebody wants. */
+/** A requested fold of the log. */
 export interface WantedFold {
   projection: Projection;
-  /** The last event to fold; null: the last one when the pass begins. */
+  /** The position of the last event to fold; null means the last event when the pass begins. */
   end: Position | null;
   signal: AbortSignal;
-  /** The pass begins, and goes up to the position. */
+  /** Called when the pass begins, with the position up to which it goes. */
   onBegin(end: Position): Promise<void>;
   onProgress(events: number, upTo: Position): Promise<void>;
   /** Takes rows that no later event changes, as the text of a COPY, while the fold goes on. */
   add(text: Buffer): Promise<void>;
-  /** Takes the rows of the whole fold that were not added before. The next pass begins when this is over, so that the bound on memory holds for all. */
+  /**
+   * Takes the rows of the fold that were not added before. The next pass begins only after this, so that the bound on memory holds for all.
+   */
   write(fold: BoundedFold): Promise<void>;
 }
 
 interface Member extends WantedFold {
-  /** The rows that are being added. */
+  /** Settles when the rows being added are written. */
   adding: Promise<void>;
   settle(error: unknown): void;
 }
 
-/** Folds the log into the rows of several projections by one reading, one such pass at a time in this process, with bounded memory in all. */
+/**
+ * Folds the log into the rows of several projections by reading it once. This process runs one such pass at a time, with one bound on
+ * memory.
+ */
 export class LogPasses {
   private readonly waiting: Member[] = [];
   private readonly expected = new Set<Projection>();
@@ -61,7 +71,10 @@ export class LogPasses {
     private readonly rest: (ms: number) => Promise<unknown> = wait,
   ) {}
 
-  /** The projection may have to be folded soon: a pass that begins meanwhile waits a while, until it is wanted or known not to be needed. */
+  /**
+   * Announces a projection that may have to be folded soon. A pass that begins meanwhile waits for some time, until the fold is requested
+   * or known not to be needed.
+   */
   expect(projection: Projection): void {
     this.expected.add(projection);
   }
@@ -70,7 +83,7 @@ export class LogPasses {
     this.expected.delete(projection);
   }
 
-  /** Resolves when the rows are written. Throws `PoisonEvent`, the signal's reason, what `write` or the store threw. */
+  /** Resolves when the rows are written. Throws `PoisonEvent`, the signal's reason, or what `write` or the store threw. */
   fold(wanted: WantedFold): Promise<void> {
     return new Promise((resolve, reject) => {
       this.expected.delete(wanted.projection);
@@ -102,7 +115,7 @@ export class LogPasses {
   }
 }
 
-/** One reading of the log. A member that fails, or is not wanted any more, leaves; the others go on. */
+/** One reading of the log. A member that fails or is canceled leaves; the others go on. */
 class LogPass {
   private readonly folds = new Map<Member, BoundedFold>();
   private since = performance.now();
@@ -117,7 +130,7 @@ class LogPass {
     for (const member of members) this.folds.set(member, new BoundedFold(member.projection, bounds));
   }
 
-  /** Never throws: each member is told. */
+  /** Runs the pass. It never throws: each member gets its own error. */
   async run(): Promise<void> {
     try {
       const head = await this.store.head(this.eventClass);
@@ -163,15 +176,15 @@ class LogPass {
     this.since = performance.now();
   }
 
-  /** The rows go out while the next ones are folded. */
+  /** Writes the final rows while the next ones are folded. */
   private async add(member: Member, fold: BoundedFold): Promise<void> {
     await member.adding;
     member.adding = member.add(fold.takeFinal());
-    // It is thrown to whoever waits for it next.
+    // The error is thrown at the next `await` of `adding`.
     member.adding.catch(() => undefined);
   }
 
-  /** The largest fold makes room where all together take too much. */
+  /** Moves the rows of the largest folds to disk if all together take too much memory. */
   private async bound(): Promise<void> {
     const inMemory = [...this.folds].filter(([, { spilled }]) => !spilled);
     let bytes = inMemory.reduce((sum, [, fold]) => sum + fold.bytes, 0);
@@ -219,7 +232,7 @@ class LogPass {
   }
 }
 
-/** What any of the filters lets pass; nothing where one of them lets all pass. */
+/** Returns the union of the filters, and an empty filter if one of them has no restriction. */
 function unionOf(
   name: 'categories' | 'types',
   lists: (readonly string[] | undefined)[],
@@ -233,8 +246,8 @@ function unionOf(
 }
 
 /**
- * Lets whoever else has something to do in this process do it. A request needs several answers of the database one after the other, and each
- * would wait for a slice of the fold; in a process with nothing else to do this takes no time. Answers how long it took, ms.
+ * Yields to other work in this process. A request needs several answers of the database one after the other, and would wait for a slice of
+ * the fold before each. If there is no other work, this takes no time. Returns the time that it took, ms.
  */
 export async function giveWay(): Promise<number> {
   const since = performance.now();

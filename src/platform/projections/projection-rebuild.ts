@@ -13,26 +13,26 @@ import { isRefusedRow, ReadModelTable } from './read-model-table.ts';
 import { ProgressRecord, type RebuildOrder } from './rebuild-progress.ts';
 import { copyStatement } from './row-copy.ts';
 
-/** A rest of the log that is short enough to be taken in while the live rows wait. */
+/** The number of remaining events that is small enough to be taken in while writes to the live rows wait. */
 const NEAR_EVENTS = 200;
 const CATCH_UP_ROUNDS = 100;
-/** Between two tries to change over while readers do not make way, ms. */
+/** The pause between two attempts to swap the tables while readers do not make way, ms. */
 const SWAP_RETRY_MS = 300;
 
-/** What rebuilds and comparisons work with. */
+/** The services that rebuilds and comparisons use. */
 export interface RebuildParts {
   database: Database;
   store: EventStore;
   passes: LogPasses;
-  /** Connections whose statements may last: for the writers of a pass, and for one comparison. */
+  /** Returns the pool of connections without a statement timeout: for the writers of a pass, and one comparison. */
   pool: () => pg.Pool;
-  /** One comparison at a time. */
+  /** Comparisons run one at a time. */
   comparisons: Turns;
-  /** One catch-up in bulk at a time. */
+  /** Bulk catch-ups run one at a time. */
   catchUps: Turns;
 }
 
-/** Runs work one after the other. */
+/** Runs pieces of work one after the other. */
 export class Turns {
   private last: Promise<unknown> = Promise.resolve();
 
@@ -43,7 +43,7 @@ export class Turns {
   }
 }
 
-/** Whoever writes the serving table stands still while `swap` runs, which is given the position up to which that table goes. */
+/** Runs `swap` while nothing writes the serving table, with the position up to which that table goes. */
 export type ChangeOver = (swap: (upTo: Position) => Promise<ReadModelTable>) => Promise<void>;
 
 /** Copies the text of rows into the table, which has no key yet. Throws the signal's reason, or what PostgreSQL threw. */
@@ -64,11 +64,11 @@ export async function writeRows(
   await copyIn(client, copyStatement(table, physical), politely());
 }
 
-/** One try to make a read model anew beside the one that serves, as the holder of one lease. */
+/** One attempt, by the holder of one lease, to rebuild a read model beside the serving table. */
 export class ProjectionRebuild {
   private readonly registry: ProjectionRegistry;
   private readonly progress: ProgressRecord;
-  /** Named after the epoch: what a holder that stalled still writes goes elsewhere. */
+  /** The name has the epoch in it, so that the late writes of a stalled holder go to another table. */
   private readonly building: string;
 
   constructor(
@@ -81,7 +81,10 @@ export class ProjectionRebuild {
     this.building = `${tableOf(projection)}_b${epoch}`;
   }
 
-  /** Throws `PoisonEvent`, `LeaseLost`, the signal's reason, or what the database threw; the serving rows are as they were then. */
+  /**
+   * Runs the rebuild. Throws `PoisonEvent`, `LeaseLost`, the signal's reason, or what the database threw; the serving rows are then
+   * unchanged.
+   */
   async run(order: RebuildOrder, signal: AbortSignal, changeOver: ChangeOver): Promise<{ events: number; eventsPerSecond: number | null }> {
     const { store } = this.parts;
     const { eventClass } = this.projection.filter;
@@ -93,13 +96,13 @@ export class ProjectionRebuild {
       await this.swap(order, built, signal, changeOver);
       return rate;
     } finally {
-      // Where this fails too, the next holder of the lease clears up.
+      // If this fails too, the next holder of the lease cleans up.
       await this.progress.close().catch(() => undefined);
       await this.registry.drop(this.building).catch(() => undefined);
     }
   }
 
-  /** Together with whatever else is made from the log at this time. */
+  /** Builds the table in one pass with all other rebuilds that start at this time. */
   private async build(order: RebuildOrder, signal: AbortSignal) {
     const { projection } = this;
     let end: Position = START;
@@ -129,14 +132,14 @@ export class ProjectionRebuild {
         },
       });
     } catch (error) {
-      // The slow way can name the event whose row is refused.
+      // Taking in the events one transaction at a time can name the event whose row is refused.
       if (isRefusedRow(error)) return { built: await this.openEmpty(), rate };
       throw error;
     }
     return { built: await this.open(end), rate };
   }
 
-  /** A connection on which the work failed is closed: rows may still be on their way. */
+  /** Runs the work on a connection, which is closed if the work fails, since rows may still be on their way. */
   private async connected(work: (client: pg.PoolClient) => Promise<void>): Promise<void> {
     const client = await this.parts.pool().connect();
     let whole = false;
@@ -202,7 +205,7 @@ export class ProjectionRebuild {
   }
 }
 
-/** A reader of the old rows did not make way in time. */
+/** Returns whether readers of the old rows did not make way in time, or there was a deadlock. */
 function isBusy(error: unknown): boolean {
   return ['55P03', '40P01'].includes((error as { code?: string }).code ?? '');
 }

@@ -15,39 +15,45 @@ import { LeaseLost, PoisonEvent, ReadModelTable } from './read-model-table.ts';
 import type { RebuildOrders } from './rebuild-orders.ts';
 import type { RebuildOrder } from './rebuild-progress.ts';
 
-/** As many as a subscription gives at once are a sign that the log runs away. */
+/** The size of a full batch of a subscription, a sign that the log grows faster than it is taken in. */
 const FULL_BATCH = 500;
-/** Before it tries again after a failure of the database; doubled up to the last. */
+/** The first pause before a retry after a failure of the database, ms; it doubles up to the last. */
 const FIRST_RETRY_MS = 100;
 const LAST_RETRY_MS = 5_000;
-/** How long the stored checkpoint may stay behind where the filter let nothing through; other replicas see it only then. */
+/**
+ * The longest time for which the stored checkpoint stays behind if the filter let nothing through, ms; other replicas see only the stored
+ * one.
+ */
 const QUIET_WRITE_MS = 200;
 
-/** After an event that only a newer program can read, ms: so long the lease is left to such a program. */
+/** The time for which this process leaves the lease to a newer program after an event that only such a program can read, ms. */
 const OUTDATED_RETRY_MS = 30_000;
 
-/** Where a replica's projection stands: `standby` follows nothing because another process holds the lease. */
+/** The state of a projection on this replica: `standby` follows nothing because another process holds the lease. */
 export type RunnerState = 'standby' | 'live' | 'failed';
 
-/** Who starts a runner and is told of it. */
+/** The owner of a runner, which is notified of its changes. */
 export interface RunnerOwner {
-  /** The runner's state or position changed. */
+  /** Called after the runner's state or position changed. */
   moved(): void;
-  /** Whether a read waits for what is not in the table yet. */
+  /** Returns whether a reader waits for events that are not in the table yet. */
   isAwaited(): boolean;
 }
 
 /**
- * Keeps one read model up to date for as long as this process holds its lease, and makes it anew where that is wanted. A failure of the
- * database is tried again; a poison event stops it until it is rebuilt or started again, and the rows that stand go on serving.
+ * Keeps one read model up to date for as long as this process holds its lease, and rebuilds it on request. It retries after a failure of
+ * the database. A poison event stops it until it is rebuilt or started again, while its rows go on serving.
  */
 export class ProjectionRunner {
   state: RunnerState = 'standby';
-  /** Everything up to here is in the table; ahead of the stored checkpoint only by events that do not concern it. */
+  /**
+   * The position up to which everything is in the table. It is ahead of the stored checkpoint only by events that do not concern the
+   * projection.
+   */
   position: Position = START;
-  /** False while rows are missing that were there to be read; a standby may not know yet. */
+  /** The value is false while rows are missing that existed before; a standby may not know yet. */
   filled = false;
-  /** The event that only a newer program can read, as this process met it. */
+  /** The error of the event that only a newer program can read, if this process met one. */
   outdatedBy: string | null = null;
   private readonly logger = new Logger('Projections');
   private readonly registry: ProjectionRegistry;
@@ -57,7 +63,7 @@ export class ProjectionRunner {
   private table: ReadModelTable;
   private turn: Promise<void> = Promise.resolve();
   private quietWrite: NodeJS.Timeout | null = null;
-  /** What the log brought and is not in the table yet; null while the log is not followed. */
+  /** The events of the log that are not in the table yet; null while the log is not followed. */
   private gathered: GatheredEvents | null = null;
 
   constructor(
@@ -70,19 +76,19 @@ export class ProjectionRunner {
     this.registry = new ProjectionRegistry(parts.database);
   }
 
-  /** Resolves when the table is there; the log is followed from then on. */
+  /** Resolves when the table exists; the log is followed from then on. */
   async start(): Promise<void> {
     this.parts.passes.expect(this.projection);
     await this.ensureTable();
     this.running = this.run();
   }
 
-  /** Has what was taken from the log written now, since somebody waits for it. */
+  /** Starts a write of the gathered events now, since a reader waits for them. */
   hurry(): void {
     this.gathered?.hurry();
   }
 
-  /** Writes what it has taken from the log and gives the lease back. */
+  /** Writes the gathered events and gives the lease back. */
   async stop(): Promise<void> {
     this.stopping.abort();
     await this.running;
@@ -126,7 +132,7 @@ export class ProjectionRunner {
       this.owner.moved();
       const told = this.registry.setState(this.projection, lease.epoch, 'failed', error.message.slice(0, 500));
       await told.catch((reason: Error) => this.logger.warn(reason.message));
-      // The lease is kept: on another replica the same event would do the same. Only rows made anew may help.
+      // The lease is kept, since another replica would fail at the same event. Only a rebuild may help.
       return this.serveOrders(lease, until, alone, true).catch((reason: Error) => this.logger.warn(reason.message));
     }
     this.logger.warn(`The projection ${name} goes on in ${this.retryMs} ms: ${(error as Error).message}`);
@@ -134,7 +140,10 @@ export class ProjectionRunner {
     this.retryMs = Math.min(this.retryMs * 2, LAST_RETRY_MS);
   }
 
-  /** Its rows stay as they are. A newer program that shares them can read the event, so the lease is given back. */
+  /**
+   * Stops and gives the lease back, so that a newer program that shares the rows and can read the event takes over. The rows stay as they
+   * are.
+   */
   private async stepAside(error: UnknownEvent, lease: Lease): Promise<void> {
     const { name } = this.projection;
     this.logger.error(
@@ -182,7 +191,9 @@ export class ProjectionRunner {
     this.retryMs = FIRST_RETRY_MS;
   }
 
-  /** Makes new rows beside those that serve. Answers false where an event does not let it: the rows that stand then catch up until that event. */
+  /**
+   * Rebuilds the rows beside the serving ones. Returns false if an event can't be taken in; the serving rows then catch up to that event.
+   */
   private async refill(lease: Lease, until: AbortSignal): Promise<boolean> {
     this.logger.log(`${this.projection.name} is far behind and is made anew`);
     try {
@@ -196,7 +207,7 @@ export class ProjectionRunner {
     return true;
   }
 
-  /** Follows the log, and serves orders for rebuilds beside it, until either ends or the log runs away. */
+  /** Follows the log and serves rebuild orders, until either ends or the log grows too fast. */
   private async follow(lease: Lease, until: AbortSignal): Promise<void> {
     const over = new AbortController();
     const gathered = new GatheredEvents(
@@ -215,10 +226,10 @@ export class ProjectionRunner {
     } finally {
       over.abort(new Error('the consumer ended'));
       await orders.catch(() => undefined);
-      // Its rejection is the one just thrown, or none.
+      // If it rejects, then with the error that was just thrown.
       await subscription.stop().catch(() => undefined);
       subscription.ended.catch(() => undefined);
-      // What can't be written any more is read again.
+      // Events that can't be written any more are read again.
       await gathered.flush().catch((error: Error) => this.logger.debug(error.message));
       this.gathered = null;
       await this.writeQuietly();
@@ -226,7 +237,7 @@ export class ProjectionRunner {
   }
 
   private async take(gathered: GatheredEvents, events: StoredEvent[], upTo: Position): Promise<void> {
-    // Most events concern few projections: a write for each of the others would cost more than the events themselves.
+    // Most events concern few projections, and a write for each of the others would cost more than the events themselves.
     if (events.length === 0 && gathered.isWritten) {
       this.quietWrite ??= setTimeout(() => void this.writeQuietly(), QUIET_WRITE_MS);
       if (upTo > this.position) this.moveTo(upTo);
@@ -237,11 +248,11 @@ export class ProjectionRunner {
 
   private async write(events: StoredEvent[], upTo: Position): Promise<void> {
     const write = async () => {
-      // After a rebuild that read further than this one had come, some are in the table already.
+      // A rebuild may have read further than this subscription had come, and so some events are in the table already.
       const missing = events.filter(({ position }) => position > this.table.position);
       if (upTo > this.table.position) await this.table.take(missing, upTo);
     };
-    // A batch may have gone in up to its poison event.
+    // If the batch has a poison event, the events before it are in the table.
     await this.inTurn(write).finally(() => this.moveTo(this.table.position));
     this.retryMs = FIRST_RETRY_MS;
   }
@@ -250,20 +261,20 @@ export class ProjectionRunner {
     if (this.quietWrite === null) return;
     clearTimeout(this.quietWrite);
     this.quietWrite = null;
-    // Where it fails, only events that do not concern the projection are read once more.
+    // If this fails, only events that do not concern the projection are read once more.
     const write = async () => {
       if (this.position > this.table.position) await this.table.take([], this.position);
     };
     await this.inTurn(write).catch((error: Error) => this.logger.debug(error.message));
   }
 
-  /** Between two of the writes that follow the log. */
+  /** Swaps the tables between two writes of the followed log. */
   private readonly changeOver: ChangeOver = (swap) =>
     this.inTurn(async () => {
       this.table = await swap(this.table.position);
     });
 
-  /** One write at a time: each names the position that the one before left. */
+  /** Runs one write at a time, since each names the position that the one before left. */
   private inTurn(work: () => Promise<void>): Promise<void> {
     const done = this.turn.then(work);
     this.turn = done.catch(() => undefined);
@@ -275,7 +286,7 @@ export class ProjectionRunner {
     this.owner.moved();
   }
 
-  /** Makes the rows of this version, beside those of another one where there are such. */
+  /** Builds the rows of this version, beside those of another version if there are any. */
   private async bringUp(lease: Lease, until: AbortSignal): Promise<void> {
     const { projection } = this;
     const reason = (await this.registry.hasOtherVersion(projection)) ? 'version' : 'empty';
@@ -286,12 +297,12 @@ export class ProjectionRunner {
     } catch (error) {
       // Programs of the other version go on with their rows, and this one is not ready.
       if (reason === 'version' || !(error instanceof PoisonEvent)) throw error;
-      // There are no rows but those up to that event: they are better than none, and following the log stops at the event once more.
+      // The only rows are those up to that event. They are better than none, and following the log stops at the event once more.
       await this.registry.setFilled(projection);
     }
   }
 
-  /** Carries out the rebuilds that are asked for, until the signal aborts, or (`once`) one has succeeded. */
+  /** Carries out the ordered rebuilds until the signal aborts or, with `once`, until one has succeeded. */
   private async serveOrders(lease: Lease, until: AbortSignal, changeOver: ChangeOver, once: boolean): Promise<void> {
     const { name } = this.projection;
     for (let retryMs = FIRST_RETRY_MS; !until.aborted;) {
@@ -310,12 +321,12 @@ export class ProjectionRunner {
     }
   }
 
-  /** Answers whether new rows serve. */
+  /** Returns whether rebuilt rows serve now. */
   private async obey(rebuildId: string, lease: Lease, until: AbortSignal, changeOver: ChangeOver): Promise<boolean> {
     const { name } = this.projection;
     const { rebuildId: last } = await this.registry.claim(this.projection, lease.epoch);
     const before = this.state;
-    // Where the rows took their place and the record of it was cut off, only the record is missing.
+    // If the rows of this rebuild serve already, only the record of it was interrupted and is missing.
     if (last !== rebuildId) {
       const canceled = new AbortController();
       const watching = new AbortController();
@@ -349,10 +360,10 @@ export class ProjectionRunner {
   }
 }
 
-/** Somebody took the order back. */
+/** The order was canceled. */
 class Canceled extends Error {}
 
-/** Where nobody writes the serving table meanwhile. */
+/** The change-over if nothing writes the serving table meanwhile. */
 const alone: ChangeOver = async (swap) => void (await swap(START));
 
 function aborted(signal: AbortSignal): Promise<void> {

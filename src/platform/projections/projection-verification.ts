@@ -11,25 +11,25 @@ const DIFFERENCES_MAX = 100;
 export interface Difference {
   /** The row's key. */
   key: string;
-  /** `missing`: not in the table; `unexpected`: only there. */
+  /** `missing`: the row is not in the serving table; `unexpected`: it is only there. */
   kind: 'missing' | 'unexpected' | 'different';
-  /** The columns that differ; never their values. */
+  /** The names of the columns that differ, never their values. */
   columns: string[];
 }
 
 export interface Comparison {
   equal: boolean;
-  /** Up to which event the two were compared. */
+  /** The position at which the two were compared. */
   position: Position;
-  /** Rows in the serving table. */
+  /** The number of rows in the serving table. */
   rows: number;
-  /** The first 100. */
+  /** The first 100 differences. */
   differences: Difference[];
 }
 
 /**
- * Copies the serving rows as they stand at one position, folds the log up to there, and compares. Everything is in temporary tables of one
- * connection, so that nothing is left behind by whatever ends it.
+ * Copies the serving rows as of one position, folds the log up to there, and compares the two. Everything is in temporary tables of one
+ * connection, so that nothing is left behind, however it ends.
  */
 export function compareWithLog(parts: RebuildParts, projection: Projection): Promise<Comparison> {
   return parts.comparisons.run(() => compare(parts, projection));
@@ -41,7 +41,7 @@ async function compare(parts: RebuildParts, projection: Projection): Promise<Com
   const suffix = randomBytes(4).toString('hex');
   const [live, fresh] = [`live_${suffix}`, `fresh_${suffix}`];
   try {
-    // Rows and checkpoint move in one statement, so one snapshot holds them as of the same position.
+    // One statement writes rows and checkpoint, so one snapshot has them as of the same position.
     await client.query('begin isolation level repeatable read');
     const { rows: found } = await client.query<{ filled: boolean; position: Position }>(
       `select p.filled, c.position from projections p join projection_checkpoints c using (table_name) where p.table_name = $1`,
@@ -69,7 +69,7 @@ async function compare(parts: RebuildParts, projection: Projection): Promise<Com
     const { rows: counted } = await client.query<{ count: number }>(`select count(*)::float8 as count from "${live}"`);
     return { equal: differences.length === 0, position: standing.position, rows: counted[0]?.count ?? 0, differences };
   } finally {
-    // The tables go with the connection.
+    // The temporary tables are dropped with the connection.
     client.release(true);
   }
 }

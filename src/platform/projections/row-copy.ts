@@ -2,9 +2,9 @@ import type { Row } from './fold.ts';
 import type { ProjectionTable } from './projection.ts';
 import { isTime } from './projection-sql.ts';
 
-/** A buffer begins with so many bytes. */
+/** The initial size of a buffer, in bytes. */
 const FIRST_BYTES = 64 * 1024;
-/** Bytes that a character of a string takes in UTF-8, at most. */
+/** The largest size of a string's character in UTF-8, in bytes. */
 const BYTES_PER_CHARACTER = 3;
 
 export function copyStatement(table: ProjectionTable, physical: string): string {
@@ -13,13 +13,13 @@ export function copyStatement(table: ProjectionTable, physical: string): string 
 }
 
 /**
- * Rows as the text of a COPY: each value as the live write's JSON would give it to its column. A row is put into text as soon as it comes, so
- * that what waits to be written are bytes outside of the heap, which the garbage collector need not copy.
+ * Collects rows as the text of a COPY. Each value is written as the JSON of a live write would give it to its column. A row becomes text as
+ * soon as it comes, so that the waiting rows are bytes outside of the heap, which the garbage collector need not copy.
  */
 export class CopyText {
   private readonly writers: { name: string; write: (value: unknown) => string; end: string }[];
   private buffer = Buffer.alloc(0);
-  /** Of the text that waits. */
+  /** The size of the collected text, in bytes. */
   bytes = 0;
 
   constructor(table: ProjectionTable) {
@@ -39,7 +39,7 @@ export class CopyText {
     this.bytes += this.buffer.write(line, this.bytes);
   }
 
-  /** The rows that came since the last time. */
+  /** Returns the text of the rows since the last call. */
   take(): Buffer {
     const text = this.buffer.subarray(0, this.bytes);
     this.buffer = Buffer.alloc(0);
@@ -56,12 +56,12 @@ export class CopyText {
 
 function writerOf(table: ProjectionTable, column: string): (value: unknown) => string {
   if (/^\s*jsonb?\b/i.test(table.columns[column] ?? '')) return (value) => escaped(JSON.stringify(value));
-  // The fold has put times into one form, in which there is nothing to escape.
+  // The fold has put times into one format, in which nothing needs to be escaped.
   if (isTime(table, column)) return plain;
   return (value) => escaped(plain(value));
 }
 
-/** Of a column that is no JSON. */
+/** Returns the value as text, for a column that is not JSON. */
 function plain(value: unknown): string {
   if (typeof value === 'string') return value;
   if (Array.isArray(value)) return `{${value.map((each) => (Array.isArray(each) ? plain(each) : element(each))).join(',')}}`;
