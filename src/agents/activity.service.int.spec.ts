@@ -88,7 +88,7 @@ describe('an agent with work in flight', () => {
     await activity.hold('c1');
     const looking = newActivity();
     expect(await looking.held('c1')).toBe(true);
-    // As the end of its process does.
+    // The end of its process closes the connection in the same way.
     await operate(
       server.url,
       'select pg_terminate_backend(pid) from pg_stat_activity where application_name = (select owner from consumer_leases where name = $1)',
@@ -99,7 +99,7 @@ describe('an agent with work in flight', () => {
     await activity.beforeApplicationShutdown();
   });
 
-  it('is held anew for a caller who comes after the others may have taken the process for dead', async () => {
+  it('is held anew for a caller after other replicas may have considered the process dead', async () => {
     const replica = new Replica();
     const activity = new Activity(database, replica);
     const before = await activity.hold('c2');
