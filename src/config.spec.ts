@@ -18,6 +18,15 @@ describe('the configuration', () => {
     );
   });
 
+  it('reads the private addresses that agents may reach', () => {
+    const { agentEgressPrivate } = readConfig({ MOORING_AGENT_EGRESS_PRIVATE: '10.1.2.0/24:5432, fd00::1' });
+    expect(agentEgressPrivate.map(({ range, port }) => [range, port])).toEqual([
+      ['10.1.2.0/24', 5_432],
+      ['fd00::1/128', null],
+    ]);
+    expect(() => readConfig({ MOORING_AGENT_EGRESS_PRIVATE: '10.1.2.0/24,gpu.example' })).toThrow('MOORING_AGENT_EGRESS_PRIVATE must be');
+  });
+
   it('refuses values that do not go together', () => {
     expect(() => readConfig({ NODE_ENV: 'production' })).toThrow('MOORING_MASTER_KEY must be given with NODE_ENV=production');
   });

@@ -4,6 +4,7 @@ import { problemOf } from './platform/event-store/eventstore-url.ts';
 import ipaddr from 'ipaddr.js';
 
 import { parseImageReference } from './platform/image-reference.ts';
+import { openRange, type OpenRange } from './platform/open-ranges.ts';
 import type { EgressMode } from './platform/runtime/runtime.ts';
 
 export type Environment = Record<string, string | undefined>;
@@ -62,6 +63,8 @@ export class Config {
   containerRuntime: string | null;
   /** What agents may reach. */
   agentEgress: EgressMode;
+  /** Private addresses that agents may reach all the same. */
+  agentEgressPrivate: OpenRange[];
   /** Of memory for streams' states, MiB. */
   stateCacheMb: number;
   /** The most streams (logs, histories, exports) that one process has open: in all, and for one account. */
@@ -98,6 +101,14 @@ class Reader {
   list(name: string): string[] {
     const values = (this.text(name) ?? '').split(',').map((value) => value.trim());
     return values.filter(Boolean);
+  }
+
+  /** What each part of a list stands for; at most 100. */
+  all<T>(name: string, read: (text: string) => T | null, otherwise: string): T[] {
+    const values = this.list(name).map(read);
+    const found = values.filter((value) => value !== null);
+    if (found.length < values.length || found.length > 100) this.found.push(`${name} ${otherwise}, separated by commas, 100 at most`);
+    return found;
   }
 
   integer(name: string, fallback: number, min: number, max: number): number {
@@ -186,6 +197,7 @@ function agentSettings(read: Reader) {
     allowPrivateSources: read.list('MOORING_ALLOW_PRIVATE_SOURCES'),
     sharedImages: read.list('MOORING_SHARED_IMAGES'),
     agentEgress: read.choice('MOORING_AGENT_EGRESS', ['internet', 'none', 'all'], 'internet'),
+    agentEgressPrivate: read.all('MOORING_AGENT_EGRESS_PRIVATE', openRange, 'must be addresses or ranges such as 10.1.2.0/24:5432'),
     agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
     agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
     agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),

@@ -49,6 +49,11 @@ export function idleTtlMessage(value: unknown): string | null {
   return fits ? null : 'must be 0 (never sleeps) or a whole number of seconds from 30 to 86400';
 }
 
+/** Returns what is wrong with the value of `egress`, or null. */
+export function egressMessage(value: unknown): string | null {
+  return value === null || value === 'internet' || value === 'none' ? null : 'must be "internet", "none" or null';
+}
+
 /** Allows the field to be absent. Unlike with `@IsOptional`, null is a value that the rules have to allow. */
 export function Given(): PropertyDecorator {
   return ValidateIf((_, value) => value !== undefined);
@@ -65,6 +70,11 @@ export function Text(rule: TextRule, { nullable = false } = {}): PropertyDecorat
 /** Accepts 0, or 30 to 86 400 seconds. */
 export function IdleTtl(): PropertyDecorator {
   return checked('idleTtl', idleTtlMessage);
+}
+
+/** Allows "internet", "none" and null. */
+export function Egress(): PropertyDecorator {
+  return checked('egress', egressMessage);
 }
 
 /** Returns a decorator for a rule: `check` returns what is wrong with the value, or null. */

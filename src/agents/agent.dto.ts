@@ -3,7 +3,18 @@ import { IsBoolean, IsOptional, IsString, MaxLength } from 'class-validator';
 import { IntegerQuery } from '../platform/http/validation.ts';
 import { MAX_WAIT_SECONDS } from '../platform/http/waiting.ts';
 import { agentStatuses, desiredState, type AgentStatus } from './agent-state.decider.ts';
-import { branchRule, checked, descriptionRule, Given, IdleTtl, imageNameRule, nameRule, repoUrlRule, Text } from './agent-fields.ts';
+import {
+  branchRule,
+  checked,
+  descriptionRule,
+  Egress,
+  Given,
+  IdleTtl,
+  imageNameRule,
+  nameRule,
+  repoUrlRule,
+  Text,
+} from './agent-fields.ts';
 import type { ShownAgent } from './agent.entity.ts';
 
 /** The parameters of a page of a list. */
@@ -82,6 +93,11 @@ export class PatchAgent {
   @Given()
   @Text(branchRule)
   branch?: string;
+
+  /** What the agent may reach: everything that the operator allows agents to reach (`internet`, or null), or nothing (`none`). A change takes effect at the next deployment, restart, or start after a stop. */
+  @Given()
+  @Egress()
+  egress?: 'internet' | 'none' | null;
 }
 
 /** An agent in the Provisioning API. */
@@ -98,6 +114,7 @@ export class AgentView {
   template_id: string | null;
   serverless: boolean;
   idle_ttl_seconds: number;
+  egress: 'internet' | 'none' | null;
   /** The id of the latest deployment. */
   deployment_id: string | null;
   message: string;
@@ -123,6 +140,7 @@ export class RestAgentView {
   templateId: string | null;
   serverless: boolean;
   idleTtlSeconds: number;
+  egress: 'internet' | 'none' | null;
   deploymentId: string | null;
   message: string;
   publicUrl: string | null;
@@ -147,6 +165,7 @@ export function agentView({ agent_id, state, activity, created_at, updated_at }:
     template_id: settings.template_id,
     serverless: settings.serverless,
     idle_ttl_seconds: settings.idle_ttl_seconds,
+    egress: settings.egress ?? null,
     deployment_id: deployment?.id ?? null,
     message,
     public_url: null,
@@ -173,6 +192,7 @@ export function restAgentView(row: ShownAgent): RestAgentView {
     templateId: view.template_id,
     serverless: view.serverless,
     idleTtlSeconds: view.idle_ttl_seconds,
+    egress: view.egress,
     deploymentId: view.deployment_id,
     message: view.message,
     publicUrl: view.public_url,

@@ -1,3 +1,4 @@
+import type { AgentEgress } from '../platform/runtime/runtime.ts';
 import { defineEvent, type EventsOf, type JsonObject } from '../platform/event-store/event-definition.ts';
 
 export type ImageChoice = 'openclaw' | 'crewai' | 'langgraph' | 'docker' | 'custom' | 'auto';
@@ -29,6 +30,8 @@ export type AgentSettings = AgentSourceFields & {
   serverless: boolean;
   /** The idle time in seconds; 0 means that the agent never sleeps. */
   idle_ttl_seconds: number;
+  /** What it may reach of what the operator lets agents reach; absent or null: all of it. */
+  egress?: AgentEgress | null;
 };
 
 /** Upgrades version 1, whose `step` was a step (`image`, `start`, `ready`) or a reason (`deadline`, `engine`). */

@@ -47,6 +47,7 @@ describe('reading agents', () => {
       template_id: null,
       serverless: true,
       idle_ttl_seconds: 60,
+      egress: null,
       message: 'Running.',
       public_url: null,
       desired_state: 'running',
@@ -71,6 +72,7 @@ describe('reading agents', () => {
       templateId: null,
       serverless: true,
       idleTtlSeconds: 60,
+      egress: null,
       deploymentId: deployment_id,
       message: 'Running.',
       publicUrl: null,
@@ -254,6 +256,13 @@ describe('changing settings', () => {
     expect((await call('PATCH', `/api/v1/agents/${agentId}`, { json: { name: 'new' } })).headers.get('etag')).toBe(`"${revision}"`);
   });
 
+  it('says what the agent may reach, and says so no more', async () => {
+    const agentId = await agents.active('acme');
+    const patched = async (egress: string | null) => (await call('PATCH', `/api/v1/agents/${agentId}`, { json: { egress } })).json.egress;
+    expect([await patched('none'), await patched('internet'), await patched(null)]).toEqual(['none', 'internet', null]);
+    expect((await agents.types(agentId)).filter((type) => type === 'AgentConfigured')).toHaveLength(3);
+  });
+
   it('names every bad field at once and writes nothing', async () => {
     const agentId = await agents.active('acme');
     const bad = {
@@ -284,6 +293,8 @@ describe('changing settings', () => {
     [{ idle_ttl_seconds: 30.5 }],
     [{ idle_ttl_seconds: '60' }],
     [{ branch: 'a..b' }],
+    [{ egress: 'all' }],
+    [{ egress: ['internet'] }],
     [{ image_name: '-v' }],
     [{ image_name: 'a/B' }],
     [{ repo_url: 'ext::sh' }],

@@ -15,6 +15,7 @@ export {
   branchRule,
   checked,
   descriptionRule,
+  Egress,
   externalIdRule,
   Given,
   IdleTtl,

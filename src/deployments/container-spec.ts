@@ -50,6 +50,7 @@ export function containerSpec(
     cpus: config.agentCpus,
     pids: template?.resources.pids ?? config.agentPids,
     readOnlyRoot: template?.readOnlyRoot ?? false,
+    egress: agent.settings.egress ?? 'internet',
     tmpfs: template?.tmpfs ?? [],
   };
 }

@@ -10,6 +10,7 @@ import type { BuildLog } from './build-log.ts';
 import { containerSpec, runningAs } from './container-spec.ts';
 import { DeploymentImages } from './deployment-images.service.ts';
 import type { Pass } from './engine-view.service.ts';
+import { privateVariables } from './private-variables.ts';
 import type { Rules } from './next-step.decider.ts';
 
 /** The number of lines of a failed container's output that are copied to its build log. */
@@ -66,6 +67,14 @@ export class ContainerSteps {
     const variables = await this.variables.of(agentId);
     mayAct();
     await this.runtime.create(containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config));
+  }
+
+  /** Names in the build log the variables that hold a private address which the agent may not reach. */
+  async tellPrivateVariables(agentId: string, { deployment }: Agent, log: BuildLog): Promise<void> {
+    const { agentEgress, agentEgressPrivate } = this.config;
+    if (this.runtime.name !== 'docker' || agentEgress !== 'internet') return;
+    const variables = { ...this.images.template(deployment?.templateId)?.env, ...(await this.variables.of(agentId)) };
+    privateVariables(variables, agentEgressPrivate).forEach(log.line);
   }
 
   /** Returns true if the container became ready within `withinMs`, and false if it did not or the signal aborted the wait. */

@@ -85,6 +85,17 @@ describe('an image that the engine has', () => {
   });
 });
 
+describe('a variable that leads to a private address', () => {
+  it('is told in the build log, with what allows it', async () => {
+    const agentId = await bed.created('acme', { image: 'docker', image_name: SHARED, template_id: null });
+    await call('acme', 'POST', `/api/v1/agents/${agentId}/env`, { key: 'OPENAI_BASE_URL', value: 'http://192.168.7.9:11434/canary' });
+    await call('acme', 'POST', `/api/v1/agents/${agentId}/deploy`, undefined, { prefer: 'wait=20' });
+    const [deployment] = (await call('acme', 'GET', `/api/v1/agents/${agentId}/deployments`)).json;
+    expect(deployment.build_log).toMatch(/OPENAI_BASE_URL leads to 192\.168\.7\.9.*MOORING_AGENT_EGRESS_PRIVATE=192\.168\.7\.9:11434/);
+    expect(deployment.build_log).not.toContain('canary');
+  });
+});
+
 describe('an image at a private address', () => {
   const inner = '169.254.169.254/latest:1';
 

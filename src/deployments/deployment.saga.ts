@@ -180,6 +180,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     const { agent } = seen;
     const log = await this.records.openBuildLog(pass.agentId, agent, agent.deployment?.id ?? '');
     try {
+      await this.steps.tellPrivateVariables(pass.agentId, agent, log);
       const record = await pass.aside(() =>
         this.engine.attentively(pass, false, this.#staleness(pass, agent), (stale) => {
           const signal = AbortSignal.any([stale, deadlineSignal(agent)]);

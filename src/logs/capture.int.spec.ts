@@ -113,7 +113,7 @@ function capturing(open: () => Promise<Printer>): void {
     generation = 1,
   ): Promise<ContainerView> {
     const { runtime, image, command } = printer;
-    const limits = { memoryBytes: 64 * 1024 * 1024, cpus: 1, pids: 64, readOnlyRoot: false, tmpfs: [] };
+    const limits = { memoryBytes: 64 * 1024 * 1024, cpus: 1, pids: 64, readOnlyRoot: false, egress: 'internet' as const, tmpfs: [] };
     const who = { agentId, generation, deploymentId: randomUUID(), hostname: 'agent', user: null, port: 8080, volumePath: '/data' };
     const environment = { FIRST: String(first), COUNT: String(count), STAYS: stays ? 'yes' : 'no' };
     await runtime.ensureVolume(agentId);

@@ -4,6 +4,7 @@ import {
   branchRule,
   checked,
   descriptionRule,
+  Egress,
   externalIdRule,
   Given,
   IdleTtl,
@@ -88,13 +89,18 @@ export class ProvisionBody {
   @Given()
   @IdleTtl()
   idle_ttl_seconds?: number;
+
+  /** What the agent may reach: everything that the operator allows agents to reach (`internet`, the default), or nothing (`none`). */
+  @Given()
+  @Egress()
+  egress?: 'internet' | 'none' | null;
 }
 
 export function provisionRequest(body: ProvisionBody): ProvisionRequest {
-  const { name, description, image, branch, serverless } = body;
+  const { name, description, image, branch, serverless, egress } = body;
   const { image_name: imageName, repo_url: repoUrl, external_id: externalId, idle_ttl_seconds: idleTtlSeconds } = body;
   const { auto_deploy: autoDeploy, env_vars: variables } = body;
-  return { name, description, image, branch, serverless, imageName, repoUrl, externalId, idleTtlSeconds, autoDeploy, variables };
+  return { name, description, image, branch, serverless, egress, imageName, repoUrl, externalId, idleTtlSeconds, autoDeploy, variables };
 }
 
 /** The request to make an agent on the REST API, which is made from a template and deployed at once. */
@@ -130,6 +136,11 @@ export class CreateAgentBody {
   @Given()
   @IdleTtl()
   idleTtlSeconds?: number;
+
+  /** What the agent may reach: everything that the operator allows agents to reach (`internet`, the default), or nothing (`none`). */
+  @Given()
+  @Egress()
+  egress?: 'internet' | 'none' | null;
 }
 
 export function createRequest({ envVars, ...rest }: CreateAgentBody): ProvisionRequest {

@@ -125,5 +125,6 @@ function settingsOf(request: ProvisionRequest): AgentSettings {
     template_id: request.templateId ?? null,
     serverless: request.serverless ?? true,
     idle_ttl_seconds: request.idleTtlSeconds ?? 300,
+    ...(request.egress == null ? {} : { egress: request.egress }),
   };
 }

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import Dockerode from 'dockerode';
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
+import type { OpenRange } from '../../src/platform/open-ranges.ts';
 import type { ContainerSpec, ContainerView, EgressMode, ExecResult } from '../../src/platform/runtime/runtime.ts';
 import { importBusyboxImage, removeInstance } from './images.ts';
 
@@ -26,8 +27,8 @@ export class DockerBed {
     return bed;
   }
 
-  another(ociRuntime: string | null = null, egress = this.egress): DockerRuntime {
-    return new DockerRuntime({ instance: this.instance, docker: this.docker, helperImage: null, ociRuntime, egress });
+  another(ociRuntime: string | null = null, egress = this.egress, open: OpenRange[] = []): DockerRuntime {
+    return new DockerRuntime({ instance: this.instance, docker: this.docker, helperImage: null, ociRuntime, egress, open });
   }
 
   /** Makes a busybox image with these Dockerfile lines. */
@@ -53,6 +54,7 @@ export class DockerBed {
       cpus: 1,
       pids: 64,
       readOnlyRoot: false,
+      egress: 'internet',
       tmpfs: [],
       ...other,
     };

@@ -71,6 +71,7 @@ export class TestBed {
       cpus: 1,
       pids: 128,
       readOnlyRoot: false,
+      egress: 'internet',
       tmpfs: [],
       ...other,
     };

@@ -11,7 +11,10 @@ import { ContainerRuntime } from './runtime.ts';
 /** The time for which `auto` waits for an engine, ms. */
 const ENGINE_ANSWERS_MS = 2_000;
 
-type RuntimeConfig = Pick<Config, 'runtime' | 'dataDir' | 'helperImage' | 'containerRuntime' | 'agentEgress' | 'production'>;
+type RuntimeConfig = Pick<
+  Config,
+  'runtime' | 'dataDir' | 'helperImage' | 'containerRuntime' | 'agentEgress' | 'agentEgressPrivate' | 'production'
+>;
 type Log = Pick<Logger, 'log' | 'warn'>;
 
 /**
@@ -25,6 +28,7 @@ export async function openRuntime(config: RuntimeConfig, instance: Instance, log
       helperImage: config.helperImage,
       ociRuntime: config.containerRuntime,
       egress: config.agentEgress,
+      open: config.agentEgressPrivate,
       logger: {
         log: (fields, message) => logger.log({ msg: message, ...fields }),
         warn: (fields, message) => logger.warn({ msg: message, ...fields }),

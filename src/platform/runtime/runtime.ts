@@ -53,6 +53,7 @@ export interface ContainerSpec extends ContainerIdentity {
   cpus: number;
   pids: number;
   readOnlyRoot: boolean;
+  egress: AgentEgress;
   /** Paths of tmpfs mounts. */
   tmpfs: string[];
 }
@@ -125,6 +126,9 @@ export interface RuntimeCapabilities {
 
 /** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
 export type EgressMode = 'internet' | 'none' | 'all';
+
+/** What one agent may reach: everything that the operator allows agents to reach, or nothing. */
+export type AgentEgress = 'internet' | 'none';
 
 /** How the operator's setting of what agents may reach is kept. */
 export interface EgressStatus {

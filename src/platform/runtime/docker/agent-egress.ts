@@ -1,4 +1,5 @@
 import type Dockerode from 'dockerode';
+import type { OpenRange } from '../../open-ranges.ts';
 import { RuntimeRefused, type EgressMode, type EgressStatus } from '../runtime.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
 import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
@@ -13,6 +14,8 @@ export interface EgressOptions {
   docker: Dockerode;
   instance: string;
   mode: EgressMode;
+  /** Private addresses that agents may reach all the same. */
+  open: readonly OpenRange[];
   /** Told when the rules can't be enforced, and when they can be again. */
   onChange: (lack: string | null) => void;
 }
@@ -89,14 +92,14 @@ export class AgentEgress {
   }
 
   private async apply(bridges: Bridges): Promise<EgressStatus> {
-    const { instance, mode } = this.options;
+    const { instance, mode, open } = this.options;
     try {
       if (mode === 'all') {
         await this.nft.run(noRules(instance));
         return { lack: null, refused: new Map() };
       }
       if (mode === 'internet' && this.loads++ % NAMESERVERS_EACH === 0) this.nameservers = await this.nft.nameservers();
-      const rules = egressRules(instance, mode, bridges, this.nameservers);
+      const rules = egressRules(instance, mode, bridges, { nameservers: this.nameservers, ranges: open });
       const listed = await this.nft.run(rules).catch((error: unknown) => {
         // A table that can't be changed into ours is created again.
         if (error instanceof RuntimeRefused) return this.nft.run(noRules(instance) + rules);

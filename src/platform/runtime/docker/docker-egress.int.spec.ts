@@ -2,6 +2,7 @@ import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { Neighbourhood, places, webPort } from '../../../../test/support/neighbourhood.ts';
 import { describeWithNft, PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
+import { openRange, type OpenRange } from '../../open-ranges.ts';
 import type { ContainerView, EgressMode } from '../runtime.ts';
 import type { DockerRuntime } from './docker-runtime.ts';
 
@@ -58,8 +59,8 @@ describeWithNft('what an agent may reach', () => {
     });
   }
 
-  async function withRuntime(egress: EgressMode, work: (runtime: DockerRuntime) => Promise<void>): Promise<void> {
-    const runtime = bed.another(null, egress);
+  async function withRuntime(egress: EgressMode, work: (runtime: DockerRuntime) => Promise<void>, open: OpenRange[] = []): Promise<void> {
+    const runtime = bed.another(null, egress, open);
     try {
       await work(runtime);
     } finally {
@@ -154,6 +155,29 @@ describeWithNft('what an agent may reach', () => {
       expect(around.ask((await closed.address(neighbour, webPort)).host, webPort)).toBe('404');
       await closed.remove(made.handle);
     });
+    await withRuntime('internet', async (restarted) => void (await restarted.egress()));
+    await expectRules();
+  });
+
+  it('is nothing for an agent whose owner says so, while others reach the internet', async () => {
+    const made = await bed.running({ ...server, egress: 'none' });
+    expect(await hears(places.internet, made)).toEqual(refused);
+    expect(await bed.output(made, 'nslookup somewhere.example 127.0.0.11')).not.toContain(places.internet);
+    expect(around.ask((await bed.runtime.address(made, webPort)).host, webPort)).toBe('404');
+    await expectRules();
+    await bed.runtime.remove(made.handle);
+  });
+
+  it('is what the operator opens of private addresses, too: by address and port, and of the host', async () => {
+    const open = [`${places.neighbour}:${webPort}`, `${places.machine}:${webPort}`, `${places.metadata}:80`].map(openRange);
+    await withRuntime(
+      'internet',
+      async (runtime) => void (await runtime.egress()),
+      open.filter((range) => range !== null),
+    );
+    expect(await hears(places.neighbour)).toContain(`reached ${places.neighbour}`);
+    expect(await hears(places.machine)).toContain('reached the host');
+    expect([await hears(places.metadata), await hears(await gateway())]).toEqual([refused, refused]);
     await withRuntime('internet', async (restarted) => void (await restarted.egress()));
     await expectRules();
   });

@@ -1,4 +1,5 @@
 import Dockerode from 'dockerode';
+import type { OpenRange } from '../../open-ranges.ts';
 import { RuntimeRefused, RuntimeUnavailable, ContainerGone, ContainerRuntime } from '../runtime.ts';
 import type {
   ContainerHandle,
@@ -50,6 +51,8 @@ export interface DockerRuntimeOptions {
   ociRuntime: string | null;
   /** The addresses that agents may reach. */
   egress: EgressMode;
+  /** Private addresses that they may reach all the same. */
+  open?: readonly OpenRange[];
   logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
@@ -67,8 +70,7 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly publish: boolean;
   private readonly agentEgress: AgentEgress;
   private readonly networks: AgentNetworks;
-  /** Of the agents that are made from now on. */
-  private readonly network: NetworkKind;
+  private readonly egressMode: EgressMode;
   private readonly helper: HelperVolume;
   private readonly images: Images;
   private readonly volumeRoots: VolumeRoots;
@@ -82,12 +84,12 @@ export class DockerRuntime extends ContainerRuntime {
     this.instance = options.instance;
     this.ociRuntime = options.ociRuntime;
     this.publish = process.platform !== 'linux' || !hasSocketFile(this.docker);
-    // Of a network without a way out no port is published; there the rules alone have to do.
-    this.network = options.egress === 'none' && !this.publish ? 'closed' : 'open';
+    this.egressMode = options.egress;
     this.agentEgress = new AgentEgress({
       docker: this.docker,
       instance: this.instance,
       mode: options.egress,
+      open: options.open ?? [],
       onChange: (lack) =>
         lack === null
           ? options.logger?.log({}, 'what agents may reach is enforced again')
@@ -139,18 +141,27 @@ export class DockerRuntime extends ContainerRuntime {
     }
   }
 
+  /** The network for an agent. Of one without a way out no port is published; there the rules alone have to do. */
+  private networkFor({ egress }: ContainerSpec): NetworkKind {
+    if (this.egressMode !== 'none' && egress !== 'none') return 'open';
+    if (!this.publish) return 'closed';
+    if (this.egressMode === 'none') return 'open';
+    throw new RuntimeRefused('An agent with egress "none" can be run only where the engine is reached by a socket on Linux.');
+  }
+
   override async create(spec: ContainerSpec): Promise<ContainerView> {
+    const network = this.networkFor(spec);
     // The engine makes up what a container names and nobody made, without our labels; so all of it is seen to first.
     const [helperVolume, volume, image] = await Promise.all([
       this.helper.ensure(),
       this.ownVolume(spec.agentId),
       findImage(this.docker, spec.image),
-      this.networks.ensure(this.network),
+      this.networks.ensure(network),
     ]);
     if (image === null) throw new RuntimeRefused(`The engine no longer has the image ${spec.image}: deploy again.`);
     const rootFromImage = this.images.opensVolume(image.Id, spec.volumePath) && this.volumeRoots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
-    const { instance, network, ociRuntime, publish } = this;
+    const { instance, ociRuntime, publish } = this;
     const options = createOptions(spec, { instance, network, helperVolume, ociRuntime, publish, rootFromImage });
     this.generations.mayStand(spec.agentId, spec.generation);
     const container = await this.createOrAdopt(spec, options);
@@ -178,7 +189,8 @@ export class DockerRuntime extends ContainerRuntime {
         const standing = await this.standing(name);
         // The engine reserves the name before the container is visible: another call is just creating it.
         if (standing === null) return null;
-        if (bears(standing.Config.Labels, containerLabels(this.instance, spec))) return this.docker.getContainer(standing.Id);
+        const isWanted = standing.HostConfig.NetworkMode === options.HostConfig?.NetworkMode;
+        if (isWanted && bears(standing.Config.Labels, containerLabels(this.instance, spec))) return this.docker.getContainer(standing.Id);
         if (!bears(standing.Config.Labels, { [labels.instance]: this.instance }))
           throw new RuntimeRefused(`A container named ${name} exists that this installation did not make.`);
         await this.remove(standing.Id);

@@ -1,5 +1,14 @@
+import type { OpenRange } from '../../open-ranges.ts';
 import type { Bridges } from './bridges.ts';
 import { privateRanges4, privateRanges6 } from '../private-addresses.ts';
+
+/** What agents may reach of what is private. */
+export interface Opened {
+  /** Servers that the engine asks for names on behalf of agents. */
+  nameservers: readonly string[];
+  /** What the operator opens. */
+  ranges: readonly OpenRange[];
+}
 
 /** What refused packets were going to. */
 export const refusedTo = ['private', 'host', 'agents', 'anywhere'] as const;
@@ -15,7 +24,7 @@ export const noRules = (instance: string): string => `add table ${nameOf(instanc
  * pass; all else is judged by where it goes, packet by packet, so that a connection made while the rules were away ends with their return. At
  * its end it lists the counters.
  */
-export function egressRules(instance: string, mode: 'internet' | 'none', bridges: Bridges, nameservers: readonly string[]): string {
+export function egressRules(instance: string, mode: 'internet' | 'none', bridges: Bridges, opened: Opened): string {
   const table = nameOf(instance);
   const chain = (name: string, rules: string[], hook = ''): string[] => [
     `add chain ${table} ${name}${hook}`,
@@ -33,11 +42,14 @@ export function egressRules(instance: string, mode: 'internet' | 'none', bridges
   const answers = 'ct direction reply ct state established accept';
   const neighbours = 'icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit } accept';
   const ours = [...bridges.open, ...bridges.closed].map((bridge) => `"${bridge}"`);
+  const leave = opened.ranges.map(
+    ({ family, range, port }) => `${family} daddr ${range} meta l4proto { tcp, udp } th dport ${port ?? '0-65535'} accept`,
+  );
+  const toHost = mode === 'none' ? [] : [names('ip', 4), names('ip6', 6), ...leave];
   const outward =
     mode === 'none'
       ? [refuse('anywhere')]
-      : [names('ip', 4), names('ip6', 6), `ip daddr @private4 ${refuse('private')}`, `ip6 daddr @private6 ${refuse('private')}`];
-  const toHost = mode === 'none' ? [] : [names('ip', 4), names('ip6', 6)];
+      : [...toHost, `ip daddr @private4 ${refuse('private')}`, `ip6 daddr @private6 ${refuse('private')}`];
   const hooked = (hook: 'forward' | 'input'): string[] =>
     chain(
       hook,
@@ -56,12 +68,12 @@ export function egressRules(instance: string, mode: 'internet' | 'none', bridges
     ...set(
       'nameservers4',
       'ipv4_addr',
-      nameservers.filter((address) => !address.includes(':')),
+      opened.nameservers.filter((address) => !address.includes(':')),
     ),
     ...set(
       'nameservers6',
       'ipv6_addr',
-      nameservers.filter((address) => address.includes(':')),
+      opened.nameservers.filter((address) => address.includes(':')),
     ),
     ...chain('refuse', ['meta l4proto tcp reject with tcp reset', 'reject with icmpx admin-prohibited']),
     ...chain('open_forward', [answers, ...amongAgents, ...outward]),

@@ -100,7 +100,16 @@ describe('what the engine made', () => {
     port: 8080,
     volumePath: '/data',
   };
-  const limits = { hostname: 'h', user: null, memoryBytes: 64 << 20, cpus: 0.5, pids: 32, readOnlyRoot: false, tmpfs: [] };
+  const limits = {
+    hostname: 'h',
+    user: null,
+    memoryBytes: 64 << 20,
+    cpus: 0.5,
+    pids: 32,
+    readOnlyRoot: false,
+    egress: 'internet' as const,
+    tmpfs: [],
+  };
   const asked = createOptions(
     { ...spec, ...limits },
     {

@@ -68,6 +68,7 @@ describe('the local runtime, beyond the contract', () => {
     cpus: 1,
     pids: 1,
     readOnlyRoot: false,
+    egress: 'internet' as const,
     tmpfs: [],
   });
 
