@@ -67,7 +67,7 @@ class UpgradeBench {
   #old!: StartedService;
   #all: StartedService[] = [];
   #agentIds: string[] = [];
-  /** Of the older program. */
+  /** The tables of the older program's read models. */
   #tables: string[] = [];
 
   constructor(
@@ -219,7 +219,10 @@ class UpgradeBench {
     await client.end();
   }
 
-  /** As if the next version had never run here. The rows of the older version may be gone by then: nobody has used them for a minute. */
+  /**
+   * Deletes the read models of the next version, as if it had never run here. The rows of the older version may be deleted by then, because
+   * no program has used them for a minute.
+   */
   async #forgetRaised(): Promise<void> {
     const rows = await this.#query<{ table_name: string }>('select table_name from projections');
     for (const { table_name } of rows) {

@@ -52,7 +52,7 @@ function call({ url, headers }: Target, agent: Agent, method: string, path: stri
 async function cpuMsOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
   if (stat === null) return NaN;
-  // The program's name, in brackets, may hold blanks.
+  // The program's name, in brackets, may contain blanks.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS_PER_SECOND;
 }

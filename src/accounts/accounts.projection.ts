@@ -75,7 +75,7 @@ function changedBy(
   }
 }
 
-/** Throws `account_not_found`. */
+/** Returns the account from the read model. Throws `account_not_found`. */
 export class GetAccount extends Query<AccountRow> {
   constructor(readonly accountId: string) {
     super();

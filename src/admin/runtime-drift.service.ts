@@ -18,7 +18,7 @@ export class RuntimeDrift {
     private readonly queries: QueryBus,
   ) {}
 
-  /** Throws `RuntimeUnavailable`. */
+  /** Returns the comparison. Throws `RuntimeUnavailable`. */
   async look(): Promise<RuntimeView> {
     const { containers, volumes } = await this.runtime.list();
     const live = await this.queries.execute(new LiveAgentIds());

@@ -67,7 +67,7 @@ export function maskOf(value: string): string {
   return `${characters.length >= 12 ? characters.slice(0, 4).join('') : ''}${'•'.repeat(8)}`;
 }
 
-/** The variables of an agent, folded from its stream beside the rules of its life. */
+/** Decides the variables of an agent, which are folded from its stream beside the state of its lifecycle. */
 export const environmentDecider: Decider<Environment, EnvironmentCommand, EnvironmentEvent> = {
   initialState: () => ({ accountId: null, variables: new Map() }),
   decide,

@@ -56,7 +56,7 @@ export class SetVariableHandler implements ICommandHandler<SetVariable> {
   }
 }
 
-/** Throws `agent_not_found`, `env_var_not_found`. */
+/** Removes a variable. Throws `agent_not_found`, `env_var_not_found`. */
 export class RemoveVariable extends Command<void> {
   constructor(
     readonly context: CommandContext,

@@ -154,7 +154,7 @@ describe('the catalogue', () => {
     );
   });
 
-  it('is public, in camel case, without what only the service needs', () => {
+  it('is public, in camel case, without the members that only the service needs', () => {
     put('mine', { ...least, env: { A: 'private' }, variables: full.variables, resources: { memory_mb: 64 } });
     expect(new TemplatesController(Templates.read(folder)).list()).toEqual([
       {

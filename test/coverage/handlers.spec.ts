@@ -51,7 +51,7 @@ describe('Every command and query', () => {
     const bases = new Set([...declared.keys()].map((message) => Object.getPrototypeOf(message) as unknown));
     const concrete = [...declared].filter(([message]) => !bases.has(message));
     const wrong = concrete.map(([message, name]) => ({ name, handlers: served.filter((each) => each === message).length }));
-    // To fix a failure, write the handler and add it to the `providers` of its feature's module.
+    // A failure is fixed by a handler for the message, in the `providers` of its feature's module.
     expect(wrong.filter(({ handlers }) => handlers !== 1)).toEqual([]);
   });
 });

@@ -30,10 +30,10 @@ let directory: string;
 beforeAll(async () => (directory = await mkdtemp(join(tmpdir(), 'mooring-spill-'))));
 afterAll(() => rm(directory, { recursive: true }));
 
-/** The rows of a COPY. */
+/** Returns the rows of a COPY. */
 const linesOf = (text: Buffer): string[] => text.toString().split('\n').slice(0, -1);
 
-/** Every read model can be folded part by part, as its `partition` (else: its streams) has it. */
+/** Checks that every read model can be folded part by part, as its `partition` (by default: its streams) divides it. */
 describe.each(foldedProjections(catalogue).map((projection) => [projection.name, projection] as const))(
   'the rows of %s',
   (_, projection) => {
@@ -57,7 +57,7 @@ describe.each(foldedProjections(catalogue).map((projection) => [projection.name,
       expect(await folded(taken, 0)).toEqual(await folded(taken, 1e9));
     });
 
-    it('are those that a live fold writes, though rows that no event names are taken as soon as they are set', async () => {
+    it('are those that a live fold writes, although rows that their event does not name are taken as soon as they are set', async () => {
       const { written, failure } = foldLive(projection, events, new Map());
       expect(failure).toBeNull();
       const text = new CopyText(projection.table);

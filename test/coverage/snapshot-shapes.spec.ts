@@ -85,8 +85,8 @@ describe('Snapshots of states', () => {
     expect(shapeOf(decider).name).toBe(name);
     const now = snapshotsOf(category, decider);
     const changed = Object.keys(now).filter((key) => JSON.stringify(now[key]) !== JSON.stringify(stored(decider)[key]));
-    // To fix a failure, raise `version` in the decider's `snapshot`, so that older snapshots are ignored, remove the file of the previous
-    // version, and run `npm run update-golden`. A new sample of an event needs only the last step.
+    // A failure is fixed by a higher `version` in the decider's `snapshot`, so that older snapshots are ignored; the file of the previous
+    // version is removed, and `npm run update-golden` writes the new one. A new sample of an event needs only the last step.
     expect({ file: fileOf(decider), changed }).toEqual({ file: fileOf(decider), changed: [] });
   });
 
