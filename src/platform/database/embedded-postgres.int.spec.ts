@@ -5,6 +5,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, 
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
 
 import { Client } from 'pg';
 
@@ -123,9 +124,11 @@ describe('embedded PostgreSQL', () => {
 
   it('takes over at once from a zombie process', async () => {
     await (await start({ fast: true })).stop();
-    // The shell's child ends, and the program that replaces the shell never asks for the child's result.
-    const parent = spawn('sh', ['-c', 'true & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'inherit'] });
-    const [said] = (await once(parent.stdout, 'data')) as [Buffer];
+    // The shell's child ends after `sleep`, which never asks for the child's result, has replaced the shell.
+    const parent = spawn('sh', ['-c', 'cat <&3 & echo $!; exec sleep 60 3<&-'], { stdio: ['ignore', 'pipe', 'inherit', 'pipe'] });
+    const [said] = (await once(parent.stdout as Readable, 'data')) as [Buffer];
+    await until('the shell is replaced', () => readFileSync(`/proc/${parent.pid}/cmdline`, 'utf8').startsWith('sleep') || undefined);
+    (parent.stdio[3] as Writable).end();
     const zombie = Number(String(said));
     const stat = () => readFileSync(`/proc/${zombie}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
     await until('the child has ended', () => stat()[0] === 'Z' || undefined);

@@ -1,0 +1,35 @@
+# The service as an image. Agents run beside it on the host's engine, so the container needs the engine's socket and the host's network:
+# docs/operations.md, "In a container".
+ARG NODE_IMAGE=node:24-bookworm-slim
+
+FROM ${NODE_IMAGE} AS build
+WORKDIR /app
+COPY package.json package-lock.json ./
+# Where the registry is a mirror, `--build-arg NPM_CONFIG_REGISTRY=…` names it.
+ARG NPM_CONFIG_REGISTRY
+RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error
+# The build needs one program more, which stands outside of what the image keeps.
+RUN npm install --prefix / --no-save --no-audit --no-fund --loglevel=error \
+  "@swc/core@$(node -p "require('./package-lock.json').packages['node_modules/@swc/core'].version")"
+COPY . .
+RUN node scripts/build.mjs && mkdir /empty
+
+FROM ${NODE_IMAGE}
+# The service packs these two for agents: busybox for commands inside their containers, nft for the rules of their network.
+RUN if command -v apt-get; then apt-get update -qq && apt-get install -qq -y --no-install-recommends busybox-static nftables && rm -rf /var/lib/apt/lists/*; fi
+ENV NODE_ENV=production MOORING_DATA_DIR=/data
+WORKDIR /app
+COPY --from=build /app/package.json ./
+COPY --from=build /app/node_modules ./node_modules
+COPY --from=build /app/templates ./templates
+COPY --from=build /app/docs/openapi.json ./docs/
+COPY --from=build /app/dist ./dist
+COPY --from=build --chown=10001:10001 /empty /data
+USER 10001:10001
+VOLUME /data
+EXPOSE 8080
+# `node` is process 1, so SIGTERM reaches the service itself; it stops within 25 s.
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
+  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT ?? 8080}/ready`).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
+CMD ["node", "dist/main.js"]
