@@ -38,6 +38,7 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
   },
   'the product writes to its log, not to the console': { path: 'src/a.ts', text: "console.log('here');\n", line: 1 },
   'no path of one machine is named': { path: 'scripts/a.sh', text: `cd ${home}mooring\n`, line: 1 },
+  'no comment begins with the rest of a sentence': { path: 'src/a.ts', text: `f();\n/**\n * ${'Of'} the container.\n */\ng();\n`, line: 2 },
   'every file ends with a newline': { path: 'src/a.ts', text: 'f();\ng();', line: 2 },
 };
 
@@ -51,6 +52,10 @@ const good: Record<string, { path: string; text: string }> = {
   'no test sleeps': {
     path: 'src/a.spec.ts',
     text: 'const ended = new Promise((done, late) => {\n  child.once("exit", done);\n  setTimeout(late, 500);\n});\n',
+  },
+  'no comment begins with the rest of a sentence': {
+    path: 'src/a.ts',
+    text: '/** Offers what there is. */\nf();\n// The first line goes on\n// as a second one.\ng();\n',
   },
   'no path of one machine is named': { path: 'src/a.ts', text: "get('/api/work/1');\nopen('./root/a');\n" },
 };

@@ -42,11 +42,27 @@ export const tidyRules: TidyRule[] = [
     applies: everywhere,
     check: lines(/(^|[^\w./-])\/(work|root)\//, 'machine path'),
   },
+  { name: 'no comment begins with the rest of a sentence', applies: isCode, check: headlessComments },
   { name: 'every file ends with a newline', applies: everywhere, check: missingNewline },
 ];
 
 function lines(pattern: RegExp, what: string): TidyRule['check'] {
   return (text) => text.split('\n').flatMap((line, index) => (pattern.test(line) ? [{ line: index + 1, what }] : []));
+}
+
+/** See docs/style.md. A comment that begins so has no subject, or hides it behind a riddle. */
+const headless = /^(Of|What|How|Whether|Who|Whose|Why|Which|Until|As|By|Those|(Null|True|False)( where\b|:)) /;
+
+/** Looks at the first line of each comment that has lines of its own. */
+function headlessComments(text: string): Finding[] {
+  const all = text.split('\n');
+  return all.flatMap((line, index) => {
+    const [, mark, said = ''] = /^\s*(\/\*\*|\/\/)\s?(.*)$/.exec(line) ?? [];
+    const goesOn = mark === '//' && /^\s*\/\//.test(all[index - 1] ?? '');
+    if (mark === undefined || goesOn) return [];
+    const first = said === '' ? (all[index + 1] ?? '').replace(/^\s*\*\s?/, '') : said;
+    return headless.test(first) ? [{ line: index + 1, what: `a comment begins with "${first.slice(0, 40)}"` }] : [];
+  });
 }
 
 function longFile(text: string): Finding[] {
