@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { Neighbourhood, places, webPort } from '../../../../test/support/neighbourhood.ts';
 import { describeWithNft, PrivateEngine } from '../../../../test/support/private-engine.ts';
@@ -9,6 +10,9 @@ import type { DockerRuntime } from './docker-runtime.ts';
 const dns = ['--dns', places.nameserver];
 const server = { command: ['/bin/busybox', 'httpd', '-f', '-p', String(webPort), '-h', '/www'] };
 const refused = expect.stringContaining('Connection refused');
+
+// A machine under load takes seconds for each container and each run of nft.
+jest.setTimeout(120_000);
 
 describeWithNft('what an agent may reach', () => {
   let engine: PrivateEngine;
@@ -123,12 +127,12 @@ describeWithNft('what an agent may reach', () => {
     await engine.stop();
     around.nft('flush', 'ruleset');
     await engine.start(dns);
-    await until('the service has found the engine again', () => (connections === 2 ? true : undefined));
+    await until('the service has found the engine again', () => (connections === 2 ? true : undefined), 60_000);
     for (const { handle } of [neighbour, agent]) await bed.runtime.start(handle);
     await expectRules();
     stop.abort();
     await listening;
-  }, 60_000);
+  });
 
   it('does not depend on another installation on the engine', async () => {
     const other = await DockerBed.open(engine.docker, 'internet');
@@ -188,7 +192,7 @@ describeWithNft('what an agent may reach', () => {
       const listening = (async () => {
         for await (const event of open.events(stop.signal)) void event;
       })();
-      await until('the rules are gone', () => (table() ? undefined : true));
+      await until('the rules are gone', () => (table() ? undefined : true), 60_000);
       stop.abort();
       await listening;
     });
