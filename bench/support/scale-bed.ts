@@ -11,8 +11,16 @@ import { until } from '../../test/support/until.ts';
 import { Caller } from './caller.ts';
 import { REAL_IMAGE, removeReal } from './real-agents.ts';
 
+/** An engine, wherever it runs. */
+export interface RunningEngine {
+  environment: Record<string, string>;
+  close(): Promise<void>;
+}
+
 export interface BedOptions {
   engine?: StandInOptions;
+  /** An engine that runs elsewhere, in the place of one in this process; it may hand containers on to the machine's own. */
+  outside?: RunningEngine;
   environment?: Record<string, string>;
   nodeOptions?: string[];
   /** The number of services that share the database. */
@@ -31,7 +39,7 @@ export class ScaleBed {
 
   private constructor(
     readonly database: OutsidePostgres,
-    readonly engine: EngineStandIn,
+    private readonly runningEngine: RunningEngine,
     readonly dataDir: string,
     readonly services: StartedService[],
     private readonly hasReal: boolean,
@@ -44,9 +52,9 @@ export class ScaleBed {
 
   static async start(options: BedOptions = {}): Promise<ScaleBed> {
     const database = await OutsidePostgres.start();
-    const engine = await EngineStandIn.start(options.engine);
+    const engine = options.outside ?? (await EngineStandIn.start(options.engine));
     const dataDir = await mkdtemp(join(tmpdir(), 'mooring-scale-'));
-    const bed = new ScaleBed(database, engine, dataDir, [], options.engine?.real !== undefined);
+    const bed = new ScaleBed(database, engine, dataDir, [], options.outside !== undefined || options.engine?.real !== undefined);
     ScaleBed.#open.add(bed);
     try {
       for (let n = 0; n < (options.replicas ?? 1); n++) bed.services.push(await StartedService.start(bed.#serviceOptions(options, n)));
@@ -65,7 +73,7 @@ export class ScaleBed {
       dataDir: this.dataDir,
       nodeOptions,
       environment: {
-        ...this.engine.environment,
+        ...this.runningEngine.environment,
         DATABASE_URL: this.database.url,
         MOORING_MASTER_KEY: masterKey,
         MOORING_LOG_LEVEL: 'warn',
@@ -74,6 +82,12 @@ export class ScaleBed {
         ...environment,
       },
     };
+  }
+
+  /** The engine in this process. */
+  get engine(): EngineStandIn {
+    if (!(this.runningEngine instanceof EngineStandIn)) throw new Error('the engine runs elsewhere');
+    return this.runningEngine;
   }
 
   get service(): StartedService {
@@ -152,7 +166,7 @@ export class ScaleBed {
     for (const caller of this.#callers) caller.close();
     // The agents' containers end with the engine, so they need not be deleted one by one.
     await Promise.all(this.services.map((service) => (service.resume(), service.stop())));
-    await this.engine.close();
+    await this.runningEngine.close();
     if (this.hasReal) await removeReal(await this.instance());
     await rm(this.dataDir, { recursive: true, force: true });
     await this.database.stop();

@@ -1,6 +1,6 @@
 import { EngineStandIn } from '../support/engine-stand-in/engine-stand-in.ts';
 import { messagesProgram } from '../support/engine-stand-in/program.ts';
-import { answersOfAHostileAgent, hostileProgram } from '../support/hostile-agent.ts';
+import { answersOfAHostileAgent, CRASH, hostileProgram, outputsOfAHostileAgent } from '../support/hostile-agent.ts';
 import { StartedService } from '../support/started-service.ts';
 import { databaseOf, dump } from '../support/stored-texts.ts';
 import { until } from '../support/until.ts';
@@ -35,8 +35,9 @@ async function agent(image: string): Promise<string> {
 }
 
 const chat = (agentId: string, message: string) => service.call('POST', `/api/agents/${agentId}/chat`, { message });
-const messages = async (query: string): Promise<string[]> =>
-  (await service.call('GET', `/api/v1/agents/${hostile}/logs?${query}`)).body.map(({ message }: { message: string }) => message);
+const linesOf = async (agentId: string, query: string): Promise<string[]> =>
+  (await service.call('GET', `/api/v1/agents/${agentId}/logs?${query}`)).body.map(({ message }: { message: string }) => message);
+const messages = (query: string) => linesOf(hostile, query);
 
 describe('a hostile agent', () => {
   const { silence: _silence, 'a drip of headers': _headers, 'a drip of body': _body, ...broken } = answersOfAHostileAgent;
@@ -66,6 +67,29 @@ describe('a hostile agent', () => {
       return found.includes(`before ${level}`) && found.includes(`after ${level}`) ? true : undefined;
     });
   });
+
+  it.each(Object.keys(outputsOfAHostileAgent))(
+    'can’t end the capture of its log by printing %s',
+    async (output) => {
+      const printing = await agent(HOSTILE);
+      await chat(printing, `flood with ${output}`);
+      await until('some of it is in the log', async () => ((await linesOf(printing, 'limit=1')).length > 0 ? true : undefined), 30_000);
+      await chat(printing, CRASH);
+      await until(
+        'it runs again',
+        async () => ((await chat(printing, 'print \nthe last line')).status === 200 ? true : undefined),
+        30_000,
+        500,
+      );
+      await until(
+        'what it printed then is in the log',
+        async () => ((await linesOf(printing, 'q=last')).length > 0 ? true : undefined),
+        30_000,
+      );
+      expect((await service.call('DELETE', `/api/v1/agents/${printing}`)).status).toBe(204);
+    },
+    120_000,
+  );
 
   it('leaves nothing of its output behind a minute after it was deleted', async () => {
     const canary = 'c4n4ry-that-an-agent-printed';

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 
 import type { ProgramRun, StandInProgram } from './engine-stand-in/program.ts';
@@ -40,16 +41,44 @@ export const answersOfAHostileAgent = {
   'an end within the answer': (socket: Socket) => void socket.end(head(1_000) + HEARD.slice(0, 5)),
   garbage: (socket: Socket) => void socket.end('\x16\x03\x01 no HTTP at all\r\n\r\n'),
   'another protocol': (socket: Socket) => void socket.end('HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n'),
+  'a redirect to a metadata address': (socket: Socket) =>
+    void socket.end('HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/latest/meta-data\r\ncontent-length: 0\r\n\r\n'),
+  'two lengths': (socket: Socket) => void socket.end(`HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 20\r\n\r\n${HEARD}`),
+  'a length and chunks': (socket: Socket) =>
+    void socket.end(`HTTP/1.1 200 OK\r\ncontent-length: 20\r\ntransfer-encoding: chunked\r\n\r\n14\r\n${HEARD}\r\n0\r\n\r\n`),
+  'a reply that is no text': (socket: Socket) => void socket.end(`${head(16)}{"response":[1]}`),
+  'a reply that is nested deep': (socket: Socket) =>
+    void socket.end(head(100_013) + `{"response":${'['.repeat(50_000)}${']'.repeat(50_000)}}`),
+  'the length of a terabyte': (socket: Socket) => (socket.write(head(2 ** 40)), forEver(socket, 'x')),
 } satisfies Record<string, (socket: Socket) => void>;
+
+/** What it prints, again and again, by the name of the output. */
+export const outputsOfAHostileAgent: Record<string, () => Buffer> = {
+  'lines as fast as they go': () => Buffer.from('nothing that anybody wants to read\n'.repeat(1_000)),
+  'a line without end': () => Buffer.alloc(PIECE_BYTES, 'x'),
+  'bytes at random': () => randomBytes(16 * 1_024),
+  'levels that are names of a prototype': () => Buffer.from('{"level":"__proto__","message":"x"}\n{"level":"constructor","message":"x"}\n'),
+  'NUL, escape sequences and halves of characters': () => Buffer.from('\0\x1b[2J\x1b]0;title\x07\r\ud800\n{"message":"\\u0000\\ud800"}\n'),
+  'JSON nested without end': () => Buffer.from(`${'{"message":'.repeat(5_000)}\n`),
+  'entries with fields of another meaning': () => Buffer.from('{"level":7,"message":{"a":[]},"time":"never","agent_id":"another"}\n'),
+};
+const PRINT_EVERY_MS = 100;
+
+/** The prefix of messages whose remaining text names the answer that health checks get from then on. */
+const SICKEN = 'be sick with ';
+/** The prefix of messages whose remaining text names the output that it prints until it ends. */
+const FLOOD = 'flood with ';
+/** The message at which it ends as if it had run out of memory. */
+export const CRASH = 'crash';
 
 /** The prefix of messages whose remaining text is printed, each as a line of output; `\n` separates several. */
 const PRINT = 'print ';
 
 /**
- * Serves a connection as a hostile agent does: it is healthy, and answers properly to every message that names none of its hostile
- * responses.
+ * Serves a connection as a hostile agent does: it is healthy unless `sickness` names one of its hostile responses, and answers properly to
+ * every message that names none of them.
  */
-export function serveHostilely(socket: Socket, onMessage: (text: string) => void = () => undefined): void {
+export function serveHostilely(socket: Socket, onMessage: (text: string) => void = () => undefined, sickness = ''): void {
   let asked = '';
   socket.on('error', () => undefined);
   socket.on('data', (chunk) => {
@@ -59,7 +88,7 @@ export function serveHostilely(socket: Socket, onMessage: (text: string) => void
     if (end < 0 || asked.length < end + 4 + length) return;
     const body = asked.slice(end + 4);
     asked = '';
-    const text = body === '' ? '' : (JSON.parse(Buffer.from(body, 'latin1').toString()) as { text: string }).text;
+    const text = body === '' ? sickness : (JSON.parse(Buffer.from(body, 'latin1').toString()) as { text: string }).text;
     if (body !== '') onMessage(text);
     const answer = (answersOfAHostileAgent as Record<string, ((socket: Socket) => void) | undefined>)[text];
     if (answer === undefined) socket.end(head(HEARD.length) + HEARD);
@@ -67,19 +96,33 @@ export function serveHostilely(socket: Socket, onMessage: (text: string) => void
   });
 }
 
-/** Returns the hostile agent as the program of an image; `onMessage` is called with each message that reaches it. */
+/** Returns the hostile agent as the program of an image; `onMessage` is called with each message that reaches it. It ignores SIGTERM. */
 export function hostileProgram(onMessage: (text: string) => void = () => undefined): StandInProgram {
   return {
     listens: true,
     answer: () => ({ status: 500, body: 'it serves its connections itself' }),
+    terminate: () => null,
     connection: (run, socket) =>
-      serveHostilely(socket, (text) => {
-        if (text.startsWith(PRINT)) print(run, text.slice(PRINT.length));
-        onMessage(text);
-      }),
+      serveHostilely(
+        socket,
+        (text) => {
+          obey(run, text);
+          onMessage(text);
+        },
+        run.memory.get('sickness') as string | undefined,
+      ),
   };
 }
 
-function print(run: ProgramRun, text: string): void {
-  run.print('stdout', Buffer.from(`${text}\n`));
+function obey(run: ProgramRun, text: string): void {
+  if (text.startsWith(PRINT)) run.print('stdout', Buffer.from(`${text.slice(PRINT.length)}\n`));
+  else if (text.startsWith(SICKEN)) run.memory.set('sickness', text.slice(SICKEN.length));
+  else if (text.startsWith(FLOOD)) flood(run, outputsOfAHostileAgent[text.slice(FLOOD.length)] as () => Buffer);
+  else if (text === CRASH) run.exit(137);
+}
+
+/** Until the container's end. */
+function flood(run: ProgramRun, output: () => Buffer): void {
+  run.print('stdout', output());
+  const timer = setInterval(() => (run.isOver() ? clearInterval(timer) : run.print('stdout', output())), PRINT_EVERY_MS);
 }

@@ -238,11 +238,20 @@ describe('the mooring protocol', () => {
 
   const { silence, 'a drip of headers': headers, 'a drip of body': body, ...atOnce } = answersOfAHostileAgent;
 
+  /** What is an answer all the same, though none that can be used. */
+  const answered = [
+    'a body without end',
+    'a redirect to a metadata address',
+    'the length of a terabyte',
+    'a reply that is nested deep',
+    'a reply that is no text',
+  ];
+
   it.each(Object.keys(atOnce))('ends a conversation with an agent that answers with %s', async (text) => {
     const port = await listening(createTcpServer((socket) => serveHostilely(socket)));
     const memory = process.memoryUsage.rss();
     const error = await failure(delivery(port, { message: { id: 'm1', channel: 'chat', conversationId: 'c1', text } }));
-    expect(text === 'a body without end' ? error instanceof AgentAnsweredError : error instanceof AgentBrokeOff).toBe(true);
+    expect(error).toBeInstanceOf(answered.includes(text) ? AgentAnsweredError : AgentBrokeOff);
     expect((error as AgentBrokeOff).retryable).toBe(false);
     expect(process.memoryUsage.rss() - memory).toBeLessThan(100 * 1024 * 1024);
   });

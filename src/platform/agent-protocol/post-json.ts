@@ -122,15 +122,21 @@ function read(asking: ClientRequest, answer: IncomingMessage, room: ExchangeRoom
         .then(() => room.forReply(bytes))
         .then(() => answer.resume(), reject);
     };
-    answer.on('data', (chunk: Buffer) => {
+    const take = (chunk: Buffer) => {
       size += chunk.length;
-      if (size > MAX_REPLY_BYTES) return reject(new AgentAnsweredError(answer.statusCode ?? 0, 'the reply is larger than 1 MiB'));
       pieces += 1;
-      if (pieces > MAX_PIECES) return reject(new AgentBrokeOff('sent its reply in too many pieces'));
+      if (size > MAX_REPLY_BYTES) return refuse(new AgentAnsweredError(answer.statusCode ?? 0, 'the reply is larger than 1 MiB'));
+      if (pieces > MAX_PIECES) return refuse(new AgentBrokeOff('sent its reply in too many pieces'));
       chunks.push(chunk);
       if (chunks.length > APART) chunks = [Buffer.concat(chunks)];
       if (size > READ_AHEAD_BYTES && !hasRoom) makeRoom();
-    });
+    };
+    // Thousands of pieces may have come behind the one that was too many.
+    const refuse = (error: Error) => {
+      answer.off('data', take);
+      reject(error);
+    };
+    answer.on('data', take);
     const onClose = () => reject(brokenOff(new Error('the connection closed within the reply')));
     answer.on('end', () => {
       answer.off('close', onClose);

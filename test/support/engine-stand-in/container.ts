@@ -100,6 +100,7 @@ export class StandInContainer {
       exit: (code) => {
         if (this.startedAt === began) this.exit(code);
       },
+      isOver: () => !this.running || this.startedAt !== began,
     };
   }
 

@@ -12,6 +12,7 @@ export interface ProgramRun {
   print(stream: 'stdout' | 'stderr', bytes: Buffer): void;
   /** Ends the container; does nothing if it has ended. */
   exit(code: number): void;
+  isOver(): boolean;
 }
 
 export interface ProgramRequest {

@@ -1,0 +1,17 @@
+import { once } from 'node:events';
+import { constants, setPriority } from 'node:os';
+
+import { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
+import { hostileProgram } from '../../test/support/hostile-agent.ts';
+import { REAL_IMAGE } from './real-agents.ts';
+
+const HOSTILE_IMAGE = 'bench/hostile:1';
+
+// What agents do to the machine's processors is the engine's limits to bound; here it is looked at what they do to the service.
+setPriority(constants.priority.PRIORITY_LOW);
+const engine = await EngineStandIn.start({ programs: { [HOSTILE_IMAGE]: hostileProgram() }, real: [REAL_IMAGE] });
+process.once('disconnect', () => process.exit(0));
+process.send?.({ environment: engine.environment });
+await once(process, 'message');
+await engine.close();
+process.exit(0);
