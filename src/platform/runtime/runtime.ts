@@ -54,7 +54,7 @@ export interface ContainerSpec extends ContainerIdentity {
   pids: number;
   readOnlyRoot: boolean;
   egress: AgentEgress;
-  /** Paths of tmpfs mounts. */
+  /** The paths of tmpfs mounts. */
   tmpfs: string[];
 }
 
@@ -127,10 +127,10 @@ export interface RuntimeCapabilities {
 /** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
 export type EgressMode = 'internet' | 'none' | 'all';
 
-/** What one agent may reach: everything that the operator allows agents to reach, or nothing. */
+/** The addresses that one agent may reach: everything that the operator allows agents to reach, or nothing. */
 export type AgentEgress = 'internet' | 'none';
 
-/** How the operator's setting of what agents may reach is kept. */
+/** The state of the enforcement of the operator's egress setting. */
 export interface EgressStatus {
   /** The reason why it can't be enforced; null if it is, or if nothing has to be. */
   lack: string | null;

@@ -14,9 +14,9 @@ export interface EgressOptions {
   docker: Dockerode;
   instance: string;
   mode: EgressMode;
-  /** Private addresses that agents may reach all the same. */
+  /** The private addresses that agents may reach nevertheless. */
   open: readonly OpenRange[];
-  /** Told when the rules can't be enforced, and when they can be again. */
+  /** Called with the reason when the rules can't be enforced, and with null when they can be again. */
   onChange: (lack: string | null) => void;
 }
 

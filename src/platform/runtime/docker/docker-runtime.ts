@@ -51,7 +51,7 @@ export interface DockerRuntimeOptions {
   ociRuntime: string | null;
   /** The addresses that agents may reach. */
   egress: EgressMode;
-  /** Private addresses that they may reach all the same. */
+  /** The private addresses that they may reach nevertheless. */
   open?: readonly OpenRange[];
   logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
@@ -141,7 +141,10 @@ export class DockerRuntime extends ContainerRuntime {
     }
   }
 
-  /** The network for an agent. Of one without a way out no port is published; there the rules alone have to do. */
+  /**
+   * Returns the kind of network for an agent. The closed network publishes no ports, so if they have to be published, the rules of the open
+   * one alone keep agents in. Throws `RuntimeRefused` if they would have to keep in only this agent.
+   */
   private networkFor({ egress }: ContainerSpec): NetworkKind {
     if (this.egressMode !== 'none' && egress !== 'none') return 'open';
     if (!this.publish) return 'closed';
@@ -151,7 +154,8 @@ export class DockerRuntime extends ContainerRuntime {
 
   override async create(spec: ContainerSpec): Promise<ContainerView> {
     const network = this.networkFor(spec);
-    // The engine makes up what a container names and nobody made, without our labels; so all of it is seen to first.
+    // The engine itself creates missing volumes and networks that a container names, but without our labels, so all of them are ensured
+    // first.
     const [helperVolume, volume, image] = await Promise.all([
       this.helper.ensure(),
       this.ownVolume(spec.agentId),

@@ -2,15 +2,15 @@ import type { OpenRange } from '../../open-ranges.ts';
 import type { Bridges } from './bridges.ts';
 import { privateRanges4, privateRanges6 } from '../private-addresses.ts';
 
-/** What agents may reach of what is private. */
+/** The private addresses that agents may reach. */
 export interface Opened {
-  /** Servers that the engine asks for names on behalf of agents. */
+  /** The servers that the engine asks for names on behalf of agents. */
   nameservers: readonly string[];
-  /** What the operator opens. */
+  /** The ranges that the operator opens. */
   ranges: readonly OpenRange[];
 }
 
-/** What refused packets were going to. */
+/** The kinds of destinations of refused packets. */
 export const refusedTo = ['private', 'host', 'agents', 'anywhere'] as const;
 
 const nameOf = (instance: string): string => `inet mooring_${instance}`;
@@ -19,10 +19,10 @@ const nameOf = (instance: string): string => `inet mooring_${instance}`;
 export const noRules = (instance: string): string => `add table ${nameOf(instance)}\ndelete table ${nameOf(instance)}\n`;
 
 /**
- * The rules of an installation as one transaction of nft, which may be loaded again at any time: it sets right what somebody changed, and keeps
- * the counters. Each rule begins with a bridge of the installation, so that nobody else's traffic is touched. Answers to who called an agent
- * pass; all else is judged by where it goes, packet by packet, so that a connection made while the rules were away ends with their return. At
- * its end it lists the counters.
+ * Returns the rules of an installation as one transaction of nft. It may be loaded again at any time: it undoes changes by others, and
+ * keeps the counters. Each rule begins with a bridge of the installation, so that no other traffic is affected. Replies to callers of an
+ * agent pass; every other packet is judged by its destination, so that a connection made while the rules were missing ends when they are
+ * back. At its end the script lists the counters.
  */
 export function egressRules(instance: string, mode: 'internet' | 'none', bridges: Bridges, opened: Opened): string {
   const table = nameOf(instance);
