@@ -3,13 +3,13 @@
 ARG NODE_IMAGE=node:24-bookworm-slim
 
 FROM ${NODE_IMAGE} AS build
-WORKDIR /app
+WORKDIR /build/app
 COPY package.json package-lock.json ./
 # Where the registry is a mirror, `--build-arg NPM_CONFIG_REGISTRY=…` names it.
 ARG NPM_CONFIG_REGISTRY
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error
 # The build needs one program more, which stands outside of what the image keeps.
-RUN npm install --prefix / --no-save --no-audit --no-fund --loglevel=error \
+RUN npm install --prefix /build --ignore-scripts --no-save --no-audit --no-fund --loglevel=error \
   "@swc/core@$(node -p "require('./package-lock.json').packages['node_modules/@swc/core'].version")"
 COPY . .
 RUN node scripts/build.mjs && mkdir /empty
@@ -17,16 +17,16 @@ RUN node scripts/build.mjs && mkdir /empty
 FROM ${NODE_IMAGE}
 # The service packs these two for agents: busybox for commands inside their containers, nft for the rules of their network.
 RUN if command -v apt-get; then apt-get update -qq && apt-get install -qq -y --no-install-recommends busybox-static nftables && rm -rf /var/lib/apt/lists/*; fi
-ENV NODE_ENV=production MOORING_DATA_DIR=/data
+ENV NODE_ENV=production MOORING_DATA_DIR=/var/lib/mooring
 WORKDIR /app
-COPY --from=build /app/package.json ./
-COPY --from=build /app/node_modules ./node_modules
-COPY --from=build /app/templates ./templates
-COPY --from=build /app/docs/openapi.json ./docs/
-COPY --from=build /app/dist ./dist
-COPY --from=build --chown=10001:10001 /empty /data
+COPY --from=build /build/app/package.json ./
+COPY --from=build /build/app/node_modules ./node_modules
+COPY --from=build /build/app/templates ./templates
+COPY --from=build /build/app/docs/openapi.json ./docs/
+COPY --from=build /build/app/dist ./dist
+COPY --from=build --chown=10001:10001 /empty /var/lib/mooring
 USER 10001:10001
-VOLUME /data
+VOLUME /var/lib/mooring
 EXPOSE 8080
 # `node` is process 1, so SIGTERM reaches the service itself; it stops within 25 s.
 STOPSIGNAL SIGTERM

@@ -61,11 +61,11 @@ export class Config {
   imagePulls: number;
   /** The OCI runtime of agent containers (`runsc` for gVisor); null means the engine's default. */
   containerRuntime: string | null;
-  /** What agents may reach. */
+  /** The network addresses that agents may reach. */
   agentEgress: EgressMode;
   /** Private addresses that agents may reach all the same. */
   agentEgressPrivate: OpenRange[];
-  /** Of memory for streams' states, MiB. */
+  /** The memory for the states of streams, in MiB. */
   stateCacheMb: number;
   /** The most streams (logs, histories, exports) that one process has open: in all, and for one account. */
   streamsMax: number;
@@ -103,7 +103,7 @@ class Reader {
     return values.filter(Boolean);
   }
 
-  /** What each part of a list stands for; at most 100. */
+  /** Reads each part of a list, of which there may be 100. */
   all<T>(name: string, read: (text: string) => T | null, otherwise: string): T[] {
     const values = this.list(name).map(read);
     const found = values.filter((value) => value !== null);

@@ -9,7 +9,7 @@ import { cpuMs, machineLoad, memoryMb, percentile, rounded, starvedMs, summary }
 import { makeRealImage, REAL_IMAGE, removeRealImage } from '../support/real-agents.ts';
 import { makeAgent, orderAgent, type RunningEngine, ScaleBed, timedChat } from '../support/scale-bed.ts';
 
-/** As the program of the engine names it. */
+/** The image's name, as the program of the engine spells it. */
 const HOSTILE_IMAGE = 'bench/hostile:1';
 const HOSTILE = Number(process.env.BENCH_HOSTILE ?? 50);
 /** Every so manieth does that from the start, besides what it answers. */
@@ -123,7 +123,7 @@ class Attack {
   async #chat(agentId: string, message: string): Promise<void> {
     const { status } = await timedChat(this.caller, agentId, message);
     this.answers[status] = (this.answers[status] ?? 0) + 1;
-    // Who is refused at once comes back a little later, as any program does.
+    // A caller that is refused at once comes back a little later, as any program does.
     if (status === 409 || status === 429 || status === 0) await span(100);
   }
 }

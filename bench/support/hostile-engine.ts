@@ -7,7 +7,7 @@ import { REAL_IMAGE } from './real-agents.ts';
 
 const HOSTILE_IMAGE = 'bench/hostile:1';
 
-// What agents do to the machine's processors is the engine's limits to bound; here it is looked at what they do to the service.
+// The engine's limits bound what agents take of the processors; this measures what they do to the service.
 setPriority(constants.priority.PRIORITY_LOW);
 const engine = await EngineStandIn.start({ programs: { [HOSTILE_IMAGE]: hostileProgram() }, real: [REAL_IMAGE] });
 process.once('disconnect', () => process.exit(0));

@@ -94,7 +94,7 @@ export class PatchAgent {
   @Text(branchRule)
   branch?: string;
 
-  /** What the agent may reach: everything that the operator allows agents to reach (`internet`, or null), or nothing (`none`). A change takes effect at the next deployment, restart, or start after a stop. */
+  /** The agent may reach everything that the operator allows agents to reach (`internet`, or null), or nothing (`none`). A change takes effect at the next deployment, restart, or start after a stop. */
   @Given()
   @Egress()
   egress?: 'internet' | 'none' | null;

@@ -30,7 +30,7 @@ export type AgentSettings = AgentSourceFields & {
   serverless: boolean;
   /** The idle time in seconds; 0 means that the agent never sleeps. */
   idle_ttl_seconds: number;
-  /** What it may reach of what the operator lets agents reach; absent or null: all of it. */
+  /** The part of the network that the agent may reach; absent or null means all that the operator allows agents to reach. */
   egress?: AgentEgress | null;
 };
 

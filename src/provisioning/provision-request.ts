@@ -17,7 +17,7 @@ export interface ProvisionRequest {
   serverless?: boolean;
   /** The idle time in seconds after which the agent sleeps; the default is 300, and 0 means never. */
   idleTtlSeconds?: number;
-  /** What the agent may reach; the default is everything that the operator allows agents to reach. */
+  /** The part of the network that the agent may reach; the default is everything that the operator allows agents to reach. */
   egress?: 'internet' | 'none' | null;
   /** The variables that are not secret. */
   variables?: Record<string, string>;

@@ -90,7 +90,7 @@ export class ProvisionBody {
   @IdleTtl()
   idle_ttl_seconds?: number;
 
-  /** What the agent may reach: everything that the operator allows agents to reach (`internet`, the default), or nothing (`none`). */
+  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), or nothing (`none`). */
   @Given()
   @Egress()
   egress?: 'internet' | 'none' | null;
@@ -137,7 +137,7 @@ export class CreateAgentBody {
   @IdleTtl()
   idleTtlSeconds?: number;
 
-  /** What the agent may reach: everything that the operator allows agents to reach (`internet`, the default), or nothing (`none`). */
+  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), or nothing (`none`). */
   @Given()
   @Egress()
   egress?: 'internet' | 'none' | null;

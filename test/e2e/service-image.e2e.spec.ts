@@ -71,7 +71,7 @@ describeWithDocker('the image of the service', () => {
   });
 
   it('runs as an ordinary user, makes an agent on the host’s engine, and talks to it', async () => {
-    expect(await docker('top', container, '-o', 'uid,args')).toMatch(/10001\s+node dist\/main\.js/);
+    expect(await docker('top', container, '-eo', 'pid,uid,args')).toMatch(/10001\s+node dist\/main\.js/);
     const { body: session } = await ask('POST', '/api/auth/login', { email: 'admin@localhost', password });
     const made = await ask('POST', '/api/agents', { name: 'inside', templateId: 'hello' }, session.session_token);
     expect(made).toMatchObject({ status: 201, body: { status: 'active' } });

@@ -52,7 +52,7 @@ export const answersOfAHostileAgent = {
   'the length of a terabyte': (socket: Socket) => (socket.write(head(2 ** 40)), forEver(socket, 'x')),
 } satisfies Record<string, (socket: Socket) => void>;
 
-/** What it prints, again and again, by the name of the output. */
+/** The texts that the agent prints again and again, by the name of the output. */
 export const outputsOfAHostileAgent: Record<string, () => Buffer> = {
   'lines as fast as they go': () => Buffer.from('nothing that anybody wants to read\n'.repeat(1_000)),
   'a line without end': () => Buffer.alloc(PIECE_BYTES, 'x'),
@@ -121,7 +121,7 @@ function obey(run: ProgramRun, text: string): void {
   else if (text === CRASH) run.exit(137);
 }
 
-/** Until the container's end. */
+/** Prints the output again and again until the container ends. */
 function flood(run: ProgramRun, output: () => Buffer): void {
   run.print('stdout', output());
   const timer = setInterval(() => (run.isOver() ? clearInterval(timer) : run.print('stdout', output())), PRINT_EVERY_MS);

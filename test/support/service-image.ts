@@ -47,10 +47,9 @@ export async function buildServiceImage(tag: string): Promise<void> {
 async function buildBase(name: string): Promise<void> {
   const context = await mkdtemp(join(tmpdir(), 'mooring-base-'));
   try {
-    const compiler = readdirSync(join(root, 'node_modules/@swc'), { recursive: true, encoding: 'utf8' }).filter((name) =>
-      name.endsWith('.node'),
-    );
-    const binaries = [...PROGRAMS, ...compiler.map((name) => join(root, 'node_modules/@swc', name))];
+    const compiler = join(root, 'node_modules/@swc');
+    const addOns = readdirSync(compiler, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.node'));
+    const binaries = [...PROGRAMS, ...addOns.map((file) => join(compiler, file))];
     for (const path of [...PROGRAMS, ...new Set(binaries.flatMap(librariesOf))]) await copy(path, join(context, 'root', path));
     const npm = dirname(dirname(await realpath(execFileSync('which', ['npm'], { encoding: 'utf8' }).trim())));
     const local = join(context, 'root/usr/local');

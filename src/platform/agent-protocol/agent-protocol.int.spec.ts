@@ -237,8 +237,7 @@ describe('the mooring protocol', () => {
   });
 
   const { silence, 'a drip of headers': headers, 'a drip of body': body, ...atOnce } = answersOfAHostileAgent;
-
-  /** What is an answer all the same, though none that can be used. */
+  /** These are answers, though none of them can be used. */
   const answered = [
     'a body without end',
     'a redirect to a metadata address',
