@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as after } from 'node:timers/promises';
 
 import { type BeforeApplicationShutdown, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import type pg from 'pg';
@@ -14,6 +15,9 @@ const BEAT_MS = 5_000;
 /** The interval at which a replica looks for tables that no replica uses, ms. */
 const DROP_EVERY_MS = 60_000;
 const STATEMENT_TIMEOUT_MS = 5_000;
+/** A start tries for this long to announce itself, ms: PostgreSQL ends the transaction of a replica that hangs with the lock after 30 s. */
+const ANNOUNCE_WITHIN_MS = 45_000;
+const ANNOUNCE_AGAIN_MS = 250;
 /** The tables of a replica that was seen this recently stay, in seconds: only its session may have broken, and it comes back. */
 const GRACE_SECONDS = 60;
 
@@ -60,7 +64,8 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
 
   /** Announces this replica before any read model looks for its table. */
   async onModuleInit(): Promise<void> {
-    await this.look();
+    const deadline = performance.now() + ANNOUNCE_WITHIN_MS;
+    while (!(await this.announced(deadline))) await after(ANNOUNCE_AGAIN_MS);
     this.beatLater();
   }
 
@@ -92,6 +97,18 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
       }
       return rows.map(({ table_name }) => table_name);
     });
+  }
+
+  /** Returns false if the announcement failed and may be tried again; throws after the deadline. */
+  private async announced(deadline: number): Promise<boolean> {
+    try {
+      await this.look();
+      return true;
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+      this.logger.warn(`This replica could not announce itself and tries again: ${(error as Error).message}`);
+      return false;
+    }
   }
 
   private beatLater(): void {

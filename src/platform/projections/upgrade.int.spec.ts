@@ -6,6 +6,7 @@ import { freshDatabase, type TestDatabase } from '../../../test/support/postgres
 import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';
 import { systemContext } from '../http/caller.ts';
 import type { Projection } from './projection.ts';
+import { TABLES_LOCK } from './projection-registry.ts';
 import { rebuildDecider, rebuildStream } from './rebuild.decider.ts';
 
 let test: TestDatabase;
@@ -54,6 +55,29 @@ const notes = async (harbour: Harbour, table: string) =>
   (await harbour.log.database.query<{ note: string }>(`select note from ${table} order by name`)).map(({ note }) => note);
 const tables = async () =>
   (await operate(test.url, `select tablename from pg_tables where tablename like 'boats%' order by 1`)).map(({ tablename }) => tablename);
+
+describe('a program that starts', () => {
+  it('waits for a replica that hangs while it holds the lock of the tables', async () => {
+    const hung = await openLog(test.url);
+    const session = await hung.database.pool.connect();
+    await session.query('begin');
+    await session.query(TABLES_LOCK);
+    let attempts = 0;
+    const starting = start([version(1)], ({ database }) => {
+      const connect = database.openPool.bind(database);
+      database.openPool = (...of) => {
+        const pool = connect(...of);
+        if (of[0] === 'replicas') pool.on('acquire', () => (attempts += 1));
+        return pool;
+      };
+    });
+    await eventually(() => attempts > 1, 'a second attempt');
+    await session.query('rollback');
+    session.release();
+    expect(await isReady(await starting)).toBe(true);
+    await hung.close();
+  });
+});
 
 describe('a newer program beside an older one', () => {
   it('has rows of its own; those of the older one stay until no replica uses them', async () => {
