@@ -42,8 +42,14 @@ const houseRules = [
   rule(
     'front-door',
     'Features meet at index.ts alone.',
-    { path: anyRoom },
+    { path: anyRoom, pathNot: notShipped },
     { path: anyRoom, pathNot: ['^src/$1/', '^src/[^/]+/index\\.ts$'] },
+  ),
+  rule(
+    'front-door-of-tests',
+    'A test may also use the rules of another feature, which are pure.',
+    { path: `${anyRoom}.*${notShipped}` },
+    { path: anyRoom, pathNot: ['^src/$1/', '^src/[^/]+/index\\.ts$', '\\.decider\\.ts$'] },
   ),
   rule('own-front-door', 'Inside its own feature a file is imported by its own name.', { path: anyRoom }, { path: '^src/$1/index\\.ts$' }),
   rule(

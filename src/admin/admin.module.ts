@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 
+import { AgentsModule } from '../agents/index.ts';
 import { EventsController } from './events.controller.ts';
 import { BrowseEventsHandler } from './events.handlers.ts';
 import { ProjectionsController } from './projections.controller.ts';
@@ -11,6 +12,7 @@ import { WorkService } from './work.service.ts';
 
 /** Shows operators the internals: read models, the log, the engine, the sagas' work. */
 @Module({
+  imports: [AgentsModule],
   controllers: [ProjectionsController, EventsController, RuntimeController, WorkController],
   providers: [
     BrowseEventsHandler,

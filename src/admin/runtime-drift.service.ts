@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { agentDecider, isInTransit, LiveAgentIds, type Agent } from '../agents/index.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Agents, isInTransit, LiveAgentIds, type Agent } from '../agents/index.ts';
 import { ContainerRuntime, type ContainerState, type ListedContainer } from '../platform/runtime/runtime.ts';
 import type { EngineContainer, RuntimeView } from './runtime.dto.ts';
 
@@ -14,7 +13,7 @@ const AT_ONCE = 16;
 export class RuntimeDrift {
   constructor(
     private readonly runtime: ContainerRuntime,
-    private readonly aggregates: Aggregates,
+    private readonly agents: Agents,
     private readonly queries: QueryBus,
   ) {}
 
@@ -22,7 +21,7 @@ export class RuntimeDrift {
   async look(): Promise<RuntimeView> {
     const { containers, volumes } = await this.runtime.list();
     const live = await this.queries.execute(new LiveAgentIds());
-    const agents = await this.agents([...new Set([...containers.map(({ agentId }) => agentId), ...volumes, ...live])]);
+    const agents = await this.existing([...new Set([...containers.map(({ agentId }) => agentId), ...volumes, ...live])]);
     const seen = containers.map((container) => judged(container, agents.get(container.agentId) ?? null));
     const housed = new Set(containers.map(({ agentId }) => agentId));
     return {
@@ -39,12 +38,12 @@ export class RuntimeDrift {
   }
 
   /** Returns those of the agents that exist, as their streams describe them. */
-  private async agents(ids: string[]): Promise<Map<string, Agent>> {
+  private async existing(ids: string[]): Promise<Map<string, Agent>> {
     const found = new Map<string, Agent>();
     for (let from = 0; from < ids.length; from += AT_ONCE)
       await Promise.all(
         ids.slice(from, from + AT_ONCE).map(async (agentId) => {
-          const { state } = await this.aggregates.load(`agent-${agentId}`, agentDecider);
+          const { state } = await this.agents.find(agentId);
           if (state !== null && state.status !== 'deleted') found.set(agentId, state);
         }),
       );

@@ -1,10 +1,9 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { EventWaits } from '../platform/event-store/event-waits.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
 import { isInTransit, type Agent, type AgentStatus } from './agent-state.decider.ts';
-import { agentDecider, visible } from './agent.decider.ts';
+import { visible } from './agent.decider.ts';
+import { Agents } from './agents.service.ts';
 
 /** The outcome of a wait. */
 export interface AgentWaited {
@@ -31,18 +30,15 @@ export class AwaitAgent extends Query<AgentWaited> {
 
 @QueryHandler(AwaitAgent)
 export class AwaitAgentHandler implements IQueryHandler<AwaitAgent> {
-  constructor(
-    private readonly aggregates: Aggregates,
-    private readonly waits: EventWaits,
-  ) {}
+  constructor(private readonly agents: Agents) {}
 
   async execute({ accountId, agentId, statuses, timeoutSeconds }: AwaitAgent): Promise<AgentWaited> {
     const look = async (): Promise<AgentWaited> => {
-      const { state, position } = await this.aggregates.load(`agent-${agentId}`, agentDecider);
+      const { state, position } = await this.agents.find(agentId);
       const agent = visible(state, accountId);
       return { reached: statuses === null ? isSettled(agent) : statuses.includes(agent.status), status: agent.status, position };
     };
-    const waited = await this.waits.until(`agent-${agentId}`, async () => onlyReached(await look()), { timeoutMs: timeoutSeconds * 1000 });
+    const waited = await this.agents.until(agentId, async () => onlyReached(await look()), { timeoutMs: timeoutSeconds * 1000 });
     return waited ?? look();
   }
 }

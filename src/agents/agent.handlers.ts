@@ -4,14 +4,14 @@ import { Command, CommandBus, CommandHandler, type ICommandHandler } from '@nest
 import { ReleaseSeat } from '../accounts/index.ts';
 import { Config } from '../config.ts';
 import { Clock } from '../platform/clock.ts';
-import { Aggregates, type Executed } from '../platform/event-store/aggregates.ts';
+import type { Executed } from '../platform/event-store/aggregates.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
-import { EventWaits } from '../platform/event-store/event-waits.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import { checkRevision } from '../platform/http/etag.ts';
 import type { AgentState } from './agent-state.decider.ts';
-import { agentDecider, visible, type AgentCommand } from './agent.decider.ts';
+import { visible, type AgentCommand } from './agent.decider.ts';
 import type { AgentSettings } from './agent.events.ts';
+import { Agents } from './agents.service.ts';
 import { transitionDeadlines } from './deadlines.ts';
 import { ImageRegistries } from './image-registries.service.ts';
 
@@ -68,7 +68,7 @@ export class AgentWriter {
   readonly #deadlines: ReturnType<typeof transitionDeadlines>;
 
   constructor(
-    private readonly aggregates: Aggregates,
+    private readonly agents: Agents,
     private readonly clock: Clock,
     config: Config,
   ) {
@@ -81,14 +81,13 @@ export class AgentWriter {
   }
 
   async write({ context, accountId, agentId, ifMatch }: AgentWrite<unknown>, command: AgentCommand): Promise<AgentWritten> {
-    const stream = `agent-${agentId}`;
     let executed: Executed<AgentState>;
-    if (ifMatch === null) executed = await this.aggregates.execute(stream, agentDecider, command, context);
+    if (ifMatch === null) executed = await this.agents.execute(agentId, command, context);
     else {
-      const { state, revision } = await this.aggregates.load(stream, agentDecider);
+      const { state, revision } = await this.agents.find(agentId);
       visible(state, accountId);
       checkRevision(ifMatch, revision);
-      executed = await this.aggregates.execute(stream, agentDecider, command, context, { expectedRevision: revision });
+      executed = await this.agents.execute(agentId, command, context, { expectedRevision: revision });
     }
     return { position: executed.position, wasActive: executed.before?.status === 'active' };
   }
@@ -154,18 +153,16 @@ export class ConfigureAgentHandler implements ICommandHandler<ConfigureAgent> {
 export class DeleteAgentHandler implements ICommandHandler<DeleteAgent> {
   constructor(
     private readonly writer: AgentWriter,
-    private readonly aggregates: Aggregates,
-    private readonly waits: EventWaits,
+    private readonly agents: Agents,
     private readonly commands: CommandBus,
   ) {}
 
   async execute(remove: DeleteAgent): Promise<AgentWritten & { gone: boolean }> {
     const written = await this.writer.write(remove, { type: 'DeleteAgent', accountId: remove.accountId });
-    const stream = `agent-${remove.agentId}`;
-    const goneAt = await this.waits.until(
-      stream,
+    const goneAt = await this.agents.until(
+      remove.agentId,
       async () => {
-        const { state, position } = await this.aggregates.load(stream, agentDecider);
+        const { state, position } = await this.agents.find(remove.agentId);
         return state?.status === 'deleted' ? position : undefined;
       },
       { timeoutMs: GONE_WITHIN_MS },

@@ -6,6 +6,7 @@ import { LatestRows } from '../platform/projections/latest-rows.ts';
 import { ReadModels, tableOf, type Projection } from '../platform/projections/projection.ts';
 import { Activity, HOLD_COUNTS } from './activity.service.ts';
 import { evolve, type Agent } from './agent-state.decider.ts';
+import { agentStream } from './agent-stream.ts';
 import { agentNotFound } from './agent.decider.ts';
 import { AgentRow, type ShownAgent } from './agent.entity.ts';
 import type { AgentEvent } from './agent.events.ts';
@@ -130,7 +131,7 @@ export class GetWrittenAgentHandler implements IQueryHandler<GetWrittenAgent> {
 
   async execute({ accountId, agentId, heardUpTo }: GetWrittenAgent): Promise<{ row: AgentRow; position: Position }> {
     const [{ row: columns, position }, lastActiveAt] = await Promise.all([
-      this.latest.find(agentsProjection, `agent-${agentId}`, heardUpTo),
+      this.latest.find(agentsProjection, agentStream(agentId), heardUpTo),
       this.activity.lastActiveAt(agentId),
     ]);
     if (columns === undefined || columns.account_id !== accountId) throw agentNotFound();

@@ -21,6 +21,7 @@ import {
   ListAgentsHandler,
   LiveAgentIdsHandler,
 } from './agent.projection.ts';
+import { Agents } from './agents.service.ts';
 import { AgentsController } from './agents.controller.ts';
 import { AgentsV1Controller } from './agents-v1.controller.ts';
 import { ImageRegistries } from './image-registries.service.ts';
@@ -30,6 +31,7 @@ import { WakeGate } from './wake-gate.service.ts';
   controllers: [AgentsV1Controller, AgentsController],
   providers: [
     Activity,
+    Agents,
     AgentAnswers,
     AgentWriter,
     ImageRegistries,
@@ -47,7 +49,7 @@ import { WakeGate } from './wake-gate.service.ts';
     LiveAgentIdsHandler,
     AwaitAgentHandler,
   ],
-  exports: [Activity, AgentAnswers, ImageRegistries, WakeGate],
+  exports: [Activity, Agents, AgentAnswers, ImageRegistries, WakeGate],
 })
 export class AgentsModule {
   constructor(projections: Projections) {

@@ -1,10 +1,12 @@
 export { Activity } from './activity.service.ts';
 export { AgentActivityRow, AgentRow } from './agent.entity.ts';
 export { agentEvents, type AgentEvent, type AgentSettings, type ImageChoice } from './agent.events.ts';
-export { agentDecider, agentNotFound, owned, type AgentCommand, type AgentRecord, type DeploymentRequest } from './agent.decider.ts';
+export { deletionOf, newAgent } from './agent-decisions.decider.ts';
+export { agentNotFound, type AgentCommand, type AgentRecord, type DeploymentRequest } from './agent.decider.ts';
 export {
   beginsTransition,
   deploymentStep,
+  evolve as evolveAgent,
   isInTransit,
   type Agent,
   type AgentState,
@@ -25,6 +27,8 @@ export {
   Text,
 } from './agent-fields.ts';
 export { AgentAnswers } from './agent-answers.ts';
+export { agentStream } from './agent-stream.ts';
+export { Agents } from './agents.service.ts';
 export { AgentId } from './agent-id.ts';
 export { agentView, AgentView, ListQuery, restAgentView, RestAgentView } from './agent.dto.ts';
 export { agentsProjection, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse } from './agent.projection.ts';

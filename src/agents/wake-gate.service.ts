@@ -2,15 +2,14 @@ import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/com
 
 import { Config } from '../config.ts';
 import { unlessAborted } from '../platform/async/unless-aborted.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { categoryOf, idOf, START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { EventWaits } from '../platform/event-store/event-waits.ts';
 import { LogFollower } from '../platform/event-store/log-follower.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { Activity, type HeldRow } from './activity.service.ts';
 import type { Agent } from './agent-state.decider.ts';
-import { agentDecider, owned } from './agent.decider.ts';
+import { owned } from './agent.decider.ts';
+import { Agents } from './agents.service.ts';
 import { transitionDeadlines } from './deadlines.ts';
 
 /** The time in milliseconds after the stored deadline of the wake, by which the agent has settled in any case. */
@@ -48,8 +47,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
   private stopListening = () => {};
 
   constructor(
-    private readonly aggregates: Aggregates,
-    private readonly waits: EventWaits,
+    private readonly agents: Agents,
     private readonly follower: LogFollower,
     private readonly activity: Activity,
     private readonly config: Config,
@@ -74,7 +72,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
   async awake<T>(need: Need, work: (agent: Agent, woken: boolean) => Promise<T>): Promise<{ result: T; woken: boolean }> {
     const { agentId, accountId } = need;
     // Another account must not keep an agent awake by asking for it.
-    owned(this.known(this.activity.rowOf(agentId)) ?? (await this.aggregates.load(`agent-${agentId}`, agentDecider)).state, accountId);
+    owned(this.known(this.activity.rowOf(agentId)) ?? (await this.agents.find(agentId)).state, accountId);
     // The hold is written before the state is read. So a saga that reads the holds after it requested a sleep sees this one, or this call
     // sees the sleep.
     const hold = await this.activity.hold(agentId);
@@ -100,15 +98,14 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
 
   /** Wakes the agent. The signal of the caller that began the wake does not end it, because others wait for it too. */
   private async wake({ agentId, accountId, trigger, context }: Need, row: HeldRow): Promise<Awake> {
-    const stream = `agent-${agentId}`;
     const { wake: deadline } = transitionDeadlines(this.config);
     const { seenActive } = this;
     let woken = false;
-    const agent = await this.waits.until(
-      stream,
+    const agent = await this.agents.until(
+      agentId,
       async () => {
         const command = { type: 'WakeAgent' as const, accountId, trigger, deadlineAt: deadline(new Date()) };
-        const { state, position } = await this.aggregates.execute(stream, agentDecider, command, context);
+        const { state, position } = await this.agents.execute(agentId, command, context);
         if (state?.status !== 'active') {
           woken = true;
           return undefined;

@@ -1,11 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { agentDecider, beginsTransition, transitionDeadlines, type Agent, type AgentCommand, type AgentRecord } from '../agents/index.ts';
+import { Agents, beginsTransition, transitionDeadlines, type Agent, type AgentCommand, type AgentRecord } from '../agents/index.ts';
 import { Config } from '../config.ts';
 import { Variables } from '../environment/index.ts';
 import { Keyring } from '../platform/crypto/sealed.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
@@ -25,7 +24,7 @@ export interface Seen {
 @Injectable()
 export class AgentRecords {
   constructor(
-    private readonly aggregates: Aggregates,
+    private readonly agents: Agents,
     private readonly events: EventStore,
     private readonly keyring: Keyring,
     private readonly variables: Variables,
@@ -33,7 +32,7 @@ export class AgentRecords {
   ) {}
 
   async load(agentId: string): Promise<Seen | null> {
-    const { state: agent, revision } = await this.aggregates.load(`agent-${agentId}`, agentDecider);
+    const { state: agent, revision } = await this.agents.find(agentId);
     return agent === null ? null : { agent, revision };
   }
 
@@ -81,8 +80,7 @@ export class AgentRecords {
 
   /** Closes the stream of a deleted agent, so that nothing can be appended, and removes its snapshots. May be repeated. */
   async close(agentId: string, { revision }: Seen): Promise<void> {
-    await this.events.closeStream(`agent-${agentId}`, revision);
-    await this.aggregates.removeSnapshotsOf(agentId);
+    await this.agents.close(agentId, revision);
   }
 
   async openBuildLog(agentId: string, { accountId }: Agent, deploymentId: string): Promise<BuildLog> {
@@ -97,7 +95,7 @@ export class AgentRecords {
     const context = systemContext('deployments', agent.accountId, await this.#causeAt(agentId, revision));
     const eventId = (event: { type: string }, index: number) => uuidv5(`${agentId}:${revision}:${event.type}:${index}`, RECORD_NAMESPACE);
     try {
-      await this.aggregates.execute(`agent-${agentId}`, agentDecider, command, context, { expectedRevision: revision, eventId });
+      await this.agents.execute(agentId, command, context, { expectedRevision: revision, eventId });
       return true;
     } catch (error) {
       if (error instanceof Refusal && error.code === 'revision_mismatch') return false;
@@ -107,7 +105,7 @@ export class AgentRecords {
 
   /** Returns the id of the event that began the transition under way at the revision, or null if none of the latest events did. */
   async #causeAt(agentId: string, revision: number): Promise<string | null> {
-    const earlier = this.events.readStream(`agent-${agentId}`, { from: revision, backwards: true, limit: CAUSE_WITHIN });
+    const earlier = this.agents.events(agentId, { from: revision, backwards: true, limit: CAUSE_WITHIN });
     for await (const { id, type } of earlier) if (beginsTransition(type)) return id;
     return null;
   }

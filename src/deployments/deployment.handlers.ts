@@ -1,10 +1,9 @@
 import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
-import { agentDecider, owned, transitionDeadlines } from '../agents/index.ts';
+import { Agents, transitionDeadlines } from '../agents/index.ts';
 import { Config } from '../config.ts';
 import { Clock } from '../platform/clock.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import type { SourceOverrides } from './deployment-source.decider.ts';
@@ -27,22 +26,21 @@ export class DeployAgent extends Command<{ deploymentId: string; position: Posit
 @CommandHandler(DeployAgent)
 export class DeployAgentHandler implements ICommandHandler<DeployAgent> {
   constructor(
-    private readonly aggregates: Aggregates,
+    private readonly agents: Agents,
     private readonly sources: DeploymentSources,
     private readonly clock: Clock,
     private readonly config: Config,
   ) {}
 
   async execute({ context, accountId, agentId, overrides, seed }: DeployAgent): Promise<{ deploymentId: string; position: Position }> {
-    const stream = `agent-${agentId}`;
-    const agent = owned((await this.aggregates.load(stream, agentDecider)).state, accountId);
-    const source = await this.sources.settle(accountId, agent.settings, overrides);
+    const { settings } = await this.agents.load(agentId, accountId);
+    const source = await this.sources.settle(accountId, settings, overrides);
     const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
     const deadlineAt = transitionDeadlines(this.config).deploy(this.clock.now());
     const command = { type: 'DeployAgent' as const, accountId, deploymentId, deadlineAt, ...source };
     // A retry that arrives after the deployment has ended must not start it again.
     const once = seed === null ? {} : { eventId: () => uuidv5('deployment requested', seed) };
-    const { position } = await this.aggregates.execute(stream, agentDecider, command, context, once);
+    const { position } = await this.agents.execute(agentId, command, context, once);
     return { deploymentId, position };
   }
 }

@@ -1,4 +1,4 @@
-import { Activity, type AgentSettings } from '../agents/index.ts';
+import { Activity, agentStream, type AgentSettings } from '../agents/index.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { AgentBed } from '../../test/support/agent-bed.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faulty-runtime.ts';
@@ -66,7 +66,7 @@ describe('an agent', () => {
     await ask('PATCH', path(agentId), { name: 'another', description: 'new words' });
     await ask('PATCH', path(agentId), { name: 'a third', idle_ttl_seconds: 77 });
     const saga = server.app.get(DeploymentSaga, { strict: false });
-    const changes = (await streamOf(`agent-${agentId}`)).filter(({ type }) => type === 'AgentConfigured');
+    const changes = (await streamOf(agentStream(agentId))).filter(({ type }) => type === 'AgentConfigured');
     // A resync may look at any agent at any time, so the saga itself is asked about each change.
     expect(changes.map((event) => saga.keyOf(event))).toEqual([null, agentId]);
   });

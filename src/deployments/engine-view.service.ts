@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { Activity } from '../agents/index.ts';
-import { EventWaits, type EventWatch } from '../platform/event-store/event-waits.ts';
+import { Activity, Agents } from '../agents/index.ts';
+import type { EventWatch } from '../platform/event-store/event-waits.ts';
 import type { SagaPass } from '../platform/sagas/saga.ts';
 import { ContainerRuntime, type ContainerHandle, type RuntimeEvent } from '../platform/runtime/runtime.ts';
 import { EngineLimits, type EngineWork } from './engine-limits.ts';
@@ -33,7 +33,7 @@ export class EngineView {
   constructor(
     private readonly runtime: ContainerRuntime,
     private readonly activity: Activity,
-    private readonly waits: EventWaits,
+    private readonly agents: Agents,
     private readonly limits: EngineLimits,
   ) {}
 
@@ -80,7 +80,7 @@ export class EngineView {
   ): Promise<T> {
     const changed = new AbortController();
     if (engineToo) this.attentive.set(pass.agentId, changed);
-    using watch = this.waits.watch(`agent-${pass.agentId}`);
+    using watch = this.agents.watch(pass.agentId);
     const over = AbortSignal.any([pass.signal, changed.signal]);
     // Events between the look and the watch are not reported, so the work is checked once.
     if (await isStale()) changed.abort();

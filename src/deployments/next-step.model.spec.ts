@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 
-import { agentDecider, isInTransit, type Agent, type AgentCommand, type AgentEvent } from '../agents/index.ts';
+import { agentDecider } from '../agents/agent.decider.ts';
+import { isInTransit, type Agent, type AgentCommand, type AgentEvent } from '../agents/index.ts';
 import type { ContainerState, ContainerView } from '../platform/runtime/runtime.ts';
 import * as given from '../../test/support/agents.ts';
 import { NOON } from '../../test/support/decider-spec.ts';

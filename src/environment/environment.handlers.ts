@@ -1,5 +1,6 @@
 import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, type IQueryHandler } from '@nestjs/cqrs';
 
+import { agentStream } from '../agents/index.ts';
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
@@ -42,7 +43,7 @@ export class SetVariableHandler implements ICommandHandler<SetVariable> {
 
   async execute({ context, accountId, agentId, variable: asked }: SetVariable): Promise<KeyedVariable> {
     const { key, value: plain, isSecret } = asked;
-    const stream = `agent-${agentId}`;
+    const stream = agentStream(agentId);
     // Ownership is checked first, so that another account can't make a data key for this agent.
     ownedEnvironment((await this.aggregates.load(stream, environmentDecider)).state, accountId);
     const sealed = isSecret === false ? null : await this.keyring.seal(agentId, variableContext(key), plain);
@@ -73,7 +74,7 @@ export class RemoveVariableHandler implements ICommandHandler<RemoveVariable> {
   constructor(private readonly aggregates: Aggregates) {}
 
   async execute({ context, accountId, agentId, key }: RemoveVariable): Promise<void> {
-    await this.aggregates.execute(`agent-${agentId}`, environmentDecider, { type: 'RemoveVariable', accountId, key }, context);
+    await this.aggregates.execute(agentStream(agentId), environmentDecider, { type: 'RemoveVariable', accountId, key }, context);
   }
 }
 
@@ -92,7 +93,7 @@ export class ListVariablesHandler implements IQueryHandler<ListVariables> {
   constructor(private readonly aggregates: Aggregates) {}
 
   async execute({ accountId, agentId }: ListVariables): Promise<KeyedVariable[]> {
-    const { state } = await this.aggregates.load(`agent-${agentId}`, environmentDecider);
+    const { state } = await this.aggregates.load(agentStream(agentId), environmentDecider);
     return keyedVariables(ownedEnvironment(state, accountId));
   }
 }

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
+import { agentStream } from '../agents/index.ts';
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { environmentDecider, type Variable } from './environment.decider.ts';
@@ -30,7 +31,7 @@ export class Variables {
   }
 
   async #opened(agentId: string, wanted: (variable: Variable) => boolean): Promise<[string, string][]> {
-    const { state } = await this.aggregates.load(`agent-${agentId}`, environmentDecider);
+    const { state } = await this.aggregates.load(agentStream(agentId), environmentDecider);
     const opened: [string, string][] = [];
     for (const [key, variable] of state.variables) {
       if (!wanted(variable)) continue;

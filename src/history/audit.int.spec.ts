@@ -5,7 +5,7 @@ import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
 import { operate } from '../../test/support/log.ts';
-import { agentDecider } from '../agents/index.ts';
+import { Agents, agentStream } from '../agents/index.ts';
 import { conversationDecider, conversationEvents } from '../messages/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
@@ -66,7 +66,7 @@ it('gives every event of the account in the log’s order, with its summary, and
   const answer = await audit('', key);
   expect(types(answer)).toEqual(['AccountOpened', 'PlanAssigned', 'AgentProvisioned', 'AgentConfigured', 'VariableSet']);
   const [history] = (await server.request('GET', `/api/v1/agents/${agentId}/history?type=VariableSet`, { credential: key })).json;
-  expect(answer.json.at(-1)).toEqual({ ...history, account_id: account, agent_id: agentId, stream: `agent-${agentId}` });
+  expect(answer.json.at(-1)).toEqual({ ...history, account_id: account, agent_id: agentId, stream: agentStream(agentId) });
   expect(history).toMatchObject({ summary: 'Set the secret TOKEN', request_id: 'sets', data: { sealed: '••••••••' } });
   const stored = await operate(server.databaseUrl, `select * from ${tableOf(auditProjection)} where account_id = $1`, [account]);
   expect(stored).toHaveLength(answer.json.length);
@@ -77,7 +77,7 @@ it("never lists events of another account or of none; an administrator's session
   const [mine, other] = [await busyAccount(1), await busyAccount(1)];
   const rename = { type: 'ConfigureAgent' as const, accountId: mine.account, changes: { name: 'nobody' } };
   const ofNobody = systemContext('test', null);
-  await server.app.get(Aggregates, { strict: false }).execute(`agent-${mine.agentId}`, agentDecider, rename, ofNobody);
+  await server.app.get(Agents, { strict: false }).execute(mine.agentId, rename, ofNobody);
   const seen = async (query: string, credential: string) =>
     new Set((await audit(query, credential)).json.map((item: { account_id: string }) => item.account_id));
   for (const query of ['', `?account_id=${mine.account}`, '?actor=system', `?agent_id=${other.agentId}`, '?limit=200'])
@@ -168,7 +168,7 @@ it('exports all events, however many there are', async () => {
   const metadata = { actor, account_id: account, request_id: null, causation_id: null, ip: null };
   const data = { changes: { description: 'x' } };
   const events = Array.from({ length: 450 }, () => ({ id: uuidv7(), type: 'AgentConfigured', schemaVersion: 1, data, metadata }));
-  await store.append(`agent-${uuidv7()}`, 'no_stream', events);
+  await store.append(agentStream(uuidv7()), 'no_stream', events);
   const exported = lines(await audit('', key, ndjson)).map(({ position }) => position);
   expect([exported.length, new Set(exported).size]).toEqual([453, 453]);
   expect(exported).toEqual(exported.toSorted());

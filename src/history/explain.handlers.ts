@@ -1,13 +1,12 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Agents, agentStream } from '../agents/index.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
-import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { ReadModels } from '../platform/projections/projection.ts';
 import { AuditEntries } from './audit-entries.ts';
 import { auditProjection } from './audit.projection.ts';
 import type { CauseView, ExplanationView } from './history.dto.ts';
-import { ownOrGone } from './history.handlers.ts';
 import { Transitions } from './transitions.ts';
 
 /** Returns the causes of the agent's current status. Throws `agent_not_found`. */
@@ -26,17 +25,16 @@ const CAUSES_MAX = 50;
 @QueryHandler(ExplainStatus)
 export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
   constructor(
-    private readonly aggregates: Aggregates,
-    private readonly store: EventStore,
+    private readonly agents: Agents,
     private readonly catalogue: EventCatalogue,
     private readonly readModels: ReadModels,
     private readonly entries: AuditEntries,
   ) {}
 
   async execute({ accountId, agentId }: ExplainStatus): Promise<ExplanationView> {
-    const { position } = await ownOrGone(this.aggregates, agentId, accountId);
+    const { position } = await this.agents.loadWithDeleted(agentId, accountId);
     const transitions = new Transitions();
-    for await (const event of this.store.readStream(`agent-${agentId}`)) transitions.take(event);
+    for await (const event of this.agents.events(agentId)) transitions.take(event);
     await this.readModels.reached(auditProjection.name, position);
     const causes: CauseView[] = [];
     for (
@@ -54,7 +52,7 @@ export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
    */
   async #causeOf(agentId: string, event: StoredEvent, transitions: Transitions): Promise<StoredEvent | null> {
     const { actor, causation_id } = event.metadata;
-    if (actor.kind !== 'system' || event.stream !== `agent-${agentId}`) return null;
+    if (actor.kind !== 'system' || event.stream !== agentStream(agentId)) return null;
     const standing = transitions.before(event);
     if (isIdle(event)) return (await this.entries.lastMessageTo(agentId, standing?.position ?? null, event.position)) ?? standing;
     if (causation_id === null) return standing;

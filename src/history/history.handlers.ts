@@ -1,10 +1,8 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import { agentDecider, agentNotFound, type Agent } from '../agents/index.ts';
-import { Aggregates, type Loaded } from '../platform/event-store/aggregates.ts';
+import { Agents } from '../agents/index.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
-import { EventStore, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { EventWaits } from '../platform/event-store/event-waits.ts';
+import type { Position, StoredEvent } from '../platform/event-store/event-store.ts';
 import { historyItem, isSelected, selectsAll, type EventSelection, type HistoryItem } from './history-item.ts';
 
 /** The event after which a list begins, given by its revision (-1 begins at the first event) or its position in the log. */
@@ -35,18 +33,17 @@ const SCAN_MAX = 10_000;
 @QueryHandler(GetHistory)
 export class GetHistoryHandler implements IQueryHandler<GetHistory> {
   constructor(
-    private readonly aggregates: Aggregates,
-    private readonly store: EventStore,
+    private readonly agents: Agents,
     private readonly catalogue: EventCatalogue,
   ) {}
 
   async execute({ accountId, agentId, after, limit, selection }: GetHistory): Promise<HistoryPage> {
-    await ownOrGone(this.aggregates, agentId, accountId);
+    await this.agents.loadWithDeleted(agentId, accountId);
     const first = typeof after === 'number' ? after + 1 : 0;
     const scanned = typeof after === 'number' && selectsAll(selection) ? limit + 1 : SCAN_MAX;
     const items: HistoryItem[] = [];
     let seen = first - 1;
-    for await (const event of this.store.readStream(`agent-${agentId}`, { from: first, limit: scanned })) {
+    for await (const event of this.agents.events(agentId, { from: first, limit: scanned })) {
       if (items.length === limit) return { items, next: seen };
       if (isAfter(event, after) && isSelected(selection, event)) items.push(historyItem(event, this.catalogue));
       seen = event.revision;
@@ -77,24 +74,21 @@ const LOOK_EVERY_MS = 60_000;
 @QueryHandler(FollowHistory)
 export class FollowHistoryHandler implements IQueryHandler<FollowHistory> {
   constructor(
-    private readonly aggregates: Aggregates,
-    private readonly store: EventStore,
+    private readonly agents: Agents,
     private readonly catalogue: EventCatalogue,
-    private readonly waits: EventWaits,
   ) {}
 
   async execute(follow: FollowHistory): Promise<AsyncIterable<HistoryItem>> {
-    const { state, revision } = await ownOrGone(this.aggregates, follow.agentId, follow.accountId);
+    const { state, revision } = await this.agents.loadWithDeleted(follow.agentId, follow.accountId);
     return this.#items(follow, state.status === 'deleted' ? revision : Infinity);
   }
 
   /** Yields the items up to the revision `last`, which no event follows. */
   async *#items({ agentId, after, selection, signal }: FollowHistory, last: number): AsyncGenerator<HistoryItem> {
-    const stream = `agent-${agentId}`;
-    using watch = this.waits.watch(stream);
+    using watch = this.agents.watch(agentId);
     let revision = typeof after === 'number' ? after : -1;
     for (; revision < last && !signal.aborted;) {
-      for await (const event of this.store.readStream(stream, { from: revision + 1 })) {
+      for await (const event of this.agents.events(agentId, { from: revision + 1 })) {
         revision = event.revision;
         if (isAfter(event, after) && isSelected(selection, event)) yield historyItem(event, this.catalogue);
         if (event.type === 'AgentDeleted' || signal.aborted) return;
@@ -105,13 +99,6 @@ export class FollowHistoryHandler implements IQueryHandler<FollowHistory> {
       if (heard === null && performance.now() - waitedSince < LOOK_EVERY_MS) return;
     }
   }
-}
-
-/** Returns the account's agent, even if it is deleted. Throws `agent_not_found`. */
-export async function ownOrGone(aggregates: Aggregates, agentId: string, accountId: string): Promise<Loaded<Agent>> {
-  const loaded = await aggregates.load(`agent-${agentId}`, agentDecider);
-  if (loaded.state?.accountId !== accountId) throw agentNotFound();
-  return { ...loaded, state: loaded.state };
 }
 
 function isAfter(event: StoredEvent, after: Place): boolean {

@@ -1,5 +1,6 @@
 import { Module } from '@nestjs/common';
 
+import { AgentsModule } from '../agents/index.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { AuditController } from './audit.controller.ts';
 import { ExportAuditHandler, ListAuditHandler } from './audit.handlers.ts';
@@ -11,6 +12,7 @@ import { FollowHistoryHandler, GetHistoryHandler } from './history.handlers.ts';
 import { GetDiffHandler, GetPastStateHandler } from './time-travel.handlers.ts';
 
 @Module({
+  imports: [AgentsModule],
   controllers: [HistoryController, AuditController],
   providers: [
     AuditEntries,

@@ -1,12 +1,10 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import { agentNotFound } from '../agents/index.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { agentNotFound, Agents } from '../agents/index.ts';
+import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { invalidField, Refusal } from '../platform/refusal.ts';
 import { differences, touches } from './differences.ts';
 import type { ChangeView, DiffView, Moment, MomentView, PastState } from './history.dto.ts';
-import { ownOrGone } from './history.handlers.ts';
 import { AgentReplay, type AgentThen } from './past.ts';
 
 /**
@@ -25,17 +23,14 @@ export class GetPastState extends Query<PastState> {
 
 @QueryHandler(GetPastState)
 export class GetPastStateHandler implements IQueryHandler<GetPastState> {
-  constructor(
-    private readonly aggregates: Aggregates,
-    private readonly store: EventStore,
-  ) {}
+  constructor(private readonly agents: Agents) {}
 
   async execute({ accountId, agentId, moment }: GetPastState): Promise<PastState> {
-    const { revision: head } = await ownOrGone(this.aggregates, agentId, accountId);
-    const revision = await revisionAt(this.store, agentId, head, moment, 'revision');
+    const { revision: head } = await this.agents.loadWithDeleted(agentId, accountId);
+    const revision = await revisionAt(this.agents, agentId, head, moment, 'revision');
     const replay = new AgentReplay(agentId);
     let at = '';
-    for await (const event of this.store.readStream(`agent-${agentId}`, { limit: revision + 1 })) {
+    for await (const event of this.agents.events(agentId, { limit: revision + 1 })) {
       replay.take(event);
       at = event.at;
     }
@@ -57,17 +52,14 @@ export class GetDiff extends Query<DiffView> {
 
 @QueryHandler(GetDiff)
 export class GetDiffHandler implements IQueryHandler<GetDiff> {
-  constructor(
-    private readonly aggregates: Aggregates,
-    private readonly store: EventStore,
-  ) {}
+  constructor(private readonly agents: Agents) {}
 
   async execute({ accountId, agentId, from, to }: GetDiff): Promise<DiffView> {
-    const { revision: head } = await ownOrGone(this.aggregates, agentId, accountId);
-    const first = await revisionAt(this.store, agentId, head, from, 'from');
-    const last = await revisionAt(this.store, agentId, head, to, 'to');
+    const { revision: head } = await this.agents.loadWithDeleted(agentId, accountId);
+    const first = await revisionAt(this.agents, agentId, head, from, 'from');
+    const last = await revisionAt(this.agents, agentId, head, to, 'to');
     const walk = new DiffWalk(agentId, Math.min(first, last));
-    for await (const event of this.store.readStream(`agent-${agentId}`, { limit: Math.max(first, last) + 1 })) walk.take(event);
+    for await (const event of this.agents.events(agentId, { limit: Math.max(first, last) + 1 })) walk.take(event);
     const { earlier, later, changes } = walk.result();
     if (first <= last) return { from: earlier, to: later, changes };
     return { from: later, to: earlier, changes: changes.map(({ before, after, ...rest }) => ({ ...rest, before: after, after: before })) };
@@ -121,12 +113,11 @@ function comparable({ env, ...others }: AgentThen): object {
 /**
  * Returns the last revision at a moment. The store's times may go backwards, so the last event that is not later than the moment counts.
  */
-async function revisionAt(store: EventStore, agentId: string, head: number, moment: Moment, field: string): Promise<number> {
+async function revisionAt(agents: Agents, agentId: string, head: number, moment: Moment, field: string): Promise<number> {
   if ('revision' in moment) {
     if (moment.revision <= head) return moment.revision;
     throw invalidField(field, `must be at most ${head}, the agent's last`);
   }
-  for await (const event of store.readStream(`agent-${agentId}`, { from: head, backwards: true }))
-    if (event.at <= moment.time) return event.revision;
+  for await (const event of agents.events(agentId, { from: head, backwards: true })) if (event.at <= moment.time) return event.revision;
   throw new Refusal('agent_not_found', 'The agent was not there yet.');
 }

@@ -8,7 +8,7 @@ import { owner, steps, walk } from '../../test/support/agent-walks.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
-import { agentDecider, type AgentCommand } from '../agents/index.ts';
+import { Agents, agentStream, type AgentCommand } from '../agents/index.ts';
 import { conversationDecider, conversationEvents } from '../messages/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore, type EventMetadata, type StoredEvent } from '../platform/event-store/event-store.ts';
@@ -37,12 +37,12 @@ function expectProblem(answer: Answer, status: number, code: string): void {
 
 /** Records what the deployment saga would write, with the latest event as its cause. */
 async function record(agentId: string, ...commands: AgentCommand[]): Promise<void> {
-  const aggregates = server.app.get(Aggregates, { strict: false });
+  const door = server.app.get(Agents, { strict: false });
   for (const command of commands) {
     const cause = (await agents.events(agentId)).findLast(
       ({ type }) => !['DeploymentStarted', 'ImageResolved', 'VariableSet'].includes(type),
     );
-    await aggregates.execute(`agent-${agentId}`, agentDecider, command, systemContext('deployments', 'acme', cause?.id));
+    await door.execute(agentId, command, systemContext('deployments', 'acme', cause?.id));
   }
 }
 
@@ -65,7 +65,7 @@ function byKey(key: string): CommandContext {
 }
 
 async function as(key: string, agentId: string, command: AgentCommand): Promise<void> {
-  await server.app.get(Aggregates, { strict: false }).execute(`agent-${agentId}`, agentDecider, command, byKey(key));
+  await server.app.get(Agents, { strict: false }).execute(agentId, command, byKey(key));
 }
 
 /** Sends the agent a message as the holder of a key, and returns its id. */
@@ -96,7 +96,7 @@ describe('the state of an agent in the past', () => {
       for (const [revision, { type, data }] of walk(plan.slice(0, 25), () => undefined).log.entries()) {
         const event = { id: uuidv7(), type, data: structuredClone(data) as StoredEvent['data'], metadata };
         const schemaVersion = type === 'DeploymentFailed' ? 2 : 1;
-        const { events } = await store.append(`agent-${agentId}`, revision === 0 ? 'no_stream' : revision - 1, [
+        const { events } = await store.append(agentStream(agentId), revision === 0 ? 'no_stream' : revision - 1, [
           { ...event, schemaVersion },
         ]);
         await look(events[0] as StoredEvent);
@@ -223,9 +223,7 @@ describe('the explanation of a status', () => {
     const agentId = await agents.asleep('acme');
     const messageId = await message(agentId, 'mk_acme_chat');
     const wake: AgentCommand = { type: 'WakeAgent', accountId: 'acme', trigger: 'chat', deadlineAt };
-    await server.app
-      .get(Aggregates, { strict: false })
-      .execute(`agent-${agentId}`, agentDecider, wake, systemContext('messages', 'acme', messageId));
+    await server.app.get(Agents, { strict: false }).execute(agentId, wake, systemContext('messages', 'acme', messageId));
     expect(await explained(agentId)).toMatchObject({
       status: 'waking',
       causes: ['MessageAccepted by mk_acme_chat', 'AgentWakeRequested by messages'],

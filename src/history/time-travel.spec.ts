@@ -4,7 +4,8 @@ import { v5 as uuidv5 } from 'uuid';
 import { owner, steps, walk } from '../../test/support/agent-walks.ts';
 import { settings as created } from '../../test/support/agents.ts';
 import { fold, NOON } from '../../test/support/decider-spec.ts';
-import { agentDecider, type AgentEvent } from '../agents/index.ts';
+import { agentDecider } from '../agents/agent.decider.ts';
+import { agentStream, type AgentEvent } from '../agents/index.ts';
 import { environmentDecider, type EnvironmentEvent } from '../environment/index.ts';
 import type { Sealed } from '../platform/crypto/sealed.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
@@ -73,7 +74,7 @@ function storedAt({ type, data }: { type: string; data: unknown }, revision: num
     schemaVersion: 1,
     data: structuredClone(data) as StoredEvent['data'],
     metadata: { actor, account_id: owner, request_id: null, causation_id: null, ip: null },
-    stream: `agent-${agentId}`,
+    stream: agentStream(agentId),
     revision,
     position: String(revision).padStart(20, '0'),
     at: at.toISOString(),

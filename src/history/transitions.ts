@@ -1,4 +1,4 @@
-import { agentDecider, beginsTransition, type AgentEvent, type AgentState } from '../agents/index.ts';
+import { beginsTransition, evolveAgent, type AgentEvent, type AgentState } from '../agents/index.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 
 /** The number of transitions that are kept, which exceeds the largest number of causes in an explanation. */
@@ -11,14 +11,14 @@ interface Transition {
 
 /** Collects the transitions of an agent from its events, which it takes in order. */
 export class Transitions {
-  #state: AgentState = agentDecider.initialState();
+  #state: AgentState = null;
   #since = '';
   /** The latest transitions, oldest first. */
   readonly #latest: Transition[] = [];
 
   take(event: StoredEvent): void {
     const before = this.#state;
-    const after = agentDecider.evolve(before, event as unknown as AgentEvent);
+    const after = evolveAgent(before, event as unknown as AgentEvent);
     this.#state = after;
     if (after === null) return;
     if (after.status !== before?.status) this.#since = event.at;

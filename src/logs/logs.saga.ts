@@ -1,6 +1,5 @@
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
-import { agentDecider } from '../agents/index.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Agents } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ContainerRuntime, RuntimeUnavailable, type ListedContainer } from '../platform/runtime/runtime.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
@@ -25,7 +24,7 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
     private readonly sagas: Sagas,
     private readonly capture: LogCapture,
     private readonly runtime: ContainerRuntime,
-    private readonly aggregates: Aggregates,
+    private readonly agents: Agents,
     private readonly drained: DrainedRuns,
   ) {}
 
@@ -54,7 +53,7 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
   }
 
   async run({ key: agentId, handover, aside, belongsTo }: SagaPass): Promise<Date | null> {
-    const { state: agent } = await this.aggregates.load(`agent-${agentId}`, agentDecider);
+    const { state: agent } = await this.agents.find(agentId);
     if (agent !== null) belongsTo(agent.accountId);
     const { containers } = await this.runtime.inspect(agentId, agent?.generation);
     const started = containers.filter((container) => container.state !== 'created').sort((a, b) => a.generation - b.generation);

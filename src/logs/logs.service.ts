@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { agentDecider, owned } from '../agents/index.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Agents } from '../agents/index.ts';
 import type { Caller } from '../platform/http/caller.ts';
 import { sendEventStream, wantsEventStream, type ServerSentEvent } from '../platform/http/event-stream.ts';
 import { OpenRequests } from '../platform/http/open-requests.ts';
@@ -16,14 +15,14 @@ import type { LogQuery } from './log.dto.ts';
 @Injectable()
 export class LogsService {
   constructor(
-    private readonly aggregates: Aggregates,
+    private readonly agents: Agents,
     private readonly queries: QueryBus,
     private readonly tail: LogTail,
     private readonly requests: OpenRequests,
   ) {}
 
   async answer(agentId: string, query: LogQuery, caller: Caller, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    owned((await this.aggregates.load(`agent-${agentId}`, agentDecider)).state, caller.accountId);
+    await this.agents.load(agentId, caller.accountId);
     const filter = filterOf(query);
     if (wantsEventStream(request)) {
       this.requests.addStream(reply);

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
+import { agentStream } from '../agents/index.ts';
 import { EventStore, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ReadModels } from '../platform/projections/projection.ts';
 import { DrainedRuns } from './drained-runs.ts';
@@ -28,7 +29,7 @@ export class OutputRemoval {
     if (last !== null) await this.events.truncateStream(stream, last.revision);
     // The read models must catch up first, or they would insert rows after the removal.
     if (last !== null) await this.readModels.reached(logLinesProjection.name, last.position);
-    const end = await this.#last(`agent-${agentId}`);
+    const end = await this.#last(agentStream(agentId));
     if (end !== null) await this.readModels.reached(LOG_JOURNAL_NAME, end.position);
     await this.retention.forgetAgent(agentId);
     await this.drained.forget([agentId]);

@@ -1,7 +1,6 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { agentDecider } from '../agents/index.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { Agents } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { LogRetention } from './log-entries.projection.ts';
@@ -21,7 +20,7 @@ export class OutputRetentionSaga implements Saga, OnModuleInit {
 
   constructor(
     private readonly sagas: Sagas,
-    private readonly aggregates: Aggregates,
+    private readonly agents: Agents,
     private readonly retention: LogRetention,
     private readonly removal: OutputRemoval,
   ) {}
@@ -46,7 +45,7 @@ export class OutputRetentionSaga implements Saga, OnModuleInit {
   }
 
   async run({ key: agentId, mayAct, belongsTo }: SagaPass): Promise<Date | null> {
-    const { state: agent } = await this.aggregates.load(`agent-${agentId}`, agentDecider);
+    const { state: agent } = await this.agents.find(agentId);
     if (agent === null) return null;
     belongsTo(agent.accountId);
     if (agent.status === 'deleting') return new Date(Date.now() + AGAIN_MS);

@@ -1,17 +1,15 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { agentDecider, owned, transitionDeadlines } from '../agents/index.ts';
+import { Agents, transitionDeadlines } from '../agents/index.ts';
 import { Config } from '../config.ts';
-import { Keyring } from '../platform/crypto/sealed.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import type { IdempotentTry } from '../platform/http/idempotent-try.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ContainerRuntime } from '../platform/runtime/runtime.ts';
 import { ChatRate } from './chat-rate.ts';
-import { conversationDecider, TEXT_BYTES_MAX, textContext, type Conversation } from './conversation.decider.ts';
-import { streamOf } from './threads.ts';
+import { TEXT_BYTES_MAX, type Conversation } from './conversation.decider.ts';
+import { Conversations } from './conversations.service.ts';
 
 /** The time in milliseconds that a sender waits on top of the reply timeout: for a wake, and for earlier messages. */
 const QUEUE_ALLOWANCE_MS = 5_000;
@@ -38,8 +36,8 @@ export interface ChatIds {
 @Injectable()
 export class ChatIntake {
   constructor(
-    private readonly aggregates: Aggregates,
-    private readonly keyring: Keyring,
+    private readonly agents: Agents,
+    private readonly conversations: Conversations,
     private readonly rate: ChatRate,
     private readonly runtime: ContainerRuntime,
     private readonly config: Config,
@@ -70,29 +68,27 @@ export class ChatIntake {
 
   /** Checks that the agent can take the message, and begins to wake it if it sleeps, without waiting. Returns true if it was active. */
   async #ready({ accountId, agentId, conversationId, context }: Chat): Promise<boolean> {
-    const stream = `agent-${agentId}`;
-    const [agent, conversation] = await Promise.all([
-      this.aggregates.load(stream, agentDecider, context.heardUpTo),
-      conversationId === null ? null : this.aggregates.load(streamOf(conversationId), conversationDecider, context.heardUpTo),
+    const [{ status }, conversation] = await Promise.all([
+      this.agents.load(agentId, accountId, context.heardUpTo),
+      conversationId === null ? null : this.conversations.load(conversationId, context.heardUpTo),
     ]);
-    const { status } = owned(agent.state, accountId);
     if (conversation !== null) conversationOf(conversation.state, agentId);
     if (!(await this.runtime.available())) throw engineAway();
     if (status === 'active') return true;
     const wake = { type: 'WakeAgent' as const, accountId, trigger: 'chat', deadlineAt: transitionDeadlines(this.config).wake(new Date()) };
-    const { before } = await this.aggregates.execute(stream, agentDecider, wake, context);
+    const { before } = await this.agents.execute(agentId, wake, context);
     return before?.status === 'active';
   }
 
   async #append(chat: Chat, { conversationId, messageId }: ChatIds, replyBy: string): Promise<void> {
     const { agentId, accountId, context } = chat;
-    const text = await this.keyring.seal(agentId, textContext(messageId, 'text'), chat.text);
+    const text = await this.conversations.seal(agentId, messageId, 'text', chat.text);
     chat.text = '';
     const begins = chat.conversationId === null;
     const accept = { type: 'AcceptMessage' as const, agentId, accountId, messageId, channel: 'chat' as const, text, replyBy, begins };
     // Two tries under one Idempotency-Key append the same event, so that the message is accepted only once.
     const eventId = (event: { type: string }) => uuidv5(event.type, messageId);
-    await this.aggregates.execute(streamOf(conversationId), conversationDecider, accept, context, chat.attempt === null ? {} : { eventId });
+    await this.conversations.execute(conversationId, accept, context, chat.attempt === null ? {} : { eventId });
   }
 }
 

@@ -138,8 +138,3 @@ export const conversationDecider: Decider<ConversationState, ConversationCommand
   evolve,
   snapshot: { name: 'conversation', version: 2, subject: (conversation) => conversation?.agentId ?? null },
 };
-
-/** Returns the context that an encrypted text is bound to; it cannot be decrypted in another one. */
-export function textContext(messageId: string, part: 'text' | 'reply'): string {
-  return `message ${messageId} ${part}`;
-}

@@ -1,17 +1,15 @@
 import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
-import { agentDecider, owned } from '../agents/index.ts';
+import { Agents } from '../agents/index.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
-import { Keyring } from '../platform/crypto/sealed.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventWaits } from '../platform/event-store/event-waits.ts';
 import { newId } from '../platform/new-id.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ChatIntake, conversationOf, type Chat, type ChatIds } from './chat-intake.service.ts';
-import { conversationDecider, textContext } from './conversation.decider.ts';
 import { isOutcomeOf, type Outcome } from './conversation.events.ts';
-import { streamOf, Threads, type ThreadPage } from './threads.ts';
+import { Conversations, conversationStream } from './conversations.service.ts';
+import { Threads, type ThreadPage } from './threads.ts';
 
 export interface Reply {
   response: string;
@@ -35,15 +33,15 @@ const RECORD_GRACE_MS = 1_000;
 export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> {
   constructor(
     private readonly intake: ChatIntake,
-    private readonly aggregates: Aggregates,
+    private readonly agents: Agents,
+    private readonly conversations: Conversations,
     private readonly threads: Threads,
-    private readonly keyring: Keyring,
     private readonly waits: EventWaits,
   ) {}
 
   async execute({ chat }: SendChatMessage): Promise<Reply> {
     const ids = idsOf(chat);
-    using watch = this.waits.watch(streamOf(ids.conversationId));
+    using watch = this.waits.watch(conversationStream(ids.conversationId));
     const replyBy = this.intake.replyBy();
     let outcome = await this.#ofEarlierTry(chat, ids);
     let wasActive = true;
@@ -60,13 +58,13 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
   /** Returns the outcome of the message if an earlier try under the same Idempotency-Key had it accepted; null if none had. */
   async #ofEarlierTry({ attempt, agentId, accountId }: Chat, ids: ChatIds): Promise<Outcome | 'pending' | null> {
     if (attempt === null || attempt.isFirst) return null;
-    owned((await this.aggregates.load(`agent-${agentId}`, agentDecider)).state, accountId);
+    await this.agents.load(agentId, accountId);
     return this.threads.outcomeOf(ids.conversationId, ids.messageId);
   }
 
   async #responseOf(agentId: string, messageId: string, outcome: Outcome | null): Promise<string> {
     if (outcome?.type === 'MessageDelivered') {
-      const response = await this.keyring.open(agentId, textContext(messageId, 'reply'), outcome.data.reply);
+      const response = await this.conversations.open(agentId, messageId, 'reply', outcome.data.reply);
       if (response === null) throw new Refusal('agent_not_found', 'There is no such agent.');
       return response;
     }
@@ -107,16 +105,13 @@ export class ListMessagesHandler implements IQueryHandler<ListMessages> {
   private readonly places = new FairLimiter({ limit: PAGES_AT_ONCE, perAccount: PAGES_PER_ACCOUNT });
 
   constructor(
-    private readonly aggregates: Aggregates,
+    private readonly agents: Agents,
+    private readonly conversations: Conversations,
     private readonly threads: Threads,
   ) {}
 
   async execute({ accountId, agentId, conversationId, limit, before }: ListMessages): Promise<ThreadPage> {
-    const [{ state: agent }, { state }] = await Promise.all([
-      this.aggregates.load(`agent-${agentId}`, agentDecider),
-      this.aggregates.load(streamOf(conversationId), conversationDecider),
-    ]);
-    owned(agent, accountId);
+    const [{ state }] = await Promise.all([this.conversations.load(conversationId), this.agents.load(agentId, accountId)]);
     const conversation = conversationOf(state, agentId);
     const share = { account: accountId, agent: agentId };
     const page = () => this.threads.page(conversationId, conversation, before, limit);

@@ -5,6 +5,7 @@ import { Projections } from '../platform/projections/projections.ts';
 import { ChatIntake } from './chat-intake.service.ts';
 import { ChatRate } from './chat-rate.ts';
 import { conversationsProjection, ListConversationsHandler, ListWaitingConversationsHandler } from './conversation.projection.ts';
+import { Conversations } from './conversations.service.ts';
 import { MessageDelivery } from './delivery.service.ts';
 import { MessagesController } from './messages.controller.ts';
 import { ListMessagesHandler, SendChatMessageHandler } from './messages.handlers.ts';
@@ -17,6 +18,7 @@ import { Threads } from './threads.ts';
   providers: [
     ChatIntake,
     ChatRate,
+    Conversations,
     MessageDelivery,
     MessagesSaga,
     Threads,

@@ -2,24 +2,20 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
-import { Keyring } from '../platform/crypto/sealed.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/http/caller.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import {
-  conversationDecider,
   PENDING_MAX,
-  textContext,
   type Conversation,
   type ConversationCommand,
   type ConversationState,
   type PendingMessage,
 } from './conversation.decider.ts';
 import { ListWaitingConversations } from './conversation.projection.ts';
+import { Conversations } from './conversations.service.ts';
 import { MessageDelivery, type DeliveryOutcome } from './delivery.service.ts';
-import { streamOf } from './threads.ts';
 
 /** Derived event ids make a record that is repeated after a crash the same event. */
 const RECORD_NAMESPACE = '5f0f6f0e-7c0e-4a53-9d0b-0e8f1d6c2a11';
@@ -36,9 +32,8 @@ export class MessagesSaga implements Saga, OnModuleInit {
 
   constructor(
     private readonly sagas: Sagas,
-    private readonly aggregates: Aggregates,
+    private readonly conversations: Conversations,
     private readonly delivery: MessageDelivery,
-    private readonly keyring: Keyring,
     private readonly queries: QueryBus,
   ) {}
 
@@ -57,7 +52,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
   async run(pass: SagaPass): Promise<Date | null> {
     // Every turn uses up at least one attempt. A message that arrives meanwhile wakes the saga again, and other writers add nothing but
     // messages, so the state after the record is enough.
-    let { state: conversation } = await this.aggregates.load(streamOf(pass.key), conversationDecider, pass.heardUpTo);
+    let { state: conversation } = await this.conversations.load(pass.key, pass.heardUpTo);
     for (let turn = 0; turn < PENDING_MAX && !pass.signal.aborted; turn++) {
       const message = conversation?.pending[0];
       if (conversation === null || message === undefined) return null;
@@ -77,7 +72,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     sagaStep(this.name, conversationId, 'delivered');
     const command = await this.#record(conversation.agentId, message, outcome);
     const context = systemContext('messages', conversation.accountId, message.id);
-    const { state } = await this.aggregates.execute(streamOf(conversationId), conversationDecider, command, context, {
+    const { state } = await this.conversations.execute(conversationId, command, context, {
       eventId: (event) => uuidv5(`${conversationId}:${message.id}:${event.type}:${message.attempts}`, RECORD_NAMESPACE),
     });
     sagaStep(this.name, conversationId, 'recorded');
@@ -88,7 +83,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     const messageId = message.id;
     switch (outcome.kind) {
       case 'replied': {
-        const reply = await this.keyring.seal(agentId, textContext(messageId, 'reply'), outcome.response);
+        const reply = await this.conversations.seal(agentId, messageId, 'reply', outcome.response);
         return { type: 'RecordReply', messageId, reply };
       }
       case 'unreachable':

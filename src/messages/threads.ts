@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 
 import type { Turn } from '../platform/agent-protocol/agent-protocol.ts';
-import { Keyring, type Sealed } from '../platform/crypto/sealed.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { PENDING_MAX, RETRY_DELAYS_MS, textContext, type Conversation, type PendingMessage } from './conversation.decider.ts';
+import { PENDING_MAX, RETRY_DELAYS_MS, type Conversation, type PendingMessage } from './conversation.decider.ts';
 import { isOutcomeOf, type ConversationEvent, type Outcome } from './conversation.events.ts';
+import { Conversations, conversationStream } from './conversations.service.ts';
 
 /** The largest size of the texts on one page of a thread, in bytes of UTF-8. A page holds at least one message. */
 export const PAGE_BYTES_MAX = 1_048_576;
@@ -46,7 +46,7 @@ type Stored = Pick<StoredEvent, 'revision' | 'at'> & ConversationEvent;
 export class Threads {
   constructor(
     private readonly store: EventStore,
-    private readonly keyring: Keyring,
+    private readonly conversations: Conversations,
   ) {}
 
   /** Returns the `limit` messages before the revision, or the latest if it is null; fewer if they exceed `PAGE_BYTES_MAX` together. */
@@ -63,7 +63,7 @@ export class Threads {
         continue;
       }
       const said = event.type === 'MessageAccepted' ? ('text' as const) : ('reply' as const);
-      const text = await this.#open(agentId, id, said, event.type === 'MessageAccepted' ? event.data.text : event.data.reply);
+      const text = await this.conversations.open(agentId, id, said, event.type === 'MessageAccepted' ? event.data.text : event.data.reply);
       bytes += Buffer.byteLength(text ?? '');
       if (messages.length === limit || (messages.length > 0 && bytes > PAGE_BYTES_MAX)) {
         olderBefore = event.revision + 1;
@@ -85,10 +85,10 @@ export class Threads {
 
   /** Returns the text of a waiting message, or null if the agent was deleted. */
   async textOf(conversationId: string, agentId: string, message: PendingMessage): Promise<string | null> {
-    for await (const stored of this.store.readStream(streamOf(conversationId), { from: message.revision, limit: 1 })) {
+    for await (const stored of this.store.readStream(conversationStream(conversationId), { from: message.revision, limit: 1 })) {
       const event = stored as unknown as Stored;
       if (event.type === 'MessageAccepted' && event.data.message_id === message.id)
-        return this.keyring.open(agentId, textContext(message.id, 'text'), event.data.text);
+        return this.conversations.open(agentId, message.id, 'text', event.data.text);
     }
     throw new Error(`the message ${message.id} is not at revision ${message.revision} of conversation ${conversationId}`);
   }
@@ -103,12 +103,12 @@ export class Threads {
       if ((seen += 1) > HISTORY_EVENTS_MAX || turns.length >= 2 * HISTORY_EXCHANGES_MAX) break;
       if (event.type === 'MessageDelivered') {
         const { message_id: id, reply } = event.data;
-        const text = await this.#open(agentId, id, 'reply', reply);
+        const text = await this.conversations.open(agentId, id, 'reply', reply);
         bytes += Buffer.byteLength(text ?? '');
         replies.set(id, text);
       } else if (event.type === 'MessageAccepted' && replies.has(event.data.message_id)) {
         const { message_id: id } = event.data;
-        const text = await this.#open(agentId, id, 'text', event.data.text);
+        const text = await this.conversations.open(agentId, id, 'text', event.data.text);
         bytes += Buffer.byteLength(text ?? '');
         const reply = replies.get(id) ?? null;
         if (bytes <= HISTORY_BYTES_MAX && text !== null && reply !== null)
@@ -141,7 +141,7 @@ export class Threads {
     let next = from;
     for (let size = FEW_EVENTS; open.size > 0 && next < from + EVENTS_TO_OUTCOME_MAX; size *= 2) {
       const first = next;
-      for await (const stored of this.store.readStream(streamOf(conversationId), { from: next, limit: size })) {
+      for await (const stored of this.store.readStream(conversationStream(conversationId), { from: next, limit: size })) {
         const event = stored as unknown as Stored;
         next = event.revision + 1;
         if (event.type !== 'MessageDelivered' && event.type !== 'MessageDeadLettered') continue;
@@ -158,7 +158,7 @@ export class Threads {
   async *#backwards(conversationId: string, before: number | null, size: number): AsyncGenerator<Stored> {
     for (let from = before === null ? undefined : before - 1; from === undefined || from >= 0;) {
       let last: number | null = null;
-      for await (const stored of this.store.readStream(streamOf(conversationId), { from, limit: size, backwards: true })) {
+      for await (const stored of this.store.readStream(conversationStream(conversationId), { from, limit: size, backwards: true })) {
         last = stored.revision;
         yield stored as unknown as Stored;
       }
@@ -166,12 +166,4 @@ export class Threads {
       from = last - 1;
     }
   }
-
-  #open(agentId: string, messageId: string, part: 'text' | 'reply', sealed: Sealed): Promise<string | null> {
-    return this.keyring.open(agentId, textContext(messageId, part), sealed);
-  }
-}
-
-export function streamOf(conversationId: string): string {
-  return `conversation-${conversationId}`;
 }

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
-import { agentDecider, type AgentEvent } from '../agents/index.ts';
+import { agentStream, deletionOf, evolveAgent, type AgentEvent, type AgentState } from '../agents/index.ts';
 import type { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import type { JsonObject } from '../platform/event-store/event-definition.ts';
 import { START, type EventMetadata } from '../platform/event-store/event-store.ts';
@@ -19,11 +19,11 @@ export async function deleteAgain(owner: pg.Client, catalogue: EventCatalogue, s
   for (let from = 0; from < subjects.length; from += AT_A_TIME) {
     const { rows } = await owner.query<{ agent_id: string }>(
       `select s as agent_id from unnest($1::text[]) s
-        where exists (select from es_event e where e.stream = 'agent-' || s)
-          and not exists (select from es_event e where e.stream = 'agent-' || s and e.type = 'AgentDeletionRequested')`,
-      [subjects.slice(from, from + AT_A_TIME)],
+        where exists (select from es_event e where e.stream = $2 || s)
+          and not exists (select from es_event e where e.stream = $2 || s and e.type = 'AgentDeletionRequested')`,
+      [subjects.slice(from, from + AT_A_TIME), agentStream('')],
     );
-    for (const { agent_id } of rows) if (await askForDeletion(owner, catalogue, `agent-${agent_id}`)) again.push(agent_id);
+    for (const { agent_id } of rows) if (await askForDeletion(owner, catalogue, agentStream(agent_id))) again.push(agent_id);
   }
   return again;
 }
@@ -33,7 +33,7 @@ async function askForDeletion(owner: pg.Client, catalogue: EventCatalogue, strea
     'select version, id, type, schema_version, data from es_event where stream = $1 order by version',
     [stream],
   );
-  const agent = rows.reduce((state, { id, type, schema_version: schemaVersion, data }) => {
+  const agent = rows.reduce<AgentState>((state, { id, type, schema_version: schemaVersion, data }) => {
     const event = catalogue.upcast({
       id,
       type,
@@ -45,10 +45,10 @@ async function askForDeletion(owner: pg.Client, catalogue: EventCatalogue, strea
       at: '',
       metadata: nobody,
     });
-    return agentDecider.evolve(state, event as unknown as AgentEvent);
-  }, agentDecider.initialState());
+    return evolveAgent(state, event as unknown as AgentEvent);
+  }, null);
   if (agent === null) return false;
-  const events = agentDecider.decide({ type: 'DeleteAgent', accountId: agent.accountId }, agent, new Date());
+  const events = deletionOf(agent, new Date());
   const metadata: EventMetadata = { ...nobody, account_id: agent.accountId };
   let revision = Number(rows.at(-1)?.version);
   for (const { type, data } of events) {

@@ -2,12 +2,11 @@ import { Command, CommandBus, CommandHandler, type ICommandHandler } from '@nest
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
-import { agentDecider, transitionDeadlines, type AgentSettings } from '../agents/index.ts';
+import { Agents, agentStream, transitionDeadlines, type AgentSettings } from '../agents/index.ts';
 import { Config } from '../config.ts';
 import { DeploymentSources } from '../deployments/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { StreamClosed, type Position } from '../platform/event-store/event-store.ts';
-import { EventWaits } from '../platform/event-store/event-waits.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import { Refusal } from '../platform/refusal.ts';
 import type { ProvisionRequest } from './provision-request.ts';
@@ -56,7 +55,7 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
     private readonly aggregates: Aggregates,
     private readonly commands: CommandBus,
     private readonly sources: DeploymentSources,
-    private readonly waits: EventWaits,
+    private readonly agents: Agents,
     private readonly config: Config,
   ) {}
 
@@ -96,7 +95,7 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
    */
   async #provision(agentId: string, make: MakeAgent, context: CommandContext): Promise<Provisioned | null> {
     try {
-      const { state, position, events } = await this.aggregates.execute(`agent-${agentId}`, wholeAgentDecider, make, context);
+      const { state, position, events } = await this.aggregates.execute(agentStream(agentId), wholeAgentDecider, make, context);
       if (state?.status === 'deleting') await this.#gone(agentId);
       if (state === null || state.status === 'deleting' || state.status === 'deleted') return null;
       return { agentId, deploymentId: state.deployment?.id ?? null, position, made: events.length > 0 };
@@ -107,9 +106,8 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
   }
 
   async #gone(agentId: string): Promise<void> {
-    const stream = `agent-${agentId}`;
-    const isGone = async () => ((await this.aggregates.load(stream, agentDecider)).state?.status === 'deleted' ? true : undefined);
-    if ((await this.waits.until(stream, isGone, { timeoutMs: GONE_WITHIN_MS })) !== null) return;
+    const isGone = async () => ((await this.agents.find(agentId)).state?.status === 'deleted' ? true : undefined);
+    if ((await this.agents.until(agentId, isGone, { timeoutMs: GONE_WITHIN_MS })) !== null) return;
     throw new Refusal('invalid_state', 'The agent with this external_id is still being deleted.', { retryAfterSeconds: 5 });
   }
 }

@@ -8,6 +8,7 @@ import type { Answer, RequestOptions, TestServer } from '../../test/support/http
 import { passOver } from '../../test/support/saga-pass.ts';
 import { until } from '../../test/support/until.ts';
 import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
+import { agentStream } from '../agents/index.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/http/caller.ts';
 import { Sagas } from '../platform/sagas/saga.ts';
@@ -344,7 +345,7 @@ describe('one request, however often it is tried', () => {
     const context = systemContext('test', 'acme');
     const lost = uuidv5('agent 0', seed);
     await commands.execute(new TakeSeat(context, 'acme', lost, null));
-    await store.closeStream(`agent-${lost}`, 'no_stream');
+    await store.closeStream(agentStream(lost), 'no_stream');
     await commands.execute(new ReleaseSeat(context, 'acme', lost));
     const [one, two] = [
       await commands.execute(new Provision(context, 'acme', { name: 'x', imageName: 'nginx' }, seed)),

@@ -2,9 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { ReleaseSeat } from '../accounts/index.ts';
-import { Activity, agentDecider } from '../agents/index.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { EventStore, idOf, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { Activity, Agents } from '../agents/index.ts';
+import { idOf, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/http/caller.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import type { Saga, SagaKey, SagaPass } from '../platform/sagas/saga.ts';
@@ -24,8 +23,7 @@ export class SeatsSaga implements Saga {
   readonly concurrency = 8;
 
   constructor(
-    private readonly store: EventStore,
-    private readonly aggregates: Aggregates,
+    private readonly agents: Agents,
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
     private readonly activity: Activity,
@@ -46,7 +44,7 @@ export class SeatsSaga implements Saga {
 
   async run({ key }: SagaPass): Promise<Date | null> {
     const [agentId = '', accountId, takenAt] = key.split(' ');
-    const { state } = await this.aggregates.load(`agent-${agentId}`, agentDecider);
+    const { state } = await this.agents.find(agentId);
     if (state?.status === 'deleted') {
       await this.activity.forget(agentId);
       await this.#release(agentId, state.accountId);
@@ -62,7 +60,7 @@ export class SeatsSaga implements Saga {
   /** Returns false if the agent was made after all. */
   async #close(agentId: string): Promise<boolean> {
     try {
-      await this.store.closeStream(`agent-${agentId}`, 'no_stream');
+      await this.agents.close(agentId, 'no_stream');
     } catch (error) {
       if (error instanceof WrongExpectedRevision) return false;
       throw error;

@@ -1,4 +1,4 @@
-import { agentDecider, type AgentEvent, type AgentSettings, type AgentState, type DeploymentRequest } from '../agents/index.ts';
+import { evolveAgent, newAgent, type AgentEvent, type AgentSettings, type AgentState, type DeploymentRequest } from '../agents/index.ts';
 import { environmentDecider, type EnvironmentEvent } from '../environment/index.ts';
 import type { Decider } from '../platform/event-store/event-definition.ts';
 
@@ -15,15 +15,15 @@ export interface MakeAgent {
 
 /** Decides an agent, its variables and its first deployment by the rules of each, for one append: no part of it is ever stored alone. */
 export const wholeAgentDecider: Decider<AgentState, MakeAgent, AgentEvent | EnvironmentEvent> = {
-  initialState: () => agentDecider.initialState(),
+  initialState: () => null,
   decide,
-  evolve: (agent, event) => agentDecider.evolve(agent, event as AgentEvent),
+  evolve: (agent, event) => evolveAgent(agent, event as AgentEvent),
 };
 
 function decide(make: MakeAgent, agent: AgentState, now: Date): (AgentEvent | EnvironmentEvent)[] {
   if (agent !== null) return [];
-  const { accountId, externalId, settings, variables, deployment } = make;
-  const born = agentDecider.decide({ type: 'ProvisionAgent', accountId, externalId, settings }, null, now);
+  const { accountId, variables, deployment } = make;
+  const { born, deployed } = newAgent(make, deployment && { deadlineAt: make.deploymentDeadline(now), ...deployment }, now);
   const events: (AgentEvent | EnvironmentEvent)[] = [...born];
   let environment = born.reduce(
     (before, event) => environmentDecider.evolve(before, event as unknown as EnvironmentEvent),
@@ -35,11 +35,5 @@ function decide(make: MakeAgent, agent: AgentState, now: Date): (AgentEvent | En
     environment = follows.reduce((before, event) => environmentDecider.evolve(before, event), environment);
     events.push(...follows);
   }
-  if (deployment !== null) {
-    const made = born.reduce((before, event) => agentDecider.evolve(before, event), agentDecider.initialState());
-    events.push(
-      ...agentDecider.decide({ type: 'DeployAgent', accountId, deadlineAt: make.deploymentDeadline(now), ...deployment }, made, now),
-    );
-  }
-  return events;
+  return [...events, ...deployed];
 }

@@ -38,6 +38,7 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
   },
   'the product writes to its log, not to the console': { path: 'src/a.ts', text: "console.log('here');\n", line: 1 },
   'no path of one machine is named': { path: 'scripts/a.sh', text: `cd ${home}mooring\n`, line: 1 },
+  "an agent's stream is named only in agent-stream.ts": { path: 'src/a.ts', text: 'f();\nload(`agent-${agentId}`);\n', line: 2 },
   'no comment begins with the rest of a sentence': { path: 'src/a.ts', text: 'f();\n/**\n * Of the container.\n */\ng();\n', line: 2 },
   'every file ends with a newline': { path: 'src/a.ts', text: 'f();\ng();', line: 2 },
 };

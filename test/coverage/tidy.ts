@@ -42,6 +42,11 @@ export const tidyRules: TidyRule[] = [
     applies: everywhere,
     check: lines(/(^|[^\w./-])\/(work|root)\//, 'machine path'),
   },
+  {
+    name: "an agent's stream is named only in agent-stream.ts",
+    applies: (path) => isProduct(path) && !path.endsWith('/agent-stream.ts'),
+    check: lines(/`agent-\$\{[\w.]+\}`|'agent-'/, "the name of an agent's stream"),
+  },
   { name: 'no comment begins with the rest of a sentence', applies: isCode, check: headlessComments },
   { name: 'every file ends with a newline', applies: everywhere, check: missingNewline },
 ];

@@ -1,7 +1,7 @@
 import { accountDecider } from '../../src/accounts/account.decider.ts';
-import { agentDecider, type AgentCommand, type AgentSettings } from '../../src/agents/index.ts';
+import { Agents, type AgentCommand, type AgentSettings } from '../../src/agents/index.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
-import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import type { StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { systemContext } from '../../src/platform/http/caller.ts';
 import { v7 as uuidv7 } from 'uuid';
 import { settings as usual } from './agents.ts';
@@ -82,19 +82,18 @@ export class AgentBed {
   }
 
   async says(agentId: string, command: AgentCommand) {
-    const aggregates = this.server.app.get(Aggregates, { strict: false });
     const accountId = 'accountId' in command ? command.accountId : ((await this.load(agentId)).state?.accountId ?? null);
-    return aggregates.execute(`agent-${agentId}`, agentDecider, command, systemContext('test', accountId));
+    return this.server.app.get(Agents, { strict: false }).execute(agentId, command, systemContext('test', accountId));
   }
 
   load(agentId: string) {
-    return this.server.app.get(Aggregates, { strict: false }).load(`agent-${agentId}`, agentDecider);
+    return this.server.app.get(Agents, { strict: false }).find(agentId);
   }
 
   /** Returns all events of the agent so far. */
   async events(agentId: string): Promise<StoredEvent[]> {
     const events: StoredEvent[] = [];
-    for await (const event of this.server.app.get(EventStore, { strict: false }).readStream(`agent-${agentId}`)) events.push(event);
+    for await (const event of this.server.app.get(Agents, { strict: false }).events(agentId)) events.push(event);
     return events;
   }
 

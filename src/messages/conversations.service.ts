@@ -1,0 +1,51 @@
+import { Injectable } from '@nestjs/common';
+
+import { Keyring, type Sealed } from '../platform/crypto/sealed.ts';
+import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../platform/event-store/aggregates.ts';
+import type { Position } from '../platform/event-store/event-store.ts';
+import type { CommandContext } from '../platform/http/caller.ts';
+import { conversationDecider, type ConversationCommand, type ConversationState } from './conversation.decider.ts';
+import type { ConversationEvent } from './conversation.events.ts';
+
+/** Loads conversations, executes commands on them, and seals their texts. */
+@Injectable()
+export class Conversations {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly keyring: Keyring,
+  ) {}
+
+  /** Returns the newest state of the conversation. See `Aggregates.load` for `upTo`. */
+  load(conversationId: string, upTo?: Position): Promise<Loaded<ConversationState>> {
+    return this.aggregates.load(conversationStream(conversationId), conversationDecider, upTo);
+  }
+
+  execute(
+    conversationId: string,
+    command: ConversationCommand,
+    context: CommandContext,
+    options?: ExecuteOptions<ConversationEvent>,
+  ): Promise<Executed<ConversationState>> {
+    return this.aggregates.execute(conversationStream(conversationId), conversationDecider, command, context, options);
+  }
+
+  /** Seals the text of a message, or of the reply to it, under the agent's data key. */
+  seal(agentId: string, messageId: string, part: 'text' | 'reply', plain: string): Promise<Sealed> {
+    return this.keyring.seal(agentId, textContext(messageId, part), plain);
+  }
+
+  /** Returns the text in clear, or null if the agent was deleted. */
+  open(agentId: string, messageId: string, part: 'text' | 'reply', sealed: Sealed): Promise<string | null> {
+    return this.keyring.open(agentId, textContext(messageId, part), sealed);
+  }
+}
+
+/** Returns the name of the conversation's stream. */
+export function conversationStream(conversationId: string): string {
+  return `conversation-${conversationId}`;
+}
+
+/** Returns the context that an encrypted text is bound to; it cannot be decrypted in another one. */
+export function textContext(messageId: string, part: 'text' | 'reply'): string {
+  return `message ${messageId} ${part}`;
+}
