@@ -22,6 +22,7 @@ import { ProjectionsModule } from './platform/projections/projections.module.ts'
 import { rebuildEvents } from './platform/projections/rebuild.events.ts';
 import { RuntimeModule } from './platform/runtime/runtime.module.ts';
 import { SagasModule } from './platform/sagas/sagas.module.ts';
+import type { Startup } from './platform/startup.ts';
 import { ProvisioningModule } from './provisioning/index.ts';
 import { TemplatesModule } from './templates/index.ts';
 
@@ -43,17 +44,19 @@ const entities = [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow, Age
 export interface AppOptions {
   /** Starts the service although PostgreSQL does not force commits to disk; for tests only. */
   allowUnsafeDatabase?: boolean;
+  /** Tells what the start waits for, can end such a wait, and closes what a failed start has opened. */
+  startup?: Startup;
 }
 
 /** The root module, which lists all parts of the service. */
 @Module({})
 export class AppModule {
-  static forRoot(config: Config, { allowUnsafeDatabase = false }: AppOptions = {}): DynamicModule {
+  static forRoot(config: Config, { allowUnsafeDatabase = false, startup }: AppOptions = {}): DynamicModule {
     return {
       module: AppModule,
       imports: [
         // platform
-        ConfigModule.forRoot(config),
+        ConfigModule.forRoot(config, startup),
         CqrsModule.forRoot(),
         DatabaseModule.forRoot({ entities, allowUnsafe: allowUnsafeDatabase }),
         CryptoModule,

@@ -2,16 +2,17 @@ import { type DynamicModule, Module } from '@nestjs/common';
 
 import { Config } from './config.ts';
 import { Clock } from './platform/clock.ts';
+import { Startup } from './platform/startup.ts';
 
-/** Provides the configuration and the clock to every part. */
+/** Provides the configuration, the clock, and the `Startup` to every part. */
 @Module({})
 export class ConfigModule {
-  static forRoot(config: Config): DynamicModule {
+  static forRoot(config: Config, startup = new Startup()): DynamicModule {
     return {
       module: ConfigModule,
       global: true,
-      providers: [{ provide: Config, useValue: config }, Clock],
-      exports: [Config, Clock],
+      providers: [{ provide: Config, useValue: config }, { provide: Startup, useValue: startup }, Clock],
+      exports: [Config, Startup, Clock],
     };
   }
 }

@@ -1,5 +1,4 @@
 import type { AddressInfo } from 'node:net';
-import { setTimeout as wait } from 'node:timers/promises';
 
 import { CommandBus } from '@nestjs/cqrs';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
@@ -9,8 +8,10 @@ import { type Config, readConfig } from './config.ts';
 import { firstRun, welcome } from './first-run.ts';
 import { Database } from './platform/database/database.ts';
 import { drain } from './platform/http/drain.ts';
+import { Entrance } from './platform/http/entrance.ts';
 import { createPino } from './platform/http/logger.ts';
 import { createServer } from './platform/http/server.ts';
+import { Startup } from './platform/startup.ts';
 import { onParentGone } from './parent-watch.ts';
 
 /** The longest time that a stop may take, in ms; the process then exits anyway. Nothing that was acknowledged is lost by that. */
@@ -22,7 +23,6 @@ const DRAIN_TIMEOUT_MS = 20_000;
 const SAME_SIGNAL_MS = 500;
 /** The longest wait for the port at a start, in ms: a killed process takes a moment to release it. */
 const PORT_PATIENCE_MS = 5_000;
-const PORT_RETRY_MS = 100;
 
 const config = configOrExit();
 const log = createPino(config.logLevel);
@@ -30,49 +30,51 @@ process.on('unhandledRejection', (reason) => die('a promise was rejected without
 process.on('uncaughtException', (error) => die('an error was thrown and not caught', error));
 await run().catch((error: unknown) => die(startFailure(error), error));
 
+/** Listens first, so that a start which waits for its store is seen to do so. */
 async function run(): Promise<void> {
-  const app = await createServer(AppModule.forRoot(config), {
-    logLevel: config.logLevel,
-    pino: log,
-    trustedProxies: config.trustedProxies,
-  });
-  const stop = stopOnce(app);
+  const entrance = new Entrance();
+  const stopping = new AbortController();
+  const starting = start(entrance, stopping.signal);
+  const stop = stopOnce(stopping, starting);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, stop);
   if (process.env.npm_lifecycle_event !== undefined) onParentGone(() => stop('the end of npm'));
-  await listen(app);
-  const url = urlOf(app, config);
+  await starting;
+}
+
+/** Starts the service, with its first run. The signal ends a wait for a store, and so the process. */
+async function start(entrance: Entrance, signal: AbortSignal): Promise<NestFastifyApplication> {
+  const taken = () => log.warn({ port: config.port }, `the port is taken; waiting up to ${PORT_PATIENCE_MS / 1_000} s for it`);
+  await entrance.listen(config.port, config.host, PORT_PATIENCE_MS, taken);
+  const url = urlOf(entrance, config);
   log.info({ url }, 'listening');
-  const made = await firstRun(app.get(CommandBus), app.get(Database), config, url);
-  process.stdout.write(made === null ? `Mooring listens on ${url}\n` : welcome(made, config.adminPassword));
+  const startup = new Startup({ signal, onChange: (store) => entrance.waitsFor(store) });
+  const { logLevel, trustedProxies } = config;
+  try {
+    const app = await createServer(AppModule.forRoot(config, { startup }), { logLevel, pino: log, trustedProxies, entrance });
+    const made = await firstRun(app.get(CommandBus), app.get(Database), config, url);
+    process.stdout.write(made === null ? `Mooring listens on ${url}\n` : welcome(made, config.adminPassword));
+    return app;
+  } catch (error) {
+    await startup.failed();
+    if (!signal.aborted) throw error;
+    log.info('stopped before the start was over');
+    process.exit(0);
+  }
 }
 
 /** Returns the address at which the service can be reached, with the actual port if the configuration left it open. */
-function urlOf(app: NestFastifyApplication, { baseUrl, host }: Config): string {
+function urlOf({ server }: Entrance, { baseUrl, host }: Config): string {
   if (baseUrl !== null) return baseUrl;
-  const { port } = app.getHttpServer().address() as AddressInfo;
+  const { port } = server.address() as AddressInfo;
   const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
   return `http://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
 }
 
-async function listen(app: NestFastifyApplication): Promise<void> {
-  const deadline = performance.now() + PORT_PATIENCE_MS;
-  for (let said = false; ; said = true) {
-    try {
-      await app.listen(config.port, config.host);
-      return;
-    } catch (error) {
-      if ((error as { code?: unknown }).code !== 'EADDRINUSE' || performance.now() > deadline) throw error;
-      if (!said) log.warn({ port: config.port }, `the port is taken; waiting up to ${PORT_PATIENCE_MS / 1_000} s for it`);
-      await wait(PORT_RETRY_MS);
-    }
-  }
-}
-
 /**
- * Returns a function whose first call stops the service in order: it closes the port, finishes open requests, and closes the parts. A later
- * call, beyond `SAME_SIGNAL_MS`, ends the process at once.
+ * Returns a function whose first call stops the service in order: it ends the waits of a start, closes the port, finishes open requests, and
+ * closes the parts. A later call, beyond `SAME_SIGNAL_MS`, ends the process at once.
  */
-function stopOnce(app: NestFastifyApplication): (reason: string) => void {
+function stopOnce(stopping: AbortController, starting: Promise<NestFastifyApplication>): (reason: string) => void {
   let since: number | null = null;
   return (reason) => {
     const now = performance.now();
@@ -81,7 +83,8 @@ function stopOnce(app: NestFastifyApplication): (reason: string) => void {
     since = now;
     log.info({ reason }, 'stopping');
     setTimeout(() => die(`the stop took longer than ${STOP_TIMEOUT_MS} ms`), STOP_TIMEOUT_MS).unref();
-    stopInOrder(app).catch((error: unknown) => die('the stop failed', error));
+    stopping.abort();
+    starting.then(stopInOrder).catch((error: unknown) => die('the stop failed', error));
   };
 }
 

@@ -1,5 +1,7 @@
 import { type DynamicModule, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { Config } from '../../config.ts';
+import { Startup } from '../startup.ts';
+import { isDatabaseAway } from './database-away.ts';
 import { Database, openDatabase } from './database.ts';
 import { startEmbeddedPostgres } from './embedded-postgres.ts';
 import { PoolMetrics } from './pool-metrics.ts';
@@ -22,7 +24,14 @@ export class DatabaseModule implements OnApplicationShutdown {
     return {
       module: DatabaseModule,
       global: true,
-      providers: [{ provide: Database, useFactory: (config: Config) => open(config, options), inject: [Config] }, PoolMetrics],
+      providers: [
+        {
+          provide: Database,
+          useFactory: (config: Config, startup: Startup) => open(config, startup, options),
+          inject: [Config, Startup],
+        },
+        PoolMetrics,
+      ],
       exports: [Database],
     };
   }
@@ -33,15 +42,17 @@ export class DatabaseModule implements OnApplicationShutdown {
   }
 }
 
-async function open(config: Config, { entities, allowUnsafe = false }: DatabaseModuleOptions): Promise<Database> {
-  if (config.databaseUrl !== null) return openDatabase({ url: config.databaseUrl, entities, allowUnsafe });
-  const server = await startEmbeddedPostgres({ dataDir: config.dataDir, logger: embeddedLogger, onLost });
+async function open(config: Config, startup: Startup, { entities, allowUnsafe = false }: DatabaseModuleOptions): Promise<Database> {
+  const server =
+    config.databaseUrl === null ? await startEmbeddedPostgres({ dataDir: config.dataDir, logger: embeddedLogger, onLost }) : null;
+  const url = server?.url ?? config.databaseUrl ?? '';
   try {
-    const database = await openDatabase({ url: server.url, entities, allowUnsafe });
-    database.afterClose(() => server.stop());
+    const database = await startup.until('database', isDatabaseAway, () => openDatabase({ url, entities, allowUnsafe, patienceMs: 0 }));
+    if (server !== null) database.afterClose(() => server.stop());
+    startup.opened(() => database.close());
     return database;
   } catch (error) {
-    await server.stop();
+    await server?.stop();
     throw error;
   }
 }

@@ -17,6 +17,8 @@ export interface DatabaseOptions {
   poolSize?: number;
   /** Lets the service start although the server does not force commits to disk; for tests only. */
   allowUnsafe?: boolean;
+  /** The time for which it waits for a server that is away or starting, 30 s by default, in milliseconds. */
+  patienceMs?: number;
 }
 
 /** Timeouts in milliseconds; a caller that waits longer for a connection gets an error. */
@@ -124,10 +126,10 @@ export class Database {
   }
 }
 
-/** Migrates as the owner, then connects as the application role. Throws if the server is too old, unsafe, or unreachable for 30 s. */
+/** Migrates as the owner, then connects as the application role. Throws if the server is too old, unsafe, or away for too long. */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   const address = addressOf(options.url);
-  const owner = await connectOwner(address);
+  const owner = await connectOwner(address, options.patienceMs);
   let role: string | null;
   try {
     await refuseUnsafe(owner, options.allowUnsafe ?? false);

@@ -4,6 +4,7 @@ import pg from 'pg';
 import { DataSource } from 'typeorm';
 
 import { ensureApplicationRole } from './application-role.ts';
+import { isDatabaseAway } from './database-away.ts';
 import { migrations } from './migrations/index.ts';
 
 /** The address of the server, with the start options separate from the URL. */
@@ -15,7 +16,8 @@ export interface Address {
 /** The two-part advisory lock of this service's start; the event store uses (5040, 1) and (5040, 2). */
 const migrationLock = [5040, 10];
 const migrationLockTimeout = '120s';
-const answersWithinMs = 30_000;
+/** The time for which a tool waits for a server that is starting, in milliseconds. */
+const PATIENCE_MS = 30_000;
 const retryEveryMs = 250;
 
 const logger = new Logger('Database');
@@ -29,9 +31,9 @@ export function addressOf(url: string): Address {
   return { url: parsed.href, options };
 }
 
-/** Connects as the owner; retries for up to 30 s while the server is starting. */
-export async function connectOwner(address: Address): Promise<pg.Client> {
-  const deadline = Date.now() + answersWithinMs;
+/** Connects as the owner; retries for up to `patienceMs` (30 s) while the server is away or starting. */
+export async function connectOwner(address: Address, patienceMs = PATIENCE_MS): Promise<pg.Client> {
+  const deadline = Date.now() + patienceMs;
   for (;;) {
     const client = new pg.Client({
       connectionString: address.url,
@@ -46,16 +48,10 @@ export async function connectOwner(address: Address): Promise<pg.Client> {
       return client;
     } catch (error) {
       await client.end().catch(() => undefined);
-      if (!mayPass(error) || Date.now() > deadline) throw error;
+      if (!isDatabaseAway(error) || Date.now() >= deadline) throw error;
       await wait(retryEveryMs);
     }
   }
-}
-
-/** Returns true for errors that may pass: refused, reset, name not known yet, server starting, no free connection. */
-function mayPass(error: unknown): boolean {
-  const code = (error as { code?: string }).code ?? '';
-  return /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|ENOENT|57P03|53300)$/.test(code);
 }
 
 /** Throws if the server is older than PostgreSQL 15, or, unless that is allowed, could lose acknowledged writes in a crash. */

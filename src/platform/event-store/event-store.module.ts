@@ -1,23 +1,26 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { Config } from '../../config.ts';
+import { isDatabaseAway } from '../database/database-away.ts';
 import { Database } from '../database/database.ts';
 import { Aggregates } from './aggregates.ts';
 import { AppendMetrics } from './append-metrics.ts';
 import { EventCatalogue, type AnyEventDefinition } from './catalogue.ts';
-import { EventStore } from './event-store.ts';
+import { EventStore, EventStoreUnavailable } from './event-store.ts';
 import { EventWaits } from './event-waits.ts';
 import { EventStoreDbEventStore } from './eventstoredb/eventstoredb-event-store.ts';
+import { isAccessDenied } from './eventstoredb/faults.ts';
 import { AccountPositions } from './account-positions.ts';
 import { LogFollower } from './log-follower.ts';
 import { claimLogPlace, refuseShorterLog, type EventStorePlace } from './log-place.ts';
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 import { Snapshots } from './states/snapshots.ts';
 import { StreamStates } from './states/stream-states.ts';
+import { Startup } from '../startup.ts';
 import { RetentionMetrics } from './retention-metrics.ts';
 
 /**
  * Provides the log (`EventStore`), its catalogue, `Aggregates`, `StreamStates`, `LogFollower`, `EventWaits` and `AccountPositions`
- * globally. Needs `Config`, `Clock` and `Database` to be provided globally.
+ * globally. Needs `Config`, `Clock`, `Startup` and `Database` to be provided globally.
  */
 @Module({})
 export class EventStoreModule {
@@ -27,7 +30,7 @@ export class EventStoreModule {
       global: true,
       providers: [
         { provide: EventCatalogue, useFactory: () => new EventCatalogue(definitions) },
-        { provide: EventStore, useFactory: openOwnLog, inject: [Config, Database, EventCatalogue] },
+        { provide: EventStore, useFactory: openOwnLog, inject: [Config, Database, EventCatalogue, Startup] },
         Aggregates,
         AppendMetrics,
         StreamStates,
@@ -42,12 +45,27 @@ export class EventStoreModule {
   }
 }
 
-/** Throws if the configured store does not hold this database's log. */
-async function openOwnLog(config: Config, database: Database, catalogue: EventCatalogue): Promise<EventStore> {
-  await claimLogPlace(config, database);
-  const store = openEventStore(config, database, catalogue);
-  await refuseShorterLog(store, database);
-  return store;
+/** Waits for a store that is away. Throws if the configured store does not hold this database's log, or refuses the configured user. */
+async function openOwnLog(config: Config, database: Database, catalogue: EventCatalogue, startup: Startup): Promise<EventStore> {
+  try {
+    await startup.until('database', isDatabaseAway, () => claimLogPlace(config, database));
+    const store = openEventStore(config, database, catalogue);
+    await startup.until('event_store', isStoreAway, () => refuseShorterLog(store, database));
+    return store;
+  } catch (error) {
+    if (!isRefusedUser(error)) throw error;
+    throw new Error('the event store refuses the user: EVENTSTORE_URL must name one who may read the whole log, with the right password', {
+      cause: error,
+    });
+  }
+}
+
+function isStoreAway(error: unknown): boolean {
+  return (error instanceof EventStoreUnavailable && !isRefusedUser(error)) || isDatabaseAway(error);
+}
+
+function isRefusedUser(error: unknown): boolean {
+  return error instanceof EventStoreUnavailable && isAccessDenied(error.cause);
 }
 
 /** Opens the store that is configured. It is closed together with the database. */

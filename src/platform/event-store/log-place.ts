@@ -1,17 +1,9 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
-import { Logger } from '@nestjs/common';
-
 import type { Config } from '../../config.ts';
 import type { Database } from '../database/database.ts';
 import { Installation } from '../database/installation.ts';
-import { EventStoreUnavailable, type EventStore, type Position } from './event-store.ts';
+import type { EventStore, Position } from './event-store.ts';
 
 export type EventStorePlace = Pick<Config, 'eventStore' | 'eventStoreUrl' | 'eventStorePrefix'>;
-
-/** The first and the longest wait between two attempts of a start to reach the store, in milliseconds. */
-const FIRST_RETRY_MS = 500;
-const LAST_RETRY_MS = 10_000;
 
 /**
  * Returns the store and the prefix that hold the log, in the form in which the database remembers them. The store's addresses are not part
@@ -35,33 +27,17 @@ export async function claimLogPlace(configured: EventStorePlace, database: Datab
   );
 }
 
-/**
- * Throws if the log ends before the position that the read models have reached: it is another log, or an older copy of it. Waits while the
- * store does not answer.
- */
+/** Throws if the log ends before the position that the read models have reached: it is another log, or an older copy of it. */
 export async function refuseShorterLog(store: EventStore, database: Database): Promise<void> {
   const [row] = await database.query<{ position: Position | null }>('select max(position) as position from projection_checkpoints');
   const followed = row?.position ?? null;
-  const end = await endOf(store);
+  const end = await store.end();
   if (followed === null || followed <= end) return;
   throw new Error(
     `The read models have followed the log up to ${followed}, and this log ends at ${end}: it is another log, or an older copy. ` +
       'Set EVENT_STORE, EVENTSTORE_URL and EVENTSTORE_PREFIX to the store that holds the log; where an older copy was put in place on purpose, ' +
       'see "A log that is older than its read models" in docs/operations.md.',
   );
-}
-
-async function endOf(store: EventStore): Promise<Position> {
-  const logger = new Logger('EventStore');
-  for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(retryMs * 2, LAST_RETRY_MS)) {
-    try {
-      return await store.end();
-    } catch (error) {
-      if (!(error instanceof EventStoreUnavailable)) throw error;
-      logger.warn(`The start waits for the event store, which does not answer: ${error.message}`);
-    }
-    await wait(retryMs);
-  }
 }
 
 /** Returns the name of the place for people. */

@@ -1,5 +1,6 @@
 import { HttpException } from '@nestjs/common';
 
+import { isDatabaseAway } from '../database/database-away.ts';
 import { EventStoreUnavailable, OutcomeUnknown } from '../event-store/event-store.ts';
 import { type ErrorCode, type FieldError, Refusal, type RefusalFacts } from '../refusal.ts';
 import { RuntimeUnavailable } from '../runtime/runtime.ts';
@@ -129,21 +130,6 @@ function ofStatus(status: number, facts: RefusalFacts): Refusal {
         ? new Refusal('invalid_request', 'The request is malformed.', facts)
         : new Refusal('internal_error', 'An unexpected error. Tell the operator the request_id.');
   }
-}
-
-const networkErrors = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'EPIPE', 'ETIMEDOUT', 'EAI_AGAIN']);
-
-/**
- * Returns whether PostgreSQL is unavailable, stops, starts, or has no free connection: SQLSTATE classes 08, 53 and 57P, or messages of the
- * driver.
- */
-function isDatabaseAway(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const code = (error as { code?: unknown }).code;
-  if (typeof code === 'string' && (networkErrors.has(code) || /^(08...|53...|57P..|25P03)$/.test(code))) return true;
-  return /^Connection terminated|^timeout exceeded when trying to connect|^Client has encountered a connection error|^Query read timeout/.test(
-    error.message,
-  );
 }
 
 /** Returns whether PostgreSQL refused a text or a time that is not valid. A route's own rules did not catch it, as in a made-up cursor. */

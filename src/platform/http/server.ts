@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 import { type DynamicModule, Logger, type Type } from '@nestjs/common';
@@ -9,6 +9,7 @@ import type { Logger as Pino } from 'pino';
 
 import { addBodyParsers, BODY_LIMIT } from './body.ts';
 import { noteEndless } from './drain.ts';
+import { Entrance } from './entrance.ts';
 import { noteRoutes } from './known-routes.ts';
 import { createPino, PinoLogger } from './logger.ts';
 import { setUpOpenApi } from './openapi.ts';
@@ -31,12 +32,15 @@ export interface ServerOptions {
   pino?: Pino;
   /** The addresses or ranges of trusted proxies, whose forwarded caller is believed; none if absent. */
   trustedProxies?: readonly string[];
+  /** The HTTP server; it may be listening already. */
+  entrance?: Entrance;
 }
 
-/** Creates the HTTP application of a module that includes `HttpModule`. It is initialized but does not listen yet. */
+/** Creates the HTTP application of a module that includes `HttpModule`. It is initialized, and gets the requests that come from then on. */
 export async function createServer(module: Type | DynamicModule, options: ServerOptions): Promise<NestFastifyApplication> {
   const pino = options.pino ?? createPino(options.logLevel);
-  const adapter = createAdapter(pino, options.trustedProxies ?? []);
+  const entrance = options.entrance ?? new Entrance();
+  const adapter = createAdapter(pino, entrance, options.trustedProxies ?? []);
   const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
     bodyParser: false,
     logger: new PinoLogger(pino),
@@ -46,6 +50,7 @@ export async function createServer(module: Type | DynamicModule, options: Server
     setUpOpenApi(app);
     await app.init();
     await adapter.getInstance().ready();
+    entrance.open();
     return app;
   } catch (error) {
     await app.close();
@@ -54,7 +59,7 @@ export async function createServer(module: Type | DynamicModule, options: Server
 }
 
 /** Creates a Fastify server with bounds on everything that an unknown caller may send. */
-function createAdapter(pino: Pino, trustedProxies: readonly string[]): FastifyAdapter {
+function createAdapter(pino: Pino, entrance: Entrance, trustedProxies: readonly string[]): FastifyAdapter {
   const logger = new Logger('Http');
   const adapter = new FastifyAdapter({
     skipMiddie: true,
@@ -62,12 +67,9 @@ function createAdapter(pino: Pino, trustedProxies: readonly string[]): FastifyAd
     trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
     requestIdHeader: false,
     genReqId: (request: IncomingMessage) => requestIdFrom(request.headers['x-request-id']),
-    // This bounds an upload of 100 MB; JSON bodies have a shorter timeout of their own.
-    requestTimeout: 600_000,
-    keepAliveTimeout: 65_000,
+    serverFactory: (application: RequestListener) => entrance.attach(application),
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    http: { requireHostHeader: false, maxHeaderSize: 16_384, headersTimeout: 10_000, connectionsCheckingInterval: 2_000 },
     // This is as long as headers may be; a route bounds its ids itself.
     routerOptions: { maxParamLength: 16_384 },
     frameworkErrors: (error: unknown, request: FastifyRequest, reply: FastifyReply) => {

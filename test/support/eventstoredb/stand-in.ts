@@ -26,7 +26,7 @@ export type AppendFault =
   | 'deadline_stored'
   | 'times_out_stored'
   | 'not_ready';
-export type ReadFault = 'ok' | 'silent' | 'fails' | 'twice' | 'slow';
+export type ReadFault = 'ok' | 'silent' | 'fails' | 'denied' | 'twice' | 'slow';
 
 const states = gossip.MemberInfo.VNodeState;
 
@@ -185,6 +185,7 @@ export class StandIn {
       if (options.hasSubscription()) return this.#subscribe(call, options);
       if (fault === 'silent') return;
       if (fault === 'fails') throw unavailable('Connection dropped');
+      if (fault === 'denied') throw failure(status.UNAUTHENTICATED, 'Access Denied');
       if (fault === 'slow') await wait(200);
       const records = found(this.log, options, this.deposedAt ?? undefined);
       await sendAll(call, records, streamName(options.getStream()?.getStreamIdentifier()), fault === 'twice');

@@ -19,7 +19,7 @@ const neverSent = /No connection established|Name resolution failed|Server Is No
 export function faultOf(error: unknown): Fault {
   const { message } = error as Error;
   if (isOfType(error, ErrorType.NOT_LEADER)) return 'not_leader';
-  return isOfType(error, ErrorType.ACCESS_DENIED) || neverSent.test(message) ? 'unreachable' : 'unknown';
+  return isAccessDenied(error) || neverSent.test(message) ? 'unreachable' : 'unknown';
 }
 
 /** Returns true if the client could not find a node, and may never find the right one again. */
@@ -36,6 +36,11 @@ export function isLate(error: unknown): boolean {
   return error instanceof Silence || isOfType(error, ErrorType.DEADLINE_EXCEEDED);
 }
 
+/** Returns true if the server does not know the user, or does not let the user do that. */
+export function isAccessDenied(error: unknown): boolean {
+  return isOfType(error, ErrorType.ACCESS_DENIED);
+}
+
 export function isOfType(error: unknown, type: ErrorType): boolean {
-  return (error as { type?: ErrorType }).type === type;
+  return (error as { type?: ErrorType } | undefined)?.type === type;
 }

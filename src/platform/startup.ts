@@ -1,0 +1,72 @@
+import { setTimeout as wait } from 'node:timers/promises';
+
+import { Logger } from '@nestjs/common';
+
+/** A store that the service needs to start. */
+export type AwaitedStore = 'database' | 'event_store';
+
+export interface StartupOptions {
+  /** Called with the store that does not answer, and with null as soon as it does. */
+  onChange?: (store: AwaitedStore | null) => void;
+  /** Ends a wait. */
+  signal?: AbortSignal;
+}
+
+/** The first and the longest wait between two attempts, in milliseconds. */
+const FIRST_RETRY_MS = 250;
+const LAST_RETRY_MS = 5_000;
+/** The longest time that closing takes after a start has failed, in milliseconds. */
+const CLOSE_MS = 5_000;
+
+const logger = new Logger('Start');
+
+/** Lets a start wait for stores that do not answer yet, and closes what it has opened if it fails. */
+export class Startup {
+  private readonly closers: (() => Promise<void>)[] = [];
+
+  constructor(private readonly options: StartupOptions = {}) {}
+
+  /**
+   * Returns the result of `attempt`, which is repeated for as long as it fails because the store is away. Any other error is thrown at once.
+   * A reason is logged once, not with every attempt.
+   */
+  async until<T>(store: AwaitedStore, isAway: (error: unknown) => boolean, attempt: () => Promise<T>): Promise<T> {
+    const { onChange, signal } = this.options;
+    let logged: string | null = null;
+    for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(retryMs * 2, LAST_RETRY_MS)) {
+      signal?.throwIfAborted();
+      try {
+        const result = await attempt();
+        onChange?.(null);
+        return result;
+      } catch (error) {
+        if (!isAway(error)) throw error;
+        onChange?.(store);
+        const reason = reasonOf(error);
+        if (reason !== logged) logger.warn(`The start waits for the ${store === 'database' ? 'database' : 'event store'}: ${reason}`);
+        logged = reason;
+      }
+      await wait(retryMs, undefined, { signal });
+    }
+  }
+
+  /** Registers how to close something that the start has opened. The framework itself closes nothing of a start that failed. */
+  opened(close: () => Promise<void>): void {
+    this.closers.unshift(close);
+  }
+
+  /** Closes what was opened, the last first, after the start has failed. Never throws; returns after 5 s at the latest. */
+  async failed(): Promise<void> {
+    await Promise.race([this.close(), wait(CLOSE_MS)]);
+  }
+
+  private async close(): Promise<void> {
+    for (const close of this.closers) await close().catch((error: Error) => logger.error('A part did not close in order', error.stack));
+  }
+}
+
+function reasonOf(error: unknown): string {
+  const { message, code, cause } = error as Error & { code?: string };
+  const own = message === '' ? (code ?? 'no answer') : message;
+  return cause instanceof Error ? `${own} (${cause.message})` : own;
+}
