@@ -1,4 +1,4 @@
-import { backUp, runTool, WrongCall } from './operations/index.ts';
+import { backUp, runTool, UsageError } from './operations/index.ts';
 
 const usage = `usage: npm run backup -- <file or folder> [--keys-apart <file or folder> | --without-keys | --keys-only]`;
 
@@ -10,8 +10,8 @@ const options = {
 
 await runTool(usage, options, async ({ config, words, values, say }) => {
   const [to] = words;
-  if (to === undefined || words.length > 1) throw new WrongCall('say where the backup goes');
-  if (Object.keys(values).length > 1) throw new WrongCall('the keys go to one place: choose one of the options');
+  if (to === undefined || words.length > 1) throw new UsageError('say where the backup goes');
+  if (Object.keys(values).length > 1) throw new UsageError('the keys go to one place: choose one of the options');
   const apart = values['keys-apart'] as string | undefined;
   const keys = apart !== undefined ? { apart } : values['without-keys'] ? 'none' : values['keys-only'] ? 'only' : 'included';
   for (const { file, manifest } of await backUp(config, { to, keys })) {

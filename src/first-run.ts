@@ -42,9 +42,9 @@ const OTHERS_MS = 60_000;
  */
 export async function firstRun(commands: CommandBus, database: Database, config: Config, url: string): Promise<FirstRun | null> {
   const installation = new Installation(database);
-  const isOver = async () => (await keepAddress(config, url)) && (await installation.settle('first_run', DONE)) === DONE;
+  const isOver = async () => (await keepAddress(config, url)) && (await installation.getOrSet('first_run', DONE)) === DONE;
   if ((await isOver()) || (await installation.read('first_run')) === DONE) return null;
-  return installation.alone(async () => {
+  return installation.withLock(async () => {
     // Another replica may have done it meanwhile.
     if ((await isOver()) || (await installation.read('first_run')) === DONE) return null;
     return firstRunAlone(commands, installation, config, url);
@@ -63,13 +63,13 @@ async function firstRunAlone(commands: CommandBus, installation: Installation, c
   const begunFile = join(config.dataDir, 'first-run.begun.json');
   const known = await readJson<Begun>(begunFile);
   const begun: Begun = {
-    seed: await installation.settle('first_run_seed', known?.seed ?? randomUUID()),
+    seed: await installation.getOrSet('first_run_seed', known?.seed ?? randomUUID()),
     password: known?.password ?? config.adminPassword ?? base62(randomBytes(18)),
   };
   await writeJson(begunFile, begun);
   const made = await open(commands, config, begun);
   if (made !== null) await writeJson(fileIn(config.dataDir), { url, email: config.adminEmail, password: begun.password, ...made });
-  await installation.settle('first_run', DONE);
+  await installation.getOrSet('first_run', DONE);
   await rm(begunFile, { force: true });
   return made === null ? null : { url, email: config.adminEmail, password: begun.password, ...made };
 }

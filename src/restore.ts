@@ -1,5 +1,5 @@
 import { eventDefinitions } from './app.module.ts';
-import { checkedBackup, restore, runTool, WrongCall } from './operations/index.ts';
+import { checkedBackup, restore, runTool, UsageError } from './operations/index.ts';
 import { EventCatalogue } from './platform/event-store/catalogue.ts';
 
 const usage = `usage: npm run restore -- <file> [--keys <file>] [--shredded <file>]… [--replace] [--as-copy]
@@ -15,7 +15,7 @@ const options = {
 
 await runTool(usage, options, async ({ config, words, values, say }) => {
   const [from] = words;
-  if (from === undefined || words.length > 1) throw new WrongCall('say which file to restore');
+  if (from === undefined || words.length > 1) throw new UsageError('say which file to restore');
   if (values.check === true) {
     const { manifest } = await checkedBackup(from);
     return say(`${from} is whole: as of ${manifest.at}, log up to ${manifest.heads.core}, keys ${manifest.keys}`);

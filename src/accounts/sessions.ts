@@ -73,8 +73,8 @@ export class Sessions {
    */
   private async findOnceAccountsAreShown(hash: Buffer): Promise<Found | undefined> {
     const { last } = this.positions.of(null, accountsProjection.filter);
-    await this.readModels.reachedIfPossible(accountsProjection.name, last);
-    await this.readModels.whole(accountsProjection.name);
+    await this.readModels.waitIfRunning(accountsProjection.name, last);
+    await this.readModels.waitUntilFilled(accountsProjection.name);
     return this.find(hash);
   }
 

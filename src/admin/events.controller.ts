@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { selectionOf } from '../history/index.ts';
 import { RequireAdmin } from '../platform/http/access.ts';
-import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
+import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/paging.ts';
 import { BrowsedEvent, BrowseQuery } from './events.dto.ts';
 import { BrowseEvents } from './events.handlers.ts';
 
@@ -37,5 +37,5 @@ function placeOf(cursor: string | undefined): string | null {
   const place = decodeCursor(cursor, 1)?.[0];
   if (place === undefined) return null;
   if (typeof place === 'string' && /^\d{20}$/.test(place)) return place;
-  throw notACursor();
+  throw invalidCursor();
 }

@@ -18,7 +18,7 @@ export class RuntimeDrift {
   ) {}
 
   /** Returns the comparison. Throws `RuntimeUnavailable`. */
-  async look(): Promise<RuntimeView> {
+  async find(): Promise<RuntimeView> {
     const { containers, volumes } = await this.runtime.list();
     const live = await this.queries.execute(new LiveAgentIds());
     const agents = await this.existing([...new Set([...containers.map(({ agentId }) => agentId), ...volumes, ...live])]);

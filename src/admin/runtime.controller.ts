@@ -14,6 +14,6 @@ export class RuntimeController {
   @Get()
   @ReadsModel('agents')
   look(): Promise<RuntimeView> {
-    return this.drift.look();
+    return this.drift.find();
   }
 }

@@ -14,6 +14,6 @@ export class WorkController {
    */
   @Get()
   look(): SagaWork[] {
-    return this.work.look();
+    return this.work.stats();
   }
 }

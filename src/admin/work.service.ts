@@ -8,7 +8,7 @@ import type { SagaWork } from './work.dto.ts';
 export class WorkService {
   constructor(private readonly sagas: DurableSagas) {}
 
-  look(): SagaWork[] {
+  stats(): SagaWork[] {
     return Object.entries(this.sagas.stats()).map(([saga, { queued, working, aside, retrying, dropped, oldestWaitMs, topAccounts }]) => ({
       saga,
       queued: { signals: queued.signal, reminders: queued.reminder },

@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { START } from '../platform/event-store/event-store.ts';
 import type { CommandContext } from '../platform/http/caller.ts';
 import { setRevision } from '../platform/http/etag.ts';
-import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
+import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/paging.ts';
 import { preferenceApplied } from '../platform/http/waiting.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { AwaitAgent } from './agent-wait.handlers.ts';
@@ -41,7 +41,7 @@ export class AgentAnswers {
 
   /** Returns the agent after a write or a wait from its stream, so that an appended write is visible even if the read model lags. */
   private async showWritten<View>(view: (row: AgentRow) => View, { context, accountId, agentId }: Written, reply: FastifyReply) {
-    const { row, position } = await this.queries.execute(new GetWrittenAgent(accountId, agentId, context.heardUpTo));
+    const { row, position } = await this.queries.execute(new GetWrittenAgent(accountId, agentId, context.seenUpTo));
     // The caller's next read must not be older than this answer.
     if (position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
     setRevision(reply, row.revision);
@@ -99,5 +99,5 @@ export class AgentAnswers {
 function placeOf(cursor: string | undefined): (string | number)[] | null {
   const place = decodeCursor(cursor, 2);
   if (place === null || (place.every((part) => typeof part === 'string') && !Number.isNaN(Date.parse(String(place[0]))))) return place;
-  throw notACursor();
+  throw invalidCursor();
 }

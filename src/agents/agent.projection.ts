@@ -102,7 +102,7 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
       const { last_active_at, ...columns } = row;
       return { ...columns, activity: last_active_at && { agent_id: agentId, last_active_at } };
     }
-    await this.readModels.whole(agentsProjection.name);
+    await this.readModels.waitUntilFilled(agentsProjection.name);
     throw agentNotFound();
   }
 }
@@ -115,8 +115,8 @@ export class GetWrittenAgent extends Query<{ row: AgentRow; position: Position }
   constructor(
     readonly accountId: string,
     readonly agentId: string,
-    /** See `CommandContext.heardUpTo`. */
-    readonly heardUpTo: Position | undefined,
+    /** See `CommandContext.seenUpTo`. */
+    readonly seenUpTo: Position | undefined,
   ) {
     super();
   }
@@ -129,9 +129,9 @@ export class GetWrittenAgentHandler implements IQueryHandler<GetWrittenAgent> {
     private readonly activity: Activity,
   ) {}
 
-  async execute({ accountId, agentId, heardUpTo }: GetWrittenAgent): Promise<{ row: AgentRow; position: Position }> {
+  async execute({ accountId, agentId, seenUpTo }: GetWrittenAgent): Promise<{ row: AgentRow; position: Position }> {
     const [{ row: columns, position }, lastActiveAt] = await Promise.all([
-      this.latest.find(agentsProjection, agentStream(agentId), heardUpTo),
+      this.latest.find(agentsProjection, agentStream(agentId), seenUpTo),
       this.activity.lastActiveAt(agentId),
     ]);
     if (columns === undefined || columns.account_id !== accountId) throw agentNotFound();

@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => server?.close());
 
 const awake = <T>(agentId: string, work: (agent: Agent, woken: boolean) => Promise<T>, accountId = 'acme') =>
-  gate.awake(
+  gate.whileAwake(
     { agentId, accountId, trigger: 'chat', context: systemContext('test', accountId), signal: new AbortController().signal },
     work,
   );
@@ -124,7 +124,7 @@ it('ends the wait of a caller that aborts, and of no other', async () => {
   const agentId = await agents.asleep('acme');
   const impatient = new AbortController();
   const need = { agentId, accountId: 'acme', trigger: 'chat', context: systemContext('test', 'acme') };
-  const ended = gate.awake({ ...need, signal: impatient.signal }, async () => 'worked').catch((error: Error) => error.message);
+  const ended = gate.whileAwake({ ...need, signal: impatient.signal }, async () => 'worked').catch((error: Error) => error.message);
   const patient = awake(agentId, async (agent) => agent.status);
   await isWaking(agentId);
   impatient.abort(new Error('enough'));

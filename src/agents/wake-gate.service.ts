@@ -55,7 +55,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
 
   onModuleInit(): void {
     this.stopListening = this.follower.listen({
-      onEvents: (events) => this.hear(events),
+      onEvents: (events) => this.onEvents(events),
       onGap: () => (this.seenActive = new WeakMap()),
     });
   }
@@ -69,7 +69,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
    * `agent_unavailable` if the agent must not be woken (stopped, never deployed, being deployed, failed) or is not awake within the start
    * timeout and 35 s; the signal's reason if it aborts before the agent is awake.
    */
-  async awake<T>(need: Need, work: (agent: Agent, woken: boolean) => Promise<T>): Promise<{ result: T; woken: boolean }> {
+  async whileAwake<T>(need: Need, work: (agent: Agent, woken: boolean) => Promise<T>): Promise<{ result: T; woken: boolean }> {
     const { agentId, accountId } = need;
     // Another account must not keep an agent awake by asking for it.
     owned(this.known(this.activity.rowOf(agentId)) ?? (await this.agents.find(agentId)).state, accountId);
@@ -124,7 +124,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
     return (row !== null && this.seenActive.get(row)) || null;
   }
 
-  private hear(events: readonly StoredEvent[]): void {
+  private onEvents(events: readonly StoredEvent[]): void {
     for (const { stream, position } of events) {
       if (categoryOf(stream) !== 'agent') continue;
       const row = this.activity.rowOf(idOf(stream));

@@ -16,15 +16,15 @@ export class ApiKeyEnds {
     private readonly aggregates: Aggregates,
     follower: LogFollower,
   ) {
-    follower.listen({ onEvents: (events) => events.forEach((event) => this.hear(event)), onGap: () => this.lookAgain() });
+    follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: () => this.checkAll() });
   }
 
-  private hear({ stream, type }: StoredEvent): void {
+  private onEvent({ stream, type }: StoredEvent): void {
     if (categoryOf(stream) === 'apiKey' && (type === 'ApiKeyRevoked' || type === 'ApiKeyExpired')) this.requests.end(idOf(stream));
   }
 
   /** Checks all keys with open requests, because events that ended a key may have been missed in a gap. */
-  lookAgain(): void {
+  checkAll(): void {
     for (const keyId of this.requests.keys())
       this.aggregates.load(`apiKey-${keyId}`, apiKeyDecider).then(
         ({ state }) => state?.revoked === true && this.requests.end(keyId),

@@ -48,7 +48,7 @@ export class ApiKeyVerifier {
     private readonly clock: Clock,
     follower: LogFollower,
   ) {
-    follower.listen({ onEvents: (events) => events.forEach((event) => this.hear(event)), onGap: (from) => this.forgetAll(from) });
+    follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: (from) => this.forgetAll(from) });
   }
 
   /**
@@ -100,12 +100,12 @@ export class ApiKeyVerifier {
    * could then be valid although it is not found.
    */
   private async issuedLately(hash: string, lastChange: Position): Promise<IssuedRow | undefined> {
-    await this.readModels.reached(apiKeysProjection.name, lastChange);
-    await this.readModels.whole(apiKeysProjection.name);
+    await this.readModels.waitFor(apiKeysProjection.name, lastChange);
+    await this.readModels.waitUntilFilled(apiKeysProjection.name);
     return this.issued(hash);
   }
 
-  private hear({ stream, position }: StoredEvent): void {
+  private onEvent({ stream, position }: StoredEvent): void {
     if (categoryOf(stream) !== 'apiKey') return;
     this.lastChange = position;
     this.forget(idOf(stream));

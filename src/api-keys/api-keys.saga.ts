@@ -31,10 +31,10 @@ export class ApiKeysSaga implements Saga {
     return this.queries.execute(new ListEndedApiKeys());
   }
 
-  async run({ key: keyId, belongsTo }: SagaPass): Promise<Date | null> {
+  async reconcile(keyId: string, { setAccount }: SagaPass): Promise<Date | null> {
     const stream = `apiKey-${keyId}`;
     const { state: key } = await this.aggregates.load(stream, apiKeyDecider);
-    if (key !== null) belongsTo(key.accountId);
+    if (key !== null) setAccount(key.accountId);
     const end = endsAt(key);
     if (key === null || end === null || end > this.clock.now()) return end;
     await this.aggregates.execute(stream, apiKeyDecider, { type: 'RecordExpiry' }, systemContext(this.name, key.accountId));

@@ -15,7 +15,7 @@ const CAUSE_WITHIN = 20;
 const RECORD_NAMESPACE = 'c7d1f1c4-5b0a-4d5e-8c57-2f3f1e9b7a60';
 
 /** The agent as of a revision of its stream. */
-export interface Seen {
+export interface AgentAtRevision {
   agent: Agent;
   revision: number;
 }
@@ -31,7 +31,7 @@ export class AgentRecords {
     private readonly config: Config,
   ) {}
 
-  async load(agentId: string): Promise<Seen | null> {
+  async load(agentId: string): Promise<AgentAtRevision | null> {
     const { state: agent, revision } = await this.agents.find(agentId);
     return agent === null ? null : { agent, revision };
   }
@@ -39,12 +39,12 @@ export class AgentRecords {
   /**
    * Records an outcome. Returns false, and writes nothing, if the stream has changed since it was read, because the decision may be stale.
    */
-  record(agentId: string, seen: Seen, record: AgentRecord): Promise<boolean> {
+  record(agentId: string, seen: AgentAtRevision, record: AgentRecord): Promise<boolean> {
     return this.#execute(agentId, seen, record);
   }
 
   /** Requests a transition that the rules require without a caller's request. Returns false as `record` does. */
-  order(agentId: string, seen: Seen, order: 'sleep' | 'sleep_deeper' | 'wake' | 'restart'): Promise<boolean> {
+  requestTransition(agentId: string, seen: AgentAtRevision, order: 'sleep' | 'sleep_deeper' | 'wake' | 'restart'): Promise<boolean> {
     const { accountId } = seen.agent;
     const deadlines = transitionDeadlines(this.config);
     const now = new Date();
@@ -73,13 +73,13 @@ export class AgentRecords {
   }
 
   /** Destroys the data key of an agent, then records that the agent is deleted. */
-  async erase(agentId: string, seen: Seen): Promise<boolean> {
+  async erase(agentId: string, seen: AgentAtRevision): Promise<boolean> {
     await this.keyring.shred(agentId);
     return this.record(agentId, seen, { type: 'RecordDeleted' });
   }
 
   /** Closes the stream of a deleted agent, so that nothing can be appended, and removes its snapshots. May be repeated. */
-  async close(agentId: string, { revision }: Seen): Promise<void> {
+  async close(agentId: string, { revision }: AgentAtRevision): Promise<void> {
     await this.agents.close(agentId, revision);
   }
 
@@ -91,7 +91,7 @@ export class AgentRecords {
    * Executes a command. Event ids are derived from the position in the stream, so that a record that is repeated after a crash is the same
    * event.
    */
-  async #execute(agentId: string, { agent, revision }: Seen, command: AgentCommand): Promise<boolean> {
+  async #execute(agentId: string, { agent, revision }: AgentAtRevision, command: AgentCommand): Promise<boolean> {
     const context = systemContext('deployments', agent.accountId, await this.#causeAt(agentId, revision));
     const eventId = (event: { type: string }, index: number) => uuidv5(`${agentId}:${revision}:${event.type}:${index}`, RECORD_NAMESPACE);
     try {

@@ -14,7 +14,7 @@ const BLOT = '••••••••';
 const SECRET_LENGTH_MIN = 4;
 
 /** Masks known secret values, and each line of a multi-line secret, in a line: verbatim, in base64, and URL-encoded. */
-export function blot(line: string, secrets: readonly string[]): string {
+export function redact(line: string, secrets: readonly string[]): string {
   return secrets
     .flatMap((secret) => [secret, ...secret.split(/\r?\n/)])
     .filter((secret) => secret.length >= SECRET_LENGTH_MIN)
@@ -42,7 +42,7 @@ export class BuildLog {
     if (this.#count > LINES_MAX) return;
     const told = this.#count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
     // The text is truncated last, because half a secret would not be recognized.
-    this.#waiting.push(blot(told, this.secrets).slice(0, LINE_CHARACTERS_MAX));
+    this.#waiting.push(redact(told, this.secrets).slice(0, LINE_CHARACTERS_MAX));
     if (this.#waiting.length >= CHUNK_LINES) this.#write();
     else this.#timer ??= setTimeout(() => this.#write(), CHUNK_WAIT_MS);
   };

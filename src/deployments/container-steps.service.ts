@@ -35,7 +35,7 @@ export class ContainerSteps {
   }
 
   /** Returns how the agent's candidate or, without one, its release is run. */
-  running(agent: Agent) {
+  runSettings(agent: Agent) {
     return runningAs(this.images.template((agent.candidate ?? agent.release)?.templateId), this.config);
   }
 
@@ -43,15 +43,15 @@ export class ContainerSteps {
     return {
       canFreeze,
       deepSleepAfterSeconds: this.config.deepSleepAfterSeconds,
-      startTimeoutSeconds: this.running(agent).startTimeoutSeconds,
+      startTimeoutSeconds: this.runSettings(agent).startTimeoutSeconds,
       restartTimeoutSeconds: restartTimeoutSeconds(this.config),
     };
   }
 
-  touch(agent: Agent, how: 'start' | 'stop' | 'freeze' | 'thaw' | 'kill', { handle }: ContainerView): Promise<void> {
+  changeState(agent: Agent, how: 'start' | 'stop' | 'freeze' | 'thaw' | 'kill', { handle }: ContainerView): Promise<void> {
     switch (how) {
       case 'stop':
-        return this.runtime.stop(handle, this.running(agent).stopGraceSeconds);
+        return this.runtime.stop(handle, this.runSettings(agent).stopGraceSeconds);
       case 'kill':
         return this.runtime.stop(handle, 0);
       default:
@@ -59,18 +59,18 @@ export class ContainerSteps {
     }
   }
 
-  volume(agentId: string, how: 'make_volume' | 'remove_volume'): Promise<void> {
+  changeVolume(agentId: string, how: 'make_volume' | 'remove_volume'): Promise<void> {
     return how === 'make_volume' ? this.runtime.ensureVolume(agentId) : this.runtime.removeVolume(agentId);
   }
 
-  async create({ agentId, mayAct }: Pass, agent: Agent, release: Release): Promise<void> {
+  async create({ agentId, assertLease }: Pass, agent: Agent, release: Release): Promise<void> {
     const variables = await this.variables.of(agentId);
-    mayAct();
+    assertLease();
     await this.runtime.create(containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config));
   }
 
   /** Names in the build log the variables that hold a private address which the agent may not reach. */
-  async tellPrivateVariables(agentId: string, { deployment }: Agent, log: BuildLog): Promise<void> {
+  async logPrivateVariables(agentId: string, { deployment }: Agent, log: BuildLog): Promise<void> {
     const { agentEgress, agentEgressPrivate } = this.config;
     if (this.runtime.name !== 'docker' || agentEgress !== 'internet') return;
     const variables = { ...this.images.template(deployment?.templateId)?.env, ...(await this.variables.of(agentId)) };
@@ -79,22 +79,22 @@ export class ContainerSteps {
 
   /** Returns true if the container became ready within `withinMs`, and false if it did not or the signal aborted the wait. */
   async awaitReady(agent: Agent, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean> {
-    const { port, health } = this.running(agent);
+    const { port, health } = this.runSettings(agent);
     const address = await this.runtime.address(container, port);
     return ready(address.host, address.port, health, withinMs, signal);
   }
 
   /** Removes the container. With `gently`, stops it first and captures the rest of its output. */
-  async remove({ mayAct }: Pass, agent: Agent, container: ContainerView, gently: boolean): Promise<void> {
+  async remove({ assertLease }: Pass, agent: Agent, container: ContainerView, gently: boolean): Promise<void> {
     const up = container.state === 'running' || container.state === 'frozen';
-    if (gently && up) await this.runtime.stop(container.handle, this.running(agent).stopGraceSeconds);
+    if (gently && up) await this.runtime.stop(container.handle, this.runSettings(agent).stopGraceSeconds);
     if (gently && container.state !== 'created') await this.capture.drain(container);
-    mayAct();
+    assertLease();
     await this.runtime.remove(container.handle);
   }
 
   /** Copies the last lines of a container's output to the build log, because they best explain why it did not become ready. */
-  async lastWords(container: ContainerView, log: BuildLog): Promise<void> {
+  async copyLastOutput(container: ContainerView, log: BuildLog): Promise<void> {
     const last: string[] = [];
     try {
       for await (const { text } of this.runtime.logs(container.handle, null, AbortSignal.timeout(LAST_LINES_WAIT_MS))) {

@@ -15,7 +15,7 @@ export class DeploymentSources {
   /**
    * Returns the source. Throws Refusal `invalid_request`, also if the image would come from a private address, and `template_not_found`.
    */
-  async settle(accountId: string, settings: AgentSettings, overrides: SourceOverrides): Promise<Omit<DeploymentRequest, 'deploymentId'>> {
+  async resolve(accountId: string, settings: AgentSettings, overrides: SourceOverrides): Promise<Omit<DeploymentRequest, 'deploymentId'>> {
     const source = deploymentSource(settings, overrides, (id) => this.templates.get(id) !== undefined);
     await this.registries.refusePrivate(source.imageName, accountId);
     return source;

@@ -34,7 +34,7 @@ export class DeployAgentHandler implements ICommandHandler<DeployAgent> {
 
   async execute({ context, accountId, agentId, overrides, seed }: DeployAgent): Promise<{ deploymentId: string; position: Position }> {
     const { settings } = await this.agents.load(agentId, accountId);
-    const source = await this.sources.settle(accountId, settings, overrides);
+    const source = await this.sources.resolve(accountId, settings, overrides);
     const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
     const deadlineAt = transitionDeadlines(this.config).deploy(this.clock.now());
     const command = { type: 'DeployAgent' as const, accountId, deploymentId, deadlineAt, ...source };

@@ -5,7 +5,7 @@ import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faul
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { runningFeatures } from '../../test/support/features.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
-import { passOver } from '../../test/support/saga-pass.ts';
+import { freePass } from '../../test/support/saga-pass.ts';
 import { until } from '../../test/support/until.ts';
 import { DeploymentSaga } from './deployment.saga.ts';
 
@@ -149,7 +149,7 @@ describe('an agent', () => {
     const agentId = await deployed();
     const saga = server.app.get(DeploymentSaga, { strict: false });
     const before = await bed.events(agentId);
-    const run = () => saga.run(passOver(agentId));
+    const run = () => saga.reconcile(agentId, freePass());
     const due = await run();
     expect(await run()).toEqual(due);
     expect(await bed.events(agentId)).toEqual(before);
@@ -170,7 +170,7 @@ describe('a deployment', () => {
       throw new Error('another process is at it');
     };
     const saga = server.app.get(DeploymentSaga, { strict: false });
-    await expect(saga.run(passOver(agentId, { mayAct: elsewhere }))).rejects.toThrow('another process is at it');
+    await expect(saga.reconcile(agentId, freePass({ assertLease: elsewhere }))).rejects.toThrow('another process is at it');
     expect(await bed.events(agentId)).toEqual(before);
     expect(await states(agentId)).toEqual([]);
     go();

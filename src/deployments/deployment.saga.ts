@@ -5,11 +5,11 @@ import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
-import { AgentRecords, type Seen } from './agent-records.ts';
+import { AgentRecords, type AgentAtRevision } from './agent-records.ts';
 import { ContainerSteps } from './container-steps.service.ts';
 import { Differences } from './differences.service.ts';
 import { EngineView, type Pass } from './engine-view.service.ts';
-import { lookAgainAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
+import { nextCheckAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
 
 /** The largest number of steps in one pass; the next pass continues. */
 const STEPS_MAX = 60;
@@ -69,11 +69,11 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     return this.differences.find(maxAgeMs);
   }
 
-  async run({ key: agentId, signal, mayAct, aside, belongsTo }: SagaPass): Promise<Date | null> {
-    const pass: Pass = { agentId, signal, mayAct, aside, started: null, refused: false };
+  async reconcile(agentId: string, { signal, assertLease, withoutSlot, setAccount }: SagaPass): Promise<Date | null> {
+    const pass: Pass = { agentId, signal, assertLease, withoutSlot, started: null, refused: false };
     const first = await this.records.load(agentId);
     if (first === null) return this.#unknown(pass);
-    belongsTo(first.agent.accountId);
+    setAccount(first.agent.accountId);
     try {
       return await this.#walk(pass, first);
     } catch (error) {
@@ -83,7 +83,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     }
   }
 
-  async #walk(pass: Pass, first: Seen): Promise<Date | null> {
+  async #walk(pass: Pass, first: AgentAtRevision): Promise<Date | null> {
     const canFreeze = await this.engine.canFreeze();
     let kept: Actual | null = null;
     for (let count = 0; count < STEPS_MAX && !pass.signal.aborted; count++) {
@@ -91,7 +91,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       if (seen === null) return null;
       const { agent } = seen;
       // A record does not change the engine, and nothing that only a new look would show interrupts a deployment: its last look is reused.
-      const actual: Actual = (agent.status === 'deploying' ? kept : null) ?? (await this.engine.look(pass, agent.generation));
+      const actual: Actual = (agent.status === 'deploying' ? kept : null) ?? (await this.engine.observe(pass, agent.generation));
       const rules = this.steps.rules(agent, canFreeze);
       const step = nextStep(agent, actual, rules, new Date());
       if (step.do === 'rest') {
@@ -110,7 +110,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
    * Takes a step. Returns false, so that the agent is looked at again, if the container changed meanwhile: it is gone, or the engine
    * refuses for the first time.
    */
-  async #tryTo(pass: Pass, seen: Seen, step: Doing): Promise<boolean> {
+  async #tryTo(pass: Pass, seen: AgentAtRevision, step: Doing): Promise<boolean> {
     try {
       return await this.#take(pass, seen, step);
     } catch (error) {
@@ -122,70 +122,70 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   /** Takes a step. Returns false if a wait was interrupted or the decision is stale. */
-  async #take(pass: Pass, seen: Seen, step: Doing): Promise<boolean> {
+  async #take(pass: Pass, seen: AgentAtRevision, step: Doing): Promise<boolean> {
     const { agentId } = pass;
     const { agent } = seen;
-    pass.mayAct();
+    pass.assertLease();
     switch (step.do) {
       case 'record':
         return this.#record(pass, seen, step.record, null);
       case 'order':
-        return this.records.order(agentId, seen, step.order);
+        return this.records.requestTransition(agentId, seen, step.order);
       case 'erase':
         return this.records.erase(agentId, seen);
       case 'resolve_image':
         return this.#resolveImage(pass, seen);
       case 'create':
-        return this.#inTurn(pass, agent, () => this.steps.create(pass, agent, step.release));
+        return this.#runWithinLimit(pass, agent, () => this.steps.create(pass, agent, step.release));
       case 'start':
-        return this.#inTurn(pass, agent, () => {
+        return this.#runWithinLimit(pass, agent, () => {
           pass.started = step.container.handle;
-          return this.steps.touch(agent, 'start', step.container);
+          return this.steps.changeState(agent, 'start', step.container);
         });
       case 'await_ready':
         return this.#awaitReady(pass, seen, step);
       case 'fail_exited':
         return this.#record(pass, seen, endedEarly(agent, step.container), step.container);
       case 'remove':
-        await pass.aside(() => this.steps.remove(pass, agent, step.container, step.gently));
+        await pass.withoutSlot(() => this.steps.remove(pass, agent, step.container, step.gently));
         return true;
       case 'stop':
-        await pass.aside(() => this.steps.touch(agent, 'stop', step.container));
+        await pass.withoutSlot(() => this.steps.changeState(agent, 'stop', step.container));
         return true;
       case 'make_volume':
       case 'remove_volume':
-        await pass.aside(() => this.steps.volume(agentId, step.do));
+        await pass.withoutSlot(() => this.steps.changeVolume(agentId, step.do));
         return true;
       default:
-        await this.steps.touch(agent, step.do, step.container);
+        await this.steps.changeState(agent, step.do, step.container);
         return true;
     }
   }
 
   /** Creates or starts a container as soon as the engine may start one more. Returns false if the agent changed during the wait. */
-  #inTurn(pass: Pass, agent: Agent, work: () => Promise<void>): Promise<boolean> {
+  #runWithinLimit(pass: Pass, agent: Agent, work: () => Promise<void>): Promise<boolean> {
     const asked = performance.now();
-    return pass.aside(() =>
-      this.engine.inTurn(pass, agent.accountId, 'start', pass.signal, async () => {
+    return pass.withoutSlot(() =>
+      this.engine.runWithinLimit(pass, agent.accountId, 'start', pass.signal, async () => {
         const waited = performance.now() - asked > TURN_CAME_AT_ONCE_MS;
         if (waited && (await this.#staleness(pass, agent)())) return false;
-        pass.mayAct();
+        pass.assertLease();
         await work();
         return true;
       }),
     );
   }
 
-  async #resolveImage(pass: Pass, seen: Seen): Promise<boolean> {
+  async #resolveImage(pass: Pass, seen: AgentAtRevision): Promise<boolean> {
     const { agent } = seen;
     const log = await this.records.openBuildLog(pass.agentId, agent, agent.deployment?.id ?? '');
     try {
-      await this.steps.tellPrivateVariables(pass.agentId, agent, log);
-      const record = await pass.aside(() =>
-        this.engine.attentively(pass, false, this.#staleness(pass, agent), (stale) => {
+      await this.steps.logPrivateVariables(pass.agentId, agent, log);
+      const record = await pass.withoutSlot(() =>
+        this.engine.runUntilStale(pass, false, this.#staleness(pass, agent), (stale) => {
           const signal = AbortSignal.any([stale, deadlineSignal(agent)]);
           const work = this.steps.images.workFor(agent);
-          return this.engine.inTurn(pass, agent.accountId, work, signal, () => this.steps.images.resolve(agent, log, signal));
+          return this.engine.runWithinLimit(pass, agent.accountId, work, signal, () => this.steps.images.resolve(agent, log, signal));
         }),
       );
       // The work may take long. Other events on the stream meanwhile are no reason to repeat it, so the record follows the current
@@ -205,11 +205,11 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     }
   }
 
-  async #awaitReady(pass: Pass, seen: Seen, step: Extract<Step, { do: 'await_ready' }>): Promise<boolean> {
+  async #awaitReady(pass: Pass, seen: AgentAtRevision, step: Extract<Step, { do: 'await_ready' }>): Promise<boolean> {
     const { agent } = seen;
     let cutShort = false;
-    const isReady = await pass.aside(() =>
-      this.engine.attentively(pass, true, this.#staleness(pass, agent), async (signal) => {
+    const isReady = await pass.withoutSlot(() =>
+      this.engine.runUntilStale(pass, true, this.#staleness(pass, agent), async (signal) => {
         const answer = await this.steps.awaitReady(agent, step.container, step.withinMs, signal);
         cutShort = signal.aborted;
         return answer;
@@ -220,20 +220,25 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   /** Records an outcome. The log of a failed deployment first gets the reason, and the last output of the container if there was one. */
-  async #record({ agentId, mayAct, aside }: Pass, seen: Seen, record: AgentRecord, container: ContainerView | null): Promise<boolean> {
+  async #record(
+    { agentId, assertLease, withoutSlot }: Pass,
+    seen: AgentAtRevision,
+    record: AgentRecord,
+    container: ContainerView | null,
+  ): Promise<boolean> {
     // A process that was suspended sees every timeout expire, whatever happened meanwhile, so the right to act is checked.
-    if (record.type === 'RecordDeploymentFailure' || record.type === 'RecordFailure') mayAct();
+    if (record.type === 'RecordDeploymentFailure' || record.type === 'RecordFailure') assertLease();
     if (record.type === 'RecordDeploymentFailure') {
       const log = await this.records.openBuildLog(agentId, seen.agent, record.deploymentId);
-      if (container !== null) await aside(() => this.steps.lastWords(container, log));
+      if (container !== null) await withoutSlot(() => this.steps.copyLastOutput(container, log));
       log.line(`Failed at ${deploymentStep(seen.agent)}: ${record.reason}`);
       await log.flush();
     }
     return this.records.record(agentId, seen, record);
   }
 
-  async #close({ agentId, mayAct }: Pass, seen: Seen): Promise<void> {
-    mayAct();
+  async #close({ agentId, assertLease }: Pass, seen: AgentAtRevision): Promise<void> {
+    assertLease();
     await this.engine.forget(agentId);
     await this.records.close(agentId, seen);
   }
@@ -264,7 +269,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
 
   #next(agent: Agent, actual: Actual, rules: Rules): Date | null {
     const waits = agent.status === 'stopping' && agent.wantedSleep !== null;
-    const at = waits ? new Date() : lookAgainAt(agent, actual, rules, new Date());
+    const at = waits ? new Date() : nextCheckAt(agent, actual, rules, new Date());
     const soon = Date.now() + HELD_AGAIN_MS;
     return at !== null && at.getTime() < soon ? new Date(soon) : at;
   }
@@ -275,10 +280,10 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
    */
   async #unknown(pass: Pass): Promise<null> {
     const { agentId } = pass;
-    const { containers, volume } = await this.engine.look(pass, null);
+    const { containers, volume } = await this.engine.observe(pass, null);
     if (containers.length > 0 || volume)
       this.logger.warn(`the engine has containers or a volume of agent ${agentId}, which the log does not know; they are left alone`);
-    this.differences.leaveAlone(agentId);
+    this.differences.ignore(agentId);
     return null;
   }
 
@@ -288,9 +293,9 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     while (!signal.aborted) {
       try {
         for await (const event of this.engine.events(signal)) {
-          if (event.kind === 'changed') this.#stir(event.agentId);
+          if (event.kind === 'changed') this.#wake(event.agentId);
           // Events were lost, so the list must be a new one.
-          else for (const { key, account } of await this.differences.find(0)) this.#stir(key, account);
+          else for (const { key, account } of await this.differences.find(0)) this.#wake(key, account);
         }
       } catch (error) {
         if (!signal.aborted) this.logger.warn(`engine events: ${String(error)}`);
@@ -299,8 +304,8 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     }
   }
 
-  #stir(agentId: string, account: string | null = null): void {
-    this.engine.stir(agentId);
+  #wake(agentId: string, account: string | null = null): void {
+    this.engine.interruptWait(agentId);
     this.sagas.wake(this.name, agentId, account ?? undefined);
   }
 }

@@ -52,7 +52,7 @@ describe('a bulk look at the engine', () => {
     const stranger = '00000000-0000-4000-8000-00000000beef';
     await faulty.inner.ensureVolume(stranger);
     expect(await server.app.get(Differences, { strict: false }).find(0)).toContainEqual({ key: stranger, account: null });
-    server.app.get(Differences, { strict: false }).leaveAlone(stranger);
+    server.app.get(Differences, { strict: false }).ignore(stranger);
     expect(await found()).not.toContain(stranger);
     expect((await faulty.inner.inspect(stranger)).volume).toBe(true);
   });

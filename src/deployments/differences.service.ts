@@ -12,14 +12,14 @@ const PAGE = 500;
 /** The largest number of agents that one search returns; the next search finds the rest. */
 const FOUND_MAX = 5_000;
 /** The largest number of agents unknown to the log that are remembered in order to leave them alone. */
-const STRANGERS_MAX = 10_000;
+const UNKNOWN_AGENTS_MAX = 10_000;
 
 const NOTHING: Listed = { containers: [], volume: false };
 
 /** Compares the engine with the agents' rows. Lists both in bulk, and returns only the agents that differ. */
 @Injectable()
 export class Differences {
-  private readonly strangers = new Set<string>();
+  private readonly unknownAgents = new Set<string>();
 
   constructor(
     private readonly runtime: ContainerRuntime,
@@ -46,13 +46,13 @@ export class Differences {
       }
       after = page.length < PAGE ? null : (page.at(-1)?.agentId ?? null);
     } while (after !== null);
-    for (const agentId of listed?.keys() ?? []) if (!this.strangers.has(agentId)) found.push({ key: agentId, account: null });
+    for (const agentId of listed?.keys() ?? []) if (!this.unknownAgents.has(agentId)) found.push({ key: agentId, account: null });
     return found.slice(0, FOUND_MAX);
   }
 
   /** Excludes an agent that the log does not know from later searches. */
-  leaveAlone(agentId: string): void {
-    if (this.strangers.size < STRANGERS_MAX) this.strangers.add(agentId);
+  ignore(agentId: string): void {
+    if (this.unknownAgents.size < UNKNOWN_AGENTS_MAX) this.unknownAgents.add(agentId);
   }
 
   /** Lists containers and volumes by agent. Returns null if the engine is unavailable. */

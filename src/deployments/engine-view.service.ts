@@ -16,9 +16,9 @@ export interface Pass {
   /** The signal aborts when the saga has to end the pass. */
   signal: AbortSignal;
   /** Throws if another process may be working on the agent by now. */
-  mayAct: () => void;
+  assertLease: () => void;
   /** Runs work that mostly waits, without holding up other passes. */
-  aside: SagaPass['aside'];
+  withoutSlot: SagaPass['withoutSlot'];
   started: ContainerHandle | null;
   /** True after the engine refused a step once: the container may have changed since it was seen. */
   refused: boolean;
@@ -28,7 +28,7 @@ export interface Pass {
 @Injectable()
 export class EngineView {
   /** Maps an agent to the wait that an event of the engine interrupts. */
-  private readonly attentive = new Map<string, AbortController>();
+  private readonly interruptible = new Map<string, AbortController>();
 
   constructor(
     private readonly runtime: ContainerRuntime,
@@ -45,7 +45,7 @@ export class EngineView {
    * Returns the actual state of an agent with this generation; null if the log does not know the agent. The holds are read last, because
    * the wake gate commits its hold before it reads the agent's state.
    */
-  async look({ agentId, started }: Pass, generation: number | null): Promise<Actual> {
+  async observe({ agentId, started }: Pass, generation: number | null): Promise<Actual> {
     const [{ containers, volume }, lastActiveAt] = await Promise.all([
       this.runtime.inspect(agentId, generation ?? undefined),
       this.activity.lastActiveAt(agentId),
@@ -63,23 +63,29 @@ export class EngineView {
   }
 
   /** Runs the work as soon as the engine may do more of its kind. Rejects with the signal's reason if the signal aborts first. */
-  inTurn<T>({ agentId, mayAct }: Pass, account: string, kind: EngineWork, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  runWithinLimit<T>(
+    { agentId, assertLease }: Pass,
+    account: string,
+    kind: EngineWork,
+    signal: AbortSignal,
+    work: () => Promise<T>,
+  ): Promise<T> {
     return this.limits.run(kind, { account, agent: agentId }, signal, () => {
       // The wait may have been long.
-      mayAct();
+      assertLease();
       return work();
     });
   }
 
   /** Runs long work whose signal aborts as soon as an event makes it stale or, with `engineToo`, its container changes. */
-  async attentively<T>(
+  async runUntilStale<T>(
     pass: Pass,
     engineToo: boolean,
     isStale: () => Promise<boolean>,
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const changed = new AbortController();
-    if (engineToo) this.attentive.set(pass.agentId, changed);
+    if (engineToo) this.interruptible.set(pass.agentId, changed);
     using watch = this.agents.watch(pass.agentId);
     const over = AbortSignal.any([pass.signal, changed.signal]);
     // Events between the look and the watch are not reported, so the work is checked once.
@@ -89,7 +95,7 @@ export class EngineView {
       return await work(over);
     } finally {
       changed.abort();
-      this.attentive.delete(pass.agentId);
+      this.interruptible.delete(pass.agentId);
       await watching;
     }
   }
@@ -101,7 +107,7 @@ export class EngineView {
   }
 
   /** Interrupts the wait for an agent, because the engine reported a change of it. */
-  stir(agentId: string): void {
-    this.attentive.get(agentId)?.abort();
+  interruptWait(agentId: string): void {
+    this.interruptible.get(agentId)?.abort();
   }
 }

@@ -2,7 +2,7 @@ import type { Agent } from '../agents/index.ts';
 import type { ContainerView } from '../platform/runtime/runtime.ts';
 import * as given from '../../test/support/agents.ts';
 import { NOON } from '../../test/support/decider-spec.ts';
-import { lookAgainAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
+import { nextCheckAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
 
 const container = (generation: number, state: ContainerView['state'], more: Partial<ContainerView> = {}): ContainerView => ({
   agentId: 'a1',
@@ -44,7 +44,7 @@ const overdue = at(300);
 function told(agent: Agent, actual: Actual, { now, rules }: Terms): string {
   const step = nextStep(agent, actual, rules, now);
   if (step.do !== 'rest') return words(step);
-  const again = lookAgainAt(agent, actual, rules, now);
+  const again = nextCheckAt(agent, actual, rules, now);
   return again === null ? 'rest' : `rest ${(again.getTime() - NOON.getTime()) / 1000}`;
 }
 

@@ -73,7 +73,7 @@ export function nextStep(agent: Agent, actual: Actual, rules: Rules, now: Date):
 }
 
 /** Returns the earliest of the agent's own deadlines, at which to look again without an event; null if it has none. */
-export function lookAgainAt(agent: Agent, actual: Actual, rules: Rules, now: Date): Date | null {
+export function nextCheckAt(agent: Agent, actual: Actual, rules: Rules, now: Date): Date | null {
   const times: number[] = [];
   if (agent.deadlineAt !== null) times.push(Date.parse(agent.deadlineAt));
   if (agent.restartAt !== null) times.push(Date.parse(agent.restartAt));

@@ -5,7 +5,7 @@ import { isInTransit, type Agent, type AgentCommand, type AgentEvent } from '../
 import type { ContainerState, ContainerView } from '../platform/runtime/runtime.ts';
 import * as given from '../../test/support/agents.ts';
 import { NOON } from '../../test/support/decider-spec.ts';
-import { lookAgainAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
+import { nextCheckAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
 
 /**
  * Runs the rules in a simulated world: from any state of the agent and the engine, step by step, the world reaches the desired state and
@@ -45,7 +45,7 @@ class World {
     const actual = this.actual();
     const step = nextStep(this.agent, actual, this.rules(), new Date(this.now));
     this.trail.push(`${this.agent.status}:${step.do === 'record' ? step.record.type : step.do}`);
-    if (step.do === 'rest') this.rested = lookAgainAt(this.agent, actual, this.rules(), new Date(this.now));
+    if (step.do === 'rest') this.rested = nextCheckAt(this.agent, actual, this.rules(), new Date(this.now));
     this.does(step);
     this.mostUp = Math.max(
       this.mostUp,

@@ -7,7 +7,7 @@ import { CurrentCaller, RequireScope } from '../platform/http/access.ts';
 import type { Caller } from '../platform/http/caller.ts';
 import { OpenRequests } from '../platform/http/open-requests.ts';
 import { NDJSON, sendNdjson, wantsNdjson } from '../platform/http/ndjson.ts';
-import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
+import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/paging.ts';
 import { ReadsModel } from '../platform/http/positions.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ExportAudit, ListAudit } from './audit.handlers.ts';
@@ -73,5 +73,5 @@ function placeOf(cursor: string | undefined): string | null {
   const place = decodeCursor(cursor, 1)?.[0];
   if (place === undefined) return null;
   if (typeof place === 'string' && /^\d{20,60}$/.test(place)) return place;
-  throw notACursor();
+  throw invalidCursor();
 }

@@ -16,7 +16,7 @@ export function differences(before: unknown, after: unknown, path = ''): Differe
 }
 
 /** Returns true if a change at one path changes the value at the other. */
-export function touches(path: string, other: string): boolean {
+export function overlaps(path: string, other: string): boolean {
   return path === other || path.startsWith(`${other}/`) || other.startsWith(`${path}/`);
 }
 

@@ -35,7 +35,7 @@ export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
     const { position } = await this.agents.loadWithDeleted(agentId, accountId);
     const transitions = new Transitions();
     for await (const event of this.agents.events(agentId)) transitions.take(event);
-    await this.readModels.reached(auditProjection.name, position);
+    await this.readModels.waitFor(auditProjection.name, position);
     const causes: CauseView[] = [];
     for (
       let event = transitions.last;

@@ -8,7 +8,7 @@ import { CurrentCaller, RequireScope } from '../platform/http/access.ts';
 import type { Caller } from '../platform/http/caller.ts';
 import { sendEventStream, wantsEventStream, type ServerSentEvent } from '../platform/http/event-stream.ts';
 import { OpenRequests } from '../platform/http/open-requests.ts';
-import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
+import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/paging.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ExplainStatus } from './explain.handlers.ts';
 import {
@@ -88,7 +88,7 @@ function placeOf(query: HistoryQuery, request: FastifyRequest): Place {
   const place = decodeCursor(query.cursor, 1)?.[0];
   if (place === undefined) return afterOf(query.after) ?? afterOf(request.headers['last-event-id']) ?? -1;
   if (typeof place === 'number' && Number.isSafeInteger(place) && place >= -1) return place;
-  throw notACursor();
+  throw invalidCursor();
 }
 
 /** Positions are written with at least 20 digits, revisions with fewer. */

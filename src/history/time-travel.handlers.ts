@@ -3,7 +3,7 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { agentNotFound, Agents } from '../agents/index.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { invalidField, Refusal } from '../platform/refusal.ts';
-import { differences, touches } from './differences.ts';
+import { differences, overlaps } from './differences.ts';
 import type { ChangeView, DiffView, Moment, MomentView, PastState } from './history.dto.ts';
 import { AgentReplay, type AgentThen } from './past.ts';
 
@@ -99,7 +99,7 @@ export class DiffWalk {
     const latestFirst = [...this.#changed].toReversed();
     const changes = differences(this.#earlier.state, this.#later.state).map((difference) => ({
       ...difference,
-      event_id: latestFirst.find(([path]) => touches(path, difference.path))?.[1] ?? '',
+      event_id: latestFirst.find(([path]) => overlaps(path, difference.path))?.[1] ?? '',
     }));
     return { earlier: this.#earlier.moment, later: this.#later.moment, changes };
   }

@@ -89,7 +89,7 @@ describe('the state of an agent in the past', () => {
       const agentId = uuidv7();
       const answers: unknown[] = [];
       const look = async ({ position }: StoredEvent) => {
-        await server.app.get(ReadModels, { strict: false }).reached('agents', position);
+        await server.app.get(ReadModels, { strict: false }).waitFor('agents', position);
         const answer = await server.request('GET', `/api/v1/agents/${agentId}`, { credential: `mk_${owner}` });
         answers.push(answer.status === 200 ? answer.json : null);
       };

@@ -67,7 +67,7 @@ export class LogTail implements OnApplicationShutdown {
    */
   async shown(agentId: string): Promise<void> {
     const newest = this.events.readStream(`log-${agentId}`, { backwards: true, limit: 1 });
-    for await (const { position } of newest) await this.readModels.reachedIfPossible(logLinesProjection.name, position);
+    for await (const { position } of newest) await this.readModels.waitIfRunning(logLinesProjection.name, position);
   }
 
   async *#batches(reader: Reader): AsyncGenerator<LogEntry[]> {
@@ -95,7 +95,7 @@ export class LogTail implements OnApplicationShutdown {
    */
   async #standing(): Promise<void> {
     await Promise.all(
-      this.projections.map(async ({ name, filter }) => this.readModels.reached(name, await this.events.head(filter.eventClass))),
+      this.projections.map(async ({ name, filter }) => this.readModels.waitFor(name, await this.events.head(filter.eventClass))),
     );
   }
 

@@ -52,14 +52,14 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
     return [...new Set(found.map(({ agentId }) => agentId))].map((key) => ({ key, account: null }));
   }
 
-  async run({ key: agentId, handover, aside, belongsTo }: SagaPass): Promise<Date | null> {
+  async reconcile(agentId: string, { handover, withoutSlot, setAccount }: SagaPass): Promise<Date | null> {
     const { state: agent } = await this.agents.find(agentId);
-    if (agent !== null) belongsTo(agent.accountId);
+    if (agent !== null) setAccount(agent.accountId);
     const { containers } = await this.runtime.inspect(agentId, agent?.generation);
     const started = containers.filter((container) => container.state !== 'created').sort((a, b) => a.generation - b.generation);
     for (const container of started) {
-      if (container.state !== 'exited') await aside(() => this.capture.follow(container, handover));
-      else if (!this.drained.has(container) && (await aside(() => this.capture.drain(container)))) await this.drained.add(container);
+      if (container.state !== 'exited') await withoutSlot(() => this.capture.follow(container, handover));
+      else if (!this.drained.has(container) && (await withoutSlot(() => this.capture.drain(container)))) await this.drained.add(container);
     }
     if (containers.length === 0) await this.drained.forget([agentId]);
     return null;

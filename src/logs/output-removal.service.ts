@@ -28,9 +28,9 @@ export class OutputRemoval {
     const last = await this.#emptied(stream);
     if (last !== null) await this.events.truncateStream(stream, last.revision);
     // The read models must catch up first, or they would insert rows after the removal.
-    if (last !== null) await this.readModels.reached(logLinesProjection.name, last.position);
+    if (last !== null) await this.readModels.waitFor(logLinesProjection.name, last.position);
     const end = await this.#last(agentStream(agentId));
-    if (end !== null) await this.readModels.reached(LOG_JOURNAL_NAME, end.position);
+    if (end !== null) await this.readModels.waitFor(LOG_JOURNAL_NAME, end.position);
     await this.retention.forgetAgent(agentId);
     await this.drained.forget([agentId]);
   }

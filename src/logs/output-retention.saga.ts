@@ -44,13 +44,13 @@ export class OutputRetentionSaga implements Saga, OnModuleInit {
     return (await this.retention.strangers()).map((key) => ({ key, account: null }));
   }
 
-  async run({ key: agentId, mayAct, belongsTo }: SagaPass): Promise<Date | null> {
+  async reconcile(agentId: string, { assertLease, setAccount }: SagaPass): Promise<Date | null> {
     const { state: agent } = await this.agents.find(agentId);
     if (agent === null) return null;
-    belongsTo(agent.accountId);
+    setAccount(agent.accountId);
     if (agent.status === 'deleting') return new Date(Date.now() + AGAIN_MS);
     if (agent.status !== 'deleted') return null;
-    mayAct();
+    assertLease();
     await this.removal.removeAll(agentId);
     return null;
   }

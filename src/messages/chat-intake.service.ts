@@ -69,8 +69,8 @@ export class ChatIntake {
   /** Checks that the agent can take the message, and begins to wake it if it sleeps, without waiting. Returns true if it was active. */
   async #ready({ accountId, agentId, conversationId, context }: Chat): Promise<boolean> {
     const [{ status }, conversation] = await Promise.all([
-      this.agents.load(agentId, accountId, context.heardUpTo),
-      conversationId === null ? null : this.conversations.load(conversationId, context.heardUpTo),
+      this.agents.load(agentId, accountId, context.seenUpTo),
+      conversationId === null ? null : this.conversations.load(conversationId, context.seenUpTo),
     ]);
     if (conversation !== null) conversationOf(conversation.state, agentId);
     if (!(await this.runtime.available())) throw engineAway();

@@ -27,7 +27,7 @@ export class ChatRate implements OnModuleInit, OnModuleDestroy {
   ) {}
 
   onModuleInit(): void {
-    this.stopListening = this.follower.listen({ onEvents: (events) => this.hear(events), onGap: () => this.own.clear() });
+    this.stopListening = this.follower.listen({ onEvents: (events) => this.onEvents(events), onGap: () => this.own.clear() });
   }
 
   onModuleDestroy(): void {
@@ -48,7 +48,7 @@ export class ChatRate implements OnModuleInit, OnModuleDestroy {
     };
   }
 
-  private hear(events: readonly StoredEvent[]): void {
+  private onEvents(events: readonly StoredEvent[]): void {
     for (const stored of events) {
       if (stored.type !== 'MessageAccepted') continue;
       const event = stored as unknown as Extract<ConversationEvent, { type: 'MessageAccepted' }>;

@@ -5,8 +5,8 @@ import { Injectable } from '@nestjs/common';
 import { WakeGate, type Agent } from '../agents/index.ts';
 import { Config } from '../config.ts';
 import {
-  AgentAnsweredError,
-  AgentBrokeOff,
+  AgentErrorResponse,
+  AgentBrokeConnection,
   AgentUnreachable,
   protocolFor,
   ReplyTimeout,
@@ -20,7 +20,7 @@ import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } f
 import { Templates } from '../templates/index.ts';
 import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from './conversation.decider.ts';
 import type { DeadLetterCode } from './conversation.events.ts';
-import { MessageRoom } from './message-room.ts';
+import { MessageMemory } from './message-memory.ts';
 import { HISTORY_BYTES_MAX, Threads } from './threads.ts';
 
 /**
@@ -42,10 +42,10 @@ export interface Attempt {
   conversationId: string;
   conversation: Conversation;
   message: PendingMessage;
-  room: MessageRoom;
+  memory: MessageMemory;
   signal: AbortSignal;
   /** Throws if another process may deliver the message by now. */
-  mayAct: () => void;
+  assertLease: () => void;
 }
 
 /** Delivers messages to agents, which it wakes first, and returns their replies. Stores nothing. */
@@ -66,8 +66,8 @@ export class MessageDelivery {
   }
 
   /** Returns the memory budget for one attempt. */
-  room({ accountId }: Conversation): MessageRoom {
-    return new MessageRoom(this.budget, accountId);
+  memoryFor({ accountId }: Conversation): MessageMemory {
+    return new MessageMemory(this.budget, accountId);
   }
 
   /** Returns the numbers of deliveries in progress and waiting for a place, by account, and the bytes of text that they hold. */
@@ -82,7 +82,7 @@ export class MessageDelivery {
    */
   async deliver(attempt: Attempt): Promise<DeliveryOutcome> {
     const { conversation, message } = attempt;
-    using patience = new Patience(message.replyBy, attempt.signal);
+    using patience = new ReplyDeadline(message.replyBy, attempt.signal);
     try {
       await untilTime(message.retryAt, patience.signal);
       const share = { account: conversation.accountId, agent: conversation.agentId };
@@ -97,19 +97,19 @@ export class MessageDelivery {
   async #awake(attempt: Attempt): Promise<DeliveryOutcome> {
     const { conversation, message, signal } = attempt;
     const { agentId, accountId } = conversation;
-    attempt.mayAct();
+    attempt.assertLease();
     const context = systemContext('messages', accountId, message.id);
     const work = (agent: Agent) => this.#hand(attempt, agent);
-    const { result } = await this.gate.awake({ agentId, accountId, trigger: message.channel, context, signal }, work);
+    const { result } = await this.gate.whileAwake({ agentId, accountId, trigger: message.channel, context, signal }, work);
     return result;
   }
 
   async #hand(attempt: Attempt, agent: Agent): Promise<DeliveryOutcome> {
-    const { conversation, message, room, signal } = attempt;
+    const { conversation, message, memory, signal } = attempt;
     const template = agent.release?.templateId ? this.templates.get(agent.release.templateId) : undefined;
     const protocol = template?.protocol ?? { name: 'mooring' as const };
     const address = await this.runtime.address({ agentId: conversation.agentId, generation: agent.generation }, template?.port ?? 8080);
-    await room.forRequest(message.bytes + (protocol.name === 'openai' ? HISTORY_BYTES_MAX : 0), signal);
+    await memory.reserveRequest(message.bytes + (protocol.name === 'openai' ? HISTORY_BYTES_MAX : 0), signal);
     const reply = await this.#say(attempt, address, protocol);
     if (reply === null) return { kind: 'given_up', code: 'agent_unavailable', reason: 'The agent was deleted.' };
     if (Buffer.byteLength(reply.response) > TEXT_BYTES_MAX)
@@ -122,7 +122,7 @@ export class MessageDelivery {
    * be decrypted any more.
    */
   #say(
-    { conversationId, conversation: { agentId }, message, room, signal, mayAct }: Attempt,
+    { conversationId, conversation: { agentId }, message, memory, signal, assertLease }: Attempt,
     address: { host: string; port: number },
     protocol: ProtocolSpec,
   ): Promise<{ response: string } | null> {
@@ -132,9 +132,9 @@ export class MessageDelivery {
     return Promise.all([this.threads.textOf(conversationId, agentId, message), history]).then(([text, turns]) => {
       if (text === null) return null;
       signal.throwIfAborted();
-      mayAct();
+      assertLease();
       const told = { id, channel, conversationId, text };
-      return protocolFor(protocol.name).deliver({ ...address, message: told, history: turns, protocol, timeoutMs, signal, room });
+      return protocolFor(protocol.name).deliver({ ...address, message: told, history: turns, protocol, timeoutMs, signal, memory });
     });
   }
 }
@@ -142,7 +142,7 @@ export class MessageDelivery {
 const NOT_IN_TIME = 'The agent did not reply in time.';
 
 /** Holds a signal that aborts with the attempt, or when the sender of the message stops waiting. Must be disposed of. */
-class Patience implements Disposable {
+class ReplyDeadline implements Disposable {
   private readonly ending = new AbortController();
   private readonly timer: NodeJS.Timeout | undefined;
   readonly #onAbort = () => this.ending.abort(this.outer.reason);
@@ -188,7 +188,7 @@ function outcomeOf(error: unknown): DeliveryOutcome {
     return { kind: 'unreachable', code: 'runtime_unavailable', reason: 'The container engine does not answer.' };
   if (error instanceof ReplyTimeout) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
   // The agent may have begun the work, so it is not asked again.
-  if (error instanceof AgentAnsweredError || error instanceof AgentBrokeOff)
+  if (error instanceof AgentErrorResponse || error instanceof AgentBrokeConnection)
     return { kind: 'given_up', code: 'agent_failed', reason: error.message };
   if (error instanceof Refusal && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))
     return { kind: 'given_up', code: 'agent_unavailable', reason: error.message };

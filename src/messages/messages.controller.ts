@@ -6,7 +6,7 @@ import { Context, CurrentCaller, RequireScope } from '../platform/http/access.ts
 import type { Caller, CommandContext } from '../platform/http/caller.ts';
 import { Idempotent, IdempotencyTry } from '../platform/http/idempotency.ts';
 import type { IdempotentTry } from '../platform/http/idempotent-try.ts';
-import { decodeCursor, encodeCursor, linkNextPage, notACursor } from '../platform/http/paging.ts';
+import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/paging.ts';
 import { ReadsModel } from '../platform/http/positions.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { ListConversations } from './conversation.projection.ts';
@@ -96,6 +96,6 @@ function revisionOf(cursor: string | undefined): number | null {
   const place = decodeCursor(cursor, 1);
   if (place === null) return null;
   const [revision] = place;
-  if (!Number.isSafeInteger(revision) || (revision as number) < 1) throw notACursor();
+  if (!Number.isSafeInteger(revision) || (revision as number) < 1) throw invalidCursor();
   return revision as number;
 }

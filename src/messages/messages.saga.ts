@@ -49,26 +49,28 @@ export class MessagesSaga implements Saga, OnModuleInit {
     return this.queries.execute(new ListWaitingConversations());
   }
 
-  async run(pass: SagaPass): Promise<Date | null> {
+  async reconcile(conversationId: string, pass: SagaPass): Promise<Date | null> {
     // Every turn uses up at least one attempt. A message that arrives meanwhile wakes the saga again, and other writers add nothing but
     // messages, so the state after the record is enough.
-    let { state: conversation } = await this.conversations.load(pass.key, pass.heardUpTo);
+    let { state: conversation } = await this.conversations.load(conversationId, pass.seenUpTo);
     for (let turn = 0; turn < PENDING_MAX && !pass.signal.aborted; turn++) {
       const message = conversation?.pending[0];
       if (conversation === null || message === undefined) return null;
-      pass.belongsTo(conversation.accountId);
-      conversation = await this.#deliver(pass, conversation, message);
+      pass.setAccount(conversation.accountId);
+      conversation = await this.#deliver(conversationId, pass, conversation, message);
     }
     return new Date();
   }
 
   /** Delivers the message, and returns the conversation with the record of the outcome. */
-  async #deliver(pass: SagaPass, conversation: Conversation, message: PendingMessage): Promise<ConversationState> {
-    const { key: conversationId, signal, mayAct } = pass;
-    using room = this.delivery.room(conversation);
-    const outcome = await pass.aside(() => this.delivery.deliver({ conversationId, conversation, message, room, signal, mayAct }));
+  async #deliver(conversationId: string, pass: SagaPass, conversation: Conversation, message: PendingMessage): Promise<ConversationState> {
+    const { signal, assertLease } = pass;
+    using memory = this.delivery.memoryFor(conversation);
+    const outcome = await pass.withoutSlot(() =>
+      this.delivery.deliver({ conversationId, conversation, message, memory, signal, assertLease }),
+    );
     // A reply counts, however late it arrives. Only the process that may deliver now may record that there was none.
-    if (outcome.kind !== 'replied') mayAct();
+    if (outcome.kind !== 'replied') assertLease();
     sagaStep(this.name, conversationId, 'delivered');
     const command = await this.#record(conversation.agentId, message, outcome);
     const context = systemContext('messages', conversation.accountId, message.id);

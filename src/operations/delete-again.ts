@@ -13,7 +13,7 @@ const AT_A_TIME = 1_000;
  * Requests the deletion of each agent whose key is destroyed, if the restored log is older than its deletion, as its owner did. Returns
  * these agents. Has to run in the transaction that restores the log.
  */
-export async function deleteAgain(owner: pg.Client, catalogue: EventCatalogue, shredded: Iterable<string>): Promise<string[]> {
+export async function repeatDeletions(owner: pg.Client, catalogue: EventCatalogue, shredded: Iterable<string>): Promise<string[]> {
   const subjects = [...shredded];
   const again: string[] = [];
   for (let from = 0; from < subjects.length; from += AT_A_TIME) {

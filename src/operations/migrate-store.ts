@@ -13,7 +13,7 @@ import { logPlace, namedPlace, type EventStorePlace } from '../platform/event-st
 import { START, type EventClass, type EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { forgetReadModels } from './fill-tables.ts';
 import { portWriter, postgresWriter, type LogWriter } from './log-writers.ts';
-import { refuseCompany } from './restore.ts';
+import { assertNoOtherConnections } from './restore.ts';
 
 /** The number of events that are written together. */
 const BATCH = 5_000;
@@ -65,7 +65,7 @@ export async function migrateStore(config: Config, catalogue: EventCatalogue, op
   };
   const sideAt = (place: string) => openSide(place, { config, ownUrl: server.url, catalogue, databaseAt });
   try {
-    await withOwner(server.url, refuseCompany);
+    await withOwner(server.url, assertNoOtherConnections);
     const [source, target] = [await sideAt(options.from), await sideAt(options.to)];
     await refuseOldLog(source, await databaseAt(server.url));
     const core = await standingIn(source, target, 'core');

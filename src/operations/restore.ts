@@ -14,7 +14,7 @@ import type { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import { readIfThere, writeOnce } from '../platform/files.ts';
 import type { Manifest } from './archive.ts';
 import { checkedBackup, type CheckedBackup } from './checked-backup.ts';
-import { deleteAgain } from './delete-again.ts';
+import { repeatDeletions } from './delete-again.ts';
 import { clearTables, fillTables, isEmpty } from './fill-tables.ts';
 
 export interface RestoreOptions {
@@ -52,7 +52,7 @@ export async function restore(config: Config, catalogue: EventCatalogue, options
     const address = addressOf(server.url);
     const owner = await connectOwner(address);
     try {
-      await refuseCompany(owner);
+      await assertNoOtherConnections(owner);
       const role = await migrate(owner, address);
       if (role !== null) await grantToApplication(owner);
       await refuseToOverwrite(owner, options.replace);
@@ -83,7 +83,7 @@ async function inOneGo(owner: pg.Client, { backup, keys, masterKeyId, catalogue,
     const shredded = await everyShred(owner, [backup, keys], ledgers);
     await clearTables(owner);
     await fillTables(owner, { backup, keys, shredded, masterKeyId });
-    const deletedAgain = await deleteAgain(owner, catalogue, shredded);
+    const deletedAgain = await repeatDeletions(owner, catalogue, shredded);
     // The ledger is written before the commit. An entry that is too early does no harm, because its subject is shredded already.
     await ledgers[0].add(shredded);
     await owner.query(`drop table if exists ${restoreMarker}`);
@@ -169,7 +169,7 @@ async function fittingInstance({ dataDir }: Config, { instance_id }: Manifest, a
 }
 
 /** Throws if anything else is connected: a service, or another tool. */
-export async function refuseCompany(owner: pg.Client): Promise<void> {
+export async function assertNoOtherConnections(owner: pg.Client): Promise<void> {
   const { rows } = await owner.query<{ others: number }>(
     `select count(*)::int as others from pg_stat_activity
       where datname = current_database() and usename = current_user and backend_type = 'client backend' and pid <> pg_backend_pid()`,

@@ -23,16 +23,16 @@ export async function runTool(usage: string, options: Options, work: (call: Tool
     const { positionals: words, values } = parseArgs({ options, allowPositionals: true, strict: true });
     await work({ config: readConfig(process.env), words, values, say });
   } catch (error) {
-    const isCall = error instanceof WrongCall || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS') === true;
+    const isCall = error instanceof UsageError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS') === true;
     process.stderr.write(`mooring: ${(error as Error).message}\n${isCall ? `${usage}\n` : ''}`);
     process.exitCode = isCall ? 2 : 1;
   }
 }
 
 /** The command line is invalid. */
-export class WrongCall extends Error {
+export class UsageError extends Error {
   constructor(message: string) {
     super(message);
-    this.name = 'WrongCall';
+    this.name = 'UsageError';
   }
 }

@@ -76,7 +76,7 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
   async #make({ accountId, request, seed }: Provision): Promise<MakeAgent> {
     const settings = settingsOf(request);
     // The source is checked even without a deployment, so that an agent which could never be deployed is refused at once.
-    const source = await this.sources.settle(accountId, settings, {});
+    const source = await this.sources.resolve(accountId, settings, {});
     const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
     return {
       type: 'MakeAgent',

@@ -5,7 +5,6 @@ import { AgentBed } from '../../test/support/agent-bed.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
-import { passOver } from '../../test/support/saga-pass.ts';
 import { until } from '../../test/support/until.ts';
 import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
 import { agentStream } from '../agents/index.ts';
@@ -249,7 +248,7 @@ describe('seats', () => {
     await server.app.get(CommandBus).execute(new TakeSeat(context, 'crashed', agentId, null));
     const saga = server.app.get(SeatsSaga, { strict: false });
     const now = new Date();
-    expect(await saga.run(passOver(seatKey(agentId, 'crashed', now.toISOString())))).toEqual(new Date(now.getTime() + 60_000));
+    expect(await saga.reconcile(seatKey(agentId, 'crashed', now.toISOString()))).toEqual(new Date(now.getTime() + 60_000));
     expect(await seats('crashed')).toEqual([agentId]);
     // The key's time is 61 seconds old, so the minute is over.
     server.app.get(Sagas, { strict: false }).wake('seats', seatKey(agentId, 'crashed', new Date(now.getTime() - 61_000).toISOString()));
@@ -276,7 +275,7 @@ describe('seats', () => {
   it('an existing agent keeps its seat', async () => {
     const { json } = await provision(image());
     const saga = server.app.get(SeatsSaga, { strict: false });
-    expect(await saga.run(passOver(seatKey(json.agent_id, 'acme', '2020-01-01T00:00:00.000Z')))).toBeNull();
+    expect(await saga.reconcile(seatKey(json.agent_id, 'acme', '2020-01-01T00:00:00.000Z'))).toBeNull();
     expect(await seats('acme')).toContain(json.agent_id);
   });
 });

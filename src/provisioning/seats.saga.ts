@@ -6,7 +6,7 @@ import { Activity, Agents } from '../agents/index.ts';
 import { idOf, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/http/caller.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
-import type { Saga, SagaKey, SagaPass } from '../platform/sagas/saga.ts';
+import type { Saga, SagaKey } from '../platform/sagas/saga.ts';
 import { agentIdOf, ListUnusedSeats } from './seats.projection.ts';
 
 /** The longest time between taking a seat and making its agent. */
@@ -42,7 +42,7 @@ export class SeatsSaga implements Saga {
     }));
   }
 
-  async run({ key }: SagaPass): Promise<Date | null> {
+  async reconcile(key: string): Promise<Date | null> {
     const [agentId = '', accountId, takenAt] = key.split(' ');
     const { state } = await this.agents.find(agentId);
     if (state?.status === 'deleted') {

@@ -5,9 +5,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AgentAnsweredError, protocolFor, type AgentMessage } from '../platform/agent-protocol/agent-protocol.ts';
+import { AgentErrorResponse, protocolFor, type AgentMessage } from '../platform/agent-protocol/agent-protocol.ts';
 import { Templates, templatesFolder } from './templates.catalogue.ts';
-import { unboundedRoom } from '../../test/support/exchange-room.ts';
+import { unboundedMemory } from '../../test/support/exchange-memory.ts';
 import { until } from '../../test/support/until.ts';
 
 const templates = Templates.read(templatesFolder);
@@ -62,7 +62,7 @@ function say(agent: Agent, message: Partial<AgentMessage>): Promise<string> {
       port: agent.port,
       message: { id: crypto.randomUUID(), channel: 'chat', conversationId: 'c1', text: '', ...message },
       history: [],
-      room: unboundedRoom,
+      memory: unboundedMemory,
       protocol: { name: 'mooring' },
       timeoutMs: 10_000,
       signal: new AbortController().signal,
@@ -189,10 +189,10 @@ describe('the template assistant', () => {
     response.end(JSON.stringify({ choices: [{ message: { role: 'assistant', content }, finish_reason: 'stop' }] }));
   };
 
-  const failure = async (agent: Agent, message: Partial<AgentMessage>): Promise<AgentAnsweredError> => {
+  const failure = async (agent: Agent, message: Partial<AgentMessage>): Promise<AgentErrorResponse> => {
     const error = await say(agent, message).catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(AgentAnsweredError);
-    return error as AgentAnsweredError;
+    expect(error).toBeInstanceOf(AgentErrorResponse);
+    return error as AgentErrorResponse;
   };
 
   it('explains what to set if it has no model', async () => {

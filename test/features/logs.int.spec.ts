@@ -70,8 +70,8 @@ class Output {
   }
 
   async shown(): Promise<void> {
-    await inside(ReadModels).reached('log_lines', await inside(EventStore).head('log'));
-    await inside(ReadModels).reached('log_journal', await inside(EventStore).head('core'));
+    await inside(ReadModels).waitFor('log_lines', await inside(EventStore).head('log'));
+    await inside(ReadModels).waitFor('log_journal', await inside(EventStore).head('core'));
   }
 }
 

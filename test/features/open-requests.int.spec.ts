@@ -126,7 +126,7 @@ describe('a key that ends', () => {
     await until('the end was passed over', () => Promise.resolve(requests.mock.calls.length > 0 ? true : undefined));
     requests.mockRestore();
     expect(stream.isOpen()).toBe(true);
-    other.app.get(ApiKeyEnds, { strict: false }).lookAgain();
+    other.app.get(ApiKeyEnds, { strict: false }).checkAll();
     await ended(stream);
   });
 });

@@ -144,21 +144,21 @@ class KnownCredentials extends CredentialVerifier {
 export const reached: string[] = [];
 /** The last events of each account, which a test sets because this server has no log. */
 export const positions = new Map<string, AccountPosition>();
-const noLog = { hearHead: () => Promise.resolve(START) };
+const noLog = { catchUpToHead: () => Promise.resolve(START) };
 const knownPositions = { of: (accountId: string) => positions.get(accountId) ?? { last: START, written: START } };
 
 class NotedReadModels extends ReadModels {
   filterOf() {
     return { eventClass: 'core' as const };
   }
-  async reached(projection: string, position: string) {
+  async waitFor(projection: string, position: string) {
     reached.push(`${projection} ${position}`);
     if (position === '9'.repeat(20)) throw new Refusal('read_model_behind', 'The read model is behind.');
   }
-  async reachedIfPossible(projection: string, position: string) {
-    await this.reached(projection, position).catch(() => undefined);
+  async waitIfRunning(projection: string, position: string) {
+    await this.waitFor(projection, position).catch(() => undefined);
   }
-  whole() {
+  waitUntilFilled() {
     return Promise.resolve();
   }
   progress() {

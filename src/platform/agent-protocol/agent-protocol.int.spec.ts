@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTcpServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { unboundedRoom } from '../../../test/support/exchange-room.ts';
+import { unboundedMemory } from '../../../test/support/exchange-memory.ts';
 import { answersOfAHostileAgent, serveHostilely } from '../../../test/support/hostile-agent.ts';
 import {
-  AgentAnsweredError,
-  AgentBrokeOff,
+  AgentErrorResponse,
+  AgentBrokeConnection,
   AgentUnreachable,
   allowedHeaders,
   protocolFor,
@@ -12,7 +12,7 @@ import {
   ReplyTimeout,
   type Delivery,
 } from './agent-protocol.ts';
-import { waitAfter } from './readiness.ts';
+import { pollIntervalMs } from './readiness.ts';
 
 const servers: Server[] = [];
 const sockets = new Set<Socket>();
@@ -70,7 +70,7 @@ const delivery = (port: number, other: Partial<Delivery> = {}): Delivery => ({
   port,
   message: { id: 'm1', channel: 'chat', conversationId: 'c1', text: 'hello' },
   history: [],
-  room: unboundedRoom,
+  memory: unboundedMemory,
   protocol: { name: 'mooring' },
   timeoutMs: 10_000,
   signal: new AbortController().signal,
@@ -147,7 +147,7 @@ describe('the mooring protocol', () => {
   ])('says that the agent answered %s, and that a repeat is useless', async (_, body, status) => {
     const { port } = await agent(says(body, status));
     const error = await failure(delivery(port));
-    expect(error).toBeInstanceOf(AgentAnsweredError);
+    expect(error).toBeInstanceOf(AgentErrorResponse);
     expect(error).toMatchObject({ status, retryable: false });
     expect((error as Error).message.length).toBeLessThan(400);
   });
@@ -170,7 +170,7 @@ describe('the mooring protocol', () => {
         response.writeHead(status, { location: `http://127.0.0.1:${inner.port}/messages` });
         response.end();
       });
-      expect(await failure(delivery(outer.port))).toMatchObject({ name: 'AgentAnsweredError', status, retryable: false });
+      expect(await failure(delivery(outer.port))).toMatchObject({ name: 'AgentErrorResponse', status, retryable: false });
     }
     expect(inner.seen).toEqual([]);
   });
@@ -185,7 +185,7 @@ describe('the mooring protocol', () => {
       response.on('drain', more);
       more();
     });
-    expect(await failure(delivery(port))).toMatchObject({ name: 'AgentAnsweredError', message: expect.stringContaining('1 MiB') });
+    expect(await failure(delivery(port))).toMatchObject({ name: 'AgentErrorResponse', message: expect.stringContaining('1 MiB') });
     expect(sent).toBeLessThan(50_000_000);
   });
 
@@ -223,7 +223,7 @@ describe('the mooring protocol', () => {
       if (when === 'within') response.write('{"response":"half');
       setImmediate(() => request.socket.destroy());
     });
-    expect(await failure(delivery(port))).toMatchObject({ name: 'AgentBrokeOff', retryable: false });
+    expect(await failure(delivery(port))).toMatchObject({ name: 'AgentBrokeConnection', retryable: false });
   });
 
   it('reports that the agent broke off only if it got the whole message', async () => {
@@ -250,8 +250,8 @@ describe('the mooring protocol', () => {
     const port = await listening(createTcpServer((socket) => serveHostilely(socket)));
     const memory = process.memoryUsage.rss();
     const error = await failure(delivery(port, { message: { id: 'm1', channel: 'chat', conversationId: 'c1', text } }));
-    expect(error).toBeInstanceOf(answered.includes(text) ? AgentAnsweredError : AgentBrokeOff);
-    expect((error as AgentBrokeOff).retryable).toBe(false);
+    expect(error).toBeInstanceOf(answered.includes(text) ? AgentErrorResponse : AgentBrokeConnection);
+    expect((error as AgentBrokeConnection).retryable).toBe(false);
     expect(process.memoryUsage.rss() - memory).toBeLessThan(100 * 1024 * 1024);
   });
 
@@ -309,7 +309,7 @@ describe('the openai protocol', () => {
     'refuses an answer without content: %j',
     async (body) => {
       const { port } = await agent(says(body));
-      expect(await failure(openai(port))).toMatchObject({ name: 'AgentAnsweredError', status: 200, retryable: false });
+      expect(await failure(openai(port))).toMatchObject({ name: 'AgentErrorResponse', status: 200, retryable: false });
     },
   );
 
@@ -368,7 +368,7 @@ describe('readiness', () => {
   });
 
   it('is checked ever less often, at most a tenth of the time too late', () => {
-    expect([0, 20, 500, 5_000, 60_000].map(waitAfter)).toEqual([5, 5, 50, 500, 2_000]);
+    expect([0, 20, 500, 5_000, 60_000].map(pollIntervalMs)).toEqual([5, 5, 50, 500, 2_000]);
   });
 
   it('stops early when it is told to', async () => {

@@ -41,11 +41,11 @@ export interface ProtocolSpec {
 }
 
 /** The memory that one exchange may use. */
-export interface ExchangeRoom {
+export interface ExchangeMemory {
   /** Called when the request has left the process, or will not be sent. */
-  sent(): void;
+  releaseRequest(): void;
   /** Resolves when there is room for a reply of so many bytes. Rejects if the exchange has to end first. */
-  forReply(bytes: number): Promise<void>;
+  reserveReply(bytes: number): Promise<void>;
 }
 
 export interface Delivery {
@@ -58,13 +58,13 @@ export interface Delivery {
   /** The timeout of the whole exchange, until the last byte of the reply, ms. */
   timeoutMs: number;
   signal: AbortSignal;
-  room: ExchangeRoom;
+  memory: ExchangeMemory;
 }
 
 /**
  * Delivers a message to an agent. It makes one attempt; retries are the caller's. An adapter keeps no reference to the message and the
  * history while it waits for the reply, because thousands of exchanges wait at the same time. Rejects with `AgentUnreachable`,
- * `AgentBrokeOff`, `AgentAnsweredError`, `ReplyTimeout`, or the signal's reason.
+ * `AgentBrokeConnection`, `AgentErrorResponse`, `ReplyTimeout`, or the signal's reason.
  */
 export abstract class AgentProtocol {
   /** Delivers the message and returns the reply: well-formed text without NUL, at most 1 MiB. */
@@ -84,16 +84,16 @@ export class AgentUnreachable extends Error {
  * The agent got the message, but then the connection broke, or the response is not HTTP or exceeds a bound. A retry could make the agent
  * repeat its work.
  */
-export class AgentBrokeOff extends Error {
+export class AgentBrokeConnection extends Error {
   readonly retryable = false;
   constructor(how: string, cause?: unknown) {
     super(`the agent ${how}`, { cause });
-    this.name = 'AgentBrokeOff';
+    this.name = 'AgentBrokeConnection';
   }
 }
 
 /** The agent responded, but not with a reply. `message` is short and contains what the agent said. */
-export class AgentAnsweredError extends Error {
+export class AgentErrorResponse extends Error {
   /** The value is true for 5xx and 429; a retry after any other status would get the same response. */
   readonly retryable: boolean;
   constructor(
@@ -101,7 +101,7 @@ export class AgentAnsweredError extends Error {
     text: string,
   ) {
     super(`the agent answered ${status}: ${text}`);
-    this.name = 'AgentAnsweredError';
+    this.name = 'AgentErrorResponse';
     this.retryable = status >= 500 || status === 429;
   }
 }

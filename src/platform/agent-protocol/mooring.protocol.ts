@@ -1,4 +1,4 @@
-import { AgentAnsweredError, AgentProtocol, type AgentMessage, type Delivery } from './delivery.ts';
+import { AgentErrorResponse, AgentProtocol, type AgentMessage, type Delivery } from './delivery.ts';
 import { allowedHeaders } from './allowed-headers.ts';
 import { jsonBody, postJson, wellFormed } from './post-json.ts';
 
@@ -30,6 +30,6 @@ function bodyOf(message: AgentMessage): object {
 function replyIn(answer: unknown): { response: string } {
   if (answer === null) return { response: '' };
   const { response } = answer as { response?: unknown };
-  if (typeof response !== 'string') throw new AgentAnsweredError(200, 'the answer has no text named "response"');
+  if (typeof response !== 'string') throw new AgentErrorResponse(200, 'the answer has no text named "response"');
   return { response: wellFormed(response) };
 }

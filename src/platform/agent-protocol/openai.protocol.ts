@@ -1,4 +1,4 @@
-import { AgentAnsweredError, AgentProtocol, type AgentMessage, type Delivery, type Turn } from './delivery.ts';
+import { AgentErrorResponse, AgentProtocol, type AgentMessage, type Delivery, type Turn } from './delivery.ts';
 import { jsonBody, postJson, wellFormed } from './post-json.ts';
 
 const PATH = '/v1/chat/completions';
@@ -33,11 +33,11 @@ interface Completion {
 function replyIn(answer: unknown): string {
   const { choices, error } = (answer ?? {}) as Completion;
   // Some servers report an error with status 200.
-  if (error !== undefined && error !== null) throw new AgentAnsweredError(502, errorMessage(error.message));
+  if (error !== undefined && error !== null) throw new AgentErrorResponse(502, errorMessage(error.message));
   const content = Array.isArray(choices) ? choices[0]?.message?.content : undefined;
   if (typeof content === 'string') return content;
   if (Array.isArray(content)) return content.map(textOfPart).join('');
-  throw new AgentAnsweredError(200, 'the answer has no choices[0].message.content');
+  throw new AgentErrorResponse(200, 'the answer has no choices[0].message.content');
 }
 
 function errorMessage(said: unknown): string {

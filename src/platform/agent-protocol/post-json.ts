@@ -1,5 +1,5 @@
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
-import { AgentAnsweredError, AgentBrokeOff, AgentUnreachable, ReplyTimeout, type ExchangeRoom } from './delivery.ts';
+import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type ExchangeMemory } from './delivery.ts';
 
 const MAX_REPLY_BYTES = 1_024 * 1_024;
 /** The bytes of a reply that are read before there is room for all of it. */
@@ -23,7 +23,7 @@ export interface JsonCall {
   /** The timeout of the whole exchange. */
   timeoutMs: number;
   signal: AbortSignal;
-  room: ExchangeRoom;
+  memory: ExchangeMemory;
 }
 
 export function jsonBody(value: object): Buffer {
@@ -45,17 +45,17 @@ interface Reply {
 }
 
 function parsed({ status, text }: Reply): unknown {
-  if (status >= 300 && status < 400) throw new AgentAnsweredError(status, 'redirects are not followed');
-  if (status < 200 || status >= 400) throw new AgentAnsweredError(status, errorText(text));
+  if (status >= 300 && status < 400) throw new AgentErrorResponse(status, 'redirects are not followed');
+  if (status < 200 || status >= 400) throw new AgentErrorResponse(status, errorText(text));
   if (text.trim() === '') return null;
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw new AgentAnsweredError(status, `no JSON: ${shortened(text)}`);
+    throw new AgentErrorResponse(status, `no JSON: ${shortened(text)}`);
   }
 }
 
-function exchange({ host, port, path, body, timeoutMs, signal, room }: JsonCall): Promise<Reply> {
+function exchange({ host, port, path, body, timeoutMs, signal, memory }: JsonCall): Promise<Reply> {
   if (signal.aborted) return Promise.reject(signal.reason as Error);
   const headers = {
     'content-type': 'application/json',
@@ -64,33 +64,33 @@ function exchange({ host, port, path, body, timeoutMs, signal, room }: JsonCall)
     'accept-encoding': 'identity',
   };
   const asking = request({ host, port, path, method: 'POST', agent: false, headers, maxHeaderSize: MAX_HEADER_BYTES });
-  const replied = replyTo(asking, timeoutMs, signal, room);
+  const replied = replyTo(asking, timeoutMs, signal, memory);
   asking.end(body);
   return replied;
 }
 
-function replyTo(asking: ClientRequest, timeoutMs: number, signal: AbortSignal, room: ExchangeRoom): Promise<Reply> {
+function replyTo(asking: ClientRequest, timeoutMs: number, signal: AbortSignal, memory: ExchangeMemory): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const settle = (outcome: () => void) => {
       clearTimeout(timer);
       signal.removeEventListener('abort', onAbort);
-      room.sent();
+      memory.releaseRequest();
       outcome();
       asking.destroy();
     };
     const timer = setTimeout(() => settle(() => reject(new ReplyTimeout(timeoutMs))), timeoutMs);
     const onAbort = () => settle(() => reject(signal.reason as Error));
     signal.addEventListener('abort', onAbort);
-    asking.on('finish', () => room.sent());
+    asking.on('finish', () => memory.releaseRequest());
     const fail = (error: Error) => settle(() => reject(asking.writableFinished ? brokenOff(error) : new AgentUnreachable(error)));
     asking.on('error', fail);
     const onClose = () => fail(new Error('the connection closed before an answer'));
     asking.on('close', onClose);
-    onTooManyInformational(asking, () => settle(() => reject(new AgentBrokeOff('sent one informational answer after the other'))));
+    onTooManyInformational(asking, () => settle(() => reject(new AgentBrokeConnection('sent one informational answer after the other'))));
     asking.on('response', (answer) => {
       // From here on the events of the response tell how it ends.
       asking.off('close', onClose);
-      read(asking, answer, room).then(
+      read(asking, answer, memory).then(
         (text) => settle(() => resolve({ status: answer.statusCode ?? 0, text })),
         (error: unknown) => settle(() => reject(error)),
       );
@@ -107,7 +107,7 @@ export function onTooManyInformational(asking: ClientRequest, end: () => void): 
   });
 }
 
-function read(asking: ClientRequest, answer: IncomingMessage, room: ExchangeRoom): Promise<string> {
+function read(asking: ClientRequest, answer: IncomingMessage, memory: ExchangeMemory): Promise<string> {
   return new Promise((resolve, reject) => {
     let chunks: Buffer[] = [];
     let size = 0;
@@ -117,16 +117,16 @@ function read(asking: ClientRequest, answer: IncomingMessage, room: ExchangeRoom
       hasRoom = true;
       answer.pause();
       const bytes = Math.min(Number(answer.headers['content-length'] ?? MAX_REPLY_BYTES), MAX_REPLY_BYTES);
-      // An exchange that waits for room must hold none, so the request has to be sent first.
+      // An exchange that waits for memory must hold none, so the request has to be sent first.
       whenSent(asking)
-        .then(() => room.forReply(bytes))
+        .then(() => memory.reserveReply(bytes))
         .then(() => answer.resume(), reject);
     };
     const take = (chunk: Buffer) => {
       size += chunk.length;
       pieces += 1;
-      if (size > MAX_REPLY_BYTES) return refuse(new AgentAnsweredError(answer.statusCode ?? 0, 'the reply is larger than 1 MiB'));
-      if (pieces > MAX_PIECES) return refuse(new AgentBrokeOff('sent its reply in too many pieces'));
+      if (size > MAX_REPLY_BYTES) return refuse(new AgentErrorResponse(answer.statusCode ?? 0, 'the reply is larger than 1 MiB'));
+      if (pieces > MAX_PIECES) return refuse(new AgentBrokeConnection('sent its reply in too many pieces'));
       chunks.push(chunk);
       if (chunks.length > APART) chunks = [Buffer.concat(chunks)];
       if (size > READ_AHEAD_BYTES && !hasRoom) makeRoom();
@@ -147,10 +147,10 @@ function read(asking: ClientRequest, answer: IncomingMessage, room: ExchangeRoom
   });
 }
 
-function brokenOff(error: NodeJS.ErrnoException): AgentBrokeOff {
-  if (error.code === 'HPE_HEADER_OVERFLOW') return new AgentBrokeOff(`sent more than ${MAX_HEADER_BYTES} bytes of headers`, error);
-  if (error.code?.startsWith('HPE_')) return new AgentBrokeOff('answered with something that is no HTTP', error);
-  return new AgentBrokeOff('broke the connection off before its answer was complete', error);
+function brokenOff(error: NodeJS.ErrnoException): AgentBrokeConnection {
+  if (error.code === 'HPE_HEADER_OVERFLOW') return new AgentBrokeConnection(`sent more than ${MAX_HEADER_BYTES} bytes of headers`, error);
+  if (error.code?.startsWith('HPE_')) return new AgentBrokeConnection('answered with something that is no HTTP', error);
+  return new AgentBrokeConnection('broke the connection off before its answer was complete', error);
 }
 
 function whenSent(asking: ClientRequest): Promise<void> {

@@ -28,7 +28,7 @@ export async function ready(host: string, port: number, health: HealthCheck, wit
     if (left <= 0) return false;
     const attempt = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(Math.min(left, ATTEMPT_MS)))]);
     if ('path' in health ? await answers(host, port, health.path, attempt) : await accepts(host, port, attempt)) return true;
-    const wait = waitAfter(performance.now() - begun);
+    const wait = pollIntervalMs(performance.now() - begun);
     await pause(Math.min(wait, Math.max(0, end - performance.now())), undefined, { signal }).catch(() => undefined);
   }
   return false;
@@ -38,7 +38,7 @@ export async function ready(host: string, port: number, health: HealthCheck, wit
  * Returns the wait until the next check, ms. It is a tenth of the time so far, which bounds how late a check may be. Slow agents, and those
  * that never become ready, can be many, and must not cost a connection every few milliseconds each.
  */
-export function waitAfter(elapsedMs: number): number {
+export function pollIntervalMs(elapsedMs: number): number {
   return Math.min(Math.max(elapsedMs / 10, FIRST_WAIT_MS), LAST_WAIT_MS);
 }
 

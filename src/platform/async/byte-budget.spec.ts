@@ -8,9 +8,9 @@ const settled = () => new Promise((resolve) => setImmediate(resolve));
 describe('a budget of bytes', () => {
   it('grants bytes at once while they are free, and later as soon as enough are released', async () => {
     const budget = new ByteBudget({ limit: 10, perAccount: 10 });
-    const give = await budget.take('a', 8, never);
+    const give = await budget.reserve('a', 8, never);
     let isTaken = false;
-    const second = budget.take('a', 4, never).then((back) => ((isTaken = true), back));
+    const second = budget.reserve('a', 4, never).then((back) => ((isTaken = true), back));
     await settled();
     expect(isTaken).toBe(false);
     give();
@@ -21,25 +21,25 @@ describe('a budget of bytes', () => {
 
   it('leaves bytes for others, whatever one account requests', async () => {
     const budget = new ByteBudget({ limit: 10, perAccount: 5 });
-    await Promise.all([budget.take('greedy', 5, never), Promise.race([budget.take('greedy', 5, never), settled()])]);
-    const give = await budget.take('modest', 5, never);
+    await Promise.all([budget.reserve('greedy', 5, never), Promise.race([budget.reserve('greedy', 5, never), settled()])]);
+    const give = await budget.reserve('modest', 5, never);
     give();
     expect(budget.inUse).toBe(5);
   });
 
   it('grants a request beyond an account’s limit when the account holds nothing else', async () => {
     const budget = new ByteBudget({ limit: 10, perAccount: 5 });
-    const give = await budget.take('a', 1_000, never);
+    const give = await budget.reserve('a', 1_000, never);
     expect(budget.inUse).toBe(5);
     give();
   });
 
   it('does not let small requests overtake a large one for ever', async () => {
     const budget = new ByteBudget({ limit: 10, perAccount: 10 });
-    const first = await budget.take('a', 6, never);
+    const first = await budget.reserve('a', 6, never);
     const order: string[] = [];
-    const large = budget.take('b', 10, never).then((give) => (order.push('large'), give()));
-    const small = budget.take('c', 1, never).then((give) => (order.push('small'), give()));
+    const large = budget.reserve('b', 10, never).then((give) => (order.push('large'), give()));
+    const small = budget.reserve('c', 1, never).then((give) => (order.push('small'), give()));
     await settled();
     expect(order).toEqual([]);
     first();
@@ -49,12 +49,12 @@ describe('a budget of bytes', () => {
 
   it('removes a request that is aborted', async () => {
     const budget = new ByteBudget({ limit: 1, perAccount: 1 });
-    const give = await budget.take('a', 1, never);
+    const give = await budget.reserve('a', 1, never);
     const impatient = new AbortController();
-    const waiting = budget.take('a', 1, impatient.signal);
+    const waiting = budget.reserve('a', 1, impatient.signal);
     impatient.abort(new Error('enough'));
     await expect(waiting).rejects.toThrow('enough');
-    await expect(budget.take('a', 1, impatient.signal)).rejects.toThrow('enough');
+    await expect(budget.reserve('a', 1, impatient.signal)).rejects.toThrow('enough');
     give();
     expect(budget.inUse).toBe(0);
   });
@@ -68,7 +68,7 @@ describe('a budget of bytes', () => {
         let most = 0;
         await Promise.all(
           wishes.map(async ({ account, bytes }, index) => {
-            const give = await budget.take(account, bytes, never);
+            const give = await budget.reserve(account, bytes, never);
             served[account]?.push(index);
             most = Math.max(most, budget.inUse);
             await settled();

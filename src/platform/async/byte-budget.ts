@@ -34,7 +34,7 @@ export class ByteBudget {
   /**
    * Resolves when the bytes are free, with an idempotent function that releases them. Rejects with the signal's reason if it aborts before.
    */
-  async take(account: string, bytes: number, signal: AbortSignal): Promise<() => void> {
+  async reserve(account: string, bytes: number, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
     const counted = Math.min(bytes, this.limits.perAccount, this.limits.limit);
     const line = this.accounts.get(account) ?? { used: 0, waiting: [] };

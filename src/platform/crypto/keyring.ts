@@ -65,7 +65,7 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
       [this.keyId],
     );
     // If two services start on an empty database at once, each with a key of its own, the second is refused.
-    const other = rows[0]?.kek_id ?? (await new Installation(this.database).settle('master_key_id', this.keyId));
+    const other = rows[0]?.kek_id ?? (await new Installation(this.database).getOrSet('master_key_id', this.keyId));
     if (other !== this.keyId)
       throw new Error(
         `the master key is not the one that this database was used with: it is ${this.keyId}, data keys were wrapped by ${other}. Give that one by MOORING_MASTER_KEY or put its master.key back.`,

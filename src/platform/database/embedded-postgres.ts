@@ -23,7 +23,7 @@ import { Client } from 'pg';
 
 import { claimDataDir } from './postgres-owner.ts';
 import { findBinaries, placeNewCluster, serverUser, type ServerUser } from './postgres-place.ts';
-import { endPostgres, eventually, isAlive, isPostgresOn, readPostmaster } from './postgres-process.ts';
+import { endPostgres, waitUntil, isAlive, isPostgresOn, readPostmaster } from './postgres-process.ts';
 import { RunningPostgres, type EmbeddedPostgresLogger } from './running-postgres.ts';
 
 export type { RunningPostgres as EmbeddedPostgres } from './running-postgres.ts';
@@ -152,7 +152,7 @@ async function adopt({ cluster, fast, password, logger }: Setup): Promise<{ pid:
     if (isAlive(left.pid)) rmSync(join(cluster, 'postmaster.pid'), { force: true });
     return undefined;
   }
-  const ready = await eventually(() => readPostmaster(cluster)?.ready === true || !isPostgresOn(cluster, left.pid), startWithinMs);
+  const ready = await waitUntil(() => readPostmaster(cluster)?.ready === true || !isPostgresOn(cluster, left.pid), startWithinMs);
   const port = readPostmaster(cluster)?.port;
   if (ready && port && (fast || (await forcesToDisk(password, port)))) {
     logger?.info({ pid: left.pid, port }, 'database server of an ended process taken over');
@@ -181,7 +181,7 @@ async function launch(setup: Setup, known?: number): Promise<{ pid: number; port
   for (let attempt = 0; attempt < startAttempts; attempt++) {
     const port = known ?? (await freePort());
     const { pid, logFrom } = await spawnServer(setup, port);
-    const settled = await eventually(() => isReady(setup.cluster, pid) || !isAlive(pid), startWithinMs);
+    const settled = await waitUntil(() => isReady(setup.cluster, pid) || !isAlive(pid), startWithinMs);
     if (isReady(setup.cluster, pid)) return { pid, port };
     if (!settled) await endPostgres(setup.cluster, pid);
     said = readFileSync(logFile(setup)).subarray(logFrom).toString();

@@ -22,13 +22,13 @@ export class Installation {
   }
 
   /** Stores the value unless the fact has one already, and returns the stored value. */
-  async settle(fact: InstallationFact, value: string): Promise<string> {
+  async getOrSet(fact: InstallationFact, value: string): Promise<string> {
     await this.database.query('insert into installation (fact, value) values ($1, $2) on conflict do nothing', [fact, value]);
     return (await this.read(fact)) ?? value;
   }
 
   /** Does the work while no other service on the database does such work. Returns null if its turn did not come within the timeout (ms). */
-  async alone<T>(work: () => Promise<T>, timeoutMs: number): Promise<T | null> {
+  async withLock<T>(work: () => Promise<T>, timeoutMs: number): Promise<T | null> {
     const client = await this.database.pool.connect();
     let broken: Error | undefined;
     try {

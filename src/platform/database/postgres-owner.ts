@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { eventually, startedAt } from './postgres-process.ts';
+import { waitUntil, startedAt } from './postgres-process.ts';
 
 const ATTEMPTS = 10;
 /**
@@ -20,7 +20,7 @@ export async function claimDataDir(dataDir: string, onWait: (owner: number, with
   const owner = ownerOf(dataDir);
   if (owner !== null && owner !== process.pid) {
     onWait(owner, OWNER_PATIENCE_MS);
-    await eventually(() => ownerOf(dataDir) === null, OWNER_PATIENCE_MS);
+    await waitUntil(() => ownerOf(dataDir) === null, OWNER_PATIENCE_MS);
   }
   return claimNow(dataDir);
 }

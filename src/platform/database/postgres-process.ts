@@ -53,7 +53,7 @@ export function startedAt(pid: number): string | undefined {
 }
 
 /** Checks the condition every 10 ms until it holds; returns false if it did not hold in time. */
-export async function eventually(condition: () => boolean, withinMs: number): Promise<boolean> {
+export async function waitUntil(condition: () => boolean, withinMs: number): Promise<boolean> {
   const deadline = Date.now() + withinMs;
   while (!condition()) {
     if (Date.now() > deadline) return false;
@@ -72,7 +72,7 @@ export async function endPostgres(cluster: string, pid: number): Promise<void> {
   for (const [signal, patience] of steps) {
     if (!isPostgresOn(cluster, pid)) return;
     signalQuietly(pid, signal);
-    if (await eventually(() => !isPostgresOn(cluster, pid), patience)) return;
+    if (await waitUntil(() => !isPostgresOn(cluster, pid), patience)) return;
   }
   throw new Error(`PostgreSQL (process ${pid}) on ${cluster} does not end`);
 }

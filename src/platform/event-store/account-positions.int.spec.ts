@@ -17,7 +17,7 @@ describe('the last events of an account', () => {
     opened.push({ log, follower });
     await follower.onApplicationBootstrap();
     const of = async (accountId: string | null, filter: object = {}) => {
-      await follower.hearHead();
+      await follower.catchUpToHead();
       return positions.of(accountId, { ...core, ...filter });
     };
     return { log, of };

@@ -22,7 +22,7 @@ interface OfType extends AccountPosition {
 
 /**
  * Remembers the positions of the last events of each account, whichever replica stored them, as far as this process has received the log
- * (see `LogFollower.hearHead`). Positions are kept per type of event, so that no request waits for a read model because of events that do
+ * (see `LogFollower.catchUpToHead`). Positions are kept per type of event, so that no request waits for a read model because of events that do
  * not concern it.
  */
 @Injectable()

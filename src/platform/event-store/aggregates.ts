@@ -96,7 +96,7 @@ export class Aggregates {
 
   /**
    * Returns the stream's newest state; if `upTo` is given, the state at that end of the log, or later, so that a request asks for the log's
-   * end only once (`CommandContext.heardUpTo`). Throws Refusal `event_store_unavailable`.
+   * end only once (`CommandContext.seenUpTo`). Throws Refusal `event_store_unavailable`.
    */
   async load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>, upTo?: Position): Promise<Loaded<S>> {
     return loaded(await available(() => this.states.newest<S>(stream, decider, upTo)));

@@ -11,7 +11,7 @@ import { EventStoreDbEventStore } from './eventstoredb/eventstoredb-event-store.
 import { isAccessDenied } from './eventstoredb/faults.ts';
 import { AccountPositions } from './account-positions.ts';
 import { LogFollower } from './log-follower.ts';
-import { claimLogPlace, refuseShorterLog, type EventStorePlace } from './log-place.ts';
+import { claimLogPlace, assertLogNotShorter, type EventStorePlace } from './log-place.ts';
 import { PostgresEventStore } from './postgres/postgres-event-store.ts';
 import { Snapshots } from './states/snapshots.ts';
 import { StreamStates } from './states/stream-states.ts';
@@ -50,7 +50,7 @@ async function openOwnLog(config: Config, database: Database, catalogue: EventCa
   try {
     await startup.until('database', isDatabaseAway, () => claimLogPlace(config, database));
     const store = openEventStore(config, database, catalogue);
-    await startup.until('event_store', isStoreAway, () => refuseShorterLog(store, database));
+    await startup.until('event_store', isStoreAway, () => assertLogNotShorter(store, database));
     return store;
   } catch (error) {
     if (!isRefusedUser(error)) throw error;

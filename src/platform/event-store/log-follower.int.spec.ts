@@ -14,7 +14,7 @@ class Notes {
     follower.listen({
       onEvents: (events) => {
         this.told.push(...events.map(({ type }) => type));
-        this.heardMeanwhile.push(follower.heard);
+        this.heardMeanwhile.push(follower.position);
       },
       onGap: () => this.told.push('gap'),
     });
@@ -50,8 +50,8 @@ describe('following the log', () => {
     const positions: Position[] = [];
     for (const type of types) {
       positions.push((await appendTo(log.store, 'boat-Ark', harbourEvent(type))).position);
-      expect(await follower.hearHead()).toBe(positions.at(-1));
-      expect(follower.heard).toBe(positions.at(-1));
+      expect(await follower.catchUpToHead()).toBe(positions.at(-1));
+      expect(follower.position).toBe(positions.at(-1));
     }
     expect(notes.told).toEqual(['gap', ...types]);
     expect(notes.heardMeanwhile.every((heard, index) => heard < (positions[index] as Position))).toBe(true);
@@ -61,7 +61,7 @@ describe('following the log', () => {
     const [one, two] = [await replica(), await replica()];
     for (let round = 0; round < 100; round += 1) {
       const { position } = await appendTo(one.log.store, 'boat-Ark', harbourEvent('BoatArrived'));
-      expect(await two.follower.hearHead()).toBe(position);
+      expect(await two.follower.catchUpToHead()).toBe(position);
       expect(two.notes.told).toHaveLength(round + 2);
     }
   });
@@ -72,10 +72,10 @@ describe('following the log', () => {
     let asked = 0;
     const head = log.store.head.bind(log.store);
     log.store.head = (eventClass) => ((asked += 1), head(eventClass));
-    await Promise.all(Array.from({ length: 100 }, () => follower.hearHead()));
+    await Promise.all(Array.from({ length: 100 }, () => follower.catchUpToHead()));
     expect(asked).toBe(1);
     log.store.head = () => Promise.reject(new Error('away'));
-    expect(await follower.hearHead()).toBeNull();
+    expect(await follower.catchUpToHead()).toBeNull();
   });
 
   it('hands nothing to a listener that was removed', async () => {
@@ -84,7 +84,7 @@ describe('following the log', () => {
     const stop = follower.listen({ onEvents: () => (told += 1) });
     stop();
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
-    await follower.hearHead();
+    await follower.catchUpToHead();
     expect(told).toBe(0);
   });
 
@@ -95,14 +95,14 @@ describe('following the log', () => {
     await newer.close();
     await eventually(() => notes.told.length === 2);
     await appendTo(log.store, 'boat-Dory', harbourEvent('BoatArrived'));
-    await follower.hearHead();
+    await follower.catchUpToHead();
     expect(notes.told).toEqual(['gap', 'gap', 'BoatArrived']);
   });
 
   it('refuses waiting callers when the service stops', async () => {
     const { log, follower } = await replica();
     log.store.head = () => Promise.resolve('9'.repeat(20));
-    const waiting = follower.hearHead();
+    const waiting = follower.catchUpToHead();
     await Promise.all([
       expect(waiting).rejects.toThrow('The newest events have not been heard here yet: the service is stopping.'),
       log.store.ping().then(() => follower.beforeApplicationShutdown()),

@@ -6,16 +6,16 @@ import { Injectable, Logger } from '@nestjs/common';
 import { Refusal } from '../refusal.ts';
 import { EventStore, START, type Position, type StoredEvent, type Subscription } from './event-store.ts';
 
-/** The time for which `hearHead` waits for the newest events to arrive, in milliseconds. */
-const HEARD_WITHIN_MS = 5_000;
+/** The time for which `catchUpToHead` waits for the newest events to arrive, in milliseconds. */
+const CATCH_UP_TIMEOUT_MS = 5_000;
 /** The wait before the log is followed again after an event that could not be read, in milliseconds. */
 const RETRY_MS = 1_000;
 
 export interface LogListener {
-  /** Receives every core event, in order; called before `heard` moves to `upTo`. If it throws, the batch counts as unreadable. */
+  /** Receives every core event, in order; called before `position` moves to `upTo`. If it throws, the batch counts as unreadable. */
   onEvents(events: readonly StoredEvent[], upTo: Position): void;
   /**
-   * Called if events up to `from` were skipped: none of them will be handed over later. Called before `heard` moves there, also at the
+   * Called if events up to `from` were skipped: none of them will be handed over later. Called before `position` moves there, also at the
    * start.
    */
   onGap?(from: Position): void;
@@ -36,7 +36,7 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
   private readonly listeners = new Set<LogListener>();
   private readonly waiters = new Set<Waiter>();
   private readonly stopping = new AbortController();
-  private position: Position = START;
+  private reached: Position = START;
   private subscription: Subscription | null = null;
   private lastQuestion: Promise<unknown> = Promise.resolve();
   private nextQuestion: Promise<Position | null> | null = null;
@@ -44,8 +44,8 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
   constructor(private readonly store: EventStore) {}
 
   /** The position up to which every event was handed over, or skipped by a gap. */
-  get heard(): Position {
-    return this.position;
+  get position(): Position {
+    return this.reached;
   }
 
   /** Returns true once events are handed over, which begins when the application starts. */
@@ -59,7 +59,7 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
 
   async beforeApplicationShutdown(): Promise<void> {
     this.stopping.abort();
-    for (const waiter of this.waiters) waiter.settle(notHeard('the service is stopping'));
+    for (const waiter of this.waiters) waiter.settle(notCaughtUp('the service is stopping'));
     await this.subscription?.stop();
   }
 
@@ -74,7 +74,7 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
    * does not answer. Callers that ask while a question to the store is in flight share the next one. Throws Refusal `read_model_behind`
    * after 5 s.
    */
-  hearHead(): Promise<Position | null> {
+  catchUpToHead(): Promise<Position | null> {
     // The question that is in flight is not shared: its answer may be older than this call.
     this.nextQuestion ??= this.lastQuestion.then(() => {
       this.nextQuestion = null;
@@ -87,8 +87,8 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
 
   private async waitFor(head: Promise<Position | null>): Promise<Position | null> {
     const position = await head;
-    if (position === null || position <= this.position) return position;
-    if (this.stopping.signal.aborted) throw notHeard('the service is stopping');
+    if (position === null || position <= this.reached) return position;
+    if (this.stopping.signal.aborted) throw notCaughtUp('the service is stopping');
     await new Promise<void>((resolve, reject) => {
       const settle = (error?: Refusal) => {
         clearTimeout(timer);
@@ -96,7 +96,7 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
         if (error === undefined) resolve();
         else reject(error);
       };
-      const timer = setTimeout(() => settle(notHeard(`they did not arrive within ${HEARD_WITHIN_MS} ms`)), HEARD_WITHIN_MS);
+      const timer = setTimeout(() => settle(notCaughtUp(`they did not arrive within ${CATCH_UP_TIMEOUT_MS} ms`)), CATCH_UP_TIMEOUT_MS);
       const waiter: Waiter = { position, settle };
       this.waiters.add(waiter);
     });
@@ -108,7 +108,7 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
     if (this.stopping.signal.aborted) return;
     for (const listener of this.listeners) listener.onGap?.(head);
     this.moveTo(head);
-    this.subscription = this.store.subscribe(head, { eventClass: 'core' }, async (events, upTo) => this.hear(events, upTo));
+    this.subscription = this.store.subscribe(head, { eventClass: 'core' }, async (events, upTo) => this.onBatch(events, upTo));
     this.subscription.ended.catch((error: Error) => this.followAgain(error));
   }
 
@@ -123,18 +123,18 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
     }
   }
 
-  private hear(events: readonly StoredEvent[], upTo: Position): void {
+  private onBatch(events: readonly StoredEvent[], upTo: Position): void {
     for (const listener of this.listeners) listener.onEvents(events, upTo);
     this.moveTo(upTo);
   }
 
   private moveTo(position: Position): void {
-    if (position <= this.position) return;
-    this.position = position;
+    if (position <= this.reached) return;
+    this.reached = position;
     for (const waiter of this.waiters) if (waiter.position <= position) waiter.settle();
   }
 }
 
-function notHeard(why: string): Refusal {
+function notCaughtUp(why: string): Refusal {
   return new Refusal('read_model_behind', `The newest events have not been heard here yet: ${why}.`, { retryAfterSeconds: 1 });
 }

@@ -19,7 +19,7 @@ export function logPlace({ eventStore, eventStorePrefix }: EventStorePlace): str
  */
 export async function claimLogPlace(configured: EventStorePlace, database: Database): Promise<void> {
   const wanted = logPlace(configured);
-  const standing = await new Installation(database).settle('log_place', wanted);
+  const standing = await new Installation(database).getOrSet('log_place', wanted);
   if (standing === wanted) return;
   throw new Error(
     `The log of this database is in ${namedPlace(standing)}, and the configuration says ${namedPlace(wanted)}: ` +
@@ -28,7 +28,7 @@ export async function claimLogPlace(configured: EventStorePlace, database: Datab
 }
 
 /** Throws if the log ends before the position that the read models have reached: it is another log, or an older copy of it. */
-export async function refuseShorterLog(store: EventStore, database: Database): Promise<void> {
+export async function assertLogNotShorter(store: EventStore, database: Database): Promise<void> {
   const [row] = await database.query<{ position: Position | null }>('select max(position) as position from projection_checkpoints');
   const followed = row?.position ?? null;
   const end = await store.end();

@@ -9,7 +9,7 @@ export interface Batch {
 }
 
 /** Intervals in milliseconds. */
-const pollEvery = 2_000;
+const POLL_INTERVAL_MS = 2_000;
 const firstRetry = 100;
 const lastRetry = 5_000;
 
@@ -26,7 +26,7 @@ export class HeadWatch {
 
   constructor(private readonly head: () => Promise<Position>) {}
 
-  tell(position: Position): void {
+  notify(position: Position): void {
     if (position <= this.#known) return;
     this.#known = position;
     for (const [wake, after] of this.#waiting) if (position > after) wake();
@@ -38,13 +38,13 @@ export class HeadWatch {
   }
 
   /** Asks the store for the head. If that fails, the next call asks again. */
-  async look(): Promise<void> {
+  async poll(): Promise<void> {
     const head = await this.head().catch(() => START);
-    this.tell(head);
+    this.notify(head);
   }
 
   /** Resolves when there is more after the position, or the signal aborts. */
-  async beyond(after: Position, signal: AbortSignal): Promise<void> {
+  async waitBeyond(after: Position, signal: AbortSignal): Promise<void> {
     if (signal.aborted || this.#known > after) return;
     await new Promise<void>((resolve) => {
       const wake = () => {
@@ -55,7 +55,7 @@ export class HeadWatch {
       };
       this.#waiting.set(wake, after);
       signal.addEventListener('abort', wake);
-      this.#poll ??= setInterval(() => void this.look(), pollEvery).unref();
+      this.#poll ??= setInterval(() => void this.poll(), POLL_INTERVAL_MS).unref();
     });
   }
 
@@ -128,7 +128,7 @@ export class LogSubscription implements Subscription {
         // The reported head is beyond what the store holds (a server was restored to an older state): wait, so as not to spin.
         await pause(firstRetry, signal);
       }
-      await this.watch.beyond(after, signal);
+      await this.watch.waitBeyond(after, signal);
       woken = true;
     }
   }

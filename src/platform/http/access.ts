@@ -26,11 +26,11 @@ export interface MooringRequest {
   caller?: Caller;
   /**
    * Resolves when everything that was in the log when the request came has been heard here, with null if the store does not answer (see
-   * `LogFollower.hearHead`). It is absent on public routes.
+   * `LogFollower.catchUpToHead`). It is absent on public routes.
    */
-  headHeard?: Promise<Position | null>;
-  /** The position to which `headHeard` resolved. */
-  heardUpTo?: Position;
+  caughtUp?: Promise<Position | null>;
+  /** The position to which `caughtUp` resolved. */
+  seenUpTo?: Position;
   requestId: string;
   ip: string;
   /** The context of this request's commands, created when a handler first asks for it. */
@@ -51,9 +51,9 @@ export const Context = createParamDecorator((_: unknown, context: ExecutionConte
   return request.commandContext;
 });
 
-function contextOf({ caller, requestId, ip, heardUpTo }: MooringRequest): CommandContext {
+function contextOf({ caller, requestId, ip, seenUpTo }: MooringRequest): CommandContext {
   const actor = caller
     ? { kind: caller.kind, id: caller.id, name: caller.name }
     : { kind: 'anonymous' as const, id: 'anonymous', name: 'anonymous' };
-  return { actor, accountId: caller?.accountId ?? null, requestId, causationId: null, ip, heardUpTo };
+  return { actor, accountId: caller?.accountId ?? null, requestId, causationId: null, ip, seenUpTo };
 }

@@ -26,7 +26,7 @@ export interface CommandContext {
   causationId: string | null;
   ip: string | null;
   /** The head of the log when the request came, up to which everything was heard here; absent if it is not known. */
-  heardUpTo?: Position;
+  seenUpTo?: Position;
   /** The position of the last event that was written under this context. `Aggregates` sets it, for read-your-writes. */
   writtenUpTo?: Position;
 }

@@ -17,7 +17,7 @@ const silentOf = new WeakMap<FastifyInstance, Set<Socket>>();
  * Records what a stop need not wait for: event streams and connections without a request. It must be called before the first route is
  * registered.
  */
-export function noteEndless(server: FastifyInstance): void {
+export function trackConnections(server: FastifyInstance): void {
   const open = new Set<ServerResponse>();
   streamsOf.set(server, open);
   const silent = new Set<Socket>();

@@ -30,7 +30,7 @@ export class Gate implements OnModuleInit {
     const server = this.host.httpAdapter.getInstance<FastifyInstance>();
     server.addHook('onRequest', (request: FastifyRequest & MooringRequest, reply) => this.admit(request, reply));
     server.addHook('onSend', (request: FastifyRequest & MooringRequest, reply, payload, done) => {
-      this.positions.tell(request, reply);
+      this.positions.setPositionHeader(request, reply);
       done(null, payload);
     });
   }
@@ -41,14 +41,14 @@ export class Gate implements OnModuleInit {
     if (request.is404) throw new Refusal('not_found', 'There is nothing at this address.');
     const { access, readModels } = this.routes.rulesOf(request);
     if (access?.kind !== 'public') {
-      const isCurrent = await this.positions.hearHead(request);
+      const isCurrent = await this.positions.catchUpToHead(request);
       const caller = await this.identify(request, isCurrent);
       if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
       check(access, caller);
       this.requests.add(caller, reply);
       request.caller = caller;
     }
-    await this.positions.await(request, readModels);
+    await this.positions.waitForReadModels(request, readModels);
   }
 
   private async identify(request: FastifyRequest, isCurrent: boolean): Promise<Caller> {
@@ -92,14 +92,14 @@ function check(access: Access, caller: Caller): void {
   if (needsSession && caller.kind !== 'session') throw unauthenticated('This route takes a session token, not an API key.');
   if (access.kind === 'admin' && caller.role !== 'admin')
     throw new Refusal('insufficient_scope', "This route needs an administrator's session.", { members: { required_role: 'admin' } });
-  if (access.kind === 'scope' && caller.kind === 'api_key' && !access.anyOf.some((scope) => holds(caller.scopes, scope)))
+  if (access.kind === 'scope' && caller.kind === 'api_key' && !access.anyOf.some((scope) => includesScope(caller.scopes, scope)))
     throw new Refusal('insufficient_scope', `This route needs a key with the scope ${access.anyOf.join(' or ')}.`, {
       members: { required_scopes: [...access.anyOf] },
     });
 }
 
 /** Returns whether the scopes include the wanted one, directly or through another. */
-export function holds(granted: ReadonlySet<Scope>, wanted: Scope): boolean {
+export function includesScope(granted: ReadonlySet<Scope>, wanted: Scope): boolean {
   return [...granted].some((scope) => scope === wanted || includedScopes[scope]?.includes(wanted) === true);
 }
 

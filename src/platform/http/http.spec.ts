@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 
-import { allowedMethods, noteRoutes } from './known-routes.ts';
+import { allowedMethods, recordRoutes } from './known-routes.ts';
 import { checkRevision, parseIfMatch } from './etag.ts';
-import { holds } from './gate.ts';
+import { includesScope } from './gate.ts';
 import { parseJson } from './json.ts';
 import { decodeCursor, encodeCursor } from './paging.ts';
 import { toProblem } from './problems.ts';
@@ -121,9 +121,9 @@ describe('a cursor', () => {
 describe('scopes', () => {
   it('manage includes deploy and provision; deploy does not include provision', () => {
     const granted =
-      (...scopes: Parameters<typeof holds>[1][]) =>
-      (wanted: Parameters<typeof holds>[1]) =>
-        holds(new Set(scopes), wanted);
+      (...scopes: Parameters<typeof includesScope>[1][]) =>
+      (wanted: Parameters<typeof includesScope>[1]) =>
+        includesScope(new Set(scopes), wanted);
     expect(['deploy', 'provision', 'manage', 'secrets', 'computers'].map((scope) => granted('manage')(scope as 'deploy'))).toEqual([
       true,
       true,
@@ -140,7 +140,7 @@ describe('the methods of an address', () => {
   it('are those of every pattern that it fits', () => {
     const hooks: ((route: { url: string; method: string | string[] }) => void)[] = [];
     const server = { addHook: (_: string, hook: never) => hooks.push(hook) } as never;
-    noteRoutes(server);
+    recordRoutes(server);
     for (const [method, url] of [
       ['GET', '/a/:id'],
       ['DELETE', '/a/:id'],

@@ -113,10 +113,10 @@ function isPlainText(text: string): boolean {
 }
 
 function joined(field: string, name: string): string {
-  return shortened(field === '' ? name : `${field}.${name}`);
+  return shorten(field === '' ? name : `${field}.${name}`);
 }
 
 /** Returns a field's name as a response shows it. */
-export function shortened(field: string): string {
+export function shorten(field: string): string {
   return field.length <= MAX_NAMED ? field : `${field.slice(0, MAX_NAMED).toWellFormed()}…`;
 }

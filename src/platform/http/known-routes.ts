@@ -8,7 +8,7 @@ interface KnownRoute {
 const routesOf = new WeakMap<FastifyInstance, KnownRoute[]>();
 
 /** Records every route of the server. It must be called before the first route is registered. */
-export function noteRoutes(server: FastifyInstance): void {
+export function recordRoutes(server: FastifyInstance): void {
   const known: KnownRoute[] = [];
   routesOf.set(server, known);
   server.addHook('onRoute', ({ url, method }) => {

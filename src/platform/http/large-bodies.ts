@@ -20,14 +20,14 @@ export class LargeBodies {
 
   constructor(
     readAtOnce = READ_AT_ONCE,
-    private readonly patienceMs = PATIENCE_MS,
+    private readonly timeoutMs = PATIENCE_MS,
   ) {
     this.places = new FairLimiter(readAtOnce);
   }
 
   /** Runs the work, which reads a body, as soon as the account may have one more read. Throws `rate_limited` if that takes too long. */
   async read<T>(account: string, work: () => Promise<T>): Promise<T> {
-    const patience = AbortSignal.timeout(this.patienceMs);
+    const patience = AbortSignal.timeout(this.timeoutMs);
     try {
       return await this.places.run({ account, agent: '' }, patience, work);
     } catch (error) {

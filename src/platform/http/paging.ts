@@ -13,11 +13,11 @@ export function decodeCursor(cursor: string | undefined, length: number): (strin
   const place = parsed(cursor);
   if (Array.isArray(place) && place.length === length && place.every((part) => typeof part === 'string' || Number.isFinite(part)))
     return place as (string | number)[];
-  throw notACursor();
+  throw invalidCursor();
 }
 
 /** Returns the error that a list throws if the values in a cursor are not its own. */
-export function notACursor(): Refusal {
+export function invalidCursor(): Refusal {
   return new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
     errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
   });

@@ -34,25 +34,25 @@ export class Positions {
    * Returns whether everything was heard that was in the log when the request came. If the newest events are not heard in time, `await`
    * refuses reads.
    */
-  async hearHead(request: MooringRequest): Promise<boolean> {
-    request.headHeard = this.follower.hearHead();
-    const head = await request.headHeard.catch(() => null);
-    if (head !== null) request.heardUpTo = head;
+  async catchUpToHead(request: MooringRequest): Promise<boolean> {
+    request.caughtUp = this.follower.catchUpToHead();
+    const head = await request.caughtUp.catch(() => null);
+    if (head !== null) request.seenUpTo = head;
     return head !== null;
   }
 
   /** Resolves when the read models hold everything that the request has to see. Throws `invalid_request`, `read_model_behind`. */
-  async await(request: FastifyRequest & MooringRequest, projections: readonly string[]): Promise<void> {
+  async waitForReadModels(request: FastifyRequest & MooringRequest, projections: readonly string[]): Promise<void> {
     const asked = askedBy(request);
     if (projections.length === 0) return;
     // Without an answer of the store this resolves, and the read shows what was heard so far. It throws if the newest events are not heard
     // in time.
-    await request.headHeard;
+    await request.caughtUp;
     await Promise.all(projections.map((projection) => this.reached(projection, asked, request.caller)));
   }
 
   /** Sets the response's header to the position of what the request wrote. */
-  tell(request: MooringRequest, reply: FastifyReply): void {
+  setPositionHeader(request: MooringRequest, reply: FastifyReply): void {
     const position = request.commandContext?.writtenUpTo;
     if (position !== undefined && !reply.raw.headersSent) void reply.header(POSITION_HEADER, position);
   }
@@ -62,10 +62,10 @@ export class Positions {
     // An administrator sees every account.
     const { last, written } = caller ? this.positions.of(caller.role === 'admin' ? null : caller.accountId, filter) : NOTHING;
     const needed = written > asked ? written : asked;
-    if (needed > START) await this.readModels.reached(projection, needed);
+    if (needed > START) await this.readModels.waitFor(projection, needed);
     // The caller did not write these events, so a read model that stopped or is far behind still serves.
-    if (last > needed) await this.readModels.reachedIfPossible(projection, last);
-    if (needed === START) await this.readModels.whole(projection);
+    if (last > needed) await this.readModels.waitIfRunning(projection, last);
+    if (needed === START) await this.readModels.waitUntilFilled(projection);
   }
 }
 

@@ -8,9 +8,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger as Pino } from 'pino';
 
 import { addBodyParsers, BODY_LIMIT } from './body.ts';
-import { noteEndless } from './drain.ts';
+import { trackConnections } from './drain.ts';
 import { Entrance } from './entrance.ts';
-import { noteRoutes } from './known-routes.ts';
+import { recordRoutes } from './known-routes.ts';
 import { createPino, PinoLogger } from './logger.ts';
 import { setUpOpenApi } from './openapi.ts';
 import { sendProblem } from './problem.filter.ts';
@@ -79,8 +79,8 @@ function createAdapter(pino: Pino, entrance: Entrance, trustedProxies: readonly 
     clientErrorHandler: answerUnreadable,
   });
   const server = adapter.getInstance<FastifyInstance>();
-  noteRoutes(server);
-  noteEndless(server);
+  recordRoutes(server);
+  trackConnections(server);
   addBodyParsers(server);
   server.decorateRequest('requestId', '');
   server.server.on('checkExpectation', answerExpectation);

@@ -4,7 +4,7 @@ import { Transform } from 'class-transformer';
 import { IsInt, isISO8601, IsOptional, Matches, Max, Min, registerDecorator } from 'class-validator';
 
 import { type FieldError, Refusal } from '../refusal.ts';
-import { shortened } from './json.ts';
+import { shorten } from './json.ts';
 
 /** The number of invalid fields that a response names at most. */
 const MAX_ERRORS = 100;
@@ -42,7 +42,7 @@ export function refusalOf(errors: ValidationError[]): Refusal {
 }
 
 function fieldErrors(error: ValidationError, parent: string): FieldError[] {
-  const field = shortened(parent === '' ? error.property : `${parent}.${error.property}`);
+  const field = shorten(parent === '' ? error.property : `${parent}.${error.property}`);
   const own = Object.entries(error.constraints ?? {}).map(([rule, message]) => ({
     field,
     message: rule === 'whitelistValidation' ? 'is not a known field' : withoutName(message, error.property),

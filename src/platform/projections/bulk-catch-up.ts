@@ -22,7 +22,7 @@ const REFILL_SPEED = 4n;
  * Returns whether a rebuild ends sooner than catching up with the log. It compares positions, since counting the events would mean reading
  * the log.
  */
-export async function isRefilledSooner(store: EventStore, { filter }: Projection, table: ReadModelTable): Promise<boolean> {
+export async function isRebuildFaster(store: EventStore, { filter }: Projection, table: ReadModelTable): Promise<boolean> {
   const head = BigInt(await store.head(filter.eventClass));
   return (head - BigInt(table.position)) * REFILL_SPEED >= head;
 }

@@ -35,11 +35,11 @@ describe('a read model that gathers the events of a busy time', () => {
   /** Returns a boat whose first load is written, and whose second one is gathered. */
   async function withGathered(): Promise<{ own: Harbour; written: string; gathered: string }> {
     const own = await start();
-    await own.projections.reached('boats', (await appendTo(own.log.store, 'boat-Ark', harbourEvent('BoatArrived'))).position);
+    await own.projections.waitFor('boats', (await appendTo(own.log.store, 'boat-Ark', harbourEvent('BoatArrived'))).position);
     stopTheClock();
     const added = jest.spyOn(GatheredEvents.prototype, 'add');
     const written = await load(own, 1);
-    await own.projections.reached('boats', written);
+    await own.projections.waitFor('boats', written);
     const before = added.mock.calls.length;
     const gathered = await load(own, 10);
     while (added.mock.calls.length === before) await new Promise(setImmediate);
@@ -50,7 +50,7 @@ describe('a read model that gathers the events of a busy time', () => {
   it('shows a write to a read that waits for it at once', async () => {
     const { own, written, gathered } = await withGathered();
     expect(own.projections.checkpoint('boats')).toBe(written);
-    await own.projections.reached('boats', gathered);
+    await own.projections.waitFor('boats', gathered);
     expect(await cargo()).toEqual(['11']);
   });
 
@@ -73,7 +73,7 @@ describe('a read model that gathers the events of a busy time', () => {
     await eventually(async () => (await other.projections.status())[0]?.position === gathered, 'the other process');
     expect(await cargo()).toEqual(['11']);
     const position = await load(other, 100);
-    await Promise.all([own, other].map(({ projections }) => projections.reached('boats', position)));
+    await Promise.all([own, other].map(({ projections }) => projections.waitFor('boats', position)));
     expect(await cargo()).toEqual(['111']);
   });
 });

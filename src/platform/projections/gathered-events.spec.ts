@@ -51,7 +51,7 @@ describe('events that are gathered for a read model', () => {
   it('are written at once if a reader waits for them, from before they come or after', async () => {
     await add(1);
     await add(2);
-    gathered.hurry();
+    gathered.flushSoon();
     await gathered.flush();
     expect(writes).toEqual([[1], [2]]);
     isAwaited = true;

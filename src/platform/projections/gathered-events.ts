@@ -46,11 +46,11 @@ export class GatheredEvents {
     const waitMs = this.#nextAt - performance.now();
     const isFull = this.#events.length >= EVENTS_MAX || this.#bytes >= BYTES_MAX;
     if (isFull || waitMs <= 0 || this.isAwaited()) return this.flush();
-    this.#timer ??= setTimeout(() => this.hurry(), waitMs);
+    this.#timer ??= setTimeout(() => this.flushSoon(), waitMs);
   }
 
   /** Starts a write of everything gathered, now. */
-  hurry(): void {
+  flushSoon(): void {
     this.flush().catch(() => undefined);
   }
 

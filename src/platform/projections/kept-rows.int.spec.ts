@@ -18,7 +18,7 @@ afterEach(async () => {
 
 async function happens(type: string, data = {}): Promise<void> {
   const { position } = await appendTo(harbour.log.store, 'boat-Ark', harbourEvent(type, data));
-  await harbour.projections.reached('boats', position);
+  await harbour.projections.waitFor('boats', position);
 }
 
 const cargo = async () => (await harbour.log.database.query<{ cargo: string }>('select cargo from boats_v1')).map((row) => row.cargo);

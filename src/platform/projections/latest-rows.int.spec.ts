@@ -62,7 +62,7 @@ describe('a row as its stream says it is', () => {
     const { rows, follower } = await opened();
     expect(await rows.find(boats, 'boat-Ark')).toMatchObject({ row: { cargo: 1, revision: 0 } });
     const { position } = await load(10);
-    const heard = (await follower.hearHead()) ?? '';
+    const heard = (await follower.catchUpToHead()) ?? '';
     const asked = jest.spyOn(log.database.pool, 'connect');
     expect(await rows.find(boats, 'boat-Ark', heard)).toEqual({ row: { name: 'Ark', cargo: 11, revision: 1 }, position });
     expect(asked).not.toHaveBeenCalled();
@@ -78,7 +78,7 @@ describe('a row as its stream says it is', () => {
     const projections = new Projections(log.database, log.store, new Leases(log.database), log.aggregates, log.config);
     projections.register(boats);
     await projections.onApplicationBootstrap();
-    await projections.reached('boats', position);
+    await projections.waitFor('boats', position);
     await projections.beforeApplicationShutdown();
     await load(5);
     const inBulk = jest.spyOn(log.store, 'readStreamInBulk');

@@ -57,7 +57,7 @@ describe('a reading of the log', () => {
     let rests = 0;
     const { passes, readings } = passesOverNothing(() => {
       rests += 1;
-      if (rests === 5) passes.notNeeded(late);
+      if (rests === 5) passes.withdraw(late);
     });
     passes.expect(late);
     await passes.fold(wanted(early));

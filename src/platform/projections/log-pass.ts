@@ -79,7 +79,7 @@ export class LogPasses {
     this.expected.add(projection);
   }
 
-  notNeeded(projection: Projection): void {
+  withdraw(projection: Projection): void {
     this.expected.delete(projection);
   }
 
@@ -172,7 +172,7 @@ class LogPass {
     }
     await this.bound();
     if (performance.now() - this.since < this.slice) return;
-    this.slice = Math.min(Math.max(SLICE_MS, (await giveWay()) * SHARE), SLICE_MAX_MS);
+    this.slice = Math.min(Math.max(SLICE_MS, (await yieldToOtherWork()) * SHARE), SLICE_MAX_MS);
     this.since = performance.now();
   }
 
@@ -249,7 +249,7 @@ function unionOf(
  * Yields to other work in this process. A request needs several answers of the database one after the other, and would wait for a slice of
  * the fold before each. If there is no other work, this takes no time. Returns the time that it took, ms.
  */
-export async function giveWay(): Promise<number> {
+export async function yieldToOtherWork(): Promise<number> {
   const since = performance.now();
   for (let turn = 0; turn < TURNS_MAX; turn += 1) {
     const began = performance.now();

@@ -158,7 +158,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
 
   /** Logs the replicas that differ, once for each change. */
   private tell(): void {
-    const sentences = unlikeSentences(this.unlike);
+    const sentences = describeUnlike(this.unlike);
     const news = sentences.join(' ');
     if (news === this.told) return;
     this.told = news;
@@ -208,7 +208,7 @@ export function unreadable(written: KnownEvents, known: KnownEvents): string[] {
     .toSorted();
 }
 
-export function unlikeSentences(unlike: readonly UnlikeReplica[]): string[] {
+export function describeUnlike(unlike: readonly UnlikeReplica[]): string[] {
   return unlike.flatMap(({ program, startedAt, cannotRead, mayWrite }) => {
     const who = `a replica of ${program}, started at ${startedAt.toISOString()},`;
     return [

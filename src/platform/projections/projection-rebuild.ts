@@ -5,7 +5,7 @@ import type pg from 'pg';
 import type { Database } from '../database/database.ts';
 import { copyIn } from '../database/copy.ts';
 import { START, type EventStore, type Position } from '../event-store/event-store.ts';
-import { giveWay, type LogPasses } from './log-pass.ts';
+import { yieldToOtherWork, type LogPasses } from './log-pass.ts';
 import { type Projection, tableOf } from './projection.ts';
 import { ProjectionRegistry } from './projection-registry.ts';
 import { createBareStatement, createStatements, indexStatements } from './projection-sql.ts';
@@ -27,13 +27,13 @@ export interface RebuildParts {
   /** Returns the pool of connections without a statement timeout: for the writers of a pass, and one comparison. */
   pool: () => pg.Pool;
   /** Comparisons run one at a time. */
-  comparisons: Turns;
+  comparisons: SerialQueue;
   /** Bulk catch-ups run one at a time. */
-  catchUps: Turns;
+  catchUps: SerialQueue;
 }
 
 /** Runs pieces of work one after the other. */
-export class Turns {
+export class SerialQueue {
   private last: Promise<unknown> = Promise.resolve();
 
   run<T>(work: () => Promise<T>): Promise<T> {
@@ -44,7 +44,7 @@ export class Turns {
 }
 
 /** Runs `swap` while nothing writes the serving table, with the position up to which that table goes. */
-export type ChangeOver = (swap: (upTo: Position) => Promise<ReadModelTable>) => Promise<void>;
+export type WithWritesPaused = (swap: (upTo: Position) => Promise<ReadModelTable>) => Promise<void>;
 
 /** Copies the text of rows into the table, which has no key yet. Throws the signal's reason, or what PostgreSQL threw. */
 export async function writeRows(
@@ -58,7 +58,7 @@ export async function writeRows(
     for await (const text of texts) {
       signal.throwIfAborted();
       yield text;
-      await giveWay();
+      await yieldToOtherWork();
     }
   }
   await copyIn(client, copyStatement(table, physical), politely());
@@ -85,7 +85,11 @@ export class ProjectionRebuild {
    * Runs the rebuild. Throws `PoisonEvent`, `LeaseLost`, the signal's reason, or what the database threw; the serving rows are then
    * unchanged.
    */
-  async run(order: RebuildOrder, signal: AbortSignal, changeOver: ChangeOver): Promise<{ events: number; eventsPerSecond: number | null }> {
+  async run(
+    order: RebuildOrder,
+    signal: AbortSignal,
+    changeOver: WithWritesPaused,
+  ): Promise<{ events: number; eventsPerSecond: number | null }> {
     const { store } = this.parts;
     const { eventClass } = this.projection.filter;
     try {
@@ -186,7 +190,7 @@ export class ProjectionRebuild {
     return taken;
   }
 
-  private async swap({ id }: RebuildOrder, built: ReadModelTable, signal: AbortSignal, changeOver: ChangeOver): Promise<void> {
+  private async swap({ id }: RebuildOrder, built: ReadModelTable, signal: AbortSignal, changeOver: WithWritesPaused): Promise<void> {
     const { projection, epoch } = this;
     for (;;) {
       signal.throwIfAborted();

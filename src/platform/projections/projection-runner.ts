@@ -7,9 +7,9 @@ import { UnknownEvent } from '../event-store/catalogue.ts';
 import { START, type Position, type StoredEvent } from '../event-store/event-store.ts';
 import { GatheredEvents } from './gathered-events.ts';
 import type { Lease, Leases } from './leases.ts';
-import { catchUpInBulk, isFarBehind, isRefilledSooner } from './bulk-catch-up.ts';
+import { catchUpInBulk, isFarBehind, isRebuildFaster } from './bulk-catch-up.ts';
 import { type Projection, tableOf } from './projection.ts';
-import { ProjectionRebuild, type ChangeOver, type RebuildParts } from './projection-rebuild.ts';
+import { ProjectionRebuild, type WithWritesPaused, type RebuildParts } from './projection-rebuild.ts';
 import { ProjectionRegistry } from './projection-registry.ts';
 import { LeaseLost, PoisonEvent, ReadModelTable } from './read-model-table.ts';
 import type { RebuildOrders } from './rebuild-orders.ts';
@@ -84,8 +84,8 @@ export class ProjectionRunner {
   }
 
   /** Starts a write of the gathered events now, since a reader waits for them. */
-  hurry(): void {
-    this.gathered?.hurry();
+  flushSoon(): void {
+    this.gathered?.flushSoon();
   }
 
   /** Writes the gathered events and gives the lease back. */
@@ -101,16 +101,16 @@ export class ProjectionRunner {
   private async run(): Promise<void> {
     const { signal } = this.stopping;
     const { passes } = this.parts;
-    const notNeeded = () => passes.notNeeded(this.projection);
+    const withdraw = () => passes.withdraw(this.projection);
     while (!signal.aborted) {
-      const lease = await this.leases.acquire(`projection:${tableOf(this.projection)}`, signal, notNeeded).catch(() => null);
-      if (lease === null) return notNeeded();
+      const lease = await this.leases.acquire(`projection:${tableOf(this.projection)}`, signal, withdraw).catch(() => null);
+      if (lease === null) return withdraw();
       passes.expect(this.projection);
       const until = AbortSignal.any([signal, lease.signal]);
       try {
         await this.consume(lease, until);
       } catch (error) {
-        notNeeded();
+        withdraw();
         await this.afterFailure(error, lease, until);
       }
       this.state = 'standby';
@@ -122,7 +122,7 @@ export class ProjectionRunner {
   private async afterFailure(error: unknown, lease: Lease, until: AbortSignal): Promise<void> {
     if (until.aborted) return;
     const { name } = this.projection;
-    if (error instanceof UnknownEvent) return this.stepAside(error, lease);
+    if (error instanceof UnknownEvent) return this.yieldToNewerProgram(error, lease);
     if (error instanceof PoisonEvent) {
       this.logger.error(
         `The projection ${name} stopped at an event that it can't take in, its rows stay as they are: ${error.message}`,
@@ -133,7 +133,7 @@ export class ProjectionRunner {
       const told = this.registry.setState(this.projection, lease.epoch, 'failed', error.message.slice(0, 500));
       await told.catch((reason: Error) => this.logger.warn(reason.message));
       // The lease is kept, since another replica would fail at the same event. Only a rebuild may help.
-      return this.serveOrders(lease, until, alone, true).catch((reason: Error) => this.logger.warn(reason.message));
+      return this.serveOrders(lease, until, noLiveTable, true).catch((reason: Error) => this.logger.warn(reason.message));
     }
     this.logger.warn(`The projection ${name} goes on in ${this.retryMs} ms: ${(error as Error).message}`);
     await wait(this.retryMs, undefined, { signal: until }).catch(() => undefined);
@@ -144,7 +144,7 @@ export class ProjectionRunner {
    * Stops and gives the lease back, so that a newer program that shares the rows and can read the event takes over. The rows stay as they
    * are.
    */
-  private async stepAside(error: UnknownEvent, lease: Lease): Promise<void> {
+  private async yieldToNewerProgram(error: UnknownEvent, lease: Lease): Promise<void> {
     const { name } = this.projection;
     this.logger.error(
       `The projection ${name} stopped, its rows stay as they are, and this program is not ready any more: ${error.message}`,
@@ -165,7 +165,7 @@ export class ProjectionRunner {
     this.filled = stored.filled;
     await this.registry.dropLeftovers(projection);
     if (!stored.filled) {
-      await this.bringUp(lease, until);
+      await this.fill(lease, until);
       if (until.aborted) return;
       stored = await this.registry.claim(projection, lease.epoch);
     }
@@ -177,7 +177,7 @@ export class ProjectionRunner {
     this.moveTo(stored.position);
     while (!until.aborted) {
       await this.catchUp(lease, until);
-      this.parts.passes.notNeeded(projection);
+      this.parts.passes.withdraw(projection);
       await this.follow(lease, until);
     }
   }
@@ -185,7 +185,7 @@ export class ProjectionRunner {
   private async catchUp(lease: Lease, until: AbortSignal): Promise<void> {
     const { parts, projection, table } = this;
     if (!(await isFarBehind(parts.store, projection, table))) return;
-    if ((await isRefilledSooner(parts.store, projection, table)) && (await this.refill(lease, until))) return;
+    if ((await isRebuildFaster(parts.store, projection, table)) && (await this.refill(lease, until))) return;
     this.logger.log(`${projection.name} is far behind and catches up in bulk`);
     await parts.catchUps.run(() => catchUpInBulk(parts.store, projection, table, until, () => this.moveTo(table.position)));
     this.retryMs = FIRST_RETRY_MS;
@@ -197,7 +197,7 @@ export class ProjectionRunner {
   private async refill(lease: Lease, until: AbortSignal): Promise<boolean> {
     this.logger.log(`${this.projection.name} is far behind and is made anew`);
     try {
-      await this.rebuild({ id: uuidv7(), reason: 'behind' }, lease, until, this.changeOver);
+      await this.rebuild({ id: uuidv7(), reason: 'behind' }, lease, until, this.withWritesPaused);
     } catch (error) {
       if (!(error instanceof PoisonEvent)) throw error;
       return false;
@@ -220,7 +220,7 @@ export class ProjectionRunner {
       if (events.length >= FULL_BATCH && (await isFarBehind(this.parts.store, this.projection, this.table)))
         over.abort(new Error('the log runs away'));
     });
-    const orders = this.serveOrders(lease, AbortSignal.any([until, over.signal]), this.changeOver, false);
+    const orders = this.serveOrders(lease, AbortSignal.any([until, over.signal]), this.withWritesPaused, false);
     try {
       await Promise.race([subscription.ended, gathered.failed, orders, aborted(until), aborted(over.signal)]);
     } finally {
@@ -269,7 +269,7 @@ export class ProjectionRunner {
   }
 
   /** Swaps the tables between two writes of the followed log. */
-  private readonly changeOver: ChangeOver = (swap) =>
+  private readonly withWritesPaused: WithWritesPaused = (swap) =>
     this.inTurn(async () => {
       this.table = await swap(this.table.position);
     });
@@ -287,13 +287,13 @@ export class ProjectionRunner {
   }
 
   /** Builds the rows of this version, beside those of another version if there are any. */
-  private async bringUp(lease: Lease, until: AbortSignal): Promise<void> {
+  private async fill(lease: Lease, until: AbortSignal): Promise<void> {
     const { projection } = this;
     const reason = (await this.registry.hasOtherVersion(projection)) ? 'version' : 'empty';
     this.logger.log(`${projection.name} is filled for version ${projection.version}`);
     await this.registry.setState(projection, lease.epoch, 'rebuilding', null);
     try {
-      await this.rebuild({ id: uuidv7(), reason }, lease, until, alone);
+      await this.rebuild({ id: uuidv7(), reason }, lease, until, noLiveTable);
     } catch (error) {
       // Programs of the other version go on with their rows, and this one is not ready.
       if (reason === 'version' || !(error instanceof PoisonEvent)) throw error;
@@ -303,14 +303,14 @@ export class ProjectionRunner {
   }
 
   /** Carries out the ordered rebuilds until the signal aborts or, with `once`, until one has succeeded. */
-  private async serveOrders(lease: Lease, until: AbortSignal, changeOver: ChangeOver, once: boolean): Promise<void> {
+  private async serveOrders(lease: Lease, until: AbortSignal, changeOver: WithWritesPaused, once: boolean): Promise<void> {
     const { name } = this.projection;
     for (let retryMs = FIRST_RETRY_MS; !until.aborted;) {
       try {
-        const since = this.orders.heard;
-        const wanted = await this.orders.wanted();
-        if (wanted === null) await this.orders.news(since, until);
-        else if ((await this.obey(wanted, lease, until, changeOver)) && once) return;
+        const since = this.orders.changes;
+        const wanted = await this.orders.current();
+        if (wanted === null) await this.orders.waitForChange(since, until);
+        else if ((await this.carryOut(wanted, lease, until, changeOver)) && once) return;
         retryMs = FIRST_RETRY_MS;
       } catch (error) {
         if (until.aborted || error instanceof LeaseLost) throw error;
@@ -322,7 +322,7 @@ export class ProjectionRunner {
   }
 
   /** Returns whether rebuilt rows serve now. */
-  private async obey(rebuildId: string, lease: Lease, until: AbortSignal, changeOver: ChangeOver): Promise<boolean> {
+  private async carryOut(rebuildId: string, lease: Lease, until: AbortSignal, changeOver: WithWritesPaused): Promise<boolean> {
     const { name } = this.projection;
     const { rebuildId: last } = await this.registry.claim(this.projection, lease.epoch);
     const before = this.state;
@@ -340,7 +340,7 @@ export class ProjectionRunner {
           return false;
         }
         if (!(error instanceof PoisonEvent || error instanceof UnknownEvent)) throw error;
-        await this.orders.failed(rebuildId, error.message);
+        await this.orders.recordFailure(rebuildId, error.message);
         return false;
       } finally {
         watching.abort();
@@ -348,11 +348,11 @@ export class ProjectionRunner {
         if (before === 'live') await this.registry.setState(this.projection, lease.epoch, 'running', null);
       }
     }
-    await this.orders.rebuilt(rebuildId);
+    await this.orders.recordSuccess(rebuildId);
     return true;
   }
 
-  private async rebuild(order: RebuildOrder, lease: Lease, until: AbortSignal, changeOver: ChangeOver): Promise<void> {
+  private async rebuild(order: RebuildOrder, lease: Lease, until: AbortSignal, changeOver: WithWritesPaused): Promise<void> {
     const rebuild = new ProjectionRebuild(this.parts, this.projection, lease.epoch);
     const { events, eventsPerSecond } = await rebuild.run(order, until, changeOver);
     this.filled = true;
@@ -364,7 +364,7 @@ export class ProjectionRunner {
 class Canceled extends Error {}
 
 /** The change-over if nothing writes the serving table meanwhile. */
-const alone: ChangeOver = async (swap) => void (await swap(START));
+const noLiveTable: WithWritesPaused = async (swap) => void (await swap(START));
 
 function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

@@ -63,14 +63,14 @@ export abstract class ReadModels {
    * Resolves when the projection has taken in everything up to the position. Throws Refusal `read_model_behind` after the timeout (ms, by
    * default 5,000).
    */
-  abstract reached(projection: string, position: string, timeoutMs?: number): Promise<void>;
+  abstract waitFor(projection: string, position: string, timeoutMs?: number): Promise<void>;
   /**
-   * Does as `reached`, but does not throw if the projection has stopped or is too far behind. It is for answers that are possible without
+   * Does as `waitFor`, but does not throw if the projection has stopped or is too far behind. It is for answers that are possible without
    * it.
    */
-  abstract reachedIfPossible(projection: string, position: string): Promise<void>;
+  abstract waitIfRunning(projection: string, position: string): Promise<void>;
   /** Throws Refusal `read_model_behind` while rows are missing that existed before, because the table was lost and is being filled. */
-  abstract whole(projection: string): Promise<void>;
+  abstract waitUntilFilled(projection: string): Promise<void>;
   /** Returns how far each read model has come: whether this program is ready, and if not, why. */
   abstract progress(): Promise<ReadModelProgress[]>;
 }

@@ -106,7 +106,7 @@ describe('read models', () => {
     await arrive('Ark', 5);
     const { projections } = await start(boats('boats'));
     const { position } = await arrive('Beagle', 7);
-    await projections.reached('boats', position);
+    await projections.waitFor('boats', position);
     expect(await rowsOf('boats')).toMatchObject([
       { name: 'Ark', cargo: '5', seen: ['arrived', 'loaded'], left: false },
       { name: 'Beagle', cargo: '7' },
@@ -118,7 +118,7 @@ describe('read models', () => {
     await arrive('Beagle', 5, 'BoatLeft', 'BoatArrived');
     const { position } = await arrive('Cutty', 1);
     const { projections } = await start(boats('boats'));
-    await projections.reached('boats', position);
+    await projections.waitFor('boats', position);
     expect(await rowsOf('boats')).toMatchObject([
       { name: 'Beagle', cargo: '0' },
       { name: 'Cutty', cargo: '1' },
@@ -129,27 +129,27 @@ describe('read models', () => {
     const live = await start(boats('boats'));
     for (let n = 0; n < 30; n += 1) {
       const { position } = await arrive(`boat${n % 7}`, n);
-      await live.projections.reached('boats', position);
+      await live.projections.waitFor('boats', position);
     }
     const again = await start(boats('replayed'));
-    await again.projections.reached('replayed', await log.store.head('core'));
+    await again.projections.waitFor('replayed', await log.store.head('core'));
     expect((await textOf('replayed')).replaceAll('replayed', 'boats')).toBe(await textOf('boats'));
   });
 
   it('goes on after a restart where it stopped, and counts nothing twice', async () => {
     const first = await start(boats('boats'));
     const { position } = await arrive('Ark', 3);
-    await first.projections.reached('boats', position);
+    await first.projections.waitFor('boats', position);
     await stop(first);
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 4 }));
     const second = await start(boats('boats'));
-    await second.projections.reached('boats', await log.store.head('core'));
+    await second.projections.waitFor('boats', await log.store.head('core'));
     expect(await rowsOf('boats')).toMatchObject([{ name: 'Ark', cargo: '7' }]);
   });
 
   it('takes a batch in whole or not at all, and not twice, when the write of its checkpoint fails', async () => {
     const { projections } = await start(boats('boats'));
-    await projections.reached('boats', (await arrive('Ark', 1)).position);
+    await projections.waitFor('boats', (await arrive('Ark', 1)).position);
     await operate(
       test.url,
       `create function refuse() returns trigger language plpgsql as $$ begin
@@ -162,10 +162,10 @@ describe('read models', () => {
       for each row execute function refuse()`,
     );
     const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 10 }));
-    await expect(projections.reached('boats', position, 500)).rejects.toMatchObject({ code: 'read_model_behind' });
+    await expect(projections.waitFor('boats', position, 500)).rejects.toMatchObject({ code: 'read_model_behind' });
     expect(await rowsOf('boats')).toMatchObject([{ cargo: '1' }]);
     await operate(test.url, 'drop trigger cut on projection_checkpoints');
-    await projections.reached('boats', position);
+    await projections.waitFor('boats', position);
     expect(await rowsOf('boats')).toMatchObject([{ cargo: '11' }]);
   });
 
@@ -177,7 +177,7 @@ describe('read models', () => {
       const victims = `datname = current_database() and query like '%projection_checkpoints%' and pid <> pg_backend_pid()`;
       await operate(test.url, `select pg_terminate_backend(pid) from pg_stat_activity where ${victims}`);
     }
-    await projections.reached('boats', await log.store.head('core'), 20_000);
+    await projections.waitFor('boats', await log.store.head('core'), 20_000);
     expect(await rowsOf('boats')).toMatchObject([{ cargo: '40' }]);
   });
 
@@ -185,7 +185,7 @@ describe('read models', () => {
     let stall: (() => void) | null = null;
     let late: unknown = null;
     const stalled = await start(boats('boats'));
-    await stalled.projections.reached('boats', (await arrive('Ark', 1)).position);
+    await stalled.projections.waitFor('boats', (await arrive('Ark', 1)).position);
     // The first holder stalls in the middle of a batch: it has read and folded, but not written.
     const { pool } = stalled.log.database;
     const query = pool.query.bind(pool) as (...of: unknown[]) => Promise<unknown>;
@@ -205,7 +205,7 @@ describe('read models', () => {
       'select pg_terminate_backend(pid) from pg_stat_activity where application_name in (select owner from consumer_leases)',
     );
     const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 100 }));
-    await other.projections.reached('boats', position);
+    await other.projections.waitFor('boats', position);
     const right = [{ cargo: '111', seen: ['arrived', 'loaded', 'loaded', 'loaded'] }];
     expect(await rowsOf('boats')).toMatchObject(right);
     (stall as unknown as () => void)();
@@ -218,19 +218,19 @@ describe('read models', () => {
     await arrive('Ark');
     for (let n = 0; n < 10; n += 1) {
       const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 1 }));
-      await Promise.all(both.map(({ projections }) => projections.reached('boats', position)));
+      await Promise.all(both.map(({ projections }) => projections.waitFor('boats', position)));
       expect(await rowsOf('boats')).toMatchObject([{ cargo: String(n + 1) }]);
     }
     await stop(both[0]);
     const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 1 }));
-    await both[1].projections.reached('boats', position);
+    await both[1].projections.waitFor('boats', position);
     expect(await rowsOf('boats')).toMatchObject([{ cargo: '11' }]);
   });
 
   it('has reached an event that does not concern it, also after a restart', async () => {
     const { projections } = await start(boats('boats'));
     const { position } = await appendTo(log.store, 'tide-1', harbourEvent('TideTurned'));
-    await projections.reached('boats', position);
+    await projections.waitFor('boats', position);
     await eventually(
       async () => (await log.database.query('select from projection_checkpoints where position = $1', [position])).length > 0,
     );
@@ -238,13 +238,13 @@ describe('read models', () => {
 
   it('refuses a read that is ahead of it once the time is over', async () => {
     const { projections } = await start(boats('boats'));
-    const reading = projections.reached('boats', '9'.repeat(20), 50);
+    const reading = projections.waitFor('boats', '9'.repeat(20), 50);
     await expect(reading).rejects.toMatchObject({ code: 'read_model_behind', facts: { retryAfterSeconds: 1 } });
   });
 
   it('answers waiting readers when the service stops', async () => {
     const stopping = await start(boats('boats'));
-    const reading = stopping.projections.reached('boats', '9'.repeat(20), 60_000).catch((error: unknown) => error);
+    const reading = stopping.projections.waitFor('boats', '9'.repeat(20), 60_000).catch((error: unknown) => error);
     await stop(stopping);
     expect(await reading).toMatchObject({ code: 'read_model_behind' });
   });
@@ -269,8 +269,8 @@ describe('read models', () => {
         throw new Error('no such cargo');
       });
       const { projections } = await start(thrower, boats('others'));
-      await projections.reached('others', last.position);
-      await expect(projections.reached('boats', last.position)).rejects.toMatchObject({ code: 'read_model_behind' });
+      await projections.waitFor('others', last.position);
+      await expect(projections.waitFor('boats', last.position)).rejects.toMatchObject({ code: 'read_model_behind' });
       await eventually(async () => (await projections.status())[0]?.status === 'failed');
       expect(await projections.status()).toMatchObject([
         { name: 'boats', status: 'failed', error: `BoatLoaded at ${position}: no such cargo`, position: before },
@@ -293,8 +293,8 @@ describe('read models', () => {
       const { projections: elsewhere } = await start(broken);
       const ended: string[] = [];
       await Promise.all([
-        elsewhere.reachedIfPossible('boats', last.position).then(() => ended.push('went on')),
-        elsewhere.reached('boats', last.position, 3_000).catch(() => ended.push('refused')),
+        elsewhere.waitIfRunning('boats', last.position).then(() => ended.push('went on')),
+        elsewhere.waitFor('boats', last.position, 3_000).catch(() => ended.push('refused')),
       ]);
       expect(ended).toEqual(['went on', 'refused']);
     });
@@ -324,7 +324,7 @@ describe('read models', () => {
       await eventually(async () => (await broken.projections.status())[0]?.status === 'failed');
       await stop(broken);
       const { projections } = await start(boats('boats'));
-      await projections.reached('boats', last.position);
+      await projections.waitFor('boats', last.position);
       expect(await projections.status()).toMatchObject([{ status: 'running', error: null }]);
       expect(await rowsOf('boats')).toMatchObject([{ cargo: '5' }, { cargo: '666' }, { cargo: '7' }]);
     });
@@ -344,13 +344,13 @@ describe('read models', () => {
 
     it('is filled into a table of its own, indexes and all, while the older program serves from the old one and goes on', async () => {
       const old = await start(boats('boats'));
-      await old.projections.reached('boats', (await arrive('Ark', 5)).position);
+      await old.projections.waitFor('boats', (await arrive('Ark', 5)).position);
       const { projections } = await start(grown());
       const { position } = await arrive('Beagle', 6);
       await eventually(async () => (await projections.progress())[0]?.ready === true);
-      await projections.reached('boats', position);
+      await projections.waitFor('boats', position);
       const last = await arrive('Cutty', 7);
-      for (const each of [old.projections, projections]) await each.reached('boats', last.position);
+      for (const each of [old.projections, projections]) await each.waitFor('boats', last.position);
       expect((await projections.status()).map(({ version }) => version)).toEqual([2]);
       expect((await old.projections.status()).map(({ version }) => version)).toEqual([1]);
       expect(await rowsOf('boats', 2)).toMatchObject([
@@ -367,7 +367,7 @@ describe('read models', () => {
       const old = await start(boats('boats'));
       await arrive('Ark', 5);
       const { position } = await arrive('Beagle', 666);
-      await old.projections.reached('boats', position);
+      await old.projections.waitFor('boats', position);
       await stop(old);
       const choking = grown((event, rows) => {
         if (event.data.tons === 666) throw new Error('choked');

@@ -18,7 +18,7 @@ import { Refusal } from '../refusal.ts';
 import { Leases } from './leases.ts';
 import { LogPasses, WRITERS } from './log-pass.ts';
 import { type Projection, type ReadModelProgress, ReadModels, tableOf } from './projection.ts';
-import { type RebuildParts, Turns } from './projection-rebuild.ts';
+import { type RebuildParts, SerialQueue } from './projection-rebuild.ts';
 import { ProjectionRegistry, type ProjectionStatus } from './projection-registry.ts';
 import { ProjectionRunner } from './projection-runner.ts';
 import { checkTable } from './projection-sql.ts';
@@ -82,8 +82,8 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
       store,
       passes: new LogPasses(store, { memoryBytes: FOLD_MEMORY_BYTES, directory: config.dataDir }),
       pool: () => (this.bulkPool ??= database.openPool('rebuilds', BULK_CONNECTIONS, { statement_timeout: 0, lock_timeout: 0 })),
-      comparisons: new Turns(),
-      catchUps: new Turns(),
+      comparisons: new SerialQueue(),
+      catchUps: new SerialQueue(),
     };
   }
 
@@ -119,7 +119,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   }
 
   async onApplicationBootstrap(): Promise<void> {
-    this.hearOrders();
+    this.followOrders();
     await Promise.all([...this.entries.values()].map(({ runner }) => runner.start()));
   }
 
@@ -173,11 +173,11 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     return this.entryOf(projection).runner.projection.filter;
   }
 
-  override async whole(projection: string): Promise<void> {
+  override async waitUntilFilled(projection: string): Promise<void> {
     const { runner } = this.entryOf(projection);
     // Another replica may have filled it.
     if (!runner.filled) await this.status();
-    if (!runner.filled) await this.reached(projection, FIRST);
+    if (!runner.filled) await this.waitFor(projection, FIRST);
   }
 
   override async progress(): Promise<ReadModelProgress[]> {
@@ -206,13 +206,13 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     );
   }
 
-  override async reached(projection: string, position: Position, timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
-    const refusal = await this.waitFor(this.entryOf(projection), position, timeoutMs, false);
+  override async waitFor(projection: string, position: Position, timeoutMs = REACHED_TIMEOUT_MS): Promise<void> {
+    const refusal = await this.wait(this.entryOf(projection), position, timeoutMs, false);
     if (refusal !== null) throw refusal;
   }
 
-  override async reachedIfPossible(projection: string, position: Position): Promise<void> {
-    await this.waitFor(this.entryOf(projection), position, REACHED_TIMEOUT_MS, true);
+  override async waitIfRunning(projection: string, position: Position): Promise<void> {
+    await this.wait(this.entryOf(projection), position, REACHED_TIMEOUT_MS, true);
   }
 
   /** Returns the newest position that this process knows the projection to have reached. */
@@ -236,15 +236,15 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   }
 
   /** Rebuild orders are in the log: every replica reads them there, and the one that holds the projection's lease carries them out. */
-  private hearOrders(): void {
+  private followOrders(): void {
     const filter = { eventClass: 'core', categories: ['projection'] } as const;
     const follow = (head: Position) => {
       if (this.stopped) return;
       this.orders = this.store.subscribe(head, filter, async (events) => {
         const subjects = new Set(events.map(({ stream }) => idOf(stream)));
-        for (const { runner } of this.entries.values()) if (subjects.has(tableOf(runner.projection))) runner.orders.hear();
+        for (const { runner } of this.entries.values()) if (subjects.has(tableOf(runner.projection))) runner.orders.notify();
       });
-      for (const { runner } of this.entries.values()) runner.orders.hear();
+      for (const { runner } of this.entries.values()) runner.orders.notify();
     };
     // If the store is unavailable, the runners still look for orders every 30 s.
     this.store.head('core').then(follow, () => undefined);
@@ -265,7 +265,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     return entry;
   }
 
-  private async waitFor(entry: Entry, position: Position, timeoutMs: number, isOptional: boolean): Promise<Refusal | null> {
+  private async wait(entry: Entry, position: Position, timeoutMs: number, isOptional: boolean): Promise<Refusal | null> {
     if (position <= entry.known) return null;
     if (this.stopped) return behind(entry, 'the service is stopping');
     if (entry.runner.state === 'failed') return stopped(entry);
@@ -283,7 +283,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
       };
       entry.waiters.add(waiter);
       this.waiting += 1;
-      entry.runner.hurry();
+      entry.runner.flushSoon();
       this.lookWhileNeeded();
     });
   }

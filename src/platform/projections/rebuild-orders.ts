@@ -9,7 +9,7 @@ const REASON_MAX = 500;
 /** The rebuild orders for one version of a projection, from its stream, which also records how each rebuild ended. */
 export class RebuildOrders {
   /** The number of times that something may have been ordered or canceled. */
-  heard = 0;
+  changes = 0;
   private readonly waiting = new Set<() => void>();
 
   constructor(
@@ -19,20 +19,20 @@ export class RebuildOrders {
   ) {}
 
   /** Returns the id of the ordered rebuild that is not over, or null. */
-  async wanted(): Promise<string | null> {
+  async current(): Promise<string | null> {
     const { state } = await this.aggregates.load(rebuildStream(this.table), rebuildDecider);
     return state.running;
   }
 
   /** Notes that something may have been ordered or canceled, and wakes those that wait for news. */
-  hear(): void {
-    this.heard += 1;
+  notify(): void {
+    this.changes += 1;
     for (const wake of this.waiting) wake();
   }
 
-  /** Resolves when `heard` no longer equals `since`, after 30 s at most, or when the signal aborts. */
-  async news(since: number, signal: AbortSignal): Promise<void> {
-    if (signal.aborted || this.heard !== since) return;
+  /** Resolves when `changes` no longer equals `since`, after 30 s at most, or when the signal aborts. */
+  async waitForChange(since: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted || this.changes !== since) return;
     await new Promise<void>((resolve) => {
       const wake = () => {
         clearTimeout(timer);
@@ -49,18 +49,18 @@ export class RebuildOrders {
   /** Calls back once the rebuild is no longer ordered, unless the signal aborts first. */
   async whenCanceled(rebuildId: string, signal: AbortSignal, onCanceled: () => void): Promise<void> {
     while (!signal.aborted) {
-      const since = this.heard;
-      const wanted = await this.wanted().catch(() => rebuildId);
+      const since = this.changes;
+      const wanted = await this.current().catch(() => rebuildId);
       if (wanted !== rebuildId) return onCanceled();
-      await this.news(since, signal);
+      await this.waitForChange(since, signal);
     }
   }
 
-  rebuilt(rebuildId: string): Promise<void> {
+  recordSuccess(rebuildId: string): Promise<void> {
     return this.record({ type: 'RecordRebuilt', rebuildId });
   }
 
-  failed(rebuildId: string, reason: string): Promise<void> {
+  recordFailure(rebuildId: string, reason: string): Promise<void> {
     return this.record({ type: 'RecordFailure', rebuildId, reason: reason.slice(0, REASON_MAX) });
   }
 

@@ -51,7 +51,7 @@ async function filled(...names: string[]): Promise<void> {
     await append(name, 'BoatArrived', { note: `of ${name}` });
     await append(name, 'BoatLoaded', { tons: 5 });
   }
-  await harbour.projections.reached('boats', await harbour.log.store.head('core'));
+  await harbour.projections.waitFor('boats', await harbour.log.store.head('core'));
 }
 
 /** Returns the tables of rebuilds that ended or were interrupted, their checkpoints, and the progress rows. */
@@ -73,7 +73,7 @@ it('gives, for any history, the rows that stand, byte by byte, and a comparison 
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 12 }), async (steps) => {
       for (const { boat, type, ...data } of steps) await append(boat, type, data);
-      await harbour.projections.reached('boats', await harbour.log.store.head('core'));
+      await harbour.projections.waitFor('boats', await harbour.log.store.head('core'));
       const live = await textOf();
       expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true, differences: [] });
       await rebuilt();
@@ -100,7 +100,7 @@ it('goes on while boats are written and read: no read fails, nothing is lost or 
   for (let n = 0; n < 3; n += 1) await rebuilt();
   end.abort();
   await Promise.all([...writing, ...reading]);
-  await harbour.projections.reached('boats', await harbour.log.store.head('core'));
+  await harbour.projections.waitFor('boats', await harbour.log.store.head('core'));
   const [ark] = await harbour.log.database.query(`select cargo from boats_v1 where name = 'Ark'`);
   expect(ark).toEqual({ cargo: String(tons - 5) });
   expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true, rows: 6 });
@@ -218,7 +218,7 @@ it('fails at an event that can not be taken in, says why, and leaves what serves
   await order();
   await eventually(async () => (await outcomes()).at(-1) === 'ProjectionRebuildFailed', 'the failure');
   await append('Beagle', 'BoatArrived');
-  await harbour.projections.reached('boats', await harbour.log.store.head('core'));
+  await harbour.projections.waitFor('boats', await harbour.log.store.head('core'));
   expect(await harbour.log.database.query('select cargo from boats_v1 order by name')).toEqual([{ cargo: '5' }, { cargo: '0' }]);
 });
 
@@ -229,7 +229,7 @@ it('brings a stopped read model back, once it can take in every event of the log
   await append('Ark', 'BoatLoaded', { tons: 5 });
   await eventually(async () => (await harbour.projections.status())[0]?.status === 'failed', 'the stop');
   await rebuilt();
-  await harbour.projections.reached('boats', await harbour.log.store.head('core'));
+  await harbour.projections.waitFor('boats', await harbour.log.store.head('core'));
   expect(await harbour.log.database.query('select cargo from boats_v1')).toEqual([{ cargo: '10' }]);
   expect(await harbour.projections.status()).toMatchObject([{ status: 'running', error: null }]);
 });
@@ -282,7 +282,7 @@ describe('a read model that was lost', () => {
     await harbour.close();
     await operate(test.url, statement);
     harbour = await Harbour.open(test.url);
-    await harbour.projections.whole('boats');
+    await harbour.projections.waitUntilFilled('boats');
     expect(await textOf()).toBe(before);
     await filled('Cutty');
     expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true, rows: 3 });
@@ -300,11 +300,11 @@ describe('a read model that was lost', () => {
     await eventually(hold.held, 'the fold');
     for (const { projections } of [harbour, replica]) {
       expect(await projections.progress()).toMatchObject([{ name: 'boats', ready: false, serving: false }]);
-      await expect(projections.reached('boats', await harbour.log.store.head('core'), 20)).rejects.toMatchObject({
+      await expect(projections.waitFor('boats', await harbour.log.store.head('core'), 20)).rejects.toMatchObject({
         code: 'read_model_behind',
       });
     }
-    const reading = Promise.all([harbour, replica].map(({ projections }) => projections.whole('boats')));
+    const reading = Promise.all([harbour, replica].map(({ projections }) => projections.waitUntilFilled('boats')));
     hold.release();
     await reading;
     expect(await replica.projections.progress()).toEqual([{ name: 'boats', ready: true, serving: true, reason: null }]);

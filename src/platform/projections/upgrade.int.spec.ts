@@ -86,7 +86,7 @@ describe('a newer program beside an older one', () => {
     const next = await start([version(2)]);
     await eventually(() => isReady(next));
     const { position } = await arrive(old, 'Beagle');
-    for (const { projections } of [old, next]) await projections.reached('boats', position);
+    for (const { projections } of [old, next]) await projections.waitFor('boats', position);
     expect([await notes(old, 'boats_v1'), await notes(next, 'boats_v2')]).toEqual([
       ['v1', 'v1'],
       ['v2', 'v2'],
@@ -122,7 +122,7 @@ describe('a newer program beside an older one', () => {
     const { position } = await appendTo(next.log.store, 'boat-Ark', harbourEvent('BoatArrived'), harbourEvent('BoatSunk'));
     await eventually(async () => (await old.projections.progress())[0]?.reason?.includes('BoatSunk is not known'));
     expect(await isReady(old)).toBe(false);
-    await next.projections.reached('boats', position, 8_000);
+    await next.projections.waitFor('boats', position, 8_000);
     expect(await isReady(next)).toBe(true);
     expect(await isReady(old)).toBe(false);
   });
@@ -170,7 +170,7 @@ describe('a read model that is far behind', () => {
     await loaded(test.url, before);
     const first = await start();
     await arrive(first, 'Ark');
-    await first.projections.reached('boats', await first.log.store.head('core'));
+    await first.projections.waitFor('boats', await first.log.store.head('core'));
     await end(first);
     await loaded(test.url, meanwhile);
     let reasons: string[] = [];
@@ -184,7 +184,7 @@ describe('a read model that is far behind', () => {
       };
     });
     await eventually(() => isReady(harbour));
-    await harbour.projections.reached('boats', await harbour.log.store.head('core'));
+    await harbour.projections.waitFor('boats', await harbour.log.store.head('core'));
     return { harbour, reasons, readings: () => readings };
   }
 
@@ -201,14 +201,14 @@ describe('a read model that is far behind', () => {
     expect(new Set(reasons)).toEqual(new Set(['behind']));
     expect(await harbour.log.database.query('select cargo from boats_v1')).toEqual([{ cargo: '2100' }]);
     const { position } = await arrive(harbour, 'Beagle');
-    await harbour.projections.reached('boats', position);
+    await harbour.projections.waitFor('boats', position);
     expect(await harbour.projections.verify('boats')).toMatchObject({ equal: true, rows: 2 });
   });
 
   it('and can not be made anew because of one event takes in what comes before that event', async () => {
     const first = await start();
     await arrive(first, 'Ark');
-    await first.projections.reached('boats', await first.log.store.head('core'));
+    await first.projections.waitFor('boats', await first.log.store.head('core'));
     await end(first);
     await loaded(test.url, 2_100);
     const log = await openLog(test.url);
@@ -254,7 +254,7 @@ describe('a read model that is far behind', () => {
         await eventually(() => isReady(harbour).catch(() => false));
         await eventually(async () => {
           const head = await harbour.log.store.head('core');
-          return harbour.projections.reached('boats', head, 5_000).then(
+          return harbour.projections.waitFor('boats', head, 5_000).then(
             () => true,
             () => false,
           );
@@ -270,7 +270,7 @@ describe('a read model that is far behind', () => {
 it('adopts the tables of a program that had none by version, without a rebuild', async () => {
   const old = await start();
   await arrive(old, 'Ark');
-  await old.projections.reached('boats', await old.log.store.head('core'));
+  await old.projections.waitFor('boats', await old.log.store.head('core'));
   await end(old);
   const names = ['pkey', 'by_cargo', 'laden'].map((each) => `alter index boats_v1_${each} rename to boats_${each}`);
   for (const statement of [
@@ -293,6 +293,6 @@ it('adopts the tables of a program that had none by version, without a rebuild',
   const indexes = await operate(test.url, `select indexname from pg_indexes where tablename = 'boats_v1' order by 1`);
   expect(indexes.map(({ indexname }) => indexname)).toEqual(['boats_v1_by_cargo', 'boats_v1_laden', 'boats_v1_pkey']);
   const { position } = await arrive(next, 'Beagle');
-  await next.projections.reached('boats', position);
+  await next.projections.waitFor('boats', position);
   expect(await next.projections.verify('boats')).toMatchObject({ equal: true, rows: 2 });
 });

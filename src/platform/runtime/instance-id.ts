@@ -31,14 +31,14 @@ export async function instanceId(dataDir: string): Promise<string> {
  */
 export async function sharedInstance(
   { dataDir, databaseUrl }: Pick<Config, 'dataDir' | 'databaseUrl'>,
-  installation: Pick<Installation, 'read' | 'settle'>,
+  installation: Pick<Installation, 'read' | 'getOrSet'>,
 ): Promise<Instance> {
   const kept = await readId(dataDir);
   let id = await installation.read('instance_id');
   if (id === null) {
     // If the file is gone right after it was made, another replica with this folder has found that another folder's id was settled first.
     const own = kept ?? (await instanceId(dataDir).catch(onlyMissing)) ?? randomId();
-    id = await installation.settle('instance_id', own);
+    id = await installation.getOrSet('instance_id', own);
     // Another folder's id was settled first, so this file is not used.
     if (id !== own && kept === null) await rm(fileIn(dataDir), { force: true });
     if (id === own) return { id, hasFolder: true };

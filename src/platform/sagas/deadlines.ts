@@ -10,7 +10,7 @@ const GRAIN_MS = 10;
 /** The longest timer, ms, which bounds the time until a clock that is set forward is noticed. */
 const LONGEST_TIMER_MS = 60_000;
 /** The pause before a due key that the queue did not take is reported again, ms. */
-const TELL_AGAIN_MS = 1_000;
+const REPORT_AGAIN_MS = 1_000;
 /** The number of superseded reminders, beyond that of current ones, at which they are removed. */
 const SUPERSEDED_MAX = 1_000;
 
@@ -51,7 +51,7 @@ export class Deadlines {
     private readonly onDue: (key: string) => boolean,
   ) {}
 
-  /** Reads the deadlines of the keys in the shards of these leases; `tell` reports them. Repeating it changes nothing. */
+  /** Reads the deadlines of the keys in the shards of these leases; `reportDue` reports them. Repeating it changes nothing. */
   async load(leases: ReadonlyMap<number, Lease>): Promise<void> {
     const rows = await this.database.query<{ key: string; due_at: Date }>(LOAD, [this.saga, [...leases.keys()]]);
     for (const { key, due_at } of rows) {
@@ -77,7 +77,7 @@ export class Deadlines {
     else {
       this.dueAt.set(key, due);
       this.remind(key, due);
-      this.tellBy(due);
+      this.reportAt(due);
     }
   }
 
@@ -108,27 +108,27 @@ export class Deadlines {
   }
 
   /** Reports the overdue keys now, and the other keys when they are due. */
-  tell(): void {
+  reportDue(): void {
     if (this.stopped) return;
     const now = this.clock.now().getTime();
     this.timerAt = Infinity;
     for (let next = this.line.peek(); next !== undefined; next = this.line.peek()) {
       if (this.reminders.get(next.key) !== next) this.line.pop();
-      else if (next.at > now) return this.tellBy(next.at);
+      else if (next.at > now) return this.reportAt(next.at);
       else {
         this.line.pop();
         if (this.onDue(next.key)) this.reminders.delete(next.key);
-        else this.remind(next.key, now + TELL_AGAIN_MS);
+        else this.remind(next.key, now + REPORT_AGAIN_MS);
       }
     }
   }
 
-  private tellBy(due: number): void {
+  private reportAt(due: number): void {
     if (due >= this.timerAt || this.stopped) return;
     if (this.timer !== null) clearTimeout(this.timer);
     this.timerAt = due;
     const ms = Math.max(due - this.clock.now().getTime(), GRAIN_MS);
-    this.timer = setTimeout(() => this.tell(), Math.min(ms, LONGEST_TIMER_MS));
+    this.timer = setTimeout(() => this.reportDue(), Math.min(ms, LONGEST_TIMER_MS));
   }
 }
 

@@ -76,8 +76,8 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
   onApplicationBootstrap(): void {
     // This precedes the taking of shards, so that no event that is appended from then on is missed.
     this.stopListening = this.follower.listen({
-      onEvents: (events) => this.all.forEach((runner) => runner.hear(events)),
-      onGap: () => this.takeUp(this.leases),
+      onEvents: (events) => this.all.forEach((runner) => runner.onEvents(events)),
+      onGap: () => this.takeOver(this.leases),
     });
     void this.resyncRegularly();
     this.holding = this.shards.hold(this, this.stopping.signal);
@@ -92,11 +92,11 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
 
   onTaken(leases: ReadonlyMap<number, Lease>): void {
     for (const [shard, lease] of leases) this.leases.set(shard, lease);
-    this.takeUp(leases);
+    this.takeOver(leases);
   }
 
   onLost(shard: number): void {
-    if (this.lost.size === 0) queueMicrotask(() => void this.letGo(this.lost));
+    if (this.lost.size === 0) queueMicrotask(() => void this.releaseShards(this.lost));
     this.lost.add(shard);
   }
 
@@ -104,10 +104,10 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     return new Set(this.all.flatMap((runner) => [...runner.busyShards()]));
   }
 
-  async letGo(shards: ReadonlySet<number>): Promise<void> {
+  async releaseShards(shards: ReadonlySet<number>): Promise<void> {
     if (shards === this.lost) this.lost = new Set();
     for (const shard of shards) this.leases.delete(shard);
-    await Promise.all(this.all.map((runner) => runner.drop(shards)));
+    await Promise.all(this.all.map((runner) => runner.giveUp(shards)));
   }
 
   private get all(): SagaRunner[] {
@@ -135,7 +135,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     return runners.filter((_, n) => went[n] !== true);
   }
 
-  private takeUp(leases: ReadonlyMap<number, Lease>): void {
-    for (const runner of this.all) void runner.takeUp(leases);
+  private takeOver(leases: ReadonlyMap<number, Lease>): void {
+    for (const runner of this.all) void runner.takeOver(leases);
   }
 }

@@ -209,7 +209,7 @@ describe('the queue of a saga', () => {
       for (const key of ['a', 'b', 'c']) runs.queue.wake(key);
       await settle();
       let back: (answer: string) => void = () => undefined;
-      const reply = runs.open[0]?.run.aside(() => new Promise<string>((resolve) => (back = resolve)));
+      const reply = runs.open[0]?.run.withoutSlot(() => new Promise<string>((resolve) => (back = resolve)));
       void reply?.then((answer) => trace.push(answer));
       await settle();
       expect(runs.started).toEqual(['a', 'b']);
@@ -231,7 +231,7 @@ describe('the queue of a saga', () => {
       const runs = new Runs();
       runs.queue.wake('a');
       await settle();
-      await expect(runs.open[0]?.run.aside(() => Promise.reject(new Error('adrift')))).rejects.toThrow('adrift');
+      await expect(runs.open[0]?.run.withoutSlot(() => Promise.reject(new Error('adrift')))).rejects.toThrow('adrift');
       expect(runs.queue.stats()).toMatchObject({ working: 1, aside: 0 });
       await runs.end();
     });
@@ -243,8 +243,8 @@ describe('the queue of a saga', () => {
       await settle();
       const { run } = runs.open[0] as OpenRun;
       let late: () => void = () => undefined;
-      const left = run.aside(() => new Promise<void>((resolve) => (late = resolve)));
-      await Promise.all([run.aside(settle), run.aside(() => run.aside(settle))]);
+      const left = run.withoutSlot(() => new Promise<void>((resolve) => (late = resolve)));
+      await Promise.all([run.withoutSlot(settle), run.withoutSlot(() => run.withoutSlot(settle))]);
       expect(runs.queue.stats()).toMatchObject({ working: 2, aside: 0 });
       await runs.end();
       await runs.end();
@@ -259,7 +259,7 @@ describe('the queue of a saga', () => {
       runs.queue.wake('b');
       await settle();
       let back: () => void = () => undefined;
-      const waiting = runs.open[0]?.run.aside(() => new Promise<void>((resolve) => (back = resolve)));
+      const waiting = runs.open[0]?.run.withoutSlot(() => new Promise<void>((resolve) => (back = resolve)));
       await settle();
       runs.queue.wake('c');
       const stopping = runs.queue.stop();
@@ -291,11 +291,11 @@ describe('the queue of a saga', () => {
     runs.queue.wake('a');
     await settle();
     expect(runs.queue.stats().topAccounts).toEqual([{ account: null, keys: 1 }]);
-    runs.open[0]?.run.belongsTo('acme');
+    runs.open[0]?.run.setAccount('acme');
     expect(runs.queue.stats().topAccounts).toEqual([{ account: 'acme', keys: 1 }]);
     const { run } = runs.open[0] as OpenRun;
     await runs.end();
-    run.belongsTo('other');
+    run.setAccount('other');
     expect(runs.queue.stats().topAccounts).toEqual([]);
   });
 

@@ -9,7 +9,7 @@ const LAST_RETRY_MS = 60_000;
  */
 const LAST_OUTAGE_RETRY_MS = 5_000;
 const STOP_GRACE_MS = 10_000;
-/** The default bound on the keys known at once: queued, running, aside, or waiting for a retry. */
+/** The default bound on the keys known at once: queued, running, without a slot, or waiting for a retry. */
 const MAX_KEYS = 100_000;
 const TOP_ACCOUNTS = 10;
 /** Stands in for the account of a key whose account is unknown. */
@@ -23,9 +23,9 @@ export interface Run {
   /** A signal that aborts when the queue stops or drops the key. */
   signal: AbortSignal;
   /** Runs work that mostly waits, without the slot; the run holds a slot again when this returns or throws. */
-  aside: <T>(work: () => Promise<T>) => Promise<T>;
+  withoutSlot: <T>(work: () => Promise<T>) => Promise<T>;
   /** Sets the account that the key belongs to. */
-  belongsTo: (account: string) => void;
+  setAccount: (account: string) => void;
 }
 
 export interface KeyedQueueOptions {
@@ -43,11 +43,11 @@ export interface KeyedQueueOptions {
 }
 
 export interface KeyedQueueStats {
-  /** The number of keys, and of runs that return from `aside`, that wait for a slot. */
+  /** The number of keys, and of runs that return from `withoutSlot`, that wait for a slot. */
   queued: Record<Priority, number>;
   /** The number of runs that hold a slot. */
   working: number;
-  /** The number of runs inside `aside`. */
+  /** The number of runs inside `withoutSlot`. */
   aside: number;
   /** The number of keys that wait for a retry. */
   retrying: number;
@@ -233,8 +233,8 @@ export class KeyedQueue {
         key: state.key,
         isRepeat: state.failures > 0,
         signal: abort.signal,
-        aside: (work) => this.aside(state, abort, work),
-        belongsTo: (account) => {
+        withoutSlot: (work) => this.withoutSlot(state, abort, work),
+        setAccount: (account) => {
           if (state.abort === abort) this.classify(state, account, state.claim.priority);
         },
       });
@@ -247,7 +247,7 @@ export class KeyedQueue {
   private finish(state: KeyState, failure: { error: unknown } | null): void {
     state.abort = null;
     this.runs.delete(state);
-    // This ends an `aside` that the run did not await and that still waits for a slot.
+    // This ends an `withoutSlot` that the run did not await and that still waits for a slot.
     if (state.claim.phase === 'waiting') state.claim.onGranted();
     this.slots.release(state.claim);
     if (failure !== null) return this.fail(state, failure.error);
@@ -256,17 +256,17 @@ export class KeyedQueue {
     else this.forget(state);
   }
 
-  private async aside<T>(state: KeyState, run: AbortController, work: () => Promise<T>): Promise<T> {
+  private async withoutSlot<T>(state: KeyState, run: AbortController, work: () => Promise<T>): Promise<T> {
     if (state.abort === run && state.claim.phase === 'held') this.slots.release(state.claim);
     try {
       return await work();
     } finally {
-      if (state.abort === run) await this.comeBack(state);
+      if (state.abort === run) await this.regainSlot(state);
     }
   }
 
-  /** Resolves when the run has a slot again. If several `aside` calls return at once, all wait for the same slot. */
-  private comeBack(state: KeyState): Promise<void> {
+  /** Resolves when the run has a slot again. If several `withoutSlot` calls return at once, all wait for the same slot. */
+  private regainSlot(state: KeyState): Promise<void> {
     const { claim } = state;
     if (claim.phase === 'held') return Promise.resolve();
     if (claim.phase === 'idle')

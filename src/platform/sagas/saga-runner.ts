@@ -33,7 +33,7 @@ export interface SagaTools {
 interface Shard {
   lease: Lease;
   /** Every event up to here, the head of the log when the shard was taken up, has been heard; undefined if the store did not answer. */
-  heardUpTo: Position | undefined;
+  seenUpTo: Position | undefined;
 }
 
 /**
@@ -76,7 +76,7 @@ export class SagaRunner {
     return !this.shards.has(shardOf(key)) || this.queue.wake(key, account);
   }
 
-  hear(events: readonly StoredEvent[]): void {
+  onEvents(events: readonly StoredEvent[]): void {
     for (const event of events) {
       if (this.types?.has(event.type) === false || this.categories?.has(categoryOf(event.stream)) === false) continue;
       const key = this.keyOf(event);
@@ -94,17 +94,17 @@ export class SagaRunner {
   }
 
   /** Starts to work on the keys in these shards, until the shards are given up or their leases are lost. */
-  async takeUp(taken: ReadonlyMap<number, Lease>): Promise<void> {
+  async takeOver(taken: ReadonlyMap<number, Lease>): Promise<void> {
     const left = () => new Map([...taken].filter(([, { signal }]) => !signal.aborted && !this.stopping.signal.aborted));
     const takenAt = performance.now();
     let pauseMs = AGAIN_MS;
     for (let shards = left(); shards.size > 0; shards = left()) {
       try {
         await this.deadlines.load(shards);
-        const heardUpTo = (await this.tools.follower.hearHead().catch(() => null)) ?? undefined;
-        for (const [shard, lease] of left()) this.shards.set(shard, { lease, heardUpTo });
-        this.deadlines.tell();
-        if (await this.remindOf(shards, takenAt)) return;
+        const seenUpTo = (await this.tools.follower.catchUpToHead().catch(() => null)) ?? undefined;
+        for (const [shard, lease] of left()) this.shards.set(shard, { lease, seenUpTo });
+        this.deadlines.reportDue();
+        if (await this.queueMissed(shards, takenAt)) return;
       } catch (error) {
         this.logger.warn(`The saga ${this.saga.name} could not take up its shards yet: ${(error as Error).message}`);
       }
@@ -117,7 +117,7 @@ export class SagaRunner {
   async resync(): Promise<boolean> {
     if (this.shards.size === 0 || this.stopping.signal.aborted) return true;
     try {
-      await this.remindOfMissed(this.shards, LOOK_MAX_AGE_MS);
+      await this.queueFoundByResync(this.shards, LOOK_MAX_AGE_MS);
       return true;
     } catch (error) {
       this.logger.warn(`The saga ${this.saga.name} could not resync: ${(error as Error).message}`);
@@ -126,11 +126,11 @@ export class SagaRunner {
   }
 
   /** Aborts the passes over keys in these shards, waits for them, and stops working on the shards. */
-  async drop(shards: ReadonlySet<number>): Promise<void> {
+  async giveUp(shards: ReadonlySet<number>): Promise<void> {
     for (const shard of shards) this.shards.delete(shard);
     const concerns = (key: string) => shards.has(shardOf(key));
     this.deadlines.drop(concerns);
-    this.warnOf(await this.queue.drop(concerns));
+    this.warnStillRunning(await this.queue.drop(concerns));
     // Passes that ended meanwhile may have set deadlines.
     this.deadlines.drop((key) => concerns(key) && !this.shards.has(shardOf(key)));
   }
@@ -139,44 +139,45 @@ export class SagaRunner {
   async stop(): Promise<void> {
     this.stopping.abort();
     this.deadlines.stop();
-    this.warnOf(await this.queue.stop());
+    this.warnStillRunning(await this.queue.stop());
   }
 
   /**
    * Logs the runs that ignored the abort. They do no harm: their events are fenced by the revision that they read, and their deadlines by
    * the lease's epoch.
    */
-  private warnOf(unheeding: string[]): void {
-    if (unheeding.length > 0) this.logger.error(`The saga ${this.saga.name} stepped aside, its runs of ${unheeding.join(', ')} go on`);
+  private warnStillRunning(stillRunning: string[]): void {
+    if (stillRunning.length > 0)
+      this.logger.error(`The saga ${this.saga.name} gave its shards up, but its runs of ${stillRunning.join(', ')} still go on`);
   }
 
-  private async pass({ key, isRepeat, signal, aside, belongsTo }: Run): Promise<void> {
+  private async pass({ key, isRepeat, signal, withoutSlot, setAccount }: Run): Promise<void> {
     const shard = this.shards.get(shardOf(key));
     if (shard === undefined) return;
     const { lease } = shard;
-    const mayAct = () => {
+    const assertLease = () => {
       signal.throwIfAborted();
       // A process that was suspended finds out here, before any timer fires.
       if (!lease.valid) throw new Error('the lease ran out');
     };
-    mayAct();
-    const heardUpTo = isRepeat ? undefined : shard.heardUpTo;
-    const dueAt = await this.saga.run({ key, heardUpTo, signal, handover: lease.signal, mayAct, aside, belongsTo });
+    assertLease();
+    const seenUpTo = isRepeat ? undefined : shard.seenUpTo;
+    const dueAt = await this.saga.reconcile(key, { seenUpTo, signal, handover: lease.signal, assertLease, withoutSlot, setAccount });
     await this.deadlines.set(key, dueAt, lease);
   }
 
   /** Queues the keys that need work after a take-over. Returns false if the read models lack too many events to read them one by one. */
-  private async remindOf(shards: ReadonlyMap<number, Lease>, takenAt: number): Promise<boolean> {
+  private async queueMissed(shards: ReadonlyMap<number, Lease>, takenAt: number): Promise<boolean> {
     const { filter } = this.saga;
-    const reached = await this.tools.unseen.reached(filter);
-    await this.remindOfMissed(shards, performance.now() - takenAt);
+    const reached = await this.tools.unseen.oldestCheckpoint(filter);
+    await this.queueFoundByResync(shards, performance.now() - takenAt);
     if (reached === null) return true;
     const unseen = await this.tools.unseen.after(reached, filter);
-    for await (const events of unseen ?? []) this.hear(events);
+    for await (const events of unseen ?? []) this.onEvents(events);
     return unseen !== null;
   }
 
-  private async remindOfMissed(shards: ReadonlyMap<number, unknown>, maxAgeMs: number): Promise<void> {
+  private async queueFoundByResync(shards: ReadonlyMap<number, unknown>, maxAgeMs: number): Promise<void> {
     for (const { key, account } of await this.saga.resync(maxAgeMs)) {
       const shard = shardOf(key);
       if (shards.has(shard) && this.shards.has(shard)) this.queue.remind(key, account);

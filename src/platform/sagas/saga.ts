@@ -9,13 +9,12 @@ export interface SagaKey {
 
 /** The context of one pass over one key. */
 export interface SagaPass {
-  key: string;
   /**
    * The oldest position of a stream's state with which the pass may begin (see `Aggregates.load`), if only this saga's passes write the
    * stream. This process has heard all events that were in the log when it took the key over, and it knows its own later ones. Undefined
    * after a failure, since the outcome of an append may be unknown then.
    */
-  heardUpTo?: Position | undefined;
+  seenUpTo?: Position | undefined;
   /** A signal that aborts when the pass has to end early. It must not be used after the pass. */
   signal: AbortSignal;
   /**
@@ -28,14 +27,14 @@ export interface SagaPass {
    * failure that it saw: a process that was suspended resumes in the middle of a pass, and finds out by this call before the signal aborts.
    * Events that a pass records are fenced by the revision that it read.
    */
-  mayAct: () => void;
+  assertLease: () => void;
   /**
    * Runs work that mostly waits (an image pull, readiness, a reply, a backoff) without holding one of the saga's slots. The pass holds a
    * slot again when this returns or throws.
    */
-  aside: <T>(work: () => Promise<T>) => Promise<T>;
+  withoutSlot: <T>(work: () => Promise<T>) => Promise<T>;
   /** Sets the account that the key belongs to, for fair turns. A pass calls it as soon as it knows the account. */
-  belongsTo: (account: string) => void;
+  setAccount: (account: string) => void;
 }
 
 /**
@@ -46,19 +45,19 @@ export interface SagaPass {
 export interface Saga {
   name: string;
   filter: EventFilter;
-  /** The number of passes that may work at once, without those inside `aside`. A key never has two passes at once. */
+  /** The number of passes that may work at once, without those inside `withoutSlot`. A key never has two passes at once. */
   concurrency: number;
   /** Returns the key that the event concerns, which belongs to the account in the event's metadata; null if there is none. */
   keyOf(event: StoredEvent): string | null;
   /**
-   * Runs one pass. Returns when it wants to be woken again without any signal (this is stored and survives a crash), or null. If it throws,
+   * Runs one pass over the key. Returns when it wants to be woken again without any signal (this is stored and survives a crash), or null. If it throws,
    * it is repeated after a growing wait (1 s … 60 s, with jitter).
    */
-  run(pass: SagaPass): Promise<Date | null>;
+  reconcile(key: string, pass: SagaPass): Promise<Date | null>;
   /**
    * Returns the keys that need work though no signal came, and only those. It is called at a take-over and every 30 s, less often if it
    * takes long (`restAfter`); the keys run at low priority. The container list that it uses may be `maxAgeMs` old. At a take-over that
-   * reaches back to the take-over and no further, since the previous holder heard of everything before.
+   * reaches back to the take-over and no further, since the previous holder knew of everything before.
    */
   resync(maxAgeMs: number): Promise<SagaKey[]>;
 }

@@ -27,13 +27,13 @@ describe('a saga', () => {
     processes.splice(processes.indexOf(stopped), 1);
     await stopped.stop();
   };
-  /** Returns a saga of the harbour that does `run` with each boat. */
-  const harbour = (run: Saga['run'], change: Partial<Saga> = {}): Saga => ({
+  /** Returns a saga of the harbour that reconciles each boat with `reconcile`. */
+  const harbour = (reconcile: Saga['reconcile'], change: Partial<Saga> = {}): Saga => ({
     name: 'harbour',
     filter: { ...everything, categories: ['boat'] },
     concurrency: 4,
     keyOf: (event) => idOf(event.stream),
-    run,
+    reconcile,
     resync: async () => [],
     ...change,
   });
@@ -63,7 +63,7 @@ describe('a saga', () => {
 
   it('is woken by events of its streams, with their key', async () => {
     const seen: string[] = [];
-    await start(harbour(async ({ key }) => (seen.push(key), null)));
+    await start(harbour(async (key) => (seen.push(key), null)));
     await listening(seen);
     await appendTo(log.store, 'tide-1', harbourEvent('TideTurned'));
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
@@ -77,7 +77,7 @@ describe('a saga', () => {
       if (event.type === 'BoatLeft') throw new Error('which boat?');
       return idOf(event.stream);
     };
-    await start(harbour(async ({ key }) => (seen.push(key), null), { keyOf }));
+    await start(harbour(async (key) => (seen.push(key), null), { keyOf }));
     await listening(seen);
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLeft'), harbourEvent('BoatArrived'));
     await eventually(() => seen.includes('Ark'));
@@ -100,7 +100,7 @@ describe('a saga', () => {
       await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
       const seen: string[] = [];
       await start(
-        harbour(async ({ key }) => (seen.push(key), null), { resync }),
+        harbour(async (key) => (seen.push(key), null), { resync }),
         boats,
       );
       await eventually(() => seen.includes('Ark'));
@@ -119,7 +119,7 @@ describe('a saga', () => {
         await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
         const seen: string[] = [];
         await start(
-          harbour(async ({ key }) => (seen.push(key), null), { resync }),
+          harbour(async (key) => (seen.push(key), null), { resync }),
           boats,
         );
         await eventually(() => seen.includes('Ark'));
@@ -140,7 +140,7 @@ describe('a saga', () => {
 
   it('is woken from outside too, and does not run before that returns', async () => {
     const seen: string[] = [];
-    const { sagas } = await start(harbour(async ({ key }) => (seen.push(key), null)));
+    const { sagas } = await start(harbour(async (key) => (seen.push(key), null)));
     await listening(seen);
     sagas.wake('harbour', 'Ark');
     expect(seen).toEqual([]);
@@ -153,10 +153,10 @@ describe('a saga', () => {
     const told: (string | undefined)[] = [];
     const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
     const process = await start(
-      harbour(async ({ key, heardUpTo }) => {
+      harbour(async (key, { seenUpTo }) => {
         seen.push(key);
         if (key !== 'Beagle') return null;
-        told.push(heardUpTo);
+        told.push(seenUpTo);
         if (told.length === 1) throw new Error('a storm');
         return null;
       }),
@@ -180,8 +180,8 @@ describe('a saga', () => {
     const loads: string[] = [];
     const passes: string[] = [];
     const loader = (name: string, process: () => SagaProcess) => {
-      const run: Saga['run'] = async ({ heardUpTo }) => {
-        const { state: isLoaded } = await process().aggregates.load('boat-Ark', loading, heardUpTo);
+      const reconcile: Saga['reconcile'] = async (_key, { seenUpTo }) => {
+        const { state: isLoaded } = await process().aggregates.load('boat-Ark', loading, seenUpTo);
         if (!isLoaded) {
           loads.push(name);
           await process().aggregates.execute('boat-Ark', loading, null, systemContext('harbour', null));
@@ -189,7 +189,7 @@ describe('a saga', () => {
         passes.push(name);
         return null;
       };
-      return harbour(run, { resync: async () => [{ key: 'Ark', account: null }] });
+      return harbour(reconcile, { resync: async () => [{ key: 'Ark', account: null }] });
     };
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
     const second = new SagaProcess(await openLog(test.url));
@@ -219,7 +219,7 @@ describe('a saga', () => {
   it('tries again after a failure', async () => {
     let runs = 0;
     const { sagas } = await start(
-      harbour(async ({ key }) => {
+      harbour(async (key) => {
         if (key === 'Ark' && (runs += 1) < 2) throw new Error('no wind');
         return null;
       }),
@@ -232,7 +232,7 @@ describe('a saga', () => {
     it('is woken then, without any signal, and its deadline is deleted once it wants none', async () => {
       const seen: string[] = [];
       await start(
-        harbour(async ({ key }) => {
+        harbour(async (key) => {
           seen.push(key);
           return key === 'Ark' && seen.filter((each) => each === 'Ark').length < 3 ? new Date(Date.now() + 50) : null;
         }),
@@ -247,7 +247,7 @@ describe('a saga', () => {
     it('is woken by the next process if this one ends before', async () => {
       const soon = new Date(Date.now() + 3_600_000);
       const seen: string[] = [];
-      const first = await start(harbour(async ({ key }) => (seen.push(key), key === 'Ark' ? soon : null)));
+      const first = await start(harbour(async (key) => (seen.push(key), key === 'Ark' ? soon : null)));
       await listening(seen);
       await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
       await eventually(async () => (await deadlines()).length === 1);
@@ -255,7 +255,7 @@ describe('a saga', () => {
       await stop(first);
       const later: string[] = [];
       await start(
-        harbour(async ({ key }) => (later.push(key), null)),
+        harbour(async (key) => (later.push(key), null)),
         ({ clock }) => (clock.ahead = 3_600_001),
       );
       await eventually(() => later.includes('Ark'));
@@ -266,7 +266,7 @@ describe('a saga', () => {
       await log.database.query(`insert into saga_deadlines values ('harbour', 'Ark', now() - interval '1 minute')`);
       let running = false;
       const first = await start(
-        harbour(async ({ signal }) => {
+        harbour(async (_key, { signal }) => {
           running = true;
           await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
           return null;
@@ -295,7 +295,7 @@ describe('a saga', () => {
     let told = false;
     let ended = false;
     const process = await start(
-      harbour(async ({ signal }) => {
+      harbour(async (_key, { signal }) => {
         await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
         told = true;
         await log.database.query('select 1');
@@ -315,7 +315,7 @@ describe('a saga', () => {
     const held = new Promise<void>((resolve) => (release = resolve));
     const saga = () =>
       harbour(
-        async ({ key, signal }) => {
+        async (key, { signal }) => {
           runs.push({ key, signal });
           if (runs.length > 1) return null;
           await held;
@@ -345,12 +345,12 @@ describe('a saga', () => {
     const held = new Promise<void>((resolve) => (release = resolve));
     const outcome: { aborted: boolean; refused: string }[] = [];
     const started = await start(
-      harbour(async ({ key, signal, mayAct }) => {
+      harbour(async (key, { signal, assertLease }) => {
         if (key !== 'Ark') return null;
-        mayAct();
+        assertLease();
         await held;
         try {
-          mayAct();
+          assertLease();
         } catch (error) {
           outcome.push({ aborted: signal.aborted, refused: (error as Error).message });
         }

@@ -46,7 +46,7 @@ class Harbour implements OnModuleInit, Saga {
   }
 
   keyOf = (event: { stream: string }) => idOf(event.stream);
-  run = async ({ key }: { key: string }) => (this.seen.push(key), null);
+  reconcile = async (key: string) => (this.seen.push(key), null);
   resync = async () => [];
 }
 
@@ -82,7 +82,7 @@ describe('the modules of the platform, in an application', () => {
     const store = application.get(EventStore);
     using watch = application.get(EventWaits).watch('boat-Ark');
     const { position } = await appendTo(store, 'boat-Ark', harbourEvent('BoatArrived'));
-    await application.get(ReadModels).reached('boats', position);
+    await application.get(ReadModels).waitFor('boats', position);
     expect(await application.get(Database).query('select * from boats_v1')).toEqual([{ name: 'Ark' }]);
     expect(await watch.next(5_000)).toMatchObject({ position });
     application.get(Sagas).wake('harbour', 'Ark');

@@ -32,7 +32,7 @@ export interface ShardHolder {
   /** Returns the shards whose keys are worked on now. */
   busyShards(): Set<number>;
   /** Ends all work on the shards. They are given back when this resolves. */
-  letGo(shards: ReadonlySet<number>): Promise<void>;
+  releaseShards(shards: ReadonlySet<number>): Promise<void>;
 }
 
 /**
@@ -121,7 +121,7 @@ export class ShardLeases {
   private async giveBack(holder: ShardHolder, shards: ReadonlySet<number>, also: Lease[] = []): Promise<void> {
     const leases = [...shards].flatMap((shard) => this.held.get(shard) ?? []);
     for (const shard of shards) this.held.delete(shard);
-    await holder.letGo(shards);
+    await holder.releaseShards(shards);
     await this.leases.release([...leases, ...also]);
   }
 

@@ -23,7 +23,7 @@ describe('the shards of several replicas', () => {
     filter: { ...everything, categories: ['boat'] },
     concurrency: 50,
     keyOf: (event) => idOf(event.stream),
-    run: async ({ key }) => (holder.set(key, replica), null),
+    reconcile: async (key) => (holder.set(key, replica), null),
     resync: async () => KEYS.map((key) => ({ key, account: null })),
     ...change,
   });
@@ -126,19 +126,19 @@ describe('the shards of several replicas', () => {
     const held = new Promise<void>((resolve) => (go = resolve));
     const outcomes: string[] = [];
     const late = new Date(Date.now() + 3_600_000);
-    const run = async ({ key, mayAct }: SagaPass) => {
+    const reconcile = async (key: string, { assertLease }: SagaPass) => {
       if (key !== 'Ark') return null;
       outcomes.push('begun');
       await held;
       try {
-        mayAct();
+        assertLease();
         outcomes.push('acted');
       } catch (error) {
         outcomes.push((error as Error).message);
       }
       return late;
     };
-    const one = await start({ run, resync: async () => [] });
+    const one = await start({ reconcile, resync: async () => [] });
     await shared([SHARDS]);
     await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
     await eventually(() => outcomes.includes('begun'));
@@ -161,15 +161,15 @@ describe('the shards of several replicas', () => {
     let go: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (go = resolve));
     let aborted = 0;
-    const run = async ({ signal, aside }: SagaPass) => {
+    const reconcile = async (_key: string, { signal, withoutSlot }: SagaPass) => {
       signal.addEventListener('abort', () => (aborted += 1));
-      await aside(() => held);
+      await withoutSlot(() => held);
       return null;
     };
-    const one = await start({ run });
+    const one = await start({ reconcile });
     await eventually(() => one.sagas.stats().harbour?.aside === KEYS.length, 'a pass in every shard');
     const asked = jest.spyOn(one.sagas, 'busyShards');
-    const two = await start({ run });
+    const two = await start({ reconcile });
     await eventually(() => asked.mock.calls.length >= 2, 'looks for shards to give');
     expect([aborted, one.sagas.shardCount, two.sagas.shardCount]).toEqual([0, SHARDS, 0]);
     go();

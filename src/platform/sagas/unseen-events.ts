@@ -15,7 +15,7 @@ export class UnseenEvents {
   ) {}
 
   /** Returns a position that every read model of these events has reached; null if there is no such read model. */
-  async reached({ eventClass }: EventFilter): Promise<Position | null> {
+  async oldestCheckpoint({ eventClass }: EventFilter): Promise<Position | null> {
     const names = this.projections.names(eventClass);
     await this.projections.status();
     return names

@@ -3,7 +3,7 @@ import { Logger } from '@nestjs/common';
 import { EventStoreUnavailable } from '../event-store.ts';
 import { credentialsOf, withDefaults } from '../eventstore-url.ts';
 import { Names } from './names.ts';
-import { faultOf, isLate, Silence, spoilsClient } from './faults.ts';
+import { faultOf, isTimeout, ResponseTimeout, breaksClient } from './faults.ts';
 
 /** The most calls at a time: a connection carries 100, and subscriptions need some of them. */
 const maxCalls = 64;
@@ -56,7 +56,7 @@ export class Connection {
   }
 
   /**
-   * Runs a call on the client. `work` limits its own time and throws `Silence` when that is over; its error is passed on unchanged. Throws
+   * Runs a call on the client. `work` limits its own time and throws `ResponseTimeout` when that is over; its error is passed on unchanged. Throws
    * `EventStoreUnavailable` if 10 000 calls are already waiting, or the connection is closed.
    */
   async call<T>(work: (client: EventStoreDBClient) => Promise<T>): Promise<T> {
@@ -132,7 +132,7 @@ export class Connection {
     if (held !== this.#held) return;
     const isAnother = this.#failingSince !== null;
     this.#failingSince ??= performance.now();
-    const isSpoilt = spoilsClient(error) || (isLate(error) && isAnother);
+    const isSpoilt = breaksClient(error) || (isTimeout(error) && isAnother);
     if (!isSpoilt && performance.now() - this.#failingSince < failingFor) return;
     logger.warn(`The connection to the event store is made anew (${faultOf(error)}): ${(error as Error).message}`);
     this.renew();
@@ -162,10 +162,10 @@ async function retire({ client, worked }: Held): Promise<void> {
   );
 }
 
-/** Returns the promise's result, or throws `Silence` after that many milliseconds. */
+/** Returns the promise's result, or throws `ResponseTimeout` after that many milliseconds. */
 export async function within<T>(milliseconds: number, promise: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Silence(milliseconds)), milliseconds)));
+  const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new ResponseTimeout(milliseconds)), milliseconds)));
   try {
     return await Promise.race([promise, late]);
   } finally {

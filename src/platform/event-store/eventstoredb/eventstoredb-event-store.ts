@@ -199,7 +199,7 @@ export class EventStoreDbEventStore extends EventStore {
   }
 
   #newFeed(eventClass: EventClass): Feed {
-    return new Feed(this.#connection, this.#reader, this.catalogue, eventClass, (upTo) => this.#watches[eventClass].tell(upTo));
+    return new Feed(this.#connection, this.#reader, this.catalogue, eventClass, (upTo) => this.#watches[eventClass].notify(upTo));
   }
 
   /** The regular check of the log's end also detects a subscription that fell silent. */

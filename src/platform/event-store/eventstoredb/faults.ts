@@ -1,10 +1,10 @@
 import { ErrorType } from '@eventstore/db-client';
 
 /** The server, or the connection to it, gave no answer in time. */
-export class Silence extends Error {
+export class ResponseTimeout extends Error {
   constructor(milliseconds: number) {
     super(`no answer within ${milliseconds} ms`);
-    this.name = 'Silence';
+    this.name = 'ResponseTimeout';
   }
 }
 
@@ -23,17 +23,17 @@ export function faultOf(error: unknown): Fault {
 }
 
 /** Returns true if the client could not find a node, and may never find the right one again. */
-export function spoilsClient(error: unknown): boolean {
+export function breaksClient(error: unknown): boolean {
   const { type } = error as { type?: string };
-  return type === undefined && !isLate(error);
+  return type === undefined && !isTimeout(error);
 }
 
 /**
  * Returns true if the answer was late. That alone does not condemn the node, since the server answers a repeat late while the first append
  * is in flight; if another call fails too, the client is stuck on a bad node.
  */
-export function isLate(error: unknown): boolean {
-  return error instanceof Silence || isOfType(error, ErrorType.DEADLINE_EXCEEDED);
+export function isTimeout(error: unknown): boolean {
+  return error instanceof ResponseTimeout || isOfType(error, ErrorType.DEADLINE_EXCEEDED);
 }
 
 /** Returns true if the server does not know the user, or does not let the user do that. */

@@ -15,7 +15,7 @@ import { categoryOf, EventStoreUnavailable, START, type EventClass, type EventFi
 import type { Batch } from '../log-subscription.ts';
 import type { Connection } from './connection.ts';
 import { fromServer, isClosing, placeOf, toPort, type Recorded } from './envelope.ts';
-import { isOfType, Silence } from './faults.ts';
+import { isOfType, ResponseTimeout } from './faults.ts';
 import type { Names } from './names.ts';
 
 const pageEvents = 1_000;
@@ -24,7 +24,7 @@ const streamPage = 500;
 /** The number of single records that are read in parallel. */
 const atOnce = 16;
 /** The time without an answer after which a read fails, in milliseconds. */
-const patience = 4_000;
+const CALL_TIMEOUT_MS = 4_000;
 /** The number of events that are searched backwards for the last one of a class. */
 const maxHeadScan = 4_000;
 /** If fewer than one in this many events is of the class, the server is asked to leave the others out. */
@@ -237,10 +237,10 @@ function collected(read: Read, limit: number, names: Names, heard: () => number 
       const now = performance.now();
       if (heard() > known) last = now;
       known = heard();
-      if (now - last < patience) return;
+      if (now - last < CALL_TIMEOUT_MS) return;
       leave();
-      reject(new Silence(patience));
-    }, patience / 8);
+      reject(new ResponseTimeout(CALL_TIMEOUT_MS));
+    }, CALL_TIMEOUT_MS / 8);
     const done = (more: boolean) => {
       leave();
       resolve({ events, more });

@@ -14,7 +14,7 @@ const PUT_ASIDE = 'mooring_max_age';
 /** Intervals in milliseconds. */
 const knownFor = 30_000;
 const firstVisibleFor = 10_000;
-const patience = 4_000;
+const CALL_TIMEOUT_MS = 4_000;
 const maxKnown = 10_000;
 const tries = 8;
 const lookups = 16;
@@ -127,7 +127,7 @@ export class Retention {
     const event = jsonEvent({ id: uuidv4(), type: 'Probe', data: {} });
     const options = { expectedRevision: beyond, credentials, requiresLeader: true };
     try {
-      await this.connection.call((client) => within(patience, client.appendToStream(name, [event], options)));
+      await this.connection.call((client) => within(CALL_TIMEOUT_MS, client.appendToStream(name, [event], options)));
     } catch (error) {
       if (isOfType(error, ErrorType.STREAM_DELETED)) throw new StreamClosed(stream);
       if (!isOfType(error, ErrorType.WRONG_EXPECTED_VERSION))

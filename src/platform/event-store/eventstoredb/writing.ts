@@ -18,7 +18,7 @@ import type { EventReader } from './reading.ts';
  * our own timeout.
  */
 const deadline = 5_000;
-const patience = 6_000;
+const CALL_TIMEOUT_MS = 6_000;
 /**
  * The time for which a conflict without evidence is checked again, in milliseconds. A leader that was deposed while it was frozen gives
  * wrong answers for up to 1.6 s.
@@ -77,7 +77,7 @@ export class Writer {
     const name = names.toServer(stream);
     const expectedRevision = expected < 0 ? NO_STREAM : BigInt(expected);
     const { nextExpectedRevision, position } = await this.connection.call((client) =>
-      within(patience, client.appendToStream(name, events, { expectedRevision, credentials, requiresLeader: true, deadline })),
+      within(CALL_TIMEOUT_MS, client.appendToStream(name, events, { expectedRevision, credentials, requiresLeader: true, deadline })),
     );
     return { revision: Number(nextExpectedRevision), position: position ? positionOf(position.commit) : null };
   }

@@ -2,7 +2,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type pg from 'pg';
 import { EventStoreUnavailable, OutcomeUnknown } from '../event-store.ts';
 import type { SerialisedEvent } from '../new-events.ts';
-import { AnswerLost, send } from './sending.ts';
+import { ResponseLost, send } from './sending.ts';
 
 export interface Append {
   stream: string;
@@ -125,9 +125,9 @@ export class AppendBatcher {
       if (!(await this.#appendOne(batch))) await this.#appendAll(batch);
       return 'settled';
     } catch (error) {
-      const known = error instanceof EventStoreUnavailable || error instanceof AnswerLost;
+      const known = error instanceof EventStoreUnavailable || error instanceof ResponseLost;
       if (!known && batch.length > 1) return 'refused';
-      for (const append of batch) append.reject(error instanceof AnswerLost ? new OutcomeUnknown(append.stream, error.cause) : error);
+      for (const append of batch) append.reject(error instanceof ResponseLost ? new OutcomeUnknown(append.stream, error.cause) : error);
       return 'settled';
     }
   }

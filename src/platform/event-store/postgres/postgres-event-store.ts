@@ -30,7 +30,7 @@ import { AppendBatcher } from './append-batcher.ts';
 import { BulkReader } from './bulk-reading.ts';
 import { LogTrimmer } from './log-trimmer.ts';
 import { EventReader, positionOf, tables } from './reading.ts';
-import { AnswerLost, ask, send } from './sending.ts';
+import { ResponseLost, ask, send } from './sending.ts';
 import { SharedReads } from './shared-reads.ts';
 
 const channel = 'mooring_events';
@@ -94,7 +94,7 @@ export class PostgresEventStore extends EventStore {
     const appended = asStored(stream, serialised, outcome.revision, outcome.position, outcome.at);
     const after = positionOf(String(outcome.position - events.length));
     this.#sharedReads[eventClass].keep({ after, events: appended, upTo: position, size });
-    this.#watches[eventClass].tell(position);
+    this.#watches[eventClass].notify(position);
     return { revision: outcome.revision, position, duplicate: false, events: appended };
   }
 
@@ -178,7 +178,7 @@ export class PostgresEventStore extends EventStore {
       const found = Number(rows[0]?.[0]);
       if (found !== revision) throw new WrongExpectedRevision(stream, expected, found);
     } catch (error) {
-      throw error instanceof AnswerLost ? new OutcomeUnknown(stream, error.cause) : error;
+      throw error instanceof ResponseLost ? new OutcomeUnknown(stream, error.cause) : error;
     }
   }
 
@@ -206,7 +206,7 @@ export class PostgresEventStore extends EventStore {
    * with the answer the events need not be read back.
    */
   #tell(eventClass: EventClass, position: Position): void {
-    const told = () => this.#watches[eventClass].tell(position);
+    const told = () => this.#watches[eventClass].notify(position);
     const { underWay } = this.#batchers[eventClass];
     if (underWay === null) return told();
     const timer = setTimeout(told, ANSWER_WITHIN_MS).unref();
@@ -224,7 +224,7 @@ export class PostgresEventStore extends EventStore {
   #heard(payload: string): void {
     const [eventClass, number] = payload.split(' ');
     if ((eventClass === 'core' || eventClass === 'log') && number) this.#tell(eventClass, positionOf(number));
-    else for (const watch of Object.values(this.#watches)) void watch.look();
+    else for (const watch of Object.values(this.#watches)) void watch.poll();
   }
 }
 

@@ -2,16 +2,16 @@ import type pg from 'pg';
 import { EventStoreUnavailable } from '../event-store.ts';
 
 /** The statement was sent, and the connection broke or fell silent before the answer: it may have been committed. */
-export class AnswerLost extends Error {
+export class ResponseLost extends Error {
   constructor(cause: unknown) {
     super('the database did not answer', { cause });
-    this.name = 'AnswerLost';
+    this.name = 'ResponseLost';
   }
 }
 
 /**
  * Runs one statement in a transaction of its own. Throws `EventStoreUnavailable` if nothing was done and a later attempt may succeed,
- * `AnswerLost` if the outcome is unknown, and the database's own error if a retry would fail in the same way.
+ * `ResponseLost` if the outcome is unknown, and the database's own error if a retry would fail in the same way.
  */
 export async function send<Row extends unknown[]>(pool: pg.Pool, query: { name: string; text: string; values: unknown[] }): Promise<Row[]> {
   let client: pg.PoolClient;
@@ -20,11 +20,11 @@ export async function send<Row extends unknown[]>(pool: pg.Pool, query: { name: 
   } catch (error) {
     throw new EventStoreUnavailable(error);
   }
-  let lost: AnswerLost | undefined;
+  let lost: ResponseLost | undefined;
   try {
     return (await client.query<Row>({ ...query, rowMode: 'array' })).rows;
   } catch (error) {
-    if (!isRolledBack(error)) throw (lost = new AnswerLost(error));
+    if (!isRolledBack(error)) throw (lost = new ResponseLost(error));
     throw isPassing(error) ? new EventStoreUnavailable(error) : error;
   } finally {
     client.release(lost);
@@ -36,7 +36,7 @@ export async function ask<Row extends unknown[]>(pool: pg.Pool, query: { name: s
   try {
     return await send<Row>(pool, query);
   } catch (error) {
-    throw error instanceof AnswerLost ? new EventStoreUnavailable(error.cause) : error;
+    throw error instanceof ResponseLost ? new EventStoreUnavailable(error.cause) : error;
   }
 }
 

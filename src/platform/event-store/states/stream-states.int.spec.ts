@@ -55,7 +55,7 @@ describe('What a process knows of streams', () => {
     });
     await writer.execute(stream, counter, 1, context);
     await writer.execute(stream, counter, 1, context);
-    await follower.hearHead();
+    await follower.catchUpToHead();
     expect(await aggregates.load(stream, counter)).toMatchObject({ state: 2, revision: 1 });
     expect(await aggregates.load(stream, counter)).toMatchObject({ state: 2, revision: 1 });
     expect(lagging).toBe(0);
@@ -70,7 +70,7 @@ describe('What a process knows of streams', () => {
     });
     await writer.execute(stream, counter, 1, context);
     await writer.execute(stream, counter, 1, context);
-    await follower.hearHead();
+    await follower.catchUpToHead();
     expect(await aggregates.load(stream, counter)).toMatchObject({ revision: 0 });
     isLagging = false;
     expect(await aggregates.load(stream, counter)).toMatchObject({ revision: 1 });

@@ -69,8 +69,8 @@ export class StreamStates {
   async newest<S>(stream: string, decider: AnyDecider<S>, upTo?: Position): Promise<StreamState<S>> {
     const before = this.known(stream, decider);
     if (before === undefined) return this.read(stream, decider);
-    if (upTo !== undefined && upTo <= this.follower.heard) return before;
-    const head = await this.#hearHead();
+    if (upTo !== undefined && upTo <= this.follower.position) return before;
+    const head = await this.#catchUpToHead();
     const known = this.known(stream, decider);
     if (head === null || known === undefined) return this.read(stream, decider);
     if (head >= before.position) return known;
@@ -145,9 +145,9 @@ export class StreamStates {
   }
 
   /** Returns the log's head once all events up to it were received; null if that fails, so that the stream has to be read. */
-  async #hearHead(): Promise<Position | null> {
+  async #catchUpToHead(): Promise<Position | null> {
     if (!this.follower.started) return null;
-    return this.follower.hearHead().catch(() => null);
+    return this.follower.catchUpToHead().catch(() => null);
   }
 
   #keep<S>(stream: string, decider: AnyDecider<S>, state: StreamState<S>): StreamState<S> {

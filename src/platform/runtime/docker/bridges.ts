@@ -1,10 +1,10 @@
 import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../runtime.ts';
 import { call } from './engine.ts';
-import { bears, labels, networkName, type NetworkKind } from './names.ts';
+import { hasLabels, labels, networkName, type NetworkKind } from './names.ts';
 
 /** The network option that keeps the containers of a network from each other. */
-export const apart = { 'com.docker.network.bridge.enable_icc': 'false' };
+export const ISOLATED = { 'com.docker.network.bridge.enable_icc': 'false' };
 
 /** The bridges of an installation's networks, by their names in the host's kernel. */
 export type Bridges = Record<NetworkKind, readonly string[]>;
@@ -26,9 +26,9 @@ export async function networksNamed(docker: Dockerode, instance: string, name: s
   const filters = JSON.stringify({ name: [name] });
   const listed = await call(null, (abortSignal) => docker.listNetworks({ filters, abortSignal }));
   const found = listed.filter(({ Name }) => Name === name);
-  if (!found.every(({ Labels }) => bears(Labels, { [labels.instance]: instance })))
+  if (!found.every(({ Labels }) => hasLabels(Labels, { [labels.instance]: instance })))
     throw new RuntimeRefused(`A network named ${name} exists that this installation did not make.`);
-  if (!found.every(({ Options }) => bears(Options, apart)))
+  if (!found.every(({ Options }) => hasLabels(Options, ISOLATED)))
     throw new RuntimeRefused(`The network ${name} lets agents reach each other: remove it.`);
   return found.toSorted((a, b) => (a.Created + a.Id < b.Created + b.Id ? -1 : 1));
 }

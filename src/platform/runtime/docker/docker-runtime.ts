@@ -33,7 +33,7 @@ import { HelperVolume } from './helper-volume.ts';
 import { Images } from './images.ts';
 import { hasSocketFile } from './local-engine.ts';
 import { containerLog } from './logs.ts';
-import { bears, containerLabels, containerName, identityOf, labels, networkName, volumeName } from './names.ts';
+import { hasLabels, containerLabels, containerName, identityOf, labels, networkName, volumeName } from './names.ts';
 import type { Labels, NetworkKind } from './names.ts';
 import { AgentNetworks } from './network.ts';
 import { findImage } from './registry.ts';
@@ -108,7 +108,7 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async ping(): Promise<void> {
-    await this.health.hears(() => call(null, (signal) => pingEngine(this.docker, signal), PING_TIMEOUT_MS));
+    await this.health.observe(() => call(null, (signal) => pingEngine(this.docker, signal), PING_TIMEOUT_MS));
   }
 
   override available(): Promise<boolean> {
@@ -136,7 +136,7 @@ export class DockerRuntime extends ContainerRuntime {
       await removeAgentVolume(this.docker, this.instance, agentId);
     } catch (error) {
       // An unknown container may keep the volume, so the next lookup is by label.
-      this.generations.distrust(agentId);
+      this.generations.forget(agentId);
       throw error;
     }
   }
@@ -167,7 +167,7 @@ export class DockerRuntime extends ContainerRuntime {
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
     const { instance, ociRuntime, publish } = this;
     const options = createOptions(spec, { instance, network, helperVolume, ociRuntime, publish, rootFromImage });
-    this.generations.mayStand(spec.agentId, spec.generation);
+    this.generations.add(spec.agentId, spec.generation);
     const container = await this.createOrAdopt(spec, options);
     this.volumeRoots.mounted(volume, rootFromImage);
     const made = await this.look(container.id);
@@ -194,8 +194,9 @@ export class DockerRuntime extends ContainerRuntime {
         // The engine reserves the name before the container is visible: another call is just creating it.
         if (standing === null) return null;
         const isWanted = standing.HostConfig.NetworkMode === options.HostConfig?.NetworkMode;
-        if (isWanted && bears(standing.Config.Labels, containerLabels(this.instance, spec))) return this.docker.getContainer(standing.Id);
-        if (!bears(standing.Config.Labels, { [labels.instance]: this.instance }))
+        if (isWanted && hasLabels(standing.Config.Labels, containerLabels(this.instance, spec)))
+          return this.docker.getContainer(standing.Id);
+        if (!hasLabels(standing.Config.Labels, { [labels.instance]: this.instance }))
           throw new RuntimeRefused(`A container named ${name} exists that this installation did not make.`);
         await this.remove(standing.Id);
         return null;
@@ -280,20 +281,20 @@ export class DockerRuntime extends ContainerRuntime {
   override async inspect(agentId: string, generation?: number): Promise<{ containers: ContainerView[]; volume: boolean }> {
     const [containers, volume] = await Promise.all([
       this.containersOf(agentId, generation),
-      this.health.hears(() => findVolume(this.docker, volumeName(agentId))),
+      this.health.observe(() => findVolume(this.docker, volumeName(agentId))),
     ]);
-    return { containers, volume: bears(volume?.Labels, this.volumeLabels(agentId)) };
+    return { containers, volume: hasLabels(volume?.Labels, this.volumeLabels(agentId)) };
   }
 
   private async containersOf(agentId: string, generation: number | undefined): Promise<ContainerView[]> {
-    const named = generation === undefined ? null : this.generations.toLookAt(agentId, generation);
+    const named = generation === undefined ? null : this.generations.possible(agentId, generation);
     const names = named === null ? await this.handlesOf(agentId) : named.map((each) => containerName({ agentId, generation: each }));
     const found = await mapBounded(names, 8, (name) => this.standing(name));
-    const ours = found.filter((one) => one !== null).filter(({ Config }) => bears(Config.Labels, this.volumeLabels(agentId)));
+    const ours = found.filter((one) => one !== null).filter(({ Config }) => hasLabels(Config.Labels, this.volumeLabels(agentId)));
     const views = ours.map(view);
     if (generation !== undefined && ours.every(isNamedWell)) {
       const generations = views.map((each) => each.generation);
-      this.generations.saw(agentId, generation, generations);
+      this.generations.setFound(agentId, generation, generations);
     }
     return views;
   }
@@ -311,8 +312,8 @@ export class DockerRuntime extends ContainerRuntime {
     const [containers, volumes] = await Promise.all([
       eachContainer(this.docker, label, (listed) => {
         const container = listedView(listed);
-        if (listed.Names.includes(`/${containerName(container)}`)) this.generations.mayStand(container.agentId, container.generation);
-        else this.generations.distrust(container.agentId);
+        if (listed.Names.includes(`/${containerName(container)}`)) this.generations.add(container.agentId, container.generation);
+        else this.generations.forget(container.agentId);
         return container;
       }),
       eachVolume(this.docker, label, (volume) => volume.Labels[labels.agent]),
@@ -350,7 +351,7 @@ export class DockerRuntime extends ContainerRuntime {
   override async address(container: ContainerName, port: number): Promise<{ host: string; port: number }> {
     const name = containerName(container);
     const { State, NetworkSettings, Config } = await this.look(name);
-    if (!bears(Config.Labels, { [labels.instance]: this.instance })) throw new ContainerGone(name);
+    if (!hasLabels(Config.Labels, { [labels.instance]: this.instance })) throw new ContainerGone(name);
     if (State.Status !== 'running') throw new RuntimeRefused('The container does not run, so it has no address.');
     if (this.publish) {
       const published = NetworkSettings.Ports[`${port}/tcp`]?.[0];
@@ -373,7 +374,7 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   private look(handle: ContainerHandle): Promise<Dockerode.ContainerInspectInfo> {
-    return this.health.hears(() => call(handle, (abortSignal) => this.docker.getContainer(handle).inspect({ abortSignal })));
+    return this.health.observe(() => call(handle, (abortSignal) => this.docker.getContainer(handle).inspect({ abortSignal })));
   }
 
   private async standing(nameOrId: string): Promise<Dockerode.ContainerInspectInfo | null> {

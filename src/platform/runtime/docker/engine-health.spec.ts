@@ -26,7 +26,7 @@ describe('whether the engine is available', () => {
   it('is known without a ping if another call was just answered, also by a refusal', async () => {
     for (const work of [() => Promise.resolve(1), () => Promise.reject(new RuntimeRefused('no'))]) {
       const engine = new Engine();
-      await engine.health.hears<unknown>(work).catch(() => undefined);
+      await engine.health.observe<unknown>(work).catch(() => undefined);
       expect(await engine.health.available()).toBe(true);
       expect(engine.pings).toBe(0);
     }
@@ -36,7 +36,7 @@ describe('whether the engine is available', () => {
     const engine = new Engine();
     expect(await engine.health.available()).toBe(true);
     engine.answer = refusedConnection;
-    await engine.health.hears(() => Promise.reject(new RuntimeUnavailable(new Error('reset')))).catch(() => undefined);
+    await engine.health.observe(() => Promise.reject(new RuntimeUnavailable(new Error('reset')))).catch(() => undefined);
     expect(await engine.health.available()).toBe(false);
     expect(engine.pings).toBe(2);
   });
@@ -51,7 +51,7 @@ describe('whether the engine is available', () => {
     const engine = new Engine();
     engine.answer = () => new Promise(() => undefined);
     const asking = engine.health.available();
-    await engine.health.hears(() => Promise.resolve(1));
+    await engine.health.observe(() => Promise.resolve(1));
     expect(await asking).toBe(true);
   });
 

@@ -28,14 +28,14 @@ export class EngineHealth {
   }
 
   /** Returns or throws the outcome of the call, and remembers whether the engine answered it. */
-  async hears<T>(work: () => Promise<T>): Promise<T> {
+  async observe<T>(work: () => Promise<T>): Promise<T> {
     try {
       const answer = await work();
       this.answered();
       return answer;
     } catch (error) {
       if (error instanceof ContainerGone || error instanceof RuntimeRefused) this.answered();
-      else this.doubt();
+      else this.invalidate();
       throw error;
     }
   }
@@ -45,7 +45,7 @@ export class EngineHealth {
   }
 
   /** Notes a failure that may mean that the engine is unavailable: the next caller of `available` pings it. */
-  doubt(): void {
+  invalidate(): void {
     this.answeredAt = -Infinity;
   }
 

@@ -39,7 +39,7 @@ export async function* engineEvents(
     } catch {
       // The engine is or became unavailable; in both cases it reconnects.
     }
-    health.doubt();
+    health.invalidate();
     await pause(backOff, undefined, { signal }).catch(() => undefined);
     backOff = Math.min(backOff * 2, longestBackOffMs);
   }

@@ -16,7 +16,7 @@ export class Generations {
   private readonly spans = new Map<string, Span>();
 
   /** Returns the generations that may exist if the agent wants this one; null if only a list by label is complete. */
-  toLookAt(agentId: string, wanted: number): number[] | null {
+  possible(agentId: string, wanted: number): number[] | null {
     const known = this.spans.get(agentId);
     if (known === null) return null;
     const from = Math.min(known?.from ?? 1, wanted);
@@ -25,12 +25,12 @@ export class Generations {
   }
 
   /** Notes the outcome of a complete lookup of the agent's containers. */
-  saw(agentId: string, wanted: number, found: readonly number[]): void {
+  setFound(agentId: string, wanted: number, found: readonly number[]): void {
     this.remember(agentId, { from: Math.min(wanted, ...found), to: Math.max(wanted, ...found) });
   }
 
   /** Notes that a container of this generation exists, or is being created. */
-  mayStand(agentId: string, generation: number): void {
+  add(agentId: string, generation: number): void {
     const known = this.spans.get(agentId);
     if (known === null || (known !== undefined && known.from <= generation && generation <= known.to)) return;
     // If nothing is known, the span begins at 1, since older containers may exist as well.
@@ -39,7 +39,7 @@ export class Generations {
   }
 
   /** Notes that the agent may have a container with another name: the next lookup is by label. */
-  distrust(agentId: string): void {
+  forget(agentId: string): void {
     this.remember(agentId, null);
   }
 

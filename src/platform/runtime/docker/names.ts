@@ -43,5 +43,5 @@ export function identityOf(found: Labels): ContainerIdentity {
   };
 }
 
-export const bears = (found: Labels | null | undefined, wanted: Labels): boolean =>
+export const hasLabels = (found: Labels | null | undefined, wanted: Labels): boolean =>
   Object.entries(wanted).every(([name, value]) => found?.[name] === value);

@@ -2,7 +2,7 @@ import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../runtime.ts';
 import { call, statusOf, until } from './engine.ts';
 import type { AgentEgress } from './agent-egress.ts';
-import { apart, bridgeOf, networksNamed } from './bridges.ts';
+import { ISOLATED, bridgeOf, networksNamed } from './bridges.ts';
 import { labels, networkName, type NetworkKind } from './names.ts';
 
 const tries = 10;
@@ -45,7 +45,7 @@ export class AgentNetworks {
       CheckDuplicate: true,
       Driver: 'bridge',
       Internal: kind === 'closed',
-      Options: apart,
+      Options: ISOLATED,
       Labels: { [labels.instance]: this.instance },
     };
     await call(null, (abortSignal) => this.docker.createNetwork({ ...network, abortSignal })).catch(ignore(409));

@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../runtime.ts';
 import { call, statusOf, until } from './engine.ts';
-import { bears, labels, volumeName } from './names.ts';
+import { hasLabels, labels, volumeName } from './names.ts';
 import type { Labels } from './names.ts';
 
 /** An existing volume. `isNew` is true if this call created it, so that nothing has been mounted on it yet. */
@@ -16,7 +16,7 @@ export async function ensureLabelledVolume(docker: Dockerode, name: string, want
   // Creating an existing volume returns it unchanged.
   if (standing === null) await call(null, (abortSignal) => docker.createVolume({ Name: name, Labels: wanted, abortSignal }));
   const volume = standing ?? (await findVolume(docker, name));
-  if (volume === null || !bears(volume.Labels, wanted))
+  if (volume === null || !hasLabels(volume.Labels, wanted))
     throw new RuntimeRefused(`A volume named ${name} exists that this installation did not make.`);
   return { volume, isNew: standing === null };
 }
@@ -34,7 +34,7 @@ export async function findVolume(docker: Dockerode, name: string): Promise<Docke
 export async function removeAgentVolume(docker: Dockerode, instance: string, agentId: string): Promise<void> {
   const name = volumeName(agentId);
   const found = await findVolume(docker, name);
-  if (found === null || !bears(found.Labels, { [labels.instance]: instance, [labels.agent]: agentId })) return;
+  if (found === null || !hasLabels(found.Labels, { [labels.instance]: instance, [labels.agent]: agentId })) return;
   let inUse: unknown = null;
   const gone = await until(
     async () => {

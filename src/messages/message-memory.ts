@@ -1,8 +1,8 @@
-import type { ExchangeRoom } from '../platform/agent-protocol/agent-protocol.ts';
+import type { ExchangeMemory } from '../platform/agent-protocol/agent-protocol.ts';
 import type { ByteBudget } from '../platform/async/byte-budget.ts';
 
 /** The memory budget of one message in delivery, and of the reply until it is recorded. Must be disposed of then. */
-export class MessageRoom implements ExchangeRoom, Disposable {
+export class MessageMemory implements ExchangeMemory, Disposable {
   /** The controller that ends the reply's wait for room; null until the reply asks for room. */
   private waiting: AbortController | null = null;
   private isOver = false;
@@ -15,26 +15,26 @@ export class MessageRoom implements ExchangeRoom, Disposable {
   ) {}
 
   /** Resolves when the message may be read. Rejects with the signal's reason if the signal aborts first. */
-  async forRequest(bytes: number, signal: AbortSignal): Promise<void> {
-    this.giveRequest = await this.budget.take(this.account, bytes, signal);
+  async reserveRequest(bytes: number, signal: AbortSignal): Promise<void> {
+    this.giveRequest = await this.budget.reserve(this.account, bytes, signal);
   }
 
-  sent(): void {
+  releaseRequest(): void {
     this.giveRequest?.();
     this.giveRequest = null;
   }
 
-  async forReply(bytes: number): Promise<void> {
+  async reserveReply(bytes: number): Promise<void> {
     this.waiting = new AbortController();
     if (this.isOver) this.waiting.abort(new Error('the exchange is over'));
-    this.giveReply = await this.budget.take(this.account, bytes, this.waiting.signal);
+    this.giveReply = await this.budget.reserve(this.account, bytes, this.waiting.signal);
     if (this.isOver) this.giveReply();
   }
 
   [Symbol.dispose](): void {
     this.isOver = true;
     this.waiting?.abort(new Error('the exchange is over'));
-    this.sent();
+    this.releaseRequest();
     this.giveReply?.();
   }
 }

@@ -1,4 +1,0 @@
-import type { ExchangeRoom } from '../../src/platform/agent-protocol/agent-protocol.ts';
-
-/** An exchange room without bounds. */
-export const unboundedRoom: ExchangeRoom = { sent: () => {}, forReply: () => Promise.resolve() };
