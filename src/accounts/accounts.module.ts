@@ -6,6 +6,7 @@ import { AssignPlanHandler, OpenAccountHandler, ReleaseSeatHandler, TakeSeatHand
 import { accountsProjection, GetAccountHandler, GetWrittenAccountHandler, ListAccountsHandler } from './accounts.projection.ts';
 import { AuthController } from './auth.controller.ts';
 import { Credentials } from './credentials.ts';
+import { SessionEnds } from './session-ends.service.ts';
 import { Sessions } from './sessions.ts';
 import { SignIn } from './sign-in.service.ts';
 
@@ -14,6 +15,7 @@ import { SignIn } from './sign-in.service.ts';
   providers: [
     Credentials,
     Sessions,
+    SessionEnds,
     SignIn,
     OpenAccountHandler,
     AssignPlanHandler,

@@ -1,11 +1,12 @@
-import { Body, Controller, Get, HttpCode, Post, Req } from '@nestjs/common';
+import { Body, Controller, Get, HttpCode, Post, Req, Res } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { Config } from '../config.ts';
 import { Context, CurrentCaller, Public, RequireCaller, RequireSession } from '../platform/http/access.ts';
 import type { Caller, CommandContext } from '../platform/http/caller.ts';
 import { credentialOf } from '../platform/http/gate.ts';
+import { OpenRequests } from '../platform/http/open-requests.ts';
 import { ReadsModel } from '../platform/http/positions.ts';
 import { Refusal } from '../platform/refusal.ts';
 import { accountView, AccountView, Login, Registration, Session } from './account.dto.ts';
@@ -20,6 +21,7 @@ export class AuthController {
     private readonly queries: QueryBus,
     private readonly signIn: SignIn,
     private readonly config: Config,
+    private readonly requests: OpenRequests,
   ) {}
 
   /** Opens an account for the caller, if the operator allows it. */
@@ -41,12 +43,18 @@ export class AuthController {
     return { session_token: token, expires_at: expiresAt.toISOString() };
   }
 
-  /** Ends the session whose token is sent. */
+  /** Ends the session whose token is sent, and what else is open under it: streams break off, and who waits gets 401. */
   @Post('logout')
   @HttpCode(204)
   @RequireSession()
-  logout(@Req() request: FastifyRequest, @CurrentCaller() { accountId }: Caller, @Context() context: CommandContext): Promise<void> {
-    return this.signIn.signOut(credentialOf(request), accountId, context);
+  logout(
+    @Req() request: FastifyRequest,
+    @CurrentCaller() caller: Caller,
+    @Context() context: CommandContext,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<void> {
+    this.requests.remove(caller, reply);
+    return this.signIn.signOut(credentialOf(request), caller.accountId, context);
   }
 
   @Get('me')

@@ -30,7 +30,11 @@ export function newSession(now: Date): NewSession {
 
 /** Returns the id of a session, for places where its token must not appear. */
 export function sessionIdOf(token: string): string {
-  return uuidv5(hashOf(token), SESSION_NAMESPACE);
+  return idOfHash(hashOf(token));
+}
+
+function idOfHash(hash: Buffer): string {
+  return uuidv5(hash, SESSION_NAMESPACE);
 }
 
 const allScopes = new Set(scopes);
@@ -59,7 +63,9 @@ export class Sessions {
     const row = (await this.find(hash)) ?? (await this.findOnceAccountsAreShown(hash));
     if (row === undefined) return null;
     if (row.stale) await this.database.query('update account_sessions set last_used_at = now() where token_hash = $1', [hash]);
-    return { kind: 'session', id: row.account_id, name: row.name, accountId: row.account_id, role: row.role, scopes: allScopes };
+    const { account_id: accountId, name, role, expires_at } = row;
+    const own = { sessionId: sessionIdOf(token), expiresAt: expires_at.getTime() };
+    return { kind: 'session', id: accountId, name, accountId, role, scopes: allScopes, ...own };
   }
 
   private async find(hash: Buffer): Promise<Found | undefined> {
@@ -78,6 +84,15 @@ export class Sessions {
     return this.find(hash);
   }
 
+  /** Returns the ids of the account's sessions that have not ended. */
+  async liveIds(accountId: string): Promise<Set<string>> {
+    const rows = await this.database.query<{ token_hash: Buffer }>(
+      `select token_hash from account_sessions where account_id = $1 and ${LIVE}`,
+      [accountId],
+    );
+    return new Set(rows.map(({ token_hash }) => idOfHash(token_hash)));
+  }
+
   async end(token: string): Promise<void> {
     await this.database.query('delete from account_sessions where token_hash = $1', [hashOf(token)]);
   }
@@ -86,13 +101,14 @@ export class Sessions {
 const LIVE = `expires_at > now() and last_used_at > now() - interval '${IDLE_DAYS} days'`;
 
 const FIND = `
-  select s.account_id, a.name, a.role, s.last_used_at < now() - interval '1 minute' as stale
+  select s.account_id, a.name, a.role, s.expires_at, s.last_used_at < now() - interval '1 minute' as stale
     from account_sessions s join ${tableOf(accountsProjection)} a using (account_id) where token_hash = $1 and ${LIVE}`;
 
 interface Found {
   account_id: string;
   name: string;
   role: 'admin' | 'member';
+  expires_at: Date;
   stale: boolean;
 }
 

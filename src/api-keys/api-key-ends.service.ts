@@ -25,7 +25,7 @@ export class ApiKeyEnds {
 
   /** Checks all keys with open requests, because events that ended a key may have been missed in a gap. */
   checkAll(): void {
-    for (const keyId of this.requests.keys())
+    for (const { id: keyId } of this.requests.callers('api_key'))
       this.aggregates.load(`apiKey-${keyId}`, apiKeyDecider).then(
         ({ state }) => state?.revoked === true && this.requests.end(keyId),
         (error: unknown) => this.logger.warn({ msg: 'it is not known whether a key has ended', key_id: keyId, err: error }),

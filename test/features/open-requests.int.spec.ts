@@ -6,13 +6,15 @@ import { Controller, Get, Module, Res } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import type { FastifyReply } from 'fastify';
 
+import { SessionEnds } from '../../src/accounts/session-ends.service.ts';
 import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule, OpenAccount, Sessions } from '../../src/accounts/index.ts';
-import { newSession } from '../../src/accounts/sessions.ts';
+import { newSession, sessionIdOf } from '../../src/accounts/sessions.ts';
 import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from '../../src/api-keys/index.ts';
 import { ApiKeyEnds } from '../../src/api-keys/api-key-ends.service.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
 import { Clock } from '../../src/platform/clock.ts';
 import { RequireCaller } from '../../src/platform/http/access.ts';
+import { HeadWatch } from '../../src/platform/event-store/log-subscription.ts';
 import { systemContext } from '../../src/platform/http/caller.ts';
 import { sendEventStream, type ServerSentEvent } from '../../src/platform/http/event-stream.ts';
 import { OpenRequests } from '../../src/platform/http/open-requests.ts';
@@ -100,7 +102,16 @@ describe('a key that ends', () => {
     const going = await open(other, kept.raw_key);
     const waiting = [server, other].map((each) => each.request('GET', '/t/wait', { credential: raw_key }));
     await until('all of them are under way', () =>
-      Promise.resolve([server, other].every((each) => each.app.get(OpenRequests).keys().includes(id)) ? true : undefined),
+      Promise.resolve(
+        [server, other].every((each) =>
+          each.app
+            .get(OpenRequests)
+            .callers('api_key')
+            .some((caller) => caller.id === id),
+        )
+          ? true
+          : undefined,
+      ),
     );
     expect((await revoke(id)).status).toBe(204);
     for (const stream of streams) await ended(stream);
@@ -128,6 +139,70 @@ describe('a key that ends', () => {
     expect(stream.isOpen()).toBe(true);
     other.app.get(ApiKeyEnds, { strict: false }).checkAll();
     await ended(stream);
+  });
+});
+
+describe('a session that is signed out', () => {
+  it('ends its streams and refuses its waiting requests, on every replica; those of other sessions continue', async () => {
+    const [session, kept] = [await holder('ida@example.com'), await holder('ben@example.com')];
+    const streams = [await open(server, session), await open(other, session)];
+    const going = await open(other, kept);
+    const waiting = [server, other].map((each) => each.request('GET', '/t/wait', { credential: session }));
+    const sessionId = sessionIdOf(session);
+    await until('all of them are under way', () => {
+      const isWaited = (each: TestServer) =>
+        each.app
+          .get(OpenRequests)
+          .callers('session')
+          .some((caller) => caller.sessionId === sessionId);
+      return Promise.resolve([server, other].every(isWaited) ? true : undefined);
+    });
+    expect((await server.request('POST', '/api/auth/logout', { credential: session })).status).toBe(204);
+    for (const stream of streams) await ended(stream);
+    for (const answer of await Promise.all(waiting))
+      expect({ status: answer.status, code: answer.json?.code }).toEqual({ status: 401, code: 'unauthenticated' });
+    expect(going.isOpen()).toBe(true);
+    going.leave();
+  });
+
+  it('ends its streams when it expires', async () => {
+    const session = await holder('max@example.com');
+    const stream = await open(server, session);
+    const inAMonth = new Date(Date.now() + 31 * 86_400_000);
+    const now = jest.spyOn(server.app.get(Clock, { strict: false }), 'now').mockImplementation(() => inAMonth);
+    await ended(stream);
+    now.mockRestore();
+  });
+
+  it('ends its streams even if a gap in the followed log hid its end', async () => {
+    const session = await holder('gus@example.com');
+    const stream = await open(other, session);
+    const requests = jest.spyOn(other.app.get(OpenRequests), 'end').mockImplementationOnce(() => undefined);
+    await server.request('POST', '/api/auth/logout', { credential: session });
+    await until('the end was passed over', () => Promise.resolve(requests.mock.calls.length > 0 ? true : undefined));
+    requests.mockRestore();
+    expect(stream.isOpen()).toBe(true);
+    await until('the session is gone', async () =>
+      (await server.request('GET', '/api/auth/me', { credential: session })).status === 401 ? true : undefined,
+    );
+    other.app.get(SessionEnds, { strict: false }).checkAll();
+    await ended(stream);
+  });
+});
+
+describe('another replica', () => {
+  it('hears of the end by a notification: it need not ask the log', async () => {
+    const poll = jest.spyOn(HeadWatch.prototype, 'poll').mockResolvedValue(undefined);
+    try {
+      const { id, raw_key } = await newKey();
+      const session = await holder('ned@example.com');
+      const streams = [await open(other, raw_key), await open(other, session)];
+      await revoke(id);
+      await server.request('POST', '/api/auth/logout', { credential: session });
+      for (const stream of streams) await ended(stream);
+    } finally {
+      poll.mockRestore();
+    }
   });
 });
 

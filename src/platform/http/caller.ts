@@ -8,12 +8,14 @@ export interface Caller {
   kind: 'api_key' | 'session';
   /** The key's id, or the account's id for a session. */
   id: string;
+  /** The session's id; absent for a key. */
+  sessionId?: string;
   name: string;
   accountId: string;
   role: 'admin' | 'member';
   scopes: ReadonlySet<Scope>;
   /**
-   * The expiry in ms since 1970. `Infinity` or absent means that the credential never expires by itself, or is looked up for each request.
+   * The expiry in ms since 1970. `Infinity` or absent means that the credential never expires by itself.
    */
   expiresAt?: number;
 }

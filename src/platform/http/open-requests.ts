@@ -10,21 +10,23 @@ import type { MooringRequest } from './access.ts';
 import type { Caller } from './caller.ts';
 import { sendProblem } from './problem.filter.ts';
 
-/** The interval at which the keys in use are checked for expiry, ms. */
+/** The interval at which the credentials in use are checked for expiry, ms. */
 const LOOK_EVERY_MS = 500;
-/** The number of ended keys that are remembered, since a request may be in the gate when its key ends. */
+/** The number of ended credentials that are remembered, since a request may be in the gate when its credential ends. */
 const ENDS_MAX = 10_000;
 
-interface OfKey {
+interface OfCredential {
   caller: Caller;
   replies: Set<FastifyReply>;
 }
 
-/** Tracks the running requests, ends those of a key that has ended, and bounds the number of open streams. */
+/**
+ * Tracks the running requests by their credentials, ends those of a key or a session that has ended, and bounds the number of open streams.
+ */
 @Injectable()
 export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
   private readonly logger = new Logger('Http');
-  private readonly byKey = new Map<string, OfKey>();
+  private readonly byCredential = new Map<string, OfCredential>();
   private readonly ended = new LRUCache<string, true>({ max: ENDS_MAX });
   private readonly streams = new Map<string, number>();
   private allStreams = 0;
@@ -48,25 +50,34 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
     clearInterval(this.timer);
   }
 
-  /** Returns the ids of the keys with running requests. */
-  keys(): string[] {
-    return [...this.byKey.keys()];
+  /** Returns the callers of one kind with running requests, one for each key or session. */
+  callers(kind: Caller['kind']): Caller[] {
+    return [...this.byCredential.values()].map(({ caller }) => caller).filter((caller) => caller.kind === kind);
   }
 
-  /** Adds a request that passed the gate. Throws `unauthenticated` if the key has ended meanwhile. */
+  /** Adds a request that passed the gate. Throws `unauthenticated` if the credential has ended meanwhile. */
   add(caller: Caller, reply: FastifyReply): void {
-    if (caller.kind !== 'api_key') return;
-    if (this.ended.has(caller.id)) throw keyEnded();
-    const ofKey = this.byKey.get(caller.id) ?? { caller, replies: new Set() };
-    ofKey.replies.add(reply);
-    this.byKey.set(caller.id, ofKey);
+    const id = credentialOf(caller);
+    if (this.ended.has(id)) throw hasEnded(caller);
+    const ofCredential = this.byCredential.get(id) ?? { caller, replies: new Set() };
+    ofCredential.replies.add(reply);
+    this.byCredential.set(id, ofCredential);
   }
 
-  /** Ends the requests of the key: a stream breaks off, and a waiting caller gets 401. */
-  end(keyId: string): void {
-    this.ended.set(keyId, true);
-    for (const reply of this.byKey.get(keyId)?.replies ?? []) sendProblem(keyEnded(), reply.request, reply, this.logger);
-    this.byKey.delete(keyId);
+  /** Forgets a request that ends its own credential, and answers by itself. */
+  remove(caller: Caller, reply: FastifyReply): void {
+    const ofCredential = this.byCredential.get(credentialOf(caller));
+    ofCredential?.replies.delete(reply);
+    if (ofCredential?.replies.size === 0) this.byCredential.delete(credentialOf(caller));
+  }
+
+  /** Ends the requests of the key, or the session, with this id: a stream breaks off, and a waiting caller gets 401. */
+  end(id: string): void {
+    this.ended.set(id, true);
+    const ofCredential = this.byCredential.get(id);
+    this.byCredential.delete(id);
+    if (ofCredential === undefined) return;
+    for (const reply of ofCredential.replies) sendProblem(hasEnded(ofCredential.caller), reply.request, reply, this.logger);
   }
 
   /** Counts a stream until its connection ends. Throws `rate_limited` if the account, or the process, has too many. */
@@ -88,20 +99,20 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
     this.allStreams -= 1;
   }
 
-  private remove({ id }: Caller, reply: FastifyReply): void {
-    const ofKey = this.byKey.get(id);
-    ofKey?.replies.delete(reply);
-    if (ofKey?.replies.size === 0) this.byKey.delete(id);
-  }
-
   private endExpired(): void {
     const now = this.clock.now().getTime();
-    for (const [id, { caller }] of this.byKey) if ((caller.expiresAt ?? Infinity) <= now) this.end(id);
+    for (const [id, { caller }] of this.byCredential) if ((caller.expiresAt ?? Infinity) <= now) this.end(id);
   }
 }
 
-function keyEnded(): Refusal {
-  return new Refusal('unauthenticated', 'The key was revoked, or has expired. What the request asked for may have been done.');
+/** Returns the id under which the caller's credential ends. */
+function credentialOf({ id, sessionId }: Caller): string {
+  return sessionId ?? id;
+}
+
+function hasEnded({ kind }: Caller): Refusal {
+  const what = kind === 'api_key' ? 'The key was revoked, or has expired.' : 'The session has ended.';
+  return new Refusal('unauthenticated', `${what} What the request asked for may have been done.`);
 }
 
 function tooMany(detail: string): Refusal {

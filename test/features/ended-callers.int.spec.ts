@@ -1,0 +1,132 @@
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+
+import { CommandBus } from '@nestjs/cqrs';
+
+import { OpenAccount } from '../../src/accounts/index.ts';
+import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from '../../src/api-keys/index.ts';
+import { CredentialsModule } from '../../src/credentials.module.ts';
+import { logEvents, LogsModule } from '../../src/logs/index.ts';
+import { conversationEvents, ConversationRow, MessagesModule } from '../../src/messages/index.ts';
+import { EventStore, START } from '../../src/platform/event-store/event-store.ts';
+import { systemContext } from '../../src/platform/http/caller.ts';
+import { TemplatesModule } from '../../src/templates/index.ts';
+import { AgentBed } from '../support/agent-bed.ts';
+import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';
+import { startFeatureServer } from '../support/feature-server.ts';
+import { agentFeatures } from '../support/features.ts';
+import type { TestServer } from '../support/http-server.ts';
+import { until } from '../support/until.ts';
+
+/** Checks that what is open under a key or a session ends with it, at a replica that did not end it. */
+
+const password = 'canary-password-1';
+const environment = { MOORING_MASTER_KEY: 'ab'.repeat(32) };
+const features = {
+  modules: [
+    FaultyRuntimeModule.forTest(() => undefined),
+    ...agentFeatures.modules,
+    ApiKeysModule,
+    LogsModule,
+    TemplatesModule,
+    MessagesModule,
+  ],
+  entities: [...agentFeatures.entities, ApiKeyRow, ApiKeyUseRow, ConversationRow],
+  definitions: [...agentFeatures.definitions, ...[apiKeyEvents, logEvents, conversationEvents].flatMap((events) => Object.values(events))],
+  credentials: CredentialsModule,
+};
+
+let server: TestServer;
+let other: TestServer;
+let agentId: string;
+const email = 'ann@example.com';
+
+beforeAll(async () => {
+  server = await startFeatureServer({ ...features, environment });
+  other = await startFeatureServer({ ...features, environment: { ...environment, DATABASE_URL: server.databaseUrl } });
+  const account = { email, password, name: 'Ann', role: 'member' as const };
+  const accountId = await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));
+  // No saga wakes it, so that a chat with it waits.
+  agentId = await new AgentBed(server).asleep(accountId);
+});
+
+afterAll(async () => {
+  await other?.close();
+  await server?.close();
+});
+
+const signIn = async (): Promise<string> =>
+  (await server.request('POST', '/api/auth/login', { json: { email, password } })).json.session_token;
+
+interface Open {
+  status: number | undefined;
+  /** The text that has come, once the response has begun. */
+  text: string;
+  isOver: boolean;
+}
+
+/** Sends a request at the other replica, on its own connection. */
+function ask(method: string, path: string, credential: string, body?: object): Open {
+  const seen: Open = { status: undefined, text: '', isOver: false };
+  const headers = {
+    authorization: `Bearer ${credential}`,
+    ...(path.includes('/chat') ? { 'content-type': 'application/json' } : path.includes('/wait') ? {} : { accept: 'text/event-stream' }),
+  };
+  const asked = request(`${other.url}${path}`, { method, headers, agent: false });
+  const over = () => (seen.isOver = true);
+  asked.on('error', over);
+  void once(asked, 'response')
+    .then(([answer]: IncomingMessage[]) => {
+      seen.status = answer?.statusCode;
+      answer
+        ?.on('error', over)
+        .on('close', over)
+        .on('data', (chunk: Buffer) => (seen.text += chunk.toString()));
+    })
+    .catch(over);
+  asked.end(body === undefined ? undefined : JSON.stringify(body));
+  return seen;
+}
+
+/** Returns the number of messages that were accepted so far. */
+async function accepted(): Promise<number> {
+  let count = 0;
+  const filter = { eventClass: 'core' as const, categories: ['conversation'], types: ['MessageAccepted'] };
+  for await (const events of server.app.get(EventStore, { strict: false }).readAll(START, filter)) count += events.length;
+  return count;
+}
+
+/** Opens streams and waits of every kind, and returns them when each is under way. */
+async function openAll(credential: string) {
+  const path = `/api/v1/agents/${agentId}`;
+  const before = await accepted();
+  const streams = [ask('GET', `/api/agents/${agentId}/logs`, credential), ask('GET', `${path}/history`, credential)];
+  const requests = [
+    ask('GET', `${path}/wait?status=stopped&timeout=120`, credential),
+    ask('POST', `/api/agents/${agentId}/chat`, credential, { message: 'are you there?' }),
+  ];
+  await until('the streams have begun', () => (streams.every(({ text }) => text !== '') ? true : undefined));
+  await until('the message is accepted', async () => ((await accepted()) > before ? true : undefined));
+  return { streams, requests };
+}
+
+async function expectEnds({ streams, requests }: Awaited<ReturnType<typeof openAll>>): Promise<void> {
+  await until('all of them have ended', () => ([...streams, ...requests].every(({ isOver }) => isOver) ? true : undefined));
+  for (const { status } of streams) expect(status).toBe(200);
+  for (const { status, text } of requests) expect([status, JSON.parse(text).code]).toEqual([401, 'unauthenticated']);
+}
+
+it('ends logs, histories, waits and chats of a key that is revoked at another replica', async () => {
+  const session = await signIn();
+  const { id, raw_key } = (await server.request('POST', '/api/v1/keys', { json: { name: 'one' }, credential: session })).json;
+  const open = await openAll(raw_key);
+  expect((await server.request('DELETE', `/api/v1/keys/${id}`, { credential: session })).status).toBe(204);
+  await expectEnds(open);
+});
+
+it('ends logs, histories, waits and chats of a session that is signed out at another replica', async () => {
+  const session = await signIn();
+  const open = await openAll(session);
+  expect((await server.request('POST', '/api/auth/logout', { credential: session })).status).toBe(204);
+  await expectEnds(open);
+});
