@@ -34,7 +34,7 @@ export class AuthController {
     return accountView(await this.queries.execute(new GetWrittenAccount(id)));
   }
 
-  /** Signs in. An address and an account have 10 tries a minute each. */
+  /** Signs in. An address has 10 tries a minute; while many try one account, a new address waits for its turn (429 with `Retry-After`). */
   @Post('login')
   @HttpCode(200)
   @Public()

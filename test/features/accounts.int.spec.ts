@@ -173,6 +173,41 @@ describe('a session', () => {
     expect((await login()).status).toBe(200);
     await server.app.get(Database, { strict: false }).query('delete from rate_limits');
   });
+
+  it('is given to the owner at a new address at the time that is told, while addresses without number attack', async () => {
+    const database = server.app.get(Database, { strict: false });
+    await database.query('delete from rate_limits');
+    const limiter = server.app.get(LoginLimiter, { strict: false });
+    const email = 'root@example.com';
+    const login = () => server.request('POST', '/api/auth/login', { json: { email, password } });
+    const attack = () => Promise.allSettled(Array.from({ length: 200 }, (_, index) => limiter.take(`10.2.3.${index}`, email)));
+    await attack();
+    const told = await login();
+    expect([told.status, told.json.code]).toEqual([429, 'rate_limited']);
+    const seconds = Number(told.headers.get('retry-after'));
+    expect(seconds).toBeGreaterThan(0);
+    expect(seconds).toBeLessThanOrEqual(201 * 0.6 + 1);
+    await attack();
+    // The time that was told passes.
+    await database.query(`update rate_limits set expire = expire - $1 where key like 'login-place:%' or key like 'login-queue:%'`, [
+      seconds * 1_000,
+    ]);
+    await attack();
+    expect((await login()).status).toBe(200);
+    await database.query('delete from rate_limits');
+  });
+
+  it('is counted once for all addresses of an IPv6 site', async () => {
+    const database = server.app.get(Database, { strict: false });
+    await database.query('delete from rate_limits');
+    const limiter = server.app.get(LoginLimiter, { strict: false });
+    const email = 'root@example.com';
+    const site = Array.from({ length: 100 }, (_, index) => limiter.take(`2001:db8:9:${index.toString(16)}::1`, email));
+    await Promise.allSettled(site);
+    const places = await database.query(`select key from rate_limits where key like 'login-place:%'`);
+    expect(places.length).toBeLessThanOrEqual(1);
+    await database.query('delete from rate_limits');
+  });
 });
 
 describe('an administrator', () => {
