@@ -10,6 +10,8 @@ import { until } from './until.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const entry = join(root, 'dist', 'main.js');
+/** The program that runs the service: another Node than that of the tests if `TEST_NODE` names one. */
+const node = process.env.TEST_NODE ?? process.execPath;
 
 export interface FirstRun {
   url: string;
@@ -99,7 +101,7 @@ export class StartedService {
       ...eventStoreEnvironment(this.dataDir),
       ...this.options.environment,
     };
-    const words = [...(this.options.wrapper ?? []), process.execPath, ...(this.options.nodeOptions ?? []), this.options.entry ?? entry];
+    const words = [...(this.options.wrapper ?? []), node, ...(this.options.nodeOptions ?? []), this.options.entry ?? entry];
     const child = spawn(words[0] as string, words.slice(1), {
       env: environment,
       cwd: root,
