@@ -28,8 +28,8 @@ const files = readdirSync(source, { recursive: true, encoding: 'utf8' })
   .toSorted()
   .map((path) => join(source, path));
 const catalogue = new EventCatalogue(eventDefinitions);
-/** Returns the items as JSON with one item a line, so that a diff shows what changed. */
-const asText = (items: unknown[]) => `[\n${items.map((item) => JSON.stringify(item)).join(',\n')}\n]\n`;
+/** Returns the items as JSON; `npm run update-golden` breaks its lines, so that a diff shows what changed. */
+const asText = (items: unknown[]) => `${JSON.stringify(items)}\n`;
 
 beforeAll(() => {
   if (!updatesGolden) return;

@@ -73,10 +73,8 @@ beforeAll(() => {
   // Existing entries are kept: a changed form needs a new version.
   for (const [, category, decider] of kept) {
     const all = { ...snapshotsOf(category, decider), ...stored(decider) };
-    const lines = Object.keys(all)
-      .toSorted()
-      .map((key) => `${JSON.stringify(key)}:${JSON.stringify(all[key])}`);
-    writeFileSync(fileOf(decider), `{\n${lines.join(',\n')}\n}\n`);
+    const sorted = Object.entries(all).toSorted(([one], [other]) => (one < other ? -1 : 1));
+    writeFileSync(fileOf(decider), `${JSON.stringify(Object.fromEntries(sorted))}\n`);
   }
 });
 
