@@ -72,6 +72,48 @@ const houseRules = [
   ),
 ];
 
+/**
+ * The folders of the platform by floor, and the floors inside of three of them: a folder imports only from lower floors, so there is no
+ * circle of folders. Files beside the folders are the port that the folders share, and the module that puts them together.
+ */
+const platformFloors = {
+  platform: [
+    ['async', 'config', 'context', 'errors', 'observability'],
+    ['database'],
+    ['agent-protocol', 'crypto', 'event-store', 'leases', 'runtime'],
+    ['projections'],
+    ['sagas'],
+    ['http'],
+  ],
+  'platform/http': [['requests', 'responses'], ['idempotency'], ['auth'], ['docs', 'health']],
+  'platform/projections': [['tables'], ['rebuild'], ['live', 'verify']],
+  'platform/event-store': [['following'], ['postgres', 'eventstoredb', 'states']],
+};
+const platformRules = Object.entries(platformFloors).flatMap(([parent, levels]) => [
+  rule(
+    `${parent.replace('/', '-')}-folder-without-a-floor`,
+    `A new folder of ${parent} needs its place in the table above.`,
+    {},
+    { path: `^src/${parent}/[^/]+/`, pathNot: `^src/${parent}/(${levels.flat().join('|')})/` },
+  ),
+  ...levels.flatMap((own, level) =>
+    own.map((folder) =>
+      rule(
+        `${parent.replace('/', '-')}-${folder}`,
+        `${folder} imports only from the folders of ${parent} below it.`,
+        { path: `^src/${parent}/${folder}/`, pathNot: notShipped },
+        {
+          path: `^src/${parent}/(${levels
+            .slice(level)
+            .flat()
+            .filter((other) => other !== folder)
+            .join('|')})/`,
+        },
+      ),
+    ),
+  ),
+]);
+
 const roleRules = [
   rule(
     'deciders-are-pure',
@@ -79,7 +121,7 @@ const roleRules = [
     { path: '\\.(decider|events)\\.ts$' },
     {
       path: '.',
-      pathNot: ['\\.(decider|events)\\.ts$', '^src/platform/(refusal|event-store/event-definition)\\.ts$'],
+      pathNot: ['\\.(decider|events)\\.ts$', '^src/platform/(errors/refusal|event-store/event-definition)\\.ts$'],
       dependencyTypesNot: ['type-only'],
     },
   ),
@@ -134,7 +176,7 @@ const libraryRules = [
 );
 
 module.exports = {
-  forbidden: [...houseRules, ...floorRules, ...roleRules, ...adapterRules, ...libraryRules],
+  forbidden: [...houseRules, ...floorRules, ...platformRules, ...roleRules, ...adapterRules, ...libraryRules],
   options: {
     tsConfig: { fileName: 'tsconfig.json' },
     // Imports of types count too.

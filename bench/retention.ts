@@ -14,10 +14,10 @@ import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgre
 import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
 import { LogTrimmer } from '../src/platform/event-store/postgres/log-trimmer.ts';
 import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
-import { LogPasses } from '../src/platform/projections/log-pass.ts';
+import { LogPasses } from '../src/platform/projections/rebuild/log-pass.ts';
 import { type Projection, tableOf } from '../src/platform/projections/projection.ts';
-import { writeRows } from '../src/platform/projections/projection-rebuild.ts';
-import { createBareStatement, indexStatements } from '../src/platform/projections/projection-sql.ts';
+import { writeRows } from '../src/platform/projections/rebuild/projection-rebuild.ts';
+import { createBareStatement, indexStatements } from '../src/platform/projections/tables/projection-sql.ts';
 import { agentIdOf, BEGIN, eventLines, EVENTS_EACH } from './support/agent-events.ts';
 import { machineLoad, percentile, rounded } from './support/figures.ts';
 

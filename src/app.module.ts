@@ -5,8 +5,8 @@ import { AdminModule } from './admin/index.ts';
 import { AccountCredentialRow, accountEvents, AccountRow, AccountsModule } from './accounts/index.ts';
 import { AgentActivityRow, agentEvents, AgentRow, AgentsModule } from './agents/index.ts';
 import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from './api-keys/index.ts';
-import { ConfigModule } from './config.module.ts';
-import type { Config } from './config.ts';
+import { ConfigModule } from './platform/config/config.module.ts';
+import type { Config } from './platform/config/config.ts';
 import { CredentialsModule } from './credentials.module.ts';
 import { deploymentEvents, DeploymentRow, DeploymentsModule } from './deployments/index.ts';
 import { environmentEvents, EnvironmentModule } from './environment/index.ts';
@@ -18,8 +18,9 @@ import { DatabaseModule } from './platform/database/database.module.ts';
 import type { AnyEventDefinition } from './platform/event-store/catalogue.ts';
 import { EventStoreModule } from './platform/event-store/event-store.module.ts';
 import { HttpModule } from './platform/http/http.module.ts';
+import { LeasesModule } from './platform/leases/leases.module.ts';
 import { ProjectionsModule } from './platform/projections/projections.module.ts';
-import { rebuildEvents } from './platform/projections/rebuild.events.ts';
+import { rebuildEvents } from './platform/projections/rebuild/rebuild.events.ts';
 import { RuntimeModule } from './platform/runtime/runtime.module.ts';
 import { SagasModule } from './platform/sagas/sagas.module.ts';
 import type { Startup } from './platform/startup.ts';
@@ -61,6 +62,7 @@ export class AppModule {
         DatabaseModule.forRoot({ entities, allowUnsafe: allowUnsafeDatabase }),
         CryptoModule,
         EventStoreModule.forRoot({ definitions: eventDefinitions }),
+        LeasesModule,
         ProjectionsModule,
         SagasModule,
         RuntimeModule,

@@ -2,7 +2,8 @@ import { Global, Injectable, Module } from '@nestjs/common';
 
 import { AccountsModule, Sessions } from './accounts/index.ts';
 import { ApiKeysModule, ApiKeyVerifier } from './api-keys/index.ts';
-import { type Caller, CredentialVerifier } from './platform/http/caller.ts';
+import type { Caller } from './platform/context/caller.ts';
+import { CredentialVerifier } from './platform/http/auth/credential-verifier.ts';
 
 /** Verifies a credential with the feature that knows its kind. */
 @Injectable()

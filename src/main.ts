@@ -4,12 +4,12 @@ import { CommandBus } from '@nestjs/cqrs';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 
 import { AppModule } from './app.module.ts';
-import { type Config, readConfig } from './config.ts';
+import { type Config, readConfig } from './platform/config/config.ts';
 import { firstRun, welcome } from './first-run.ts';
 import { Database } from './platform/database/database.ts';
 import { drain } from './platform/http/drain.ts';
 import { Entrance } from './platform/http/entrance.ts';
-import { createPino } from './platform/http/logger.ts';
+import { createPino } from './platform/observability/logger.ts';
 import { createServer } from './platform/http/server.ts';
 import { Startup } from './platform/startup.ts';
 import { onParentGone } from './parent-watch.ts';

@@ -2,12 +2,13 @@ import { Body, Controller, Get, Param, Post, Put, Query, Req, Res } from '@nestj
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-import { Context, RequireAdmin } from '../platform/http/access.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
-import { Idempotent, IdempotencyKey } from '../platform/http/idempotency.ts';
-import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/paging.ts';
-import { PageQuery } from '../platform/http/page.dto.ts';
-import { ReadsModel } from '../platform/http/positions.ts';
+import { RequireAdmin } from '../platform/http/auth/access.ts';
+import { Context } from '../platform/http/request.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { Idempotent, IdempotencyKey } from '../platform/http/idempotency/idempotency.interceptor.ts';
+import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/responses/paging.ts';
+import { PageQuery } from '../platform/http/requests/page.dto.ts';
+import { ReadsModel } from '../platform/http/responses/positions.ts';
 import { AccountCreation, accountView, AccountView, PlanAssignment } from './account.dto.ts';
 import { AssignPlan, OpenAccount } from './accounts.handlers.ts';
 import { accountsProjection, GetWrittenAccount, ListAccounts } from './accounts.projection.ts';

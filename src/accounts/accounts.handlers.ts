@@ -2,8 +2,8 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
-import { Refusal } from '../platform/refusal.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { accountDecider, agentFor, type AccountCommand } from './account.decider.ts';
 import { Credentials, normalizeEmail } from './credentials.ts';
 

@@ -2,7 +2,7 @@ import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LatestRows } from '../platform/projections/latest-rows.ts';
+import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import type { Projection } from '../platform/projections/projection.ts';
 import { accountNotFound } from './account.decider.ts';
 import { AccountCredentialRow, AccountRow } from './account.entity.ts';

@@ -2,13 +2,15 @@ import { Body, Controller, Get, HttpCode, Post, Req, Res } from '@nestjs/common'
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-import { Config } from '../config.ts';
-import { Context, CurrentCaller, Public, RequireCaller, RequireSession } from '../platform/http/access.ts';
-import type { Caller, CommandContext } from '../platform/http/caller.ts';
-import { credentialOf } from '../platform/http/gate.ts';
-import { OpenRequests } from '../platform/http/open-requests.ts';
-import { ReadsModel } from '../platform/http/positions.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { Config } from '../platform/config/config.ts';
+import { Public, RequireCaller, RequireSession } from '../platform/http/auth/access.ts';
+import { Context, CurrentCaller } from '../platform/http/request.ts';
+import type { Caller } from '../platform/context/caller.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { credentialOf } from '../platform/http/auth/gate.ts';
+import { OpenRequests } from '../platform/http/auth/open-requests.ts';
+import { ReadsModel } from '../platform/http/responses/positions.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { accountView, AccountView, Login, Registration, Session } from './account.dto.ts';
 import { OpenAccount } from './accounts.handlers.ts';
 import { accountsProjection, GetAccount, GetWrittenAccount } from './accounts.projection.ts';

@@ -1,8 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
 
 import { categoryOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LogFollower } from '../platform/event-store/log-follower.ts';
-import { OpenRequests } from '../platform/http/open-requests.ts';
+import { LogFollower } from '../platform/event-store/following/log-follower.ts';
+import { OpenRequests } from '../platform/http/auth/open-requests.ts';
 import { Sessions } from './sessions.ts';
 
 /** Ends the requests and streams of a session that was signed out, on every replica, as soon as its event is read from the log. */

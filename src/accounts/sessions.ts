@@ -5,8 +5,8 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { base62 } from '../platform/crypto/base62.ts';
 import { Database } from '../platform/database/database.ts';
-import { AccountPositions } from '../platform/event-store/account-positions.ts';
-import { type Caller, scopes } from '../platform/http/caller.ts';
+import { AccountPositions } from '../platform/event-store/following/account-positions.ts';
+import { type Caller, scopes } from '../platform/context/caller.ts';
 import { ReadModels, tableOf } from '../platform/projections/projection.ts';
 import { accountsProjection } from './accounts.projection.ts';
 

@@ -2,9 +2,9 @@ import { Injectable } from '@nestjs/common';
 
 import { Clock } from '../platform/clock.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
-import { LoginLimiter } from '../platform/http/rate-limit.ts';
-import { Refusal } from '../platform/refusal.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { LoginLimiter } from '../platform/http/auth/login-limiter.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { accountDecider } from './account.decider.ts';
 import { Credentials, normalizeEmail } from './credentials.ts';
 import { newSession, type NewSession, sessionIdOf, Sessions } from './sessions.ts';

@@ -3,8 +3,8 @@ import { QueryBus } from '@nestjs/cqrs';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { selectionOf } from '../history/index.ts';
-import { RequireAdmin } from '../platform/http/access.ts';
-import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/paging.ts';
+import { RequireAdmin } from '../platform/http/auth/access.ts';
+import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/responses/paging.ts';
 import { BrowsedEvent, BrowseQuery } from './events.dto.ts';
 import { BrowseEvents } from './events.handlers.ts';
 

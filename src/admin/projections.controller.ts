@@ -1,8 +1,9 @@
 import { Controller, Delete, Get, HttpCode, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
-import { Context, RequireAdmin } from '../platform/http/access.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
+import { RequireAdmin } from '../platform/http/auth/access.ts';
+import { Context } from '../platform/http/request.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
 import { ProjectionView, RebuildStarted, VerificationView } from './projections.dto.ts';
 import { CancelRebuild, ListProjections, RebuildProjection, VerifyProjection } from './projections.handlers.ts';
 

@@ -2,11 +2,11 @@ import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, typ
 import { v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
 import { Projections, shareOf } from '../platform/projections/projections.ts';
-import { rebuildDecider, rebuildStream } from '../platform/projections/rebuild.decider.ts';
-import type { RebuildProgress } from '../platform/projections/rebuild-progress.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { rebuildDecider, rebuildStream } from '../platform/projections/rebuild/rebuild.decider.ts';
+import type { RebuildProgress } from '../platform/projections/rebuild/rebuild-progress.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import type { ProjectionView, RebuildView, VerificationView } from './projections.dto.ts';
 
 /** Returns the state of every projection, by name. */

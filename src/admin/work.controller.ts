@@ -1,6 +1,6 @@
 import { Controller, Get } from '@nestjs/common';
 
-import { RequireAdmin } from '../platform/http/access.ts';
+import { RequireAdmin } from '../platform/http/auth/access.ts';
 import type { SagaWork } from './work.dto.ts';
 import { WorkService } from './work.service.ts';
 

@@ -3,11 +3,11 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { START } from '../platform/event-store/event-store.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
-import { setRevision } from '../platform/http/etag.ts';
-import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/paging.ts';
-import { preferenceApplied } from '../platform/http/waiting.ts';
-import { Refusal } from '../platform/refusal.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { setRevision } from '../platform/http/responses/etag.ts';
+import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/responses/paging.ts';
+import { preferenceApplied } from '../platform/http/responses/prefer.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { AwaitAgent } from './agent-wait.handlers.ts';
 import { statusesOf, type ListAgentsQuery, type WaitQuery } from './agent.dto.ts';
 import type { AgentRow, ShownAgent } from './agent.entity.ts';

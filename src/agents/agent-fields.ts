@@ -1,6 +1,6 @@
 import { registerDecorator, ValidateIf } from 'class-validator';
 
-import { hasLength } from '../platform/http/validation.ts';
+import { hasLength } from '../platform/http/requests/validation.ts';
 import { parseImageReference } from '../platform/image-reference.ts';
 
 /** A rule for a text of an agent: returns what is wrong, or null. Both create routes and PATCH apply the same rules. */

@@ -1,7 +1,7 @@
 import { IsBoolean, IsOptional, IsString, MaxLength } from 'class-validator';
 
-import { IntegerQuery } from '../platform/http/validation.ts';
-import { MAX_WAIT_SECONDS } from '../platform/http/waiting.ts';
+import { IntegerQuery } from '../platform/http/requests/validation.ts';
+import { MAX_WAIT_SECONDS } from '../platform/http/responses/prefer.ts';
 import { agentStatuses, desiredState, type AgentStatus } from './agent-state.decider.ts';
 import {
   branchRule,

@@ -2,12 +2,12 @@ import { Injectable } from '@nestjs/common';
 import { Command, CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 
 import { ReleaseSeat } from '../accounts/index.ts';
-import { Config } from '../config.ts';
+import { Config } from '../platform/config/config.ts';
 import { Clock } from '../platform/clock.ts';
 import type { Executed } from '../platform/event-store/aggregates.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
-import { checkRevision } from '../platform/http/etag.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { checkRevision } from '../platform/http/responses/etag.ts';
 import type { AgentState } from './agent-state.decider.ts';
 import { visible, type AgentCommand } from './agent.decider.ts';
 import type { AgentSettings } from './agent.events.ts';

@@ -2,7 +2,7 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
 import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LatestRows } from '../platform/projections/latest-rows.ts';
+import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { ReadModels, tableOf, type Projection } from '../platform/projections/projection.ts';
 import { Activity, HOLD_COUNTS } from './activity.service.ts';
 import { evolve, type Agent } from './agent-state.decider.ts';

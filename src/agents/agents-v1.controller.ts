@@ -1,11 +1,13 @@
 import { Body, Controller, Delete, Get, HttpCode, Patch, Post, Query, Req, Res } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-import { Context, CurrentCaller, RequireScope } from '../platform/http/access.ts';
-import type { Caller, CommandContext } from '../platform/http/caller.ts';
-import { IfMatch } from '../platform/http/etag.ts';
-import { ReadsModel } from '../platform/http/positions.ts';
-import { PreferredWait } from '../platform/http/waiting.ts';
+import { RequireScope } from '../platform/http/auth/access.ts';
+import { Context, CurrentCaller } from '../platform/http/request.ts';
+import type { Caller } from '../platform/context/caller.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { IfMatch } from '../platform/http/responses/etag.ts';
+import { ReadsModel } from '../platform/http/responses/positions.ts';
+import { PreferredWait } from '../platform/http/responses/prefer.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AgentId } from './agent-id.ts';
 import { agentView, AgentView, ListAgentsQuery, PatchAgent, WaitQuery } from './agent.dto.ts';

@@ -6,8 +6,8 @@ import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
 import { until } from '../../test/support/until.ts';
-import { EventWaits } from '../platform/event-store/event-waits.ts';
-import { systemContext } from '../platform/http/caller.ts';
+import { EventWaits } from '../platform/event-store/following/event-waits.ts';
+import { systemContext } from '../platform/context/command-context.ts';
 import { DeleteAgent } from './agent.handlers.ts';
 
 let server: TestServer;

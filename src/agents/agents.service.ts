@@ -8,8 +8,8 @@ import {
   type ReadStreamOptions,
   type StoredEvent,
 } from '../platform/event-store/event-store.ts';
-import { EventWaits, type EventWatch } from '../platform/event-store/event-waits.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
+import { EventWaits, type EventWatch } from '../platform/event-store/following/event-waits.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
 import type { Agent, AgentState } from './agent-state.decider.ts';
 import { agentStream } from './agent-stream.ts';
 import { agentDecider, agentNotFound, owned, type AgentCommand } from './agent.decider.ts';

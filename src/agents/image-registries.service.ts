@@ -4,10 +4,10 @@ import { Inject, Injectable, Optional } from '@nestjs/common';
 import ipaddr from 'ipaddr.js';
 import { LRUCache } from 'lru-cache';
 
-import { Config } from '../config.ts';
+import { Config } from '../platform/config/config.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { unlessAborted } from '../platform/async/unless-aborted.ts';
-import { invalidField } from '../platform/refusal.ts';
+import { invalidField } from '../platform/errors/refusal.ts';
 import { parseImageReference, type ImageReference } from '../platform/image-reference.ts';
 
 /**

@@ -8,7 +8,7 @@ import type { TestServer } from '../../test/support/http-server.ts';
 import { refusalOf } from '../../test/support/decider-spec.ts';
 import { until } from '../../test/support/until.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { systemContext } from '../platform/http/caller.ts';
+import { systemContext } from '../platform/context/command-context.ts';
 import { Activity } from './activity.service.ts';
 import type { Agent } from './agent-state.decider.ts';
 import { WakeGate } from './wake-gate.service.ts';

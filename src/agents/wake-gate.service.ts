@@ -1,11 +1,11 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
-import { Config } from '../config.ts';
+import { Config } from '../platform/config/config.ts';
 import { unlessAborted } from '../platform/async/unless-aborted.ts';
 import { categoryOf, idOf, START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LogFollower } from '../platform/event-store/log-follower.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { LogFollower } from '../platform/event-store/following/log-follower.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { Activity, type HeldRow } from './activity.service.ts';
 import type { Agent } from './agent-state.decider.ts';
 import { owned } from './agent.decider.ts';

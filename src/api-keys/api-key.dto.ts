@@ -1,7 +1,7 @@
 import { ArrayNotEmpty, ArrayUnique, IsArray, IsIn, IsInt, IsOptional, IsString, Max, Min } from 'class-validator';
 
-import { type Scope, scopes } from '../platform/http/caller.ts';
-import { Length } from '../platform/http/validation.ts';
+import { type Scope, scopes } from '../platform/context/caller.ts';
+import { Length } from '../platform/http/requests/validation.ts';
 import type { ApiKeyRow } from './api-key.entity.ts';
 
 export class KeyCreation {

@@ -1,6 +1,6 @@
 import { Column, Entity, JoinColumn, OneToOne, PrimaryColumn } from 'typeorm';
 
-import type { Scope } from '../platform/http/caller.ts';
+import type { Scope } from '../platform/context/caller.ts';
 
 /** The time at which the key was last used, to the minute; `ApiKeyVerifier` writes it, not a projection. */
 @Entity('api_key_uses', { synchronize: false })

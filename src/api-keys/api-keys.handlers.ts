@@ -2,8 +2,9 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { CommandContext, Scope } from '../platform/http/caller.ts';
-import { Refusal } from '../platform/refusal.ts';
+import type { Scope } from '../platform/context/caller.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { apiKeyDecider } from './api-key.decider.ts';
 import { newRawKey, prefixOf, sha256Of } from './raw-key.ts';
 

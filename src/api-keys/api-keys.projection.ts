@@ -2,10 +2,10 @@ import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import type { Scope } from '../platform/http/caller.ts';
-import { LatestRows } from '../platform/projections/latest-rows.ts';
+import type { Scope } from '../platform/context/caller.ts';
+import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { ApiKeyRow, ApiKeyUseRow } from './api-key.entity.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
 

@@ -4,7 +4,7 @@ import { QueryBus } from '@nestjs/cqrs';
 import { Clock } from '../platform/clock.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { systemContext } from '../platform/http/caller.ts';
+import { systemContext } from '../platform/context/command-context.ts';
 import type { Saga, SagaKey, SagaPass } from '../platform/sagas/saga.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { apiKeyDecider, endsAt } from './api-key.decider.ts';

@@ -2,12 +2,12 @@ import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
 import { Agents, beginsTransition, transitionDeadlines, type Agent, type AgentCommand, type AgentRecord } from '../agents/index.ts';
-import { Config } from '../config.ts';
+import { Config } from '../platform/config/config.ts';
 import { Variables } from '../environment/index.ts';
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
-import { systemContext } from '../platform/http/caller.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { systemContext } from '../platform/context/command-context.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { BuildLog } from './build-log.ts';
 
 /** The number of events that are searched for the cause of a record. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import type { Agent, Release } from '../agents/index.ts';
-import type { Config } from '../config.ts';
+import type { Config } from '../platform/config/config.ts';
 import type { ContainerSpec } from '../platform/runtime/runtime.ts';
 import type { Template } from '../templates/index.ts';
 

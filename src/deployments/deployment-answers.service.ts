@@ -4,8 +4,9 @@ import type { FastifyReply } from 'fastify';
 
 import { AgentAnswers, agentView, GetAgent } from '../agents/index.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
-import type { Caller, CommandContext } from '../platform/http/caller.ts';
-import { invalidField, Refusal } from '../platform/refusal.ts';
+import type { Caller } from '../platform/context/caller.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { invalidField, Refusal } from '../platform/errors/refusal.ts';
 import { readBuildLog } from './build-log.ts';
 import { repositoryRefusal, type SourceOverrides } from './deployment-source.decider.ts';
 import { deploymentView, type DeploymentView, type RestDeployBody } from './deployment.dto.ts';

@@ -2,7 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { ImageRegistries, type Agent, type AgentRecord, type Deployment } from '../agents/index.ts';
-import { Config } from '../config.ts';
+import { Config } from '../platform/config/config.ts';
 import { canonicalRepository, namesSameImage, parseImageReference } from '../platform/image-reference.ts';
 import { ContainerRuntime, RuntimeRefused, type ImageSource } from '../platform/runtime/runtime.ts';
 import { Templates, type Template } from '../templates/index.ts';

@@ -2,10 +2,10 @@ import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { Agents, transitionDeadlines } from '../agents/index.ts';
-import { Config } from '../config.ts';
+import { Config } from '../platform/config/config.ts';
 import { Clock } from '../platform/clock.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
 import type { SourceOverrides } from './deployment-source.decider.ts';
 import { DeploymentSources } from './deployment-sources.service.ts';
 

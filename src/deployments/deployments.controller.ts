@@ -2,11 +2,13 @@ import { Body, Controller, Get, HttpCode, Param, Post, Query, Res } from '@nestj
 import type { FastifyReply } from 'fastify';
 
 import { AgentId } from '../agents/index.ts';
-import { Context, CurrentCaller, RequireScope } from '../platform/http/access.ts';
-import type { Caller, CommandContext } from '../platform/http/caller.ts';
-import { Idempotent, IdempotencyKey } from '../platform/http/idempotency.ts';
-import { ReadsModel } from '../platform/http/positions.ts';
-import { PreferredWait } from '../platform/http/waiting.ts';
+import { RequireScope } from '../platform/http/auth/access.ts';
+import { Context, CurrentCaller } from '../platform/http/request.ts';
+import type { Caller } from '../platform/context/caller.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { Idempotent, IdempotencyKey } from '../platform/http/idempotency/idempotency.interceptor.ts';
+import { ReadsModel } from '../platform/http/responses/positions.ts';
+import { PreferredWait } from '../platform/http/responses/prefer.ts';
 import { DeploymentAnswers, type DeployAnswer, type RestDeployAnswer } from './deployment-answers.service.ts';
 import { DeployBody, DeploymentsQuery, RestDeployBody, type DeploymentView } from './deployment.dto.ts';
 

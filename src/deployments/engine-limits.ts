@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { Config } from '../config.ts';
+import { Config } from '../platform/config/config.ts';
 import { FairLimiter, type Share } from '../platform/async/fair-limiter.ts';
 
 /** The kinds of work of which an engine does a limited number at once. Other calls are quick, and bounded by the passes that make them. */

@@ -2,9 +2,11 @@ import { Body, Controller, Delete, Get, HttpCode, Param, Post, Put } from '@nest
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { AgentId } from '../agents/index.ts';
-import { Context, CurrentCaller, RequireScope } from '../platform/http/access.ts';
-import type { Caller, CommandContext } from '../platform/http/caller.ts';
-import { Idempotent } from '../platform/http/idempotency.ts';
+import { RequireScope } from '../platform/http/auth/access.ts';
+import { Context, CurrentCaller } from '../platform/http/request.ts';
+import type { Caller } from '../platform/context/caller.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { ReplaceVariableRequest, SetVariableRequest, variableView, VariableView } from './environment.dto.ts';
 import { ListVariables, RemoveVariable, SetVariable } from './environment.handlers.ts';
 

@@ -1,7 +1,7 @@
 import type { AgentEvent } from '../agents/index.ts';
 import type { Sealed } from '../platform/crypto/sealed.ts';
 import type { Decider, Json } from '../platform/event-store/event-definition.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import type { EnvironmentEvent } from './environment.events.ts';
 
 /** The most variables of one agent. */

@@ -3,7 +3,7 @@ import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, typ
 import { agentStream } from '../agents/index.ts';
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
 import {
   environmentDecider,
   keyedVariables,

@@ -4,12 +4,13 @@ import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { AgentId } from '../agents/index.ts';
-import { CurrentCaller, RequireScope } from '../platform/http/access.ts';
-import type { Caller } from '../platform/http/caller.ts';
-import { sendEventStream, wantsEventStream, type ServerSentEvent } from '../platform/http/event-stream.ts';
-import { OpenRequests } from '../platform/http/open-requests.ts';
-import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/paging.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { RequireScope } from '../platform/http/auth/access.ts';
+import { CurrentCaller } from '../platform/http/request.ts';
+import type { Caller } from '../platform/context/caller.ts';
+import { sendEventStream, wantsEventStream, type ServerSentEvent } from '../platform/http/responses/event-stream.ts';
+import { OpenRequests } from '../platform/http/auth/open-requests.ts';
+import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/responses/paging.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { ExplainStatus } from './explain.handlers.ts';
 import {
   DiffQuery,

@@ -3,9 +3,8 @@ import { IsIn, IsOptional, IsUUID, Matches } from 'class-validator';
 import { AgentView, checked, ListQuery } from '../agents/index.ts';
 import { DeploymentRecordView } from '../deployments/index.ts';
 import { VariableView } from '../environment/index.ts';
-import { instantOf, IntegerQuery, TimeQuery } from '../platform/http/validation.ts';
-import type { EventSelection } from './history-item.ts';
-import { ActorView } from './history-item.ts';
+import { instantOf, IntegerQuery, TimeQuery } from '../platform/http/requests/validation.ts';
+import { type EventSelection, ActorView } from './history-item.ts';
 
 const REVISION_MAX = 2_147_483_647;
 

@@ -2,7 +2,7 @@ import { agentsProjection, agentView, AgentRow, type AgentView } from '../agents
 import { deploymentRecordView, DeploymentRow, deploymentsProjection, type DeploymentRecordView } from '../deployments/index.ts';
 import { environmentDecider, keyedVariables, variableView, type EnvironmentEvent, type VariableView } from '../environment/index.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
-import { Replay } from '../platform/projections/replay.ts';
+import { Replay } from '../platform/projections/tables/replay.ts';
 
 /** The state of an agent that callers saw at one moment. */
 export interface AgentThen {

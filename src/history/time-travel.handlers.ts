@@ -2,7 +2,7 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import { agentNotFound, Agents } from '../agents/index.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
-import { invalidField, Refusal } from '../platform/refusal.ts';
+import { invalidField, Refusal } from '../platform/errors/refusal.ts';
 import { differences, overlaps } from './differences.ts';
 import type { ChangeView, DiffView, Moment, MomentView, PastState } from './history.dto.ts';
 import { AgentReplay, type AgentThen } from './past.ts';

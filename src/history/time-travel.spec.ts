@@ -9,7 +9,7 @@ import { agentStream, type AgentEvent } from '../agents/index.ts';
 import { environmentDecider, type EnvironmentEvent } from '../environment/index.ts';
 import type { Sealed } from '../platform/crypto/sealed.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { differences } from './differences.ts';
 import { AgentReplay, type AgentThen } from './past.ts';
 import { DiffWalk } from './time-travel.handlers.ts';

@@ -1,9 +1,10 @@
 import { Controller, Get, Query, Req, Res } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AgentId } from '../agents/index.ts';
-import { CurrentCaller, RequireScope } from '../platform/http/access.ts';
-import type { Caller } from '../platform/http/caller.ts';
-import { ReadsModel } from '../platform/http/positions.ts';
+import { RequireScope } from '../platform/http/auth/access.ts';
+import { CurrentCaller } from '../platform/http/request.ts';
+import type { Caller } from '../platform/context/caller.ts';
+import { ReadsModel } from '../platform/http/responses/positions.ts';
 import { LogQuery } from './log.dto.ts';
 import { LogsService } from './logs.service.ts';
 

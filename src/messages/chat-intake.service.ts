@@ -2,10 +2,10 @@ import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
 import { Agents, transitionDeadlines } from '../agents/index.ts';
-import { Config } from '../config.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
-import type { IdempotentTry } from '../platform/http/idempotent-try.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { Config } from '../platform/config/config.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import type { IdempotentTry } from '../platform/http/request.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { ContainerRuntime } from '../platform/runtime/runtime.ts';
 import { ChatRate } from './chat-rate.ts';
 import { TEXT_BYTES_MAX, type Conversation } from './conversation.decider.ts';

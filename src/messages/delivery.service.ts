@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 
 import { WakeGate, type Agent } from '../agents/index.ts';
-import { Config } from '../config.ts';
+import { Config } from '../platform/config/config.ts';
 import {
   AgentErrorResponse,
   AgentBrokeConnection,
@@ -14,8 +14,8 @@ import {
 } from '../platform/agent-protocol/agent-protocol.ts';
 import { ByteBudget } from '../platform/async/byte-budget.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
-import { systemContext } from '../platform/http/caller.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { systemContext } from '../platform/context/command-context.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../platform/runtime/runtime.ts';
 import { Templates } from '../templates/index.ts';
 import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from './conversation.decider.ts';

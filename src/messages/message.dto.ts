@@ -1,6 +1,6 @@
 import { IsOptional, IsString, IsUUID } from 'class-validator';
 
-import { Length } from '../platform/http/validation.ts';
+import { Length } from '../platform/http/requests/validation.ts';
 
 export class ChatRequest {
   /** The text of the message. */

@@ -3,9 +3,9 @@ import { v5 as uuidv5 } from 'uuid';
 
 import { Agents } from '../agents/index.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
-import { EventWaits } from '../platform/event-store/event-waits.ts';
+import { EventWaits } from '../platform/event-store/following/event-waits.ts';
 import { newId } from '../platform/new-id.ts';
-import { Refusal } from '../platform/refusal.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import { ChatIntake, conversationOf, type Chat, type ChatIds } from './chat-intake.service.ts';
 import { isOutcomeOf, type Outcome } from './conversation.events.ts';
 import { Conversations, conversationStream } from './conversations.service.ts';

@@ -3,7 +3,7 @@ import { QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { systemContext } from '../platform/http/caller.ts';
+import { systemContext } from '../platform/context/command-context.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import {

@@ -9,7 +9,7 @@ import { Client } from 'pg';
 
 import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { until } from '../../test/support/until.ts';
-import { type Config, readConfig } from '../config.ts';
+import { type Config, readConfig } from '../platform/config/config.ts';
 import { DatabaseKeyring } from '../platform/crypto/keyring.ts';
 import type { Sealed } from '../platform/crypto/sealed.ts';
 import { ShredLedger } from '../platform/crypto/shred-ledger.ts';

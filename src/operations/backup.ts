@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import type pg from 'pg';
 
-import type { Config } from '../config.ts';
+import type { Config } from '../platform/config/config.ts';
 import { copyOut } from '../platform/database/copy.ts';
 import { addressOf, connectOwner, refuseHalfRestored } from '../platform/database/migrate.ts';
 import { reachPostgres } from '../platform/database/reach-postgres.ts';

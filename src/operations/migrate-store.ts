@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-import type { Config } from '../config.ts';
+import type { Config } from '../platform/config/config.ts';
 import { agentEvents } from '../agents/index.ts';
 import { RETENTION } from '../logs/index.ts';
 import { type Database, openDatabase } from '../platform/database/database.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import type pg from 'pg';
 
-import { masterKeyBytes, type Config } from '../config.ts';
+import { masterKeyBytes, type Config } from '../platform/config/config.ts';
 import { keyIdOf } from '../platform/crypto/envelope.ts';
 import { ShredLedger } from '../platform/crypto/shred-ledger.ts';
 import { grantToApplication } from '../platform/database/application-role.ts';

@@ -3,12 +3,12 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
 import { Agents, agentStream, transitionDeadlines, type AgentSettings } from '../agents/index.ts';
-import { Config } from '../config.ts';
+import { Config } from '../platform/config/config.ts';
 import { DeploymentSources } from '../deployments/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { StreamClosed, type Position } from '../platform/event-store/event-store.ts';
-import type { CommandContext } from '../platform/http/caller.ts';
-import { Refusal } from '../platform/refusal.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 import { wholeAgentDecider, type MakeAgent } from './whole-agent.ts';
 

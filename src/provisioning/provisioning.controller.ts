@@ -3,10 +3,12 @@ import { CommandBus } from '@nestjs/cqrs';
 import type { FastifyReply } from 'fastify';
 
 import { AgentAnswers, type AgentRow, AgentView, agentView, RestAgentView, restAgentView } from '../agents/index.ts';
-import { Context, CurrentCaller, RequireScope } from '../platform/http/access.ts';
-import type { Caller, CommandContext } from '../platform/http/caller.ts';
-import { Idempotent, IdempotencyKey } from '../platform/http/idempotency.ts';
-import { PreferredWait } from '../platform/http/waiting.ts';
+import { RequireScope } from '../platform/http/auth/access.ts';
+import { Context, CurrentCaller } from '../platform/http/request.ts';
+import type { Caller } from '../platform/context/caller.ts';
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { Idempotent, IdempotencyKey } from '../platform/http/idempotency/idempotency.interceptor.ts';
+import { PreferredWait } from '../platform/http/responses/prefer.ts';
 import { CreateAgentBody, createRequest, ProvisionBody, provisionRequest } from './provision.dto.ts';
 import { Provision } from './provision.handlers.ts';
 

@@ -4,7 +4,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { ReleaseSeat } from '../accounts/index.ts';
 import { Activity, Agents } from '../agents/index.ts';
 import { idOf, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { systemContext } from '../platform/http/caller.ts';
+import { systemContext } from '../platform/context/command-context.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import type { Saga, SagaKey } from '../platform/sagas/saga.ts';
 import { agentIdOf, ListUnusedSeats } from './seats.projection.ts';

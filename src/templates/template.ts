@@ -1,5 +1,4 @@
-import type { HealthCheck, ProtocolSpec } from '../platform/agent-protocol/agent-protocol.ts';
-import { protocolNames } from '../platform/agent-protocol/agent-protocol.ts';
+import { type HealthCheck, type ProtocolSpec, protocolNames } from '../platform/agent-protocol/agent-protocol.ts';
 import type { ImageSource } from '../platform/runtime/runtime.ts';
 import { Members } from './members.ts';
 

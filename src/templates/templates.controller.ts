@@ -1,5 +1,5 @@
 import { Controller, Get } from '@nestjs/common';
-import { Public } from '../platform/http/access.ts';
+import { Public } from '../platform/http/auth/access.ts';
 import { templateView, TemplateView } from './template.dto.ts';
 import { Templates } from './templates.catalogue.ts';
 

@@ -10,9 +10,9 @@ import { conversationDecider } from '../../src/messages/conversation.decider.ts'
 import type { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import type { Decider, Json, JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import { categoryOf, type EventMetadata, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
-import { fold, keysOf, type Row } from '../../src/platform/projections/fold.ts';
+import { fold, keysOf, type Row } from '../../src/platform/projections/tables/fold.ts';
 import type { Projection } from '../../src/platform/projections/projection.ts';
-import { rebuildDecider } from '../../src/platform/projections/rebuild.decider.ts';
+import { rebuildDecider } from '../../src/platform/projections/rebuild/rebuild.decider.ts';
 import { follows, foldedProjections } from '../support/read-models.ts';
 import { streams } from './event-catalogue.ts';
 import { declaredShapes, type Shape } from './event-shapes.ts';

@@ -7,7 +7,7 @@ import { AssignPlan, OpenAccount } from '../../src/accounts/index.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
-import { systemContext } from '../../src/platform/http/caller.ts';
+import { systemContext } from '../../src/platform/context/command-context.ts';
 import { ReadModels } from '../../src/platform/projections/projection.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
 import { foldedProjections } from '../support/read-models.ts';

@@ -4,9 +4,9 @@ import { ModulesContainer, NestFactory } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 
 import { AppModule } from '../../src/app.module.ts';
-import { readConfig } from '../../src/config.ts';
-import type { Access } from '../../src/platform/http/access.ts';
-import { listRoutes } from '../../src/platform/http/route-table.ts';
+import { readConfig } from '../../src/platform/config/config.ts';
+import type { Access } from '../../src/platform/http/auth/access.ts';
+import { listRoutes } from '../../src/platform/http/auth/route-table.ts';
 import { golden, updatesGolden } from './golden.ts';
 
 const file = new URL('routes.txt', import.meta.url);

@@ -6,7 +6,7 @@ import type { EnvironmentEvent } from '../../src/environment/environment.events.
 import type { LogEvent } from '../../src/logs/log.events.ts';
 import type { ConversationEvent } from '../../src/messages/conversation.events.ts';
 import type { EventsOf } from '../../src/platform/event-store/event-definition.ts';
-import type { RebuildEvent } from '../../src/platform/projections/rebuild.events.ts';
+import type { RebuildEvent } from '../../src/platform/projections/rebuild/rebuild.events.ts';
 
 type AnyEvent =
   | AccountEvent

@@ -16,8 +16,8 @@ import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
-import { systemContext } from '../../src/platform/http/caller.ts';
-import { LoginLimiter } from '../../src/platform/http/rate-limit.ts';
+import { systemContext } from '../../src/platform/context/command-context.ts';
+import { LoginLimiter } from '../../src/platform/http/auth/login-limiter.ts';
 
 const password = 'canary-password-1';
 

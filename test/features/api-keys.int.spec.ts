@@ -13,7 +13,8 @@ import { Clock } from '../../src/platform/clock.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
 import { ReadModels, tableOf } from '../../src/platform/projections/projection.ts';
-import { scopes, systemContext } from '../../src/platform/http/caller.ts';
+import { scopes } from '../../src/platform/context/caller.ts';
+import { systemContext } from '../../src/platform/context/command-context.ts';
 
 const masterKey = 'ab'.repeat(32);
 const features = {

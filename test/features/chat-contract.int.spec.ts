@@ -1,6 +1,6 @@
 import { jest } from '@jest/globals';
 
-import { Config } from '../../src/config.ts';
+import { Config } from '../../src/platform/config/config.ts';
 import { MessageDelivery } from '../../src/messages/delivery.service.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { RuntimeUnavailable } from '../../src/platform/runtime/runtime.ts';

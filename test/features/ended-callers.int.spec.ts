@@ -9,7 +9,7 @@ import { CredentialsModule } from '../../src/credentials.module.ts';
 import { logEvents, LogsModule } from '../../src/logs/index.ts';
 import { conversationEvents, ConversationRow, MessagesModule } from '../../src/messages/index.ts';
 import { EventStore, START } from '../../src/platform/event-store/event-store.ts';
-import { systemContext } from '../../src/platform/http/caller.ts';
+import { systemContext } from '../../src/platform/context/command-context.ts';
 import { TemplatesModule } from '../../src/templates/index.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';

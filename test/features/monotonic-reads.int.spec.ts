@@ -9,7 +9,7 @@ import { DeploymentsController } from '../../src/deployments/deployments.control
 import { DeploymentRow } from '../../src/deployments/index.ts';
 import { logEvents, LogsModule } from '../../src/logs/index.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
-import { systemContext } from '../../src/platform/http/caller.ts';
+import { systemContext } from '../../src/platform/context/command-context.ts';
 import { Projections } from '../../src/platform/projections/projections.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { FaultyRuntimeModule } from '../support/faulty-runtime.ts';

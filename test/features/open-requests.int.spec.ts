@@ -13,11 +13,11 @@ import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from '../../src/
 import { ApiKeyEnds } from '../../src/api-keys/api-key-ends.service.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
 import { Clock } from '../../src/platform/clock.ts';
-import { RequireCaller } from '../../src/platform/http/access.ts';
-import { HeadWatch } from '../../src/platform/event-store/log-subscription.ts';
-import { systemContext } from '../../src/platform/http/caller.ts';
-import { sendEventStream, type ServerSentEvent } from '../../src/platform/http/event-stream.ts';
-import { OpenRequests } from '../../src/platform/http/open-requests.ts';
+import { RequireCaller } from '../../src/platform/http/auth/access.ts';
+import { HeadWatch } from '../../src/platform/event-store/following/log-subscription.ts';
+import { systemContext } from '../../src/platform/context/command-context.ts';
+import { sendEventStream, type ServerSentEvent } from '../../src/platform/http/responses/event-stream.ts';
+import { OpenRequests } from '../../src/platform/http/auth/open-requests.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';

@@ -1,5 +1,5 @@
 import type { AnyEventDefinition } from '../../src/platform/event-store/catalogue.ts';
-import { Leases } from '../../src/platform/projections/leases.ts';
+import { Leases } from '../../src/platform/leases/leases.ts';
 import { idOf } from '../../src/platform/event-store/event-store.ts';
 import type { Projection } from '../../src/platform/projections/projection.ts';
 import { ProgramReplicas } from '../../src/platform/projections/program-replicas.ts';

@@ -2,7 +2,8 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import Dockerode from 'dockerode';
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import type { OpenRange } from '../../src/platform/open-ranges.ts';
-import type { ContainerSpec, ContainerView, EgressMode, ExecResult } from '../../src/platform/runtime/runtime.ts';
+import type { ContainerSpec, ContainerView, ExecResult } from '../../src/platform/runtime/runtime.ts';
+import type { EgressMode } from '../../src/platform/config/config.ts';
 import { importBusyboxImage, removeInstance } from './images.ts';
 
 /** A Docker runtime with its own instance, and an image that contains only a busybox. */

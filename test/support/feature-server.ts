@@ -1,12 +1,14 @@
 import { Module, type DynamicModule, type Type } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 
-import type { Environment } from '../../src/config.ts';
+import type { Environment } from '../../src/platform/config/config.ts';
 import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
 import type { AnyEventDefinition } from '../../src/platform/event-store/catalogue.ts';
 import { EventStoreModule } from '../../src/platform/event-store/event-store.module.ts';
-import { scopes, CredentialVerifier, type Caller, type Scope } from '../../src/platform/http/caller.ts';
+import { scopes, type Caller, type Scope } from '../../src/platform/context/caller.ts';
+import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
 import { HttpModule } from '../../src/platform/http/http.module.ts';
+import { LeasesModule } from '../../src/platform/leases/leases.module.ts';
 import { ProjectionsModule } from '../../src/platform/projections/projections.module.ts';
 import { SagasModule } from '../../src/platform/sagas/sagas.module.ts';
 import { startTestServer, type TestServer } from './http-server.ts';
@@ -58,6 +60,7 @@ export function startFeatureServer({ modules, entities, definitions, environment
         CqrsModule.forRoot(),
         CryptoModule,
         EventStoreModule.forRoot({ definitions }),
+        LeasesModule,
         ProjectionsModule,
         SagasModule,
         HttpModule,

@@ -7,8 +7,8 @@ import { type DynamicModule, Module, type ModuleMetadata, type Type } from '@nes
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { pino } from 'pino';
 
-import { ConfigModule } from '../../src/config.module.ts';
-import { type Config, type Environment, readConfig } from '../../src/config.ts';
+import { ConfigModule } from '../../src/platform/config/config.module.ts';
+import { type Config, type Environment, readConfig } from '../../src/platform/config/config.ts';
 import { createServer } from '../../src/platform/http/server.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
 import { freshDatabase } from './postgres.ts';

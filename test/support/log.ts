@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 
 import { Client } from 'pg';
 
-import { type Config, readConfig } from '../../src/config.ts';
+import { type Config, readConfig } from '../../src/platform/config/config.ts';
 import { Clock } from '../../src/platform/clock.ts';
 import { type Database, openDatabase } from '../../src/platform/database/database.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
@@ -11,11 +11,11 @@ import { type AnyEventDefinition, EventCatalogue } from '../../src/platform/even
 import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import type { EventStore, NewEvent } from '../../src/platform/event-store/event-store.ts';
 import { EventStoreDbEventStore } from '../../src/platform/event-store/eventstoredb/eventstoredb-event-store.ts';
-import { LogFollower } from '../../src/platform/event-store/log-follower.ts';
+import { LogFollower } from '../../src/platform/event-store/following/log-follower.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
 import { Snapshots } from '../../src/platform/event-store/states/snapshots.ts';
 import { StreamStates } from '../../src/platform/event-store/states/stream-states.ts';
-import { rebuildEvents } from '../../src/platform/projections/rebuild.events.ts';
+import { rebuildEvents } from '../../src/platform/projections/rebuild/rebuild.events.ts';
 import { until } from './until.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
 

@@ -3,9 +3,9 @@ import { openDatabase, type Database } from '../../src/platform/database/databas
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import { START, type EventClass, type EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
-import { fold } from '../../src/platform/projections/fold.ts';
+import { fold } from '../../src/platform/projections/tables/fold.ts';
 import { tableOf, type Projection } from '../../src/platform/projections/projection.ts';
-import { isTime } from '../../src/platform/projections/projection-sql.ts';
+import { isTime } from '../../src/platform/projections/tables/projection-sql.ts';
 import { follows, foldedProjections } from './read-models.ts';
 import { untilTrue } from './until.ts';
 

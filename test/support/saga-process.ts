@@ -1,10 +1,10 @@
 import { Clock } from '../../src/platform/clock.ts';
 import type { Aggregates } from '../../src/platform/event-store/aggregates.ts';
-import { LogFollower } from '../../src/platform/event-store/log-follower.ts';
-import { Leases } from '../../src/platform/projections/leases.ts';
+import { LogFollower } from '../../src/platform/event-store/following/log-follower.ts';
+import { Leases } from '../../src/platform/leases/leases.ts';
 import { Projections } from '../../src/platform/projections/projections.ts';
 import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
-import { Replica } from '../../src/platform/sagas/replica.ts';
+import { Replica } from '../../src/platform/leases/replica.ts';
 import { ShardLeases } from '../../src/platform/sagas/shard-leases.ts';
 import { UnseenEvents } from '../../src/platform/sagas/unseen-events.ts';
 import { openAggregates, type OpenedLog } from './log.ts';

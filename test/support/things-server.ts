@@ -5,27 +5,22 @@ import { Type } from 'class-transformer';
 import { IsArray, IsInt, IsOptional, IsString, MaxLength, ValidateNested } from 'class-validator';
 
 import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
-import {
-  Context,
-  CurrentCaller,
-  Public,
-  RequireAdmin,
-  RequireCaller,
-  RequireScope,
-  RequireSession,
-} from '../../src/platform/http/access.ts';
-import { RawBody } from '../../src/platform/http/body.ts';
-import { type Caller, type CommandContext, CredentialVerifier, type Scope } from '../../src/platform/http/caller.ts';
+import { Public, RequireAdmin, RequireCaller, RequireScope, RequireSession } from '../../src/platform/http/auth/access.ts';
+import { Context, CurrentCaller } from '../../src/platform/http/request.ts';
+import { RawBody } from '../../src/platform/http/requests/body.ts';
+import type { Caller, Scope } from '../../src/platform/context/caller.ts';
+import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
+import type { CommandContext } from '../../src/platform/context/command-context.ts';
 import { HttpModule } from '../../src/platform/http/http.module.ts';
-import { Idempotent, IdempotencyKey } from '../../src/platform/http/idempotency.ts';
-import { ReadsModel } from '../../src/platform/http/positions.ts';
-import { IntegerQuery } from '../../src/platform/http/validation.ts';
-import { PreferredWait } from '../../src/platform/http/waiting.ts';
+import { Idempotent, IdempotencyKey } from '../../src/platform/http/idempotency/idempotency.interceptor.ts';
+import { ReadsModel } from '../../src/platform/http/responses/positions.ts';
+import { IntegerQuery } from '../../src/platform/http/requests/validation.ts';
+import { PreferredWait } from '../../src/platform/http/responses/prefer.ts';
 import { START } from '../../src/platform/event-store/event-store.ts';
-import { AccountPositions, type AccountPosition } from '../../src/platform/event-store/account-positions.ts';
-import { LogFollower } from '../../src/platform/event-store/log-follower.ts';
+import { AccountPositions, type AccountPosition } from '../../src/platform/event-store/following/account-positions.ts';
+import { LogFollower } from '../../src/platform/event-store/following/log-follower.ts';
 import { ReadModels } from '../../src/platform/projections/projection.ts';
-import { Refusal } from '../../src/platform/refusal.ts';
+import { Refusal } from '../../src/platform/errors/refusal.ts';
 import { RuntimeUnavailable } from '../../src/platform/runtime/runtime.ts';
 import { type Answer, startTestServer, type TestServer } from './http-server.ts';
 import { testDatabase } from './test-database.ts';

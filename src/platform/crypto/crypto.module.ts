@@ -1,6 +1,6 @@
 import { Global, Logger, Module } from '@nestjs/common';
 
-import { Config } from '../../config.ts';
+import { Config } from '../config/config.ts';
 import { Database } from '../database/database.ts';
 import { DatabaseKeyring } from './keyring.ts';
 import { loadMasterKey } from './master-key.ts';

@@ -4,9 +4,8 @@ import { Logger } from '@nestjs/common';
 import type { Database } from '../database/database.ts';
 import { Installation } from '../database/installation.ts';
 import { keyIdOf, newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
-import type { Sealed } from './sealed.ts';
+import { type Sealed, Keyring } from './sealed.ts';
 import type { ShredLedger } from './shred-ledger.ts';
-import { Keyring } from './sealed.ts';
 
 /**
  * The time for which an unwrapped key is used without reading the table again, in milliseconds. A replica can open values for at most this

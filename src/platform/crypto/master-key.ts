@@ -2,8 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { Config } from '../../config.ts';
-import { masterKeyBytes } from '../../config.ts';
+import { type Config, masterKeyBytes } from '../config/config.ts';
 import { readIfThere, writeOnce } from '../files.ts';
 
 const FILE_NAME = 'master.key';

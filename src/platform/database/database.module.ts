@@ -1,5 +1,5 @@
 import { type DynamicModule, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
-import { Config } from '../../config.ts';
+import { Config } from '../config/config.ts';
 import { Startup } from '../startup.ts';
 import { isDatabaseAway } from './database-away.ts';
 import { Database, openDatabase } from './database.ts';

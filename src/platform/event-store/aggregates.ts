@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { Clock } from '../clock.ts';
-import type { CommandContext } from '../http/caller.ts';
+import type { CommandContext } from '../context/command-context.ts';
 import { newId } from '../new-id.ts';
-import { Refusal } from '../refusal.ts';
+import { Refusal } from '../errors/refusal.ts';
 import { EventCatalogue } from './catalogue.ts';
 import type { Decider, JsonObject } from './event-definition.ts';
 import {

@@ -6,11 +6,11 @@ import { collect, contractCatalogue } from '../../../test/support/event-store-co
 import { eventStoreDbPlace } from '../../../test/support/eventstoredb/place.ts';
 import { freshDatabase } from '../../../test/support/postgres.ts';
 import { removeDataDir } from '../../../test/support/shared-postgres.ts';
-import { ConfigModule } from '../../config.module.ts';
-import { readConfig, type Environment } from '../../config.ts';
+import { ConfigModule } from '../config/config.module.ts';
+import { readConfig, type Environment } from '../config/config.ts';
 import { DatabaseModule } from '../database/database.module.ts';
 import { Database } from '../database/database.ts';
-import { systemContext } from '../http/caller.ts';
+import { systemContext } from '../context/command-context.ts';
 import { Aggregates } from './aggregates.ts';
 import type { Decider } from './event-definition.ts';
 import { EventStoreModule } from './event-store.module.ts';

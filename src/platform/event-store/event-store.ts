@@ -1,16 +1,9 @@
+import type { Actor } from '../context/actor.ts';
 import type { JsonObject } from './event-definition.ts';
 
 /** A place in the log: opaque, ordered as text, to be compared with `<` and nothing else. The start of a log is `START`. */
 export type Position = string;
 export const START: Position = '0'.repeat(20);
-
-export type ActorKind = 'api_key' | 'session' | 'system' | 'webhook' | 'anonymous';
-
-export interface Actor {
-  kind: ActorKind;
-  id: string;
-  name: string;
-}
 
 /** The actor, the request and the cause of an event, stored with it. */
 export interface EventMetadata {

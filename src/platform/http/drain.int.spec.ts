@@ -4,9 +4,9 @@ import { connect } from 'node:net';
 import { Controller, Get, Res } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 
-import { Public } from './access.ts';
+import { Public } from './auth/access.ts';
 import { drain } from './drain.ts';
-import { sendEventStream, type ServerSentEvent } from './event-stream.ts';
+import { sendEventStream, type ServerSentEvent } from './responses/event-stream.ts';
 import { startThings } from '../../../test/support/things-server.ts';
 
 let answer = () => {};

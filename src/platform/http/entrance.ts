@@ -2,10 +2,10 @@ import { createServer, type IncomingMessage, type RequestListener, type Server, 
 import { setTimeout as wait } from 'node:timers/promises';
 
 import { newId } from '../new-id.ts';
-import { Refusal } from '../refusal.ts';
+import { Refusal } from '../errors/refusal.ts';
 import type { AwaitedStore } from '../startup.ts';
-import type { Readiness } from './health.dto.ts';
-import { toProblem } from './problems.ts';
+import type { Readiness } from './health/health.dto.ts';
+import { toProblem } from './responses/problems.ts';
 
 const PORT_RETRY_MS = 100;
 

@@ -1,18 +1,18 @@
 import { Global, Module } from '@nestjs/common';
 import { APP_FILTER, APP_PIPE } from '@nestjs/core';
 
-import { Gate } from './gate.ts';
-import { HealthController } from './health.controller.ts';
+import { Gate } from './auth/gate.ts';
+import { HealthController } from './health/health.controller.ts';
 import { HttpMetrics } from './http-metrics.ts';
-import { IdempotencyStore } from './idempotency-store.ts';
-import { OpenRequests } from './open-requests.ts';
+import { IdempotencyStore } from './idempotency/idempotency-store.ts';
+import { OpenRequests } from './auth/open-requests.ts';
 import { Metrics } from '../observability/metrics.ts';
-import { Positions } from './positions.ts';
-import { ProblemFilter } from './problem.filter.ts';
-import { LoginLimiter } from './rate-limit.ts';
-import { ReadinessChecks } from './readiness.service.ts';
-import { RouteTable } from './route-table.ts';
-import { createValidationPipe } from './validation.ts';
+import { Positions } from './responses/positions.ts';
+import { ProblemFilter } from './responses/problem.filter.ts';
+import { LoginLimiter } from './auth/login-limiter.ts';
+import { ReadinessChecks } from './health/readiness.service.ts';
+import { RouteTable } from './auth/route-table.ts';
+import { createValidationPipe } from './requests/validation.ts';
 
 /**
  * The parts that apply to all routes. The application provides the `CredentialVerifier`. There is no interceptor and no guard for all

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 
 import { allowedMethods, recordRoutes } from './known-routes.ts';
-import { checkRevision, parseIfMatch } from './etag.ts';
-import { includesScope } from './gate.ts';
-import { parseJson } from './json.ts';
-import { decodeCursor, encodeCursor } from './paging.ts';
-import { toProblem } from './problems.ts';
-import { parsePrefer } from './waiting.ts';
+import { checkRevision, parseIfMatch } from './responses/etag.ts';
+import { includesScope } from './auth/gate.ts';
+import { parseJson } from './requests/json.ts';
+import { decodeCursor, encodeCursor } from './responses/paging.ts';
+import { toProblem } from './responses/problems.ts';
+import { parsePrefer } from './responses/prefer.ts';
 
 describe('a problem', () => {
   it('says of an unknown error only that there was one', () => {

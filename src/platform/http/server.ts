@@ -7,17 +7,17 @@ import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fa
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Logger as Pino } from 'pino';
 
-import { addBodyParsers, BODY_LIMIT } from './body.ts';
+import { addBodyParsers, BODY_LIMIT } from './requests/body.ts';
 import { trackConnections } from './drain.ts';
 import { Entrance } from './entrance.ts';
 import { recordRoutes } from './known-routes.ts';
-import { createPino, PinoLogger } from './logger.ts';
-import { setUpOpenApi } from './openapi.ts';
-import { sendProblem } from './problem.filter.ts';
-import { toProblem } from './problems.ts';
+import { createPino, PinoLogger } from '../observability/logger.ts';
+import { setUpOpenApi } from './docs/openapi.ts';
+import { sendProblem } from './responses/problem.filter.ts';
+import { toProblem } from './responses/problems.ts';
 import { routeOf } from './request-route.ts';
 import { newId } from '../new-id.ts';
-import { Refusal } from '../refusal.ts';
+import { Refusal } from '../errors/refusal.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {

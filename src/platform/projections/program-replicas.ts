@@ -7,7 +7,7 @@ import type pg from 'pg';
 import { Database } from '../database/database.ts';
 import { EventCatalogue } from '../event-store/catalogue.ts';
 import { version } from '../version.ts';
-import { TABLES_LOCK } from './projection-registry.ts';
+import { TABLES_LOCK } from './tables/projection-registry.ts';
 import { Projections } from './projections.ts';
 
 /** The interval at which a replica announces itself and reads the other announcements, ms. */

@@ -1,7 +1,7 @@
 import { Injectable, type OnModuleInit, Optional } from '@nestjs/common';
 
 import { Metrics } from '../observability/metrics.ts';
-import type { ProjectionStatus } from './projection-registry.ts';
+import type { ProjectionStatus } from './tables/projection-registry.ts';
 import { Projections } from './projections.ts';
 
 interface Standing extends ProjectionStatus {

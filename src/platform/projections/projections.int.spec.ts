@@ -1,8 +1,7 @@
 import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import type { StoredEvent } from '../event-store/event-store.ts';
-import { idOf } from '../event-store/event-store.ts';
-import { Leases } from './leases.ts';
+import { type StoredEvent, idOf } from '../event-store/event-store.ts';
+import { Leases } from '../leases/leases.ts';
 import type { Projection } from './projection.ts';
 import { Projections } from './projections.ts';
 

@@ -2,7 +2,7 @@ import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/
 import { Injectable } from '@nestjs/common';
 import type pg from 'pg';
 
-import { Config } from '../../config.ts';
+import { Config } from '../config/config.ts';
 import { Database } from '../database/database.ts';
 import { Aggregates } from '../event-store/aggregates.ts';
 import {
@@ -14,17 +14,18 @@ import {
   type Position,
   type Subscription,
 } from '../event-store/event-store.ts';
-import { Refusal } from '../refusal.ts';
-import { Leases } from './leases.ts';
-import { LogPasses, WRITERS } from './log-pass.ts';
+import { Refusal } from '../errors/refusal.ts';
+import { Leases } from '../leases/leases.ts';
+import { LogPasses, WRITERS } from './rebuild/log-pass.ts';
 import { type Projection, type ReadModelProgress, ReadModels, tableOf } from './projection.ts';
-import { type RebuildParts, SerialQueue } from './projection-rebuild.ts';
-import { ProjectionRegistry, type ProjectionStatus } from './projection-registry.ts';
-import { ProjectionRunner } from './projection-runner.ts';
-import { checkTable } from './projection-sql.ts';
-import { type Comparison, compareWithLog } from './projection-verification.ts';
-import { RebuildOrders } from './rebuild-orders.ts';
-import { rebuildsUnderWay, type RebuildProgress } from './rebuild-progress.ts';
+import type { RebuildParts } from './rebuild/projection-rebuild.ts';
+import { SerialQueue } from '../async/serial-queue.ts';
+import { ProjectionRegistry, type ProjectionStatus } from './tables/projection-registry.ts';
+import { ProjectionRunner } from './live/projection-runner.ts';
+import { checkTable } from './tables/projection-sql.ts';
+import { type Comparison, compareWithLog } from './verify/projection-verification.ts';
+import { RebuildOrders } from './rebuild/rebuild-orders.ts';
+import { rebuildsUnderWay, type RebuildProgress } from './rebuild/rebuild-progress.ts';
 
 const REACHED_TIMEOUT_MS = 5_000;
 /** The interval at which a replica reads the checkpoints that another one moves, while a reader waits for one of them, ms. */

@@ -4,10 +4,10 @@ import { type Boat, boats, Harbour } from '../../../test/support/boats.ts';
 import { appendTo, eventually, harbourEvent, openLog, operate } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';
-import { systemContext } from '../http/caller.ts';
+import { systemContext } from '../context/command-context.ts';
 import type { Projection } from './projection.ts';
-import { TABLES_LOCK } from './projection-registry.ts';
-import { rebuildDecider, rebuildStream } from './rebuild.decider.ts';
+import { TABLES_LOCK } from './tables/projection-registry.ts';
+import { rebuildDecider, rebuildStream } from './rebuild/rebuild.decider.ts';
 
 let test: TestDatabase;
 const open: Harbour[] = [];

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { Config } from '../../config.ts';
+import type { Config } from '../config/config.ts';
 import type { Installation } from '../database/installation.ts';
 import { readIfThere, writeOnce, writeWhole } from '../files.ts';
 

@@ -1,5 +1,5 @@
 import { Global, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
-import { Config } from '../../config.ts';
+import { Config } from '../config/config.ts';
 import { Database } from '../database/database.ts';
 import { Installation } from '../database/installation.ts';
 import { EgressMetrics } from './egress-metrics.ts';

@@ -124,9 +124,6 @@ export interface RuntimeCapabilities {
   images: boolean;
 }
 
-/** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
-export type EgressMode = 'internet' | 'none' | 'all';
-
 /** The addresses that one agent may reach: everything that the operator allows agents to reach, or nothing. */
 export type AgentEgress = 'internet' | 'none';
 

@@ -2,7 +2,7 @@ import TinyQueue from 'tinyqueue';
 
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
-import type { Lease } from '../projections/leases.ts';
+import type { Lease } from '../leases/leases.ts';
 import { SHARD_OF_KEY, shardOf } from './shards.ts';
 
 /** Deadlines less than this apart are reported together, ms. */

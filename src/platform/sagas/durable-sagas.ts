@@ -5,8 +5,8 @@ import { Injectable } from '@nestjs/common';
 
 import { Clock } from '../clock.ts';
 import { Database } from '../database/database.ts';
-import { LogFollower } from '../event-store/log-follower.ts';
-import type { Lease } from '../projections/leases.ts';
+import { LogFollower } from '../event-store/following/log-follower.ts';
+import type { Lease } from '../leases/leases.ts';
 import type { KeyedQueueStats } from './keyed-queue.ts';
 import { type Saga, Sagas } from './saga.ts';
 import { SagaRunner, type SagaTools } from './saga-runner.ts';

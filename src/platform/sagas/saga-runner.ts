@@ -5,9 +5,9 @@ import { Logger } from '@nestjs/common';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
 import { categoryOf, type Position, type StoredEvent } from '../event-store/event-store.ts';
-import type { LogFollower } from '../event-store/log-follower.ts';
-import { toRefusal } from '../http/problems.ts';
-import type { Lease } from '../projections/leases.ts';
+import type { LogFollower } from '../event-store/following/log-follower.ts';
+import { isOutage } from '../event-store/outage.ts';
+import type { Lease } from '../leases/leases.ts';
 import { Deadlines } from './deadlines.ts';
 import { KeyedQueue, type KeyedQueueStats, type Run } from './keyed-queue.ts';
 import type { Saga } from './saga.ts';
@@ -62,7 +62,7 @@ export class SagaRunner {
     this.queue = new KeyedQueue({
       concurrency,
       run: (run) => this.pass(run),
-      isOutage: (error) => toRefusal(error).code === 'event_store_unavailable',
+      isOutage,
       onFailure: (key, error, retryInMs) =>
         this.logger.warn(`The saga ${name} failed for ${key} and tries again in ${Math.round(retryInMs)} ms: ${(error as Error).message}`),
     });

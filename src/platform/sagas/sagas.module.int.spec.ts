@@ -4,8 +4,8 @@ import { Test } from '@nestjs/testing';
 import { appendTo, eventually, everything, harbourEvent } from '../../../test/support/log.ts';
 import { eventStoreEnvironment } from '../../../test/support/eventstoredb/place.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { ConfigModule } from '../../config.module.ts';
-import { readConfig } from '../../config.ts';
+import { ConfigModule } from '../config/config.module.ts';
+import { readConfig } from '../config/config.ts';
 import { CryptoModule } from '../crypto/crypto.module.ts';
 import { Keyring } from '../crypto/sealed.ts';
 import { Database } from '../database/database.ts';
@@ -13,9 +13,10 @@ import { DatabaseModule } from '../database/database.module.ts';
 import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';
 import { EventStoreModule } from '../event-store/event-store.module.ts';
 import { EventStore, idOf } from '../event-store/event-store.ts';
-import { EventWaits } from '../event-store/event-waits.ts';
+import { EventWaits } from '../event-store/following/event-waits.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { ReadModels } from '../projections/projection.ts';
+import { LeasesModule } from '../leases/leases.module.ts';
 import { ProjectionsModule } from '../projections/projections.module.ts';
 import { Projections } from '../projections/projections.ts';
 import { Sagas, type Saga } from './saga.ts';
@@ -72,6 +73,7 @@ describe('the modules of the platform, in an application', () => {
         EventStoreModule.forRoot({ definitions: [defineEvent<JsonObject>()('BoatArrived', () => 'Arrived')] }),
         { module: MetricsModule, global: true },
         CryptoModule,
+        LeasesModule,
         ProjectionsModule,
         SagasModule,
         HarbourModule,

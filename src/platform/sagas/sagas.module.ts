@@ -1,7 +1,6 @@
 import { Global, Module } from '@nestjs/common';
 
 import { DurableSagas } from './durable-sagas.ts';
-import { Replica } from './replica.ts';
 import { Sagas } from './saga.ts';
 import { SagaMetrics } from './saga-metrics.ts';
 import { ShardLeases } from './shard-leases.ts';
@@ -9,7 +8,7 @@ import { UnseenEvents } from './unseen-events.ts';
 
 @Global()
 @Module({
-  providers: [DurableSagas, Replica, ShardLeases, UnseenEvents, SagaMetrics, { provide: Sagas, useExisting: DurableSagas }],
-  exports: [DurableSagas, Replica, Sagas],
+  providers: [DurableSagas, ShardLeases, UnseenEvents, SagaMetrics, { provide: Sagas, useExisting: DurableSagas }],
+  exports: [DurableSagas, Sagas],
 })
 export class SagasModule {}

@@ -1,8 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
 
 import { Database } from '../database/database.ts';
-import { type Lease, LEASE_IS_FREE, Leases, LEASES_GIVEN_BACK } from '../projections/leases.ts';
-import { Replica, REPLICA } from './replica.ts';
+import { type Lease, LEASE_IS_FREE, Leases, LEASES_GIVEN_BACK } from '../leases/leases.ts';
+import { Replica, REPLICA } from '../leases/replica.ts';
 import { SHARDS } from './shards.ts';
 
 /** The interval at which the leases are checked, ms: the shards of a dead replica are taken within it. */

@@ -1,7 +1,7 @@
 import { EventStoreDBClient, type Credentials } from '@eventstore/db-client';
 import { Logger } from '@nestjs/common';
 import { EventStoreUnavailable } from '../event-store.ts';
-import { credentialsOf, withDefaults } from '../eventstore-url.ts';
+import { credentialsOf, withDefaults } from '../../config/eventstore-url.ts';
 import { Names } from './names.ts';
 import { faultOf, isTimeout, ResponseTimeout, breaksClient } from './faults.ts';
 

@@ -20,7 +20,7 @@ import {
   type Subscription,
 } from '../event-store.ts';
 import { timed } from '../append-times.ts';
-import { eventsUpTo, HeadWatch, LogSubscription, type Batch } from '../log-subscription.ts';
+import { eventsUpTo, HeadWatch, LogSubscription, type Batch } from '../following/log-subscription.ts';
 import { checkForgettable, checkName, prepare, revisionOf } from '../new-events.ts';
 import { Confirmations } from './confirmations.ts';
 import { Connection } from './connection.ts';

@@ -23,7 +23,7 @@ import {
   type StoredEvent,
   type Subscription,
 } from '../event-store.ts';
-import { eventsUpTo, HeadWatch, LogSubscription } from '../log-subscription.ts';
+import { eventsUpTo, HeadWatch, LogSubscription } from '../following/log-subscription.ts';
 import { checkForgettable, checkName, prepare, revisionOf, type SerialisedEvent } from '../new-events.ts';
 import { timed } from '../append-times.ts';
 import { AppendBatcher } from './append-batcher.ts';

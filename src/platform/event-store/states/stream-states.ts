@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
-import { Config } from '../../../config.ts';
+import { Config } from '../../config/config.ts';
 import { EventStore, type Position, type StoredEvent } from '../event-store.ts';
-import { LogFollower } from '../log-follower.ts';
+import { LogFollower } from '../following/log-follower.ts';
 import { sizeOf } from './size.ts';
 import { Snapshots } from './snapshots.ts';
 import { StateCache } from './state-cache.ts';

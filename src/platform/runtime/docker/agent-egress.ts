@@ -1,6 +1,7 @@
 import type Dockerode from 'dockerode';
 import type { OpenRange } from '../../open-ranges.ts';
-import { RuntimeRefused, type EgressMode, type EgressStatus } from '../runtime.ts';
+import { RuntimeRefused, type EgressStatus } from '../runtime.ts';
+import type { EgressMode } from '../../config/config.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
 import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
 import { Nft } from './nft.ts';

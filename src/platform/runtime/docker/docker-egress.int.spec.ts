@@ -4,7 +4,8 @@ import { Neighbourhood, places, webPort } from '../../../../test/support/neighbo
 import { describeWithNft, PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import { openRange, type OpenRange } from '../../open-ranges.ts';
-import type { ContainerView, EgressMode } from '../runtime.ts';
+import type { ContainerView } from '../runtime.ts';
+import type { EgressMode } from '../../config/config.ts';
 import type { DockerRuntime } from './docker-runtime.ts';
 
 const dns = ['--dns', places.nameserver];

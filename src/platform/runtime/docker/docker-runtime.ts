@@ -7,7 +7,6 @@ import type {
   ContainerSpec,
   ContainerState,
   ContainerView,
-  EgressMode,
   EgressStatus,
   ExecRequest,
   ExecResult,
@@ -19,6 +18,7 @@ import type {
   RuntimeEvent,
   RuntimeList,
 } from '../runtime.ts';
+import type { EgressMode } from '../../config/config.ts';
 import { AgentEgress } from './agent-egress.ts';
 import { eachContainer, eachVolume } from './bulk-list.ts';
 import { listedView, view } from './container-view.ts';

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
-import { RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
-import type { ExecRequest, ExecResult } from '../runtime.ts';
+import { RuntimeRefused, RuntimeUnavailable, type ExecRequest, type ExecResult } from '../runtime.ts';
 import { call, portError, until } from './engine.ts';
 import { frames } from './frames.ts';
 import { helperMount, helperProgram } from './names.ts';

@@ -1,8 +1,7 @@
 import type Dockerode from 'dockerode';
 import type { LogCursor, LogLine } from '../runtime.ts';
 import { call, portError } from './engine.ts';
-import { frames } from './frames.ts';
-import type { Frame } from './frames.ts';
+import { frames, type Frame } from './frames.ts';
 import { identityOf } from './names.ts';
 
 const longestLine = 16 * 1024;

@@ -5,8 +5,7 @@ import { realpath, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import type Dockerode from 'dockerode';
-import { tarOf } from './build-context.ts';
-import type { TarEntry } from './build-context.ts';
+import { tarOf, type TarEntry } from './build-context.ts';
 import { findImage, importImage } from './registry.ts';
 
 /** The version of the layout, a part of the tag, so that a change of the content makes another image. */

@@ -1,8 +1,7 @@
 import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../runtime.ts';
 import { call, statusOf, until } from './engine.ts';
-import { hasLabels, labels, volumeName } from './names.ts';
-import type { Labels } from './names.ts';
+import { hasLabels, labels, volumeName, type Labels } from './names.ts';
 
 /** An existing volume. `isNew` is true if this call created it, so that nothing has been mounted on it yet. */
 export interface EnsuredVolume {

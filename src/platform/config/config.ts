@@ -1,0 +1,247 @@
+import { resolve } from 'node:path';
+import { problemOf } from './eventstore-url.ts';
+
+import ipaddr from 'ipaddr.js';
+
+import { parseImageReference } from '../image-reference.ts';
+import { openRange, type OpenRange } from '../open-ranges.ts';
+
+/** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
+export type EgressMode = 'internet' | 'none' | 'all';
+
+export type Environment = Record<string, string | undefined>;
+
+/**
+ * The service's whole configuration, read once from the environment. Durations are in seconds and sizes in bytes unless the name says
+ * otherwise.
+ */
+export class Config {
+  host: string;
+  /** The port; 0 picks a free one. */
+  port: number;
+  /** The address at which callers reach the service; null means the address on which it listens. */
+  baseUrl: string | null;
+  dataDir: string;
+  /** The address of the database; null means the embedded PostgreSQL. */
+  databaseUrl: string | null;
+  eventStore: 'postgres' | 'eventstoredb';
+  /** The connection string of EventStoreDB, which may contain a password. */
+  eventStoreUrl: string | null;
+  /** The prefix of all streams' names, with which several installations can share an EventStoreDB; null means none. */
+  eventStorePrefix: string | null;
+  runtime: 'auto' | 'docker' | 'local';
+  /** The master key, 32 bytes as base64 or hex; null means a file in the data directory. */
+  masterKey: string | null;
+  sampleAgent: boolean;
+  adminEmail: string;
+  adminPassword: string | null;
+  openRegistration: boolean;
+  /** The image with a static busybox at /bin/busybox that fills the helper volume; null means the machine's own busybox. */
+  helperImage: string | null;
+  /** The hosts, `host:port` or `file:`, from which sources may come although they are private. */
+  allowPrivateSources: string[];
+  /** The images of the engine that every account may use, by name; a name without a tag means all its tags. */
+  sharedImages: string[];
+  deepSleepAfterSeconds: number;
+  deployTimeoutSeconds: number;
+  startTimeoutSeconds: number;
+  replyTimeoutSeconds: number;
+  /** The most messages that one process delivers concurrently: in all, for one account, and for one agent. */
+  deliveriesMax: number;
+  deliveriesPerAccount: number;
+  deliveriesPerAgent: number;
+  /** The most chats of one account in a minute. */
+  chatsPerMinute: number;
+  agentMemoryMb: number;
+  agentCpus: number;
+  agentPids: number;
+  /** The most concurrent passes over agents' containers, each of which makes a quick call to the engine. */
+  engineCalls: number;
+  /** The most containers that are made or started concurrently. */
+  containerStarts: number;
+  imageBuilds: number;
+  imagePulls: number;
+  /** The OCI runtime of agent containers (`runsc` for gVisor); null means the engine's default. */
+  containerRuntime: string | null;
+  /** The network addresses that agents may reach. */
+  agentEgress: EgressMode;
+  /** Private addresses that agents may reach all the same. */
+  agentEgressPrivate: OpenRange[];
+  /** The memory for the states of streams, in MiB. */
+  stateCacheMb: number;
+  /** The most streams (logs, histories, exports) that one process has open: in all, and for one account. */
+  streamsMax: number;
+  streamsPerAccount: number;
+  metricsLoopbackOnly: boolean;
+  /** The token that callers of `/metrics` must send; null means that none is needed. */
+  metricsToken: string | null;
+  /** The addresses, or ranges of them, of proxies whose `X-Forwarded-For` is trusted. */
+  trustedProxies: string[];
+  logLevel: string;
+  production: boolean;
+}
+
+/** Reads single variables, and collects their faults. */
+class Reader {
+  readonly found: string[] = [];
+  private readonly asked = new Set<string>();
+
+  constructor(private readonly environment: Environment) {}
+
+  /** Returns the names of our variables that are set but were never read. */
+  unknown(): string[] {
+    return Object.keys(this.environment).filter((name) => name.startsWith('MOORING_') && !this.asked.has(name));
+  }
+
+  text(name: string): string | null {
+    this.asked.add(name);
+    const value = this.environment[name];
+    return value === undefined || value === '' ? null : value;
+  }
+
+  /** Reads a list that is separated by commas. */
+  list(name: string): string[] {
+    const values = (this.text(name) ?? '').split(',').map((value) => value.trim());
+    return values.filter(Boolean);
+  }
+
+  /** Reads each part of a list, of which there may be 100. */
+  all<T>(name: string, read: (text: string) => T | null, otherwise: string): T[] {
+    const values = this.list(name).map(read);
+    const found = values.filter((value) => value !== null);
+    if (found.length < values.length || found.length > 100) this.found.push(`${name} ${otherwise}, separated by commas, 100 at most`);
+    return found;
+  }
+
+  integer(name: string, fallback: number, min: number, max: number): number {
+    const value = this.text(name);
+    if (value === null) return fallback;
+    if (/^\d{1,15}$/.test(value) && Number(value) >= min && Number(value) <= max) return Number(value);
+    this.found.push(`${name} must be a whole number from ${min} to ${max}`);
+    return fallback;
+  }
+
+  number(name: string, fallback: number, min: number, max: number): number {
+    const value = this.text(name);
+    if (value === null) return fallback;
+    if (/^\d+(\.\d+)?$/.test(value) && Number(value) >= min && Number(value) <= max) return Number(value);
+    this.found.push(`${name} must be a number from ${min} to ${max}`);
+    return fallback;
+  }
+
+  choice<const T extends string>(name: string, options: readonly T[], fallback: T): T {
+    const value = this.text(name);
+    if (value === null) return fallback;
+    const known = options.find((option) => option === value);
+    if (known !== undefined) return known;
+    this.found.push(`${name} must be one of ${options.join(', ')}`);
+    return fallback;
+  }
+
+  onOff(name: string, fallback: boolean): boolean {
+    return this.choice(name, ['on', 'off', 'true', 'false'], fallback ? 'on' : 'off').match(/^(on|true)$/) !== null;
+  }
+}
+
+/** Reads the configuration. Throws one error that names every unknown or malformed variable. */
+export function readConfig(environment: Environment): Config {
+  const read = new Reader(environment);
+  const config: Config = {
+    ...placeSettings(read),
+    ...accountSettings(read),
+    ...agentSettings(read),
+    production: environment.NODE_ENV === 'production',
+  };
+  read.found.push(...read.unknown().map((name) => `${name} is not a setting of Mooring`));
+  checkTogether(config, read.found);
+  if (read.found.length > 0) throw new Error(`Configuration refused: ${read.found.join('; ')}.`);
+  return config;
+}
+
+/** Reads the settings of the service's address, its data and the services that it uses. */
+function placeSettings(read: Reader) {
+  return {
+    host: read.text('HOST') ?? '127.0.0.1',
+    port: read.integer('PORT', 8080, 0, 65_535),
+    baseUrl: read.text('MOORING_BASE_URL')?.replace(/\/+$/, '') ?? null,
+    trustedProxies: read.list('MOORING_TRUSTED_PROXIES'),
+    dataDir: resolve(read.text('MOORING_DATA_DIR') ?? '.mooring'),
+    databaseUrl: read.text('DATABASE_URL'),
+    eventStore: read.choice('EVENT_STORE', ['postgres', 'eventstoredb'], 'postgres'),
+    eventStoreUrl: read.text('EVENTSTORE_URL'),
+    eventStorePrefix: read.text('EVENTSTORE_PREFIX'),
+    stateCacheMb: read.integer('MOORING_STATE_CACHE_MB', 64, 1, 65_536),
+    streamsMax: read.integer('MOORING_STREAMS', 1_000, 1, 100_000),
+    streamsPerAccount: read.integer('MOORING_STREAMS_PER_ACCOUNT', 200, 1, 100_000),
+    metricsLoopbackOnly: read.onOff('MOORING_METRICS_LOOPBACK_ONLY', true),
+    metricsToken: read.text('MOORING_METRICS_TOKEN'),
+    logLevel: read.choice('MOORING_LOG_LEVEL', ['trace', 'debug', 'info', 'warn', 'error', 'silent'], 'info'),
+  };
+}
+
+/** Reads the settings of the keys, the first account and the first start. */
+function accountSettings(read: Reader) {
+  return {
+    masterKey: read.text('MOORING_MASTER_KEY'),
+    sampleAgent: read.onOff('MOORING_SAMPLE_AGENT', true),
+    adminEmail: read.text('MOORING_ADMIN_EMAIL') ?? 'admin@localhost',
+    adminPassword: read.text('MOORING_ADMIN_PASSWORD'),
+    openRegistration: read.onOff('MOORING_OPEN_REGISTRATION', false),
+  };
+}
+
+/** Reads the settings of how agents run and where their images come from. */
+function agentSettings(read: Reader) {
+  return {
+    runtime: read.choice('MOORING_RUNTIME', ['auto', 'docker', 'local'], 'auto'),
+    containerRuntime: read.text('MOORING_CONTAINER_RUNTIME'),
+    helperImage: read.text('MOORING_HELPER_IMAGE'),
+    allowPrivateSources: read.list('MOORING_ALLOW_PRIVATE_SOURCES'),
+    sharedImages: read.list('MOORING_SHARED_IMAGES'),
+    agentEgress: read.choice('MOORING_AGENT_EGRESS', ['internet', 'none', 'all'], 'internet'),
+    agentEgressPrivate: read.all('MOORING_AGENT_EGRESS_PRIVATE', openRange, 'must be addresses or ranges such as 10.1.2.0/24:5432'),
+    agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
+    agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
+    agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
+    engineCalls: read.integer('MOORING_ENGINE_CALLS', 32, 1, 1_024),
+    containerStarts: read.integer('MOORING_CONTAINER_STARTS', 16, 1, 1_024),
+    imageBuilds: read.integer('MOORING_IMAGE_BUILDS', 4, 1, 256),
+    imagePulls: read.integer('MOORING_IMAGE_PULLS', 16, 1, 1_024),
+    deepSleepAfterSeconds: read.integer('MOORING_DEEP_SLEEP_AFTER', 900, 0, 31_536_000),
+    deployTimeoutSeconds: read.integer('MOORING_DEPLOY_TIMEOUT', 900, 1, 86_400),
+    startTimeoutSeconds: read.integer('MOORING_START_TIMEOUT', 60, 1, 3_600),
+    replyTimeoutSeconds: read.integer('MOORING_REPLY_TIMEOUT', 120, 1, 3_600),
+    deliveriesMax: read.integer('MOORING_DELIVERIES', 4_000, 1, 100_000),
+    deliveriesPerAccount: read.integer('MOORING_DELIVERIES_PER_ACCOUNT', 2_000, 1, 100_000),
+    deliveriesPerAgent: read.integer('MOORING_DELIVERIES_PER_AGENT', 32, 1, 100_000),
+    chatsPerMinute: read.integer('MOORING_CHATS_PER_MINUTE', 6_000, 1, 10_000_000),
+  };
+}
+
+function checkTogether(config: Config, found: string[]): void {
+  if (config.production && config.masterKey === null) found.push('MOORING_MASTER_KEY must be given with NODE_ENV=production');
+  if (config.production && config.runtime === 'local')
+    found.push('MOORING_RUNTIME=local does not isolate agents and is refused with NODE_ENV=production');
+  if (config.eventStore === 'eventstoredb' && config.eventStoreUrl === null)
+    found.push('EVENTSTORE_URL must be given with EVENT_STORE=eventstoredb');
+  const problem = config.eventStore === 'eventstoredb' && config.eventStoreUrl !== null ? problemOf(config.eventStoreUrl) : null;
+  if (problem !== null) found.push(`EVENTSTORE_URL ${problem}`);
+  if (config.eventStorePrefix !== null && !/^[a-zA-Z][a-zA-Z0-9]{0,30}$/.test(config.eventStorePrefix))
+    found.push('EVENTSTORE_PREFIX must be a letter, followed by at most 30 letters and digits');
+  if (config.baseUrl !== null && !/^https?:\/\/[^\s]+$/.test(config.baseUrl))
+    found.push('MOORING_BASE_URL must be an http or https address');
+  if (!config.sharedImages.every((name) => parseImageReference(name) !== null))
+    found.push('MOORING_SHARED_IMAGES must name images: [registry/]name[:tag], separated by commas');
+  if (!config.trustedProxies.every((range) => ipaddr.isValid(range) || ipaddr.isValidCIDR(range)))
+    found.push('MOORING_TRUSTED_PROXIES must be addresses or ranges such as 10.0.0.0/8, separated by commas');
+  if (config.metricsToken !== null && !/^[\x21-\x7e]{16,200}$/.test(config.metricsToken))
+    found.push('MOORING_METRICS_TOKEN must have 16 to 200 printable characters without spaces');
+  if (config.masterKey !== null && masterKeyBytes(config.masterKey) === null)
+    found.push('MOORING_MASTER_KEY must be 32 bytes, as base64 or hex');
+}
+
+/** Returns the 32 bytes that a written master key stands for, or null. */
+export function masterKeyBytes(written: string): Buffer | null {
+  const bytes = /^[0-9a-fA-F]{64}$/.test(written) ? Buffer.from(written, 'hex') : Buffer.from(written, 'base64');
+  return bytes.length === 32 ? bytes : null;
+}

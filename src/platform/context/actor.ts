@@ -1,0 +1,7 @@
+export type ActorKind = 'api_key' | 'session' | 'system' | 'webhook' | 'anonymous';
+
+export interface Actor {
+  kind: ActorKind;
+  id: string;
+  name: string;
+}

@@ -1,0 +1,25 @@
+import type { Actor } from './actor.ts';
+
+/** The request that caused a command; it becomes the metadata of the events. */
+export interface CommandContext {
+  actor: Actor;
+  accountId: string | null;
+  requestId: string | null;
+  causationId: string | null;
+  ip: string | null;
+  /** The position of the head of the log when the request came, up to which everything was heard here; absent if it is not known. */
+  seenUpTo?: string;
+  /** The position of the last event that was written under this context. `Aggregates` sets it, for read-your-writes. */
+  writtenUpTo?: string;
+}
+
+/** Returns the context of commands that the service issues by itself; `name` is the part of it. */
+export function systemContext(name: string, accountId: string | null, causationId: string | null = null): CommandContext {
+  return {
+    actor: { kind: 'system', id: name, name },
+    accountId,
+    requestId: null,
+    causationId,
+    ip: null,
+  };
+}

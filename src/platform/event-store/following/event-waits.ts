@@ -1,0 +1,136 @@
+import type { BeforeApplicationShutdown } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
+
+import { Refusal } from '../../errors/refusal.ts';
+import type { StoredEvent } from '../event-store.ts';
+import { LogFollower } from './log-follower.ts';
+
+const MAX_WATCHES = 10_000;
+/** The most unread events that a watch keeps, the newest: a caller that missed some reads the state anyway. */
+const MAX_UNREAD = 100;
+
+/** The events of one stream from the moment when the watch began. Dispose of it (`using`) when done. */
+export class EventWatch implements Disposable {
+  private readonly unread: StoredEvent[] = [];
+  /** Wakes the caller that waits for the next event. */
+  private wake: () => void = () => undefined;
+  private ended = false;
+
+  constructor(private readonly onDispose: (watch: EventWatch) => void) {}
+
+  /** Returns the next event, in order; null if the timeout (ms) is over, the signal aborts, or the service stops. */
+  next(timeoutMs: number, signal?: AbortSignal): Promise<StoredEvent | null>;
+  /** Returns the first result of `onEvent` that is not undefined; the events before are skipped. */
+  next<T>(onEvent: (event: StoredEvent) => T | undefined, timeoutMs: number, signal?: AbortSignal): Promise<T | null>;
+  async next(first: number | ((event: StoredEvent) => unknown), second?: number | AbortSignal, third?: AbortSignal): Promise<unknown> {
+    const [onEvent, timeoutMs, signal] =
+      typeof first === 'number'
+        ? [(event: StoredEvent) => event, first, second as AbortSignal | undefined]
+        : [first, second as number, third];
+    let isOver = signal?.aborted ?? false;
+    const end = () => {
+      isOver = true;
+      this.wake();
+    };
+    const timer = setTimeout(end, Math.max(0, timeoutMs));
+    signal?.addEventListener('abort', end);
+    try {
+      for (;;) {
+        for (let event = this.unread.shift(); event !== undefined; event = this.unread.shift()) {
+          const answer = onEvent(event);
+          if (answer !== undefined) return answer;
+        }
+        if (this.ended || isOver) return null;
+        await new Promise<void>((resolve) => (this.wake = resolve));
+      }
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', end);
+    }
+  }
+
+  arrived(event: StoredEvent): void {
+    if (this.unread.length >= MAX_UNREAD) this.unread.shift();
+    this.unread.push(event);
+    this.wake();
+  }
+
+  end(): void {
+    this.ended = true;
+    this.wake();
+  }
+
+  [Symbol.dispose](): void {
+    this.end();
+    this.onDispose(this);
+  }
+}
+
+/**
+ * Waits for something to happen on a stream, without polling. Watch first, then read the state, then wait, so that no event is missed
+ * between the read and the wait:
+ *
+ *     using watch = waits.watch(stream);
+ *     let state = await read();
+ *     while (!settled(state) && (await watch.next(leftMs)) !== null) state = await read();
+ *
+ * `until` is that loop. After an event that this program can't read, watches continue at the log's end.
+ */
+@Injectable()
+export class EventWaits implements BeforeApplicationShutdown {
+  private readonly watches = new Map<string, Set<EventWatch>>();
+  private count = 0;
+  private stopping = false;
+
+  constructor(private readonly follower: LogFollower) {
+    follower.listen({
+      onEvents: (events) => {
+        for (const event of events) for (const watch of this.watches.get(event.stream) ?? []) watch.arrived(event);
+      },
+    });
+  }
+
+  /** Ends every wait: a stopping service answers waiting callers as if their timeouts were over. */
+  beforeApplicationShutdown(): void {
+    this.stopping = true;
+    for (const watches of this.watches.values()) for (const watch of watches) watch.end();
+  }
+
+  /** Starts a watch, which keeps the stream's events (class `core`) from now on. Throws Refusal `rate_limited` if 10 000 watches exist. */
+  watch(stream: string): EventWatch {
+    if (!this.follower.started) throw new Error('events are not watched before the application has started');
+    if (this.count >= MAX_WATCHES) throw new Refusal('rate_limited', 'Too many requests wait already.', { retryAfterSeconds: 1 });
+    const watches = this.watches.get(stream) ?? new Set();
+    const watch = new EventWatch((done) => this.forget(stream, watches, done));
+    if (this.stopping) watch.end();
+    this.watches.set(stream, watches.add(watch));
+    this.count += 1;
+    return watch;
+  }
+
+  /**
+   * Calls `probe` now, and after each event of the stream, until it returns a result, which is then returned; returns null when the timeout
+   * (ms) is over or the signal aborts. `probe` gets the event, so that it can wait until a read model has reached it.
+   */
+  async until<T>(
+    stream: string,
+    probe: (event: StoredEvent | null) => Promise<T | undefined> | T | undefined,
+    { timeoutMs, signal }: { timeoutMs: number; signal?: AbortSignal },
+  ): Promise<T | null> {
+    const deadline = performance.now() + timeoutMs;
+    using watch = this.watch(stream);
+    let event: StoredEvent | null = null;
+    do {
+      const found = await probe(event);
+      if (found !== undefined) return found;
+      event = await watch.next(deadline - performance.now(), signal);
+    } while (event !== null);
+    return null;
+  }
+
+  private forget(stream: string, watches: Set<EventWatch>, watch: EventWatch): void {
+    if (!watches.delete(watch)) return;
+    this.count -= 1;
+    if (watches.size === 0 && this.watches.get(stream) === watches) this.watches.delete(stream);
+  }
+}

@@ -1,0 +1,155 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import { EventStoreUnavailable, START, type BatchHandler, type Position, type StoredEvent, type Subscription } from '../event-store.ts';
+
+export interface Batch {
+  events: StoredEvent[];
+  /** The position up to which the log was read. */
+  upTo: Position;
+}
+
+/** Intervals in milliseconds. */
+const POLL_INTERVAL_MS = 2_000;
+const firstRetry = 100;
+const lastRetry = 5_000;
+
+const logger = new Logger('EventStore');
+
+/**
+ * Knows the head of one log and wakes those who wait for more. It is told of own appends and of notifications; since both may be missed, it
+ * also asks the store every 2 s while somebody waits.
+ */
+export class HeadWatch {
+  #known: Position = START;
+  readonly #waiting = new Map<() => void, Position>();
+  #poll: NodeJS.Timeout | null = null;
+
+  constructor(private readonly head: () => Promise<Position>) {}
+
+  notify(position: Position): void {
+    if (position <= this.#known) return;
+    this.#known = position;
+    for (const [wake, after] of this.#waiting) if (position > after) wake();
+  }
+
+  /** Returns true if no later position is known. */
+  isReached(position: Position): boolean {
+    return this.#known <= position;
+  }
+
+  /** Asks the store for the head. If that fails, the next call asks again. */
+  async poll(): Promise<void> {
+    const head = await this.head().catch(() => START);
+    this.notify(head);
+  }
+
+  /** Resolves when there is more after the position, or the signal aborts. */
+  async waitBeyond(after: Position, signal: AbortSignal): Promise<void> {
+    if (signal.aborted || this.#known > after) return;
+    await new Promise<void>((resolve) => {
+      const wake = () => {
+        this.#waiting.delete(wake);
+        signal.removeEventListener('abort', wake);
+        if (this.#waiting.size === 0) this.#rest();
+        resolve();
+      };
+      this.#waiting.set(wake, after);
+      signal.addEventListener('abort', wake);
+      this.#poll ??= setInterval(() => void this.poll(), POLL_INTERVAL_MS).unref();
+    });
+  }
+
+  #rest(): void {
+    if (this.#poll) clearInterval(this.#poll);
+    this.#poll = null;
+  }
+}
+
+/**
+ * Reads the events after the position, up to and including `end`, in batches. `endNow` returns the end of the log on the node that is read:
+ * throws `EventStoreUnavailable` if that is before `end`, because the node lags behind the one that reported `end`.
+ */
+export async function* eventsUpTo(
+  after: Position,
+  end: Position,
+  read: (after: Position) => Promise<Batch>,
+  endNow: () => Promise<Position>,
+): AsyncGenerator<StoredEvent[]> {
+  for (let position = after; position < end;) {
+    const { events, upTo } = await read(position);
+    if (upTo <= position) {
+      const found = await endNow();
+      if (found < end) throw new EventStoreUnavailable(new Error(`the log ends at ${found} here, and at ${end} elsewhere`));
+      return;
+    }
+    position = upTo;
+    const wanted = upTo > end ? events.filter((event) => event.position <= end) : events;
+    if (wanted.length > 0) yield wanted;
+  }
+}
+
+/**
+ * Follows a log: reads, hands over, waits, until it is stopped. Only an error of the handler, or an event that this program does not know,
+ * ends it.
+ */
+export class LogSubscription implements Subscription {
+  readonly ended: Promise<void>;
+  readonly #stop = new AbortController();
+
+  constructor(
+    private readonly watch: HeadWatch,
+    private readonly read: (after: Position, atHead: boolean) => Promise<Batch>,
+    private readonly onBatch: BatchHandler,
+    after: Position,
+  ) {
+    this.ended = this.#follow(after);
+    // Callers that need to know await `ended`; a rejection that nobody awaits must not end the process.
+    this.ended.catch(() => undefined);
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    await this.ended.catch(() => undefined);
+  }
+
+  async #follow(start: Position): Promise<void> {
+    const { signal } = this.#stop;
+    let after = start;
+    for (let woken = false; !signal.aborted;) {
+      const { events, upTo } = await this.#readOn(after, woken);
+      if (signal.aborted) return;
+      if (upTo > after) {
+        await this.onBatch(events, upTo);
+        after = upTo;
+        // The head is found by reading until nothing comes. After that `watch` knows the head, so a reader at the head need not read once
+        // more.
+        if (!woken || !this.watch.isReached(after)) continue;
+      } else if (woken) {
+        // The reported head is beyond what the store holds (a server was restored to an older state): wait, so as not to spin.
+        await pause(firstRetry, signal);
+      }
+      await this.watch.waitBeyond(after, signal);
+      woken = true;
+    }
+  }
+
+  /** Reads until it succeeds: the store may be unavailable for hours. */
+  async #readOn(after: Position, atHead: boolean): Promise<Batch> {
+    const { signal } = this.#stop;
+    for (let delay = firstRetry; !signal.aborted; delay = Math.min(delay * 2, lastRetry)) {
+      try {
+        return await this.read(after, atHead);
+      } catch (error) {
+        // A retry would meet the same error (an event that this program does not know), so the subscriber must see it.
+        if (!(error instanceof EventStoreUnavailable)) throw error;
+        logger.warn(`Following the log waits for the store: ${(error.cause as Error).message}`);
+        await pause(delay, signal);
+      }
+    }
+    return { events: [], upTo: after };
+  }
+}
+
+async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
+  await wait(milliseconds, undefined, { signal, ref: false }).catch(() => undefined);
+}

@@ -1,0 +1,110 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+import type { Access } from './access.ts';
+import type { MooringRequest } from '../request.ts';
+import type { Caller, Scope } from '../../context/caller.ts';
+import { CredentialVerifier } from './credential-verifier.ts';
+import { Refusal } from '../../errors/refusal.ts';
+import { OpenRequests } from './open-requests.ts';
+import { Positions } from '../responses/positions.ts';
+import { RouteTable } from './route-table.ts';
+
+/** The scopes that a scope includes. */
+const includedScopes: Partial<Record<Scope, readonly Scope[]>> = { manage: ['deploy', 'provision'] };
+
+/**
+ * The only gate in front of all routes. It decides by the headers alone, so that nothing of the body of a refused caller is read. It
+ * refuses every request that the route's access rule does not allow.
+ */
+@Injectable()
+export class Gate implements OnModuleInit {
+  constructor(
+    private readonly host: HttpAdapterHost,
+    private readonly routes: RouteTable,
+    private readonly verifier: CredentialVerifier,
+    private readonly positions: Positions,
+    private readonly requests: OpenRequests,
+  ) {}
+
+  onModuleInit(): void {
+    const server = this.host.httpAdapter.getInstance<FastifyInstance>();
+    server.addHook('onRequest', (request: FastifyRequest & MooringRequest, reply) => this.admit(request, reply));
+    server.addHook('onSend', (request: FastifyRequest & MooringRequest, reply, payload, done) => {
+      this.positions.setPositionHeader(request, reply);
+      done(null, payload);
+    });
+  }
+
+  private async admit(request: FastifyRequest & MooringRequest, reply: FastifyReply): Promise<void> {
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
+      throw new Refusal('invalid_request', 'The Host header is missing.');
+    if (request.is404) throw new Refusal('not_found', 'There is nothing at this address.');
+    const { access, readModels } = this.routes.rulesOf(request);
+    if (access?.kind !== 'public') {
+      const isCurrent = await this.positions.catchUpToHead(request);
+      const caller = await this.identify(request, isCurrent);
+      if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
+      check(access, caller);
+      this.requests.add(caller, reply);
+      request.caller = caller;
+    }
+    await this.positions.waitForReadModels(request, readModels);
+  }
+
+  private async identify(request: FastifyRequest, isCurrent: boolean): Promise<Caller> {
+    const credential = credentialOf(request);
+    const caller = credential.startsWith('mk_')
+      ? await this.verifier.verifyApiKey(credential, isCurrent)
+      : await this.verifier.verifySession(credential);
+    if (caller === null) throw unauthenticated('The credential is not valid: unknown, revoked or expired.');
+    return caller;
+  }
+}
+
+/** Returns the credential of the request, which is in one of the two headers, or the same in both. */
+export function credentialOf(request: FastifyRequest): string {
+  if (countOf(request, 'authorization') > 1) throw unauthenticated('Two Authorization headers were sent.');
+  const { authorization } = request.headers;
+  const key = request.headers['x-api-key'];
+  const bearer = authorization === undefined ? undefined : /^Bearer +([^\s]+) *$/i.exec(authorization)?.[1];
+  if (authorization !== undefined && bearer === undefined)
+    throw unauthenticated('The Authorization header must be "Bearer" and a credential.');
+  if (key !== undefined && bearer !== undefined && key !== bearer)
+    throw unauthenticated('Two credentials were sent, and they are not the same.');
+  const credential = bearer ?? key;
+  if (typeof credential !== 'string' || credential === '')
+    throw unauthenticated('Send X-API-Key: <key>, or Authorization: Bearer <key or session token>.');
+  if (!/^m[ks]_/.test(credential)) throw unauthenticated('The credential is neither an API key nor a session token.');
+  return credential;
+}
+
+/** Counts the headers of this name, since the framework keeps only the first. */
+function countOf({ raw: { rawHeaders } }: FastifyRequest, name: string): number {
+  let count = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2)
+    if (rawHeaders[at]?.length === name.length && rawHeaders[at]?.toLowerCase() === name) count += 1;
+  return count;
+}
+
+/** Checks the access rule before any lookup, so that a caller without the scope does not learn what exists. */
+function check(access: Access, caller: Caller): void {
+  const needsSession = access.kind === 'session' || access.kind === 'admin';
+  if (needsSession && caller.kind !== 'session') throw unauthenticated('This route takes a session token, not an API key.');
+  if (access.kind === 'admin' && caller.role !== 'admin')
+    throw new Refusal('insufficient_scope', "This route needs an administrator's session.", { members: { required_role: 'admin' } });
+  if (access.kind === 'scope' && caller.kind === 'api_key' && !access.anyOf.some((scope) => includesScope(caller.scopes, scope)))
+    throw new Refusal('insufficient_scope', `This route needs a key with the scope ${access.anyOf.join(' or ')}.`, {
+      members: { required_scopes: [...access.anyOf] },
+    });
+}
+
+/** Returns whether the scopes include the wanted one, directly or through another. */
+export function includesScope(granted: ReadonlySet<Scope>, wanted: Scope): boolean {
+  return [...granted].some((scope) => scope === wanted || includedScopes[scope]?.includes(wanted) === true);
+}
+
+function unauthenticated(detail: string): Refusal {
+  return new Refusal('unauthenticated', detail);
+}

@@ -1,0 +1,106 @@
+import { Injectable, type OnApplicationBootstrap, RequestMethod, type Type } from '@nestjs/common';
+import { HttpAdapterHost, MetadataScanner, ModulesContainer, Reflector } from '@nestjs/core';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import { ACCESS, type Access } from './access.ts';
+import { IDEMPOTENT } from '../idempotency/idempotency.interceptor.ts';
+import { knownRoutes } from '../known-routes.ts';
+import { READS_MODEL } from '../responses/positions.ts';
+
+/** The paths that the OpenAPI part itself serves, open to all. */
+export const DOCS_PATH = '/api/docs';
+export const DOCUMENT_PATH = '/api/openapi.json';
+
+export interface RouteAccess {
+  method: string;
+  path: string;
+  /** The value is undefined if the route has no access rule. */
+  access: Access | undefined;
+  /** The value is true if the route takes an `Idempotency-Key`. */
+  idempotent: boolean;
+  /** The read models from which the route answers. */
+  readModels: string[];
+}
+
+type Rules = Pick<RouteAccess, 'access' | 'readModels'>;
+
+/** Holds the rules of every route. It stops the start if a route has no access rule, or if the gate does not see it. */
+@Injectable()
+export class RouteTable implements OnApplicationBootstrap {
+  /** The rules by method and path. */
+  private readonly rules = new Map<string, Rules>();
+
+  constructor(
+    private readonly modules: ModulesContainer,
+    private readonly host: HttpAdapterHost,
+  ) {}
+
+  onApplicationBootstrap(): void {
+    const routes = listRoutes(this.modules);
+    const silent = routes.filter(({ access }) => access === undefined);
+    if (silent.length > 0)
+      throw new Error(`routes without an access rule: ${silent.map(({ method, path }) => `${method} ${path}`).join(', ')}`);
+    for (const route of routes) this.rules.set(`${route.method} ${route.path}`, route);
+    const guarded = new Set(routes.map(({ path }) => path));
+    const unguarded = knownRoutes(this.host.httpAdapter.getInstance<FastifyInstance>()).filter(
+      ({ path }) => !guarded.has(path) && !isDocs(path),
+    );
+    if (unguarded.length > 0) throw new Error(`routes that no gate sees: ${unguarded.map(({ path }) => path).join(', ')}`);
+  }
+
+  /** Returns the rules of the request's route. An unknown route is closed to all. */
+  rulesOf({ method, routeOptions: { url = '' } }: FastifyRequest): Rules {
+    // The framework runs the handlers of GET for HEAD.
+    const known = this.rules.get(`${method === 'HEAD' ? 'GET' : method} ${url}`);
+    return known ?? (isDocs(url) ? OF_DOCS : OF_UNKNOWN);
+  }
+}
+
+const OF_DOCS: Rules = { access: { kind: 'public' }, readModels: [] };
+const OF_UNKNOWN: Rules = { access: undefined, readModels: [] };
+
+function isDocs(path: string): boolean {
+  return path === DOCUMENT_PATH || path === DOCS_PATH || path.startsWith(`${DOCS_PATH}/`);
+}
+
+/** Returns every route of the controllers, by path and method. */
+export function listRoutes(modules: ModulesContainer): RouteAccess[] {
+  const controllers = [...modules.values()].flatMap((module) => [...module.controllers.values()]);
+  const routes = controllers.flatMap(({ metatype }) => (metatype ? routesOf(metatype as Type) : []));
+  return routes.sort((a, b) => (`${a.path} ${a.method}` < `${b.path} ${b.method}` ? -1 : 1));
+}
+
+const scanner = new MetadataScanner();
+const reflector = new Reflector();
+
+function routesOf(controller: Type): RouteAccess[] {
+  const prototype = controller.prototype as Record<string, Function>;
+  return scanner.getAllMethodNames(prototype).flatMap((name) => {
+    const handler = prototype[name] as Function;
+    const method = Reflect.getMetadata('method', handler) as RequestMethod | undefined;
+    if (method === undefined) return [];
+    const access = reflector.getAllAndOverride<Access | undefined>(ACCESS, [handler as never, controller as never]);
+    const idempotent = reflector.get<object | undefined>(IDEMPOTENT, handler as never) !== undefined;
+    const readModels = reflector.get<string[] | undefined>(READS_MODEL, handler as never) ?? [];
+    return pathsOf(controller).flatMap((prefix) =>
+      pathsOf(handler).map((path) => ({
+        method: RequestMethod[method] ?? 'ALL',
+        path: join(prefix, path),
+        access,
+        idempotent,
+        readModels,
+      })),
+    );
+  });
+}
+
+function pathsOf(target: Function): string[] {
+  return [(Reflect.getMetadata('path', target) as string | string[] | undefined) ?? ''].flat();
+}
+
+function join(...parts: string[]): string {
+  return `/${parts
+    .flatMap((part) => part.split('/'))
+    .filter(Boolean)
+    .join('/')}`;
+}

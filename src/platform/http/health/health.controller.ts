@@ -1,0 +1,64 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+
+import { Controller, Get, Header, Req, Res } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import ipaddr from 'ipaddr.js';
+
+import { Public } from '../auth/access.ts';
+import { Health, Readiness } from './health.dto.ts';
+import { Metrics } from '../../observability/metrics.ts';
+import { ReadinessChecks } from './readiness.service.ts';
+import { Config } from '../../config/config.ts';
+import { Refusal } from '../../errors/refusal.ts';
+import { version } from '../../version.ts';
+
+@Controller()
+export class HealthController {
+  constructor(
+    private readonly checks: ReadinessChecks,
+    private readonly measured: Metrics,
+    private readonly config: Config,
+  ) {}
+
+  /** Returns whether the service answers at all. Callers on the same machine also get its version. */
+  @Get('health')
+  @Public()
+  health(@Req() request: FastifyRequest): Health {
+    return { status: 'ok', runtime: 'fleet', ...(isLocal(request) ? { version } : {}) };
+  }
+
+  /** Returns whether the dependencies of the service are available: 503 if the database or the event store is not. */
+  @Get('ready')
+  @Public()
+  @Header('cache-control', 'no-store')
+  async ready(@Res({ passthrough: true }) reply: FastifyReply): Promise<Readiness> {
+    const readiness = await this.checks.look();
+    void reply.status(readiness.status === 'unavailable' ? 503 : 200);
+    return readiness;
+  }
+
+  /** Returns Prometheus metrics, unless configured otherwise only to callers on this machine. A token may be required. */
+  @Get('metrics')
+  @Public()
+  async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
+    const { metricsLoopbackOnly, metricsToken } = this.config;
+    if (metricsLoopbackOnly && !isLocal(request)) throw new Refusal('not_found', 'There is nothing at this address.');
+    if (metricsToken !== null && !isEqual(request.headers.authorization ?? '', `Bearer ${metricsToken}`))
+      throw new Refusal('unauthenticated', 'Send Authorization: Bearer and the token of MOORING_METRICS_TOKEN.');
+    void reply.header('content-type', this.measured.contentType);
+    return this.measured.text();
+  }
+}
+
+/** Returns whether the caller is on this machine, and not behind a proxy on it. */
+function isLocal({ ip, headers, socket }: FastifyRequest): boolean {
+  const isForwarded = headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined;
+  if (isForwarded && ip === socket.remoteAddress) return false;
+  return ipaddr.isValid(ip) && ipaddr.process(ip).range() === 'loopback';
+}
+
+/** Compares in a time that does not depend on the length of the common part. */
+function isEqual(given: string, wanted: string): boolean {
+  const hashOf = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(hashOf(given), hashOf(wanted));
+}

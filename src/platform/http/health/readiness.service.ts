@@ -1,0 +1,84 @@
+import { Injectable } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+
+import { Database } from '../../database/database.ts';
+import { EventStore } from '../../event-store/event-store.ts';
+import { type ReadModelProgress, ReadModels } from '../../projections/projection.ts';
+import { ContainerRuntime } from '../../runtime/runtime.ts';
+import type { Dependency, Readiness } from './health.dto.ts';
+
+/** The time after which a dependency counts as unavailable, ms. */
+const PING_TIMEOUT_MS = 3_000;
+/** The delay of the removal of old output from which on it is reported, ms. */
+const RETENTION_LATE_MS = 3_600_000;
+
+/** Checks the dependencies of the service. */
+@Injectable()
+export class ReadinessChecks {
+  constructor(private readonly modules: ModuleRef) {}
+
+  /** Returns `unavailable` if a required dependency is unavailable, and `degraded` if another one is. */
+  async look(): Promise<Readiness> {
+    const dependencies = await Promise.all([
+      this.ping('database', true, Database, async (database) => void (await database.query('select 1'))),
+      this.ping('event_store', true, EventStore, (store) => store.ping()),
+      this.readModels(),
+      this.ping('log_retention', false, EventStore, async (store) => {
+        const { caughtUpAt, error } = (await store.retention()) ?? { caughtUpAt: null, error: null };
+        const isLate = caughtUpAt !== null && Date.now() - Date.parse(caughtUpAt) > RETENTION_LATE_MS;
+        if (isLate) throw new Error(error ?? 'old output is not removed as fast as it should be');
+      }),
+      this.ping('runtime', false, ContainerRuntime, (runtime) => runtime.ping()),
+      this.agentEgress(),
+    ]).then((looked) => looked.filter((dependency) => dependency !== null));
+    const away = dependencies.filter(({ status }) => status === 'unavailable');
+    const status = away.some(({ required }) => required) ? 'unavailable' : away.length > 0 ? 'degraded' : 'ready';
+    return { status, dependencies };
+  }
+
+  /**
+   * Checks the read models. They are required until each is filled and has caught up. A stopped one serves its rows on every replica alike,
+   * so the service is only degraded.
+   */
+  private async readModels(): Promise<Dependency> {
+    let progress: ReadModelProgress[] = [];
+    const looked = await this.ping('read_models', true, ReadModels, async (readModels) => void (progress = await readModels.progress()));
+    const wrong = progress.filter(({ reason }) => reason !== null);
+    if (looked.status === 'unavailable' || wrong.length === 0) return looked;
+    return {
+      name: looked.name,
+      status: 'unavailable',
+      required: wrong.some(({ ready }) => !ready),
+      detail: wrong.map(({ name, reason }) => `${name} ${reason}`).join('; '),
+    };
+  }
+
+  /** Checks whether the egress rules are enforced. Returns null if the runtime has no such rules, or is unavailable. */
+  private async agentEgress(): Promise<Dependency | null> {
+    let lack: string | null | undefined;
+    const looked = await this.ping('agent_egress', false, ContainerRuntime, async (runtime) => {
+      lack = (await runtime.egress())?.lack;
+    });
+    if (lack === undefined) return null;
+    if (lack === null) return looked;
+    return { name: looked.name, status: 'unavailable', required: false, detail: `what agents may reach is not enforced: ${lack}` };
+  }
+
+  private async ping<T>(
+    name: string,
+    required: boolean,
+    token: abstract new (...parts: never[]) => T,
+    answer: (part: T) => Promise<void>,
+  ): Promise<Dependency> {
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error('no answer')), PING_TIMEOUT_MS)));
+      await Promise.race([answer(this.modules.get<T>(token as never, { strict: false })), late]);
+      return { name, status: 'ok', required };
+    } catch {
+      return { name, status: 'unavailable', required };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}

@@ -1,0 +1,50 @@
+import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+
+import type { Caller } from '../context/caller.ts';
+import type { CommandContext } from '../context/command-context.ts';
+import type { Position } from '../event-store/event-store.ts';
+
+/** One try of a request with an `Idempotency-Key`. */
+export interface IdempotentTry {
+  /** A UUID that is the same for every try. */
+  id: string;
+  /** The value is true if no try was begun before. An earlier try may have done its work and died before its response. */
+  isFirst: boolean;
+}
+
+/** The members that the gate and the request-id hook set on the request. */
+export interface MooringRequest {
+  caller?: Caller;
+  /**
+   * Resolves when everything that was in the log when the request came has been heard here, with null if the store does not answer (see
+   * `LogFollower.catchUpToHead`). It is absent on public routes.
+   */
+  caughtUp?: Promise<Position | null>;
+  /** The position to which `caughtUp` resolved. */
+  seenUpTo?: Position;
+  requestId: string;
+  ip: string;
+  /** The context of this request's commands, created when a handler first asks for it. */
+  commandContext?: CommandContext;
+  /** The try of an idempotent request that this request is. */
+  idempotentTry?: IdempotentTry;
+}
+
+/** Injects the caller as a parameter of a handler. */
+export const CurrentCaller = createParamDecorator(
+  (_: unknown, context: ExecutionContext): Caller | undefined => context.switchToHttp().getRequest<MooringRequest>().caller,
+);
+
+/** Injects the context of this request's commands. */
+export const Context = createParamDecorator((_: unknown, context: ExecutionContext): CommandContext => {
+  const request = context.switchToHttp().getRequest<MooringRequest>();
+  request.commandContext ??= contextOf(request);
+  return request.commandContext;
+});
+
+function contextOf({ caller, requestId, ip, seenUpTo }: MooringRequest): CommandContext {
+  const actor = caller
+    ? { kind: caller.kind, id: caller.id, name: caller.name }
+    : { kind: 'anonymous' as const, id: 'anonymous', name: 'anonymous' };
+  return { actor, accountId: caller?.accountId ?? null, requestId, causationId: null, ip, seenUpTo };
+}

@@ -1,0 +1,120 @@
+import { RouteConfig } from '@nestjs/platform-fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+
+import { Refusal } from '../../errors/refusal.ts';
+import type { MooringRequest } from '../request.ts';
+import { BodiesInFlight } from './bodies-in-flight.ts';
+import { parseJson } from './json.ts';
+import { LargeBodies } from './large-bodies.ts';
+
+/** The bound on a JSON body, and on a raw one unless a route sets another, in bytes. */
+export const BODY_LIMIT = 1_048_576;
+/** The same bound for a caller without a credential, on public routes. */
+const STRANGERS_LIMIT = 16_384;
+/** The time within which a body that is read into memory must arrive, in ms. Streams have a limit of their own. */
+const BODY_TIMEOUT_MS = 30_000;
+/** The size up to which a body is read and parsed at once, in bytes; that takes less than a millisecond. */
+const SMALL = 65_536;
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    body?: 'buffer' | 'stream';
+    bodyLimit?: number;
+  }
+}
+
+/**
+ * Marks a route that takes a body of any media type, as the received bytes (`buffer`, at most `limit` bytes) or as a stream that the
+ * handler reads and bounds. Without it a route takes only JSON.
+ */
+export const RawBody = (body: 'buffer' | 'stream', limit = BODY_LIMIT) => RouteConfig({ body, bodyLimit: limit });
+
+/** Replaces the server's body parsers. */
+export function addBodyParsers(server: FastifyInstance): void {
+  const bounds = { inFlight: new BodiesInFlight(), large: new LargeBodies() };
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser('*', (request: Request, payload: NodeJS.ReadableStream) => parseBody(request, payload, bounds));
+}
+
+type Request = FastifyRequest & MooringRequest;
+
+/** The bounds on the bodies of all callers together. */
+interface Bounds {
+  inFlight: BodiesInFlight;
+  large: LargeBodies;
+}
+
+async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inFlight, large }: Bounds): Promise<unknown> {
+  const { body, bodyLimit = request.caller === undefined ? STRANGERS_LIMIT : BODY_LIMIT } = request.routeOptions.config ?? {};
+  const encoding = request.headers['content-encoding'];
+  if (encoding !== undefined && encoding !== 'identity') throw new Refusal('unsupported_media_type', 'A compressed body is not taken.');
+  if (body === 'stream') return payload;
+  const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
+  if (body !== 'buffer' && !/^application\/([\w.-]+\+)?json$/.test(type))
+    throw new Refusal('unsupported_media_type', 'The body must be application/json.');
+  const length = Number(request.headers['content-length'] ?? bodyLimit);
+  if (length > bodyLimit) throw tooLarge(bodyLimit);
+  const account = request.caller?.accountId ?? null;
+  const read = async () => {
+    let size = 0;
+    try {
+      const bytes = await readAll(request, payload, (more) => {
+        size += more;
+        inFlight.add(account, more);
+        if (size > bodyLimit) throw tooLarge(bodyLimit);
+      });
+      if (body === 'buffer') return bytes;
+      return bytes.length <= SMALL ? parseJson(bytes) : await large.parse(account ?? '', () => parseJson(bytes));
+    } finally {
+      inFlight.remove(account, size);
+    }
+  };
+  return length <= SMALL || account === null ? read() : large.read(account, read);
+}
+
+async function readAll(request: Request, payload: NodeJS.ReadableStream, onBytes: (bytes: number) => void): Promise<Buffer> {
+  if (request.raw.destroyed) throw brokenOff();
+  const tooSlow = setTimeout(() => request.raw.destroy(), BODY_TIMEOUT_MS);
+  try {
+    return await collect(payload, onBytes);
+  } finally {
+    clearTimeout(tooSlow);
+  }
+}
+
+function tooLarge(limit: number): Refusal {
+  return new Refusal('payload_too_large', `The body may have ${limit} bytes at most.`);
+}
+
+/**
+ * Collects the bytes with event listeners, since leaving a `for await` loop early destroys the connection before the response is sent.
+ * `onBytes` may throw.
+ */
+function collect(payload: NodeJS.ReadableStream, onBytes: (bytes: number) => void): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    const take = (chunk: Buffer) => {
+      try {
+        onBytes(chunk.length);
+        chunks.push(chunk);
+      } catch (error) {
+        chunks.length = 0;
+        payload.off('data', take);
+        payload.on('data', () => undefined);
+        reject(error);
+      }
+    };
+    payload.on('data', take);
+    payload.on('end', () => {
+      payload.off('close', onClose);
+      resolve(Buffer.concat(chunks));
+    });
+    payload.on('error', reject);
+    const onClose = () => reject(brokenOff());
+    payload.on('close', onClose);
+  });
+}
+
+function brokenOff(): Refusal {
+  return new Refusal('invalid_request', 'The body did not come to its end.');
+}

@@ -1,0 +1,57 @@
+import { setTimeout as wait } from 'node:timers/promises';
+
+import { FairLimiter } from '../../async/fair-limiter.ts';
+import { Refusal } from '../../errors/refusal.ts';
+
+/** The number of large bodies that are read at the same time, in all and for one account. */
+const READ_AT_ONCE = { limit: 64, perAccount: 8 };
+/** The longest wait of a body until it is read, ms. */
+const PATIENCE_MS = 10_000;
+/** The pause after parsing a large body, as a multiple of the time that it took, which is left to other work. */
+const OTHERS_TIMES = 3;
+
+/**
+ * Keeps large bodies from blocking other requests, however many arrive at once. Only some of an account are read at a time; the others wait
+ * in their connections. They are parsed one after the other, with the accounts in turn, and take only a part of the process's time.
+ */
+export class LargeBodies {
+  private readonly places: FairLimiter;
+  private readonly turns = new FairLimiter({ limit: 1 });
+
+  constructor(
+    readAtOnce = READ_AT_ONCE,
+    private readonly timeoutMs = PATIENCE_MS,
+  ) {
+    this.places = new FairLimiter(readAtOnce);
+  }
+
+  /** Runs the work, which reads a body, as soon as the account may have one more read. Throws `rate_limited` if that takes too long. */
+  async read<T>(account: string, work: () => Promise<T>): Promise<T> {
+    const patience = AbortSignal.timeout(this.timeoutMs);
+    try {
+      return await this.places.run({ account, agent: '' }, patience, work);
+    } catch (error) {
+      if (error !== patience.reason) throw error;
+      const detail = 'Too many large bodies of this account are on their way, or they come too slowly.';
+      throw new Refusal('rate_limited', detail, { retryAfterSeconds: 1 });
+    }
+  }
+
+  /** Returns the parser's result, once it is this body's turn. The number of waiting bodies is bounded by that of bodies being read. */
+  parse<T>(account: string, parser: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const work = async () => {
+        const began = performance.now();
+        try {
+          resolve(parser());
+        } catch (error) {
+          reject(error);
+        }
+        await wait((performance.now() - began) * OTHERS_TIMES);
+      };
+      this.turns.run({ account, agent: '' }, nothingEndsIt, work).catch(reject);
+    });
+  }
+}
+
+const nothingEndsIt = new AbortController().signal;

@@ -1,0 +1,29 @@
+import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { Refusal } from '../../errors/refusal.ts';
+
+/** Sets the ETag of the response to the revision of the resource's stream. */
+export function setRevision(reply: FastifyReply, revision: number): void {
+  void reply.header('etag', `"${revision}"`);
+}
+
+/**
+ * Returns the revisions that `If-Match` allows, or null if any is allowed (no header, or `*`). A text that is no revision never matches.
+ */
+export function parseIfMatch(header: string | undefined): number[] | null {
+  if (header === undefined || header.trim() === '*') return null;
+  const tags = header.split(',').map((tag) => /^\s*"(\d{1,15})"\s*$/.exec(tag)?.[1]);
+  return tags.flatMap((tag) => (tag === undefined ? [] : [Number(tag)]));
+}
+
+/** Throws `revision_mismatch` if the caller does not allow the current revision. */
+export function checkRevision(allowed: readonly number[] | null, present: number): void {
+  if (allowed !== null && !allowed.includes(present))
+    throw new Refusal('revision_mismatch', `The resource is at revision ${present}.`, { members: { revision: present } });
+}
+
+/** Injects the revisions that the caller allows as a parameter of a handler. */
+export const IfMatch = createParamDecorator((_: unknown, context: ExecutionContext): number[] | null =>
+  parseIfMatch(context.switchToHttp().getRequest<FastifyRequest>().headers['if-match']),
+);

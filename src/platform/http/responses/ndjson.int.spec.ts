@@ -1,0 +1,69 @@
+import { get, type IncomingMessage } from 'node:http';
+
+import { Controller, Get, Res } from '@nestjs/common';
+import type { FastifyReply } from 'fastify';
+
+import type { TestServer } from '../../../../test/support/http-server.ts';
+import { startThings } from '../../../../test/support/things-server.ts';
+import { until } from '../../../../test/support/until.ts';
+import { Public } from '../auth/access.ts';
+import { sendNdjson } from './ndjson.ts';
+
+const source = { given: 0, ended: false };
+const TOTAL = 100_000;
+
+@Controller('t')
+class ExportController {
+  @Get('export') @Public() export(@Res() reply: FastifyReply): Promise<void> {
+    return sendNdjson(reply, items());
+  }
+}
+
+async function* items(): AsyncGenerator<object> {
+  try {
+    for (source.given = 0; source.given < TOTAL; source.given++) yield { n: source.given, text: 'x'.repeat(1_000) };
+  } finally {
+    source.ended = true;
+  }
+}
+
+let server: TestServer;
+beforeAll(async () => {
+  server = await startThings(ExportController);
+});
+afterAll(() => server?.close());
+beforeEach(() => {
+  source.ended = false;
+});
+
+const open = () => new Promise<IncomingMessage>((resolve) => get(`${server.url}/t/export`, { headers: { connection: 'close' } }, resolve));
+
+it('sends one line per item, to the last', async () => {
+  const { status, headers, text } = await server.request('GET', '/t/export');
+  expect([status, headers.get('content-type')]).toEqual([200, 'application/x-ndjson; charset=utf-8']);
+  const lines = text.split('\n');
+  expect([lines.length, lines.at(-1)]).toEqual([TOTAL + 1, '']);
+  expect(JSON.parse(lines[TOTAL - 1] as string)).toMatchObject({ n: TOTAL - 1 });
+});
+
+it('waits for a slow reader, and ends with one that disconnects', async () => {
+  const response = await open();
+  response.pause();
+  let last = -1;
+  await until(
+    'nothing more is taken from the source',
+    () => {
+      const stands = source.given === last;
+      last = source.given;
+      return stands ? true : undefined;
+    },
+    10_000,
+    500,
+  );
+  expect(source).toMatchObject({ ended: false });
+  // Buffers between the two hold some megabytes, but not a hundred.
+  expect(last).toBeLessThan(TOTAL / 4);
+  response.destroy();
+  await until('the source has ended', () => source.ended || undefined);
+  expect(source.given).toBeLessThan(TOTAL / 4);
+});

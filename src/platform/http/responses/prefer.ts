@@ -1,0 +1,32 @@
+import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { Refusal } from '../../errors/refusal.ts';
+
+export const MAX_WAIT_SECONDS = 120;
+
+/** Returns the seconds of `Prefer: wait=N` (RFC 7240); null if the caller does not ask to wait. Other preferences are ignored. */
+export function parsePrefer(header: string | string[] | undefined): number | null {
+  const preferences = [header ?? []].flat().join(',').split(',');
+  for (const preference of preferences) {
+    const [name, value = ''] = (preference.split(';', 1)[0] ?? '').split('=').map((part) => part.trim());
+    if (name?.toLowerCase() !== 'wait') continue;
+    const seconds = value.replace(/^"(.*)"$/, '$1');
+    if (!/^\d{1,9}$/.test(seconds) || Number(seconds) > MAX_WAIT_SECONDS)
+      throw new Refusal('invalid_request', `Prefer: wait takes 0 to ${MAX_WAIT_SECONDS} seconds.`, {
+        errors: [{ field: 'Prefer', message: `wait must be a whole number from 0 to ${MAX_WAIT_SECONDS}` }],
+      });
+    return Number(seconds);
+  }
+  return null;
+}
+
+/** Injects the seconds that the caller prefers to wait as a parameter of a handler. */
+export const PreferredWait = createParamDecorator((_: unknown, context: ExecutionContext): number | null =>
+  parsePrefer(context.switchToHttp().getRequest<FastifyRequest>().headers.prefer),
+);
+
+/** Reports in the response that it was delayed as the caller preferred. */
+export function preferenceApplied(reply: FastifyReply): void {
+  void reply.header('preference-applied', 'wait');
+}

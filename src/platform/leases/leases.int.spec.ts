@@ -1,0 +1,139 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+
+import { eventually, operate } from '../../../test/support/log.ts';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { type Database, openDatabase } from '../database/database.ts';
+import { Leases } from './leases.ts';
+
+describe('leases', () => {
+  let test: TestDatabase;
+  const opened: { database: Database; stop: AbortController }[] = [];
+
+  /** Opens the leases of one process; its waits end with the test. */
+  const open = async () => {
+    const database = await openDatabase({ url: test.url, allowUnsafe: true });
+    const stop = new AbortController();
+    opened.push({ database, stop });
+    const leases = new Leases(database);
+    return { database, acquire: (name: string, onHeld?: () => void) => leases.acquire(name, stop.signal, onHeld) };
+  };
+  const held: { release(): Promise<void> }[] = [];
+  const keep = <Held extends { release(): Promise<void> }>(lease: Held) => (held.push(lease), lease);
+
+  beforeEach(async () => {
+    test = await freshDatabase();
+  });
+  afterEach(async () => {
+    await Promise.all(held.splice(0).map((lease) => lease.release()));
+    for (const { stop } of opened) stop.abort(new Error('over'));
+    for (const { database } of opened.splice(0)) await database.close();
+    await test.drop();
+  });
+
+  it('has one holder at a time; the next one gets it when it is given back, with a higher epoch', async () => {
+    const [one, two] = [await open(), await open()];
+    const first = keep(await one.acquire('boats'));
+    let second: Awaited<ReturnType<typeof two.acquire>> | null = null;
+    let heard = 0;
+    const waiting = two.acquire('boats', () => (heard += 1)).then((lease) => (second = keep(lease)));
+    await eventually(() => heard > 0, 'the other process is seen to hold it');
+    const other = keep(await two.acquire('tides'));
+    expect([first.valid, other.valid, second]).toEqual([true, true, null]);
+    await first.release();
+    expect(first.valid).toBe(false);
+    expect(first.signal.aborted).toBe(true);
+    const taken = await waiting;
+    expect(BigInt(taken.epoch)).toBe(BigInt(first.epoch) + 1n);
+  });
+
+  it('is never held by two of many who want it at once', async () => {
+    const processes = await Promise.all(Array.from({ length: 5 }, open));
+    let holders = 0;
+    let most = 0;
+    const epochs: string[] = [];
+    await Promise.all(
+      processes.map(async ({ acquire }) => {
+        const lease = await acquire('boats');
+        most = Math.max(most, (holders += 1));
+        epochs.push(lease.epoch);
+        await new Promise((resolve) => setImmediate(resolve));
+        holders -= 1;
+        await lease.release();
+      }),
+    );
+    expect(most).toBe(1);
+    expect(epochs).toEqual(['1', '2', '3', '4', '5']);
+  });
+
+  it('passes on without waiting for its time when the session of its holder dies, and the old holder knows', async () => {
+    const [one, two] = [await open(), await open()];
+    const lost = await one.acquire('boats');
+    const aborted = once(lost.signal, 'abort');
+    const waiting = two.acquire('boats');
+    const began = performance.now();
+    await operate(
+      test.url,
+      'select pg_terminate_backend(pid) from pg_stat_activity where application_name in (select owner from consumer_leases)',
+    );
+    keep(await waiting);
+    await aborted;
+    expect(performance.now() - began).toBeLessThan(10_000);
+    expect(lost.valid).toBe(false);
+  });
+
+  it('is taken at once by a process that starts after the holder was killed', async () => {
+    const program = `
+      const { openDatabase } = await import('./src/platform/database/database.ts');
+      const { Leases } = await import('./src/platform/leases/leases.ts');
+      const database = await openDatabase({ url: process.env.DATABASE_URL, allowUnsafe: true });
+      const lease = await new Leases(database).acquire('boats', new AbortController().signal);
+      process.stdout.write('epoch ' + lease.epoch);`;
+    const env = { ...process.env, DATABASE_URL: test.url };
+    const args = ['--import', './scripts/typescript.mjs', '--input-type=module', '-e', program];
+    const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+    let said = '';
+    child.stdout.on('data', (text: Buffer) => (said += String(text)));
+    await eventually(() => said.includes('epoch 1'), 'the first holder');
+    const exit = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exit;
+    const began = performance.now();
+    const { acquire } = await open();
+    const lease = keep(await acquire('boats'));
+    expect(performance.now() - began).toBeLessThan(10_000);
+    expect(lease.epoch).toBe('2');
+  });
+
+  it('is free when its time is over though the session of its holder stands', async () => {
+    const [one, two] = [await open(), await open()];
+    const first = await one.acquire('boats');
+    await two.database.query(`update consumer_leases set expires_at = now() - interval '1 second'`);
+    const second = keep(await two.acquire('boats'));
+    expect(second.epoch).toBe('2');
+    // The old holder finds out with its next renewal.
+    await eventually(() => first.signal.aborted, 'the loss');
+    expect(second.valid).toBe(true);
+  });
+
+  it('is renewed for as long as it is held', async () => {
+    const { database, acquire } = await open();
+    keep(await acquire('boats'));
+    const expiry = async () =>
+      (await database.query<{ expires_at: Date }>('select expires_at from consumer_leases'))[0]?.expires_at.getTime() ?? 0;
+    const first = await expiry();
+    await eventually(async () => (await expiry()) > first, 'a renewal');
+  });
+
+  it('keeps no session once nothing is held or wanted', async () => {
+    const { database, acquire } = await open();
+    const lease = await acquire('boats');
+    const sessions = () =>
+      database.query(
+        `select from pg_stat_activity a join consumer_leases l on a.application_name = l.owner where a.datname = current_database()`,
+      );
+    expect(await sessions()).toHaveLength(1);
+    await lease.release();
+    await eventually(async () => (await sessions()).length === 0, 'the end of the session');
+  });
+});

@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+
+import { boats, Harbour } from '../../../../test/support/boats.ts';
+import { appendTo, eventually, harbourEvent, operate } from '../../../../test/support/log.ts';
+import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
+import { GatheredEvents } from './gathered-events.ts';
+
+describe('a read model that gathers the events of a busy time', () => {
+  let test: TestDatabase;
+  const open: Harbour[] = [];
+
+  beforeEach(async () => (test = await freshDatabase()));
+  afterEach(async () => {
+    jest.useRealTimers();
+    jest.restoreAllMocks();
+    for (const harbour of open.splice(0)) await harbour.close();
+    await test.drop();
+  });
+
+  async function start(): Promise<Harbour> {
+    const opened = await Harbour.open(test.url, [boats]);
+    open.push(opened);
+    return opened;
+  }
+
+  /** Stops the clock, so that gathered events stay gathered unless something has them written. */
+  function stopTheClock(): void {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'setInterval', 'Date'] });
+  }
+
+  const load = async ({ log }: Harbour, tons: number) =>
+    (await appendTo(log.store, 'boat-Ark', harbourEvent('BoatLoaded', { tons }))).position;
+  const cargo = async () => (await operate(test.url, 'select cargo from boats_v1')).map((row) => row.cargo);
+
+  /** Returns a boat whose first load is written, and whose second one is gathered. */
+  async function withGathered(): Promise<{ own: Harbour; written: string; gathered: string }> {
+    const own = await start();
+    await own.projections.waitFor('boats', (await appendTo(own.log.store, 'boat-Ark', harbourEvent('BoatArrived'))).position);
+    stopTheClock();
+    const added = jest.spyOn(GatheredEvents.prototype, 'add');
+    const written = await load(own, 1);
+    await own.projections.waitFor('boats', written);
+    const before = added.mock.calls.length;
+    const gathered = await load(own, 10);
+    while (added.mock.calls.length === before) await new Promise(setImmediate);
+    expect(await cargo()).toEqual(['1']);
+    return { own, written, gathered };
+  }
+
+  it('shows a write to a read that waits for it at once', async () => {
+    const { own, written, gathered } = await withGathered();
+    expect(own.projections.checkpoint('boats')).toBe(written);
+    await own.projections.waitFor('boats', gathered);
+    expect(await cargo()).toEqual(['11']);
+  });
+
+  it('writes what it gathered before it stops', async () => {
+    const { own } = await withGathered();
+    open.splice(0);
+    await own.close();
+    expect(await cargo()).toEqual(['11']);
+  });
+
+  it('loses nothing with its process, and writes nothing once another process has taken over', async () => {
+    const { own, gathered } = await withGathered();
+    jest.useRealTimers();
+    const other = await start();
+    // This ends the session that holds the lease, as a kill -9 would.
+    await operate(
+      test.url,
+      'select pg_terminate_backend(pid) from pg_stat_activity where application_name in (select owner from consumer_leases)',
+    );
+    await eventually(async () => (await other.projections.status())[0]?.position === gathered, 'the other process');
+    expect(await cargo()).toEqual(['11']);
+    const position = await load(other, 100);
+    await Promise.all([own, other].map(({ projections }) => projections.waitFor('boats', position)));
+    expect(await cargo()).toEqual(['111']);
+  });
+});

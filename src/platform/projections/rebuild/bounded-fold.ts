@@ -1,0 +1,197 @@
+import type { StoredEvent } from '../../event-store/event-store.ts';
+import { EventRows, type Row } from '../tables/fold.ts';
+import type { Projection } from '../projection.ts';
+import { PoisonEvent } from '../tables/read-model-table.ts';
+import { CopyText } from '../tables/row-copy.ts';
+import { PARTS, Spill } from './spill.ts';
+
+export interface FoldBounds {
+  /** The memory that rows may take, in bytes, as estimated. */
+  memoryBytes: number;
+  /** The directory for the rows that do not fit into memory. */
+  directory: string;
+}
+
+/** One row in so many is measured, to estimate the size of all. */
+const MEASURE_EVERY = 64;
+/** The estimated memory of a row per character of its JSON, in bytes. */
+const MEMORY_PER_CHARACTER = 2;
+const ROWS_AT_ONCE = 500;
+/** The text of final rows that is yielded at a time, in bytes. */
+const TEXT_BYTES = 256 * 1024;
+
+interface Entry {
+  row: Row;
+  /** The partition that the row belongs to. */
+  partition: string;
+}
+
+/** Rows in memory, with an estimate of the memory that they take. */
+class RowMap {
+  private readonly entries = new Map<string, Entry>();
+  private meanLength = 0;
+  private sets = 0;
+  /** The last lookup, kept because an event reads a row and then changes it. */
+  private found: { key: string; entry: Entry | undefined } = { key: '', entry: undefined };
+
+  get bytes(): number {
+    return this.entries.size * this.meanLength * MEMORY_PER_CHARACTER;
+  }
+
+  all(): Iterable<Entry> {
+    return this.entries.values();
+  }
+
+  get(key: string): Row | undefined {
+    return this.find(key)?.row;
+  }
+
+  set(key: string, row: Row, partition: string): void {
+    const entry = this.find(key);
+    if (entry === undefined) this.entries.set(key, (this.found.entry = { row, partition }));
+    else entry.row = row;
+    if (this.sets++ % MEASURE_EVERY !== 0) return;
+    const length = JSON.stringify(row).length;
+    this.meanLength += (length - this.meanLength) / Math.min(this.sets / MEASURE_EVERY + 1, 100);
+  }
+
+  delete(key: string): void {
+    this.entries.delete(key);
+    this.found = { key, entry: undefined };
+  }
+
+  private find(key: string): Entry | undefined {
+    const { found } = this;
+    if (key === found.key) return found.entry;
+    found.key = key;
+    found.entry = this.entries.get(key);
+    return found.entry;
+  }
+}
+
+/**
+ * Folds the whole log into the rows of one projection, from nothing, with bounded memory, and returns them as the text of a COPY. Rows that
+ * an event adds without naming them are final, and may be taken out at any time. Throws `PoisonEvent`.
+ */
+export class BoundedFold {
+  private memory = new RowMap();
+  private readonly final: CopyText;
+  private spill: Spill | null = null;
+  private readonly rowsOfEvent: EventRows;
+  /** The partition of the current event. */
+  private partition = '';
+
+  constructor(
+    private readonly projection: Projection,
+    private readonly bounds: FoldBounds,
+  ) {
+    this.final = new CopyText(projection.table);
+    this.rowsOfEvent = new EventRows(
+      projection.table,
+      (key) => this.memory.get(key),
+      (key, row, isNamed) => {
+        if (row === null) this.memory.delete(key);
+        else if (isNamed) this.memory.set(key, row, this.partition);
+        else this.final.add(row);
+      },
+    );
+  }
+
+  /** The estimated memory that its rows take, in bytes. */
+  get bytes(): number {
+    return this.memory.bytes;
+  }
+
+  /** Returns whether rows had to be moved to disk. */
+  get spilled(): boolean {
+    return this.spill !== null;
+  }
+
+  /** Returns the size of the text of final rows that can be taken out, in bytes. */
+  get finalBytes(): number {
+    return this.final.bytes;
+  }
+
+  takeFinal(): Buffer {
+    return this.final.take();
+  }
+
+  async take(events: readonly StoredEvent[]): Promise<void> {
+    for (const event of events) {
+      const named = this.keysOf(event);
+      // Once rows are on disk, an event that reads rows is folded later, with the rows of its part.
+      if (this.spill === null || named.length === 0) this.fold(event, named);
+      else this.spill.add(Spill.partOf(this.partitionOf(event)), { event });
+    }
+    if (this.spill !== null) await this.spill.flush();
+    else if (this.memory.bytes > this.bounds.memoryBytes) await this.overflow();
+  }
+
+  /** Yields the text of all rows that were not taken out. It may be called once, after the last event. */
+  async *text(): AsyncGenerator<Buffer> {
+    if (this.final.bytes > 0) yield this.final.take();
+    if (this.spill === null) {
+      yield* this.rowsInMemory();
+      return;
+    }
+    await this.spill.flush(0);
+    for (let part = 0; part < PARTS; part += 1) {
+      this.memory = new RowMap();
+      for await (const item of this.spill.read(part)) {
+        if ('row' in item) this.memory.set(item.row[this.projection.table.key] as string, Object.freeze(item.row), '');
+        else this.fold(item.event, this.keysOf(item.event));
+        if (this.final.bytes >= TEXT_BYTES) yield this.final.take();
+      }
+      yield* this.rowsInMemory();
+    }
+    if (this.final.bytes > 0) yield this.final.take();
+  }
+
+  private *rowsInMemory(): Generator<Buffer> {
+    let count = 0;
+    for (const { row } of this.memory.all()) {
+      this.final.add(row);
+      if ((count += 1) % ROWS_AT_ONCE === 0) yield this.final.take();
+    }
+    if (this.final.bytes > 0) yield this.final.take();
+  }
+
+  async close(): Promise<void> {
+    this.memory = new RowMap();
+    this.final.take();
+    await this.spill?.close();
+  }
+
+  /** A failure ends the whole fold, so it does not matter if some changes of the event are in already. */
+  private fold(event: StoredEvent, named: readonly string[]): void {
+    try {
+      if (named.length > 0) this.partition = this.partitionOf(event);
+      this.rowsOfEvent.project(this.projection, event, named);
+    } catch (error) {
+      throw new PoisonEvent(event, error);
+    }
+  }
+
+  private partitionOf(event: StoredEvent): string {
+    return this.projection.partition === undefined ? event.stream : this.projection.partition(event);
+  }
+
+  /** Moves the rows to disk to free their memory. From then on, events that read rows go there too. */
+  async overflow(): Promise<void> {
+    this.spill = await Spill.open(this.bounds.directory);
+    let number = 0;
+    for (const { row, partition } of this.memory.all()) {
+      this.spill.add(Spill.partOf(partition), { row });
+      if ((number += 1) % ROWS_AT_ONCE === 0) await this.spill.flush();
+    }
+    this.memory = new RowMap();
+  }
+
+  private keysOf(event: StoredEvent): string[] {
+    try {
+      return this.projection.keys(event);
+    } catch (error) {
+      throw new PoisonEvent(event, error);
+    }
+  }
+}

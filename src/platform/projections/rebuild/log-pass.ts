@@ -1,0 +1,260 @@
+import { setImmediate as breathe, setTimeout as wait } from 'node:timers/promises';
+
+import {
+  type EventClass,
+  type EventFilter,
+  type EventStore,
+  passes,
+  type Position,
+  START,
+  type StoredEvent,
+} from '../../event-store/event-store.ts';
+import { BoundedFold, type FoldBounds } from './bounded-fold.ts';
+import type { Projection } from '../projection.ts';
+
+/**
+ * The longest slice for which the fold may block the event loop, ms: a share of the time for which it gave way before, within these bounds.
+ */
+const SLICE_MS = 2;
+const SLICE_MAX_MS = 10;
+const SHARE = 1 / 3;
+const SLICE_EVENTS = 100;
+/** A turn of the event loop that took longer than this (ms) had other work to do. Then the loop gets another turn, up to so many. */
+const BUSY_MS = 0.3;
+const TURNS_MAX = 6;
+/** The number of folds whose rows are written at the same time, each on a connection of its own. */
+export const WRITERS = 2;
+/**
+ * The time that a pass waits for others that want the same log to join it, ms: after the last one came, and in all while others are
+ * expected.
+ */
+const GATHER_MS = 250;
+const GATHER_MAX_MS = 5_000;
+/** The text of final rows that is written together while the fold goes on, in bytes. */
+const FINAL_BYTES = 1024 * 1024;
+
+/** A requested fold of the log. */
+export interface WantedFold {
+  projection: Projection;
+  /** The position of the last event to fold; null means the last event when the pass begins. */
+  end: Position | null;
+  signal: AbortSignal;
+  /** Called when the pass begins, with the position up to which it goes. */
+  onBegin(end: Position): Promise<void>;
+  onProgress(events: number, upTo: Position): Promise<void>;
+  /** Takes rows that no later event changes, as the text of a COPY, while the fold goes on. */
+  add(text: Buffer): Promise<void>;
+  /**
+   * Takes the rows of the fold that were not added before. The next pass begins only after this, so that the bound on memory holds for all.
+   */
+  write(fold: BoundedFold): Promise<void>;
+}
+
+interface Member extends WantedFold {
+  /** Settles when the rows being added are written. */
+  adding: Promise<void>;
+  settle(error: unknown): void;
+}
+
+/**
+ * Folds the log into the rows of several projections by reading it once. This process runs one such pass at a time, with one bound on
+ * memory.
+ */
+export class LogPasses {
+  private readonly waiting: Member[] = [];
+  private readonly expected = new Set<Projection>();
+  private running = false;
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly bounds: FoldBounds,
+    private readonly rest: (ms: number) => Promise<unknown> = wait,
+  ) {}
+
+  /**
+   * Announces a projection that may have to be folded soon. A pass that begins meanwhile waits for some time, until the fold is requested
+   * or known not to be needed.
+   */
+  expect(projection: Projection): void {
+    this.expected.add(projection);
+  }
+
+  withdraw(projection: Projection): void {
+    this.expected.delete(projection);
+  }
+
+  /** Resolves when the rows are written. Throws `PoisonEvent`, the signal's reason, or what `write` or the store threw. */
+  fold(wanted: WantedFold): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.expected.delete(wanted.projection);
+      this.waiting.push({ ...wanted, adding: Promise.resolve(), settle: (error) => (error === null ? resolve() : reject(error)) });
+      void this.run();
+    });
+  }
+
+  private async run(): Promise<void> {
+    if (this.running) return;
+    this.running = true;
+    while (this.waiting.length > 0) {
+      await this.gather();
+      const [first] = this.waiting;
+      const eventClass = first?.projection.filter.eventClass;
+      const members = this.waiting.filter(({ projection }) => projection.filter.eventClass === eventClass);
+      for (const member of members) this.waiting.splice(this.waiting.indexOf(member), 1);
+      if (eventClass !== undefined) await new LogPass(this.store, this.bounds, eventClass, members).run();
+    }
+    this.running = false;
+  }
+
+  private async gather(): Promise<void> {
+    const mayCome = (known: number) => this.expected.size > 0 || this.waiting.length > known;
+    for (let waited = 0, known = 0; waited < GATHER_MAX_MS && mayCome(known); waited += GATHER_MS) {
+      known = this.waiting.length;
+      await this.rest(GATHER_MS);
+    }
+  }
+}
+
+/** One reading of the log. A member that fails or is canceled leaves; the others go on. */
+class LogPass {
+  private readonly folds = new Map<Member, BoundedFold>();
+  private since = performance.now();
+  private slice = SLICE_MS;
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly bounds: FoldBounds,
+    private readonly eventClass: EventClass,
+    members: Member[],
+  ) {
+    for (const member of members) this.folds.set(member, new BoundedFold(member.projection, bounds));
+  }
+
+  /** Runs the pass. It never throws: each member gets its own error. */
+  async run(): Promise<void> {
+    try {
+      const head = await this.store.head(this.eventClass);
+      await this.each((member) => member.onBegin(member.end ?? head));
+      const ends = [...this.folds.keys()].map(({ end }) => end ?? head);
+      const last = ends.toSorted().at(-1) ?? START;
+      for await (const { events, upTo } of this.store.readBulk(START, last, this.union())) {
+        if (this.folds.size === 0) return;
+        for (let from = 0; from < events.length; from += SLICE_EVENTS) await this.take(events.slice(from, from + SLICE_EVENTS));
+        await this.each((member) => member.onProgress(events.length, upTo));
+      }
+      await this.write();
+    } catch (error) {
+      await Promise.all([...this.folds.keys()].map((member) => this.leave(member, error)));
+    }
+  }
+
+  private async write(): Promise<void> {
+    const left = [...this.folds];
+    const writer = async () => {
+      for (let next = left.shift(); next !== undefined; next = left.shift()) {
+        const [member, fold] = next;
+        await this.attempt(member, async () => {
+          await member.adding;
+          await member.write(fold);
+        });
+        await this.leave(member, null);
+      }
+    };
+    await Promise.all(Array.from({ length: WRITERS }, writer));
+  }
+
+  private async take(events: StoredEvent[]): Promise<void> {
+    for (const [member, fold] of this.folds) {
+      const { filter } = member.projection;
+      const own = events.filter((event) => passes(event, filter) && (member.end === null || event.position <= member.end));
+      await this.attempt(member, () => fold.take(own));
+      if (fold.finalBytes >= FINAL_BYTES) await this.attempt(member, () => this.add(member, fold));
+    }
+    await this.bound();
+    if (performance.now() - this.since < this.slice) return;
+    this.slice = Math.min(Math.max(SLICE_MS, (await yieldToOtherWork()) * SHARE), SLICE_MAX_MS);
+    this.since = performance.now();
+  }
+
+  /** Writes the final rows while the next ones are folded. */
+  private async add(member: Member, fold: BoundedFold): Promise<void> {
+    await member.adding;
+    member.adding = member.add(fold.takeFinal());
+    // The error is thrown at the next `await` of `adding`.
+    member.adding.catch(() => undefined);
+  }
+
+  /** Moves the rows of the largest folds to disk if all together take too much memory. */
+  private async bound(): Promise<void> {
+    const inMemory = [...this.folds].filter(([, { spilled }]) => !spilled);
+    let bytes = inMemory.reduce((sum, [, fold]) => sum + fold.bytes, 0);
+    for (const [member, fold] of inMemory.toSorted(([, one], [, other]) => other.bytes - one.bytes)) {
+      if (bytes <= this.bounds.memoryBytes) return;
+      bytes -= fold.bytes;
+      await this.attempt(member, () => fold.overflow());
+    }
+  }
+
+  private union(): EventFilter {
+    const filters = [...this.folds.keys()].map(({ projection }) => projection.filter);
+    return {
+      eventClass: this.eventClass,
+      ...unionOf(
+        'categories',
+        filters.map(({ categories }) => categories),
+      ),
+      ...unionOf(
+        'types',
+        filters.map(({ types }) => types),
+      ),
+    };
+  }
+
+  private async each(work: (member: Member) => Promise<void>): Promise<void> {
+    for (const member of this.folds.keys()) await this.attempt(member, () => work(member));
+  }
+
+  private async attempt(member: Member, work: () => Promise<void>): Promise<void> {
+    try {
+      member.signal.throwIfAborted();
+      await work();
+    } catch (error) {
+      await this.leave(member, error);
+    }
+  }
+
+  private async leave(member: Member, error: unknown): Promise<void> {
+    const fold = this.folds.get(member);
+    this.folds.delete(member);
+    await member.adding.catch(() => undefined);
+    await fold?.close().catch(() => undefined);
+    if (fold !== undefined) member.settle(error);
+  }
+}
+
+/** Returns the union of the filters, and an empty filter if one of them has no restriction. */
+function unionOf(
+  name: 'categories' | 'types',
+  lists: (readonly string[] | undefined)[],
+): Partial<Pick<EventFilter, 'categories' | 'types'>> {
+  const all = new Set<string>();
+  for (const list of lists) {
+    if (list === undefined) return {};
+    for (const each of list) all.add(each);
+  }
+  return { [name]: [...all] };
+}
+
+/**
+ * Yields to other work in this process. A request needs several answers of the database one after the other, and would wait for a slice of
+ * the fold before each. If there is no other work, this takes no time. Returns the time that it took, ms.
+ */
+export async function yieldToOtherWork(): Promise<number> {
+  const since = performance.now();
+  for (let turn = 0; turn < TURNS_MAX; turn += 1) {
+    const began = performance.now();
+    await breathe();
+    if (performance.now() - began < BUSY_MS) break;
+  }
+  return performance.now() - since;
+}

@@ -1,0 +1,205 @@
+import { setTimeout as wait } from 'node:timers/promises';
+
+import type pg from 'pg';
+
+import type { SerialQueue } from '../../async/serial-queue.ts';
+import type { Database } from '../../database/database.ts';
+import { copyIn } from '../../database/copy.ts';
+import { START, type EventStore, type Position } from '../../event-store/event-store.ts';
+import { yieldToOtherWork, type LogPasses } from './log-pass.ts';
+import { type Projection, tableOf } from '../projection.ts';
+import { ProjectionRegistry } from '../tables/projection-registry.ts';
+import { createBareStatement, createStatements, indexStatements } from '../tables/projection-sql.ts';
+import { isRefusedRow, ReadModelTable } from '../tables/read-model-table.ts';
+import { ProgressRecord, type RebuildOrder } from './rebuild-progress.ts';
+import { copyStatement } from '../tables/row-copy.ts';
+
+/** The number of remaining events that is small enough to be taken in while writes to the live rows wait. */
+const NEAR_EVENTS = 200;
+const CATCH_UP_ROUNDS = 100;
+/** The pause between two attempts to swap the tables while readers do not make way, ms. */
+const SWAP_RETRY_MS = 300;
+
+/** The services that rebuilds and comparisons use. */
+export interface RebuildParts {
+  database: Database;
+  store: EventStore;
+  passes: LogPasses;
+  /** Returns the pool of connections without a statement timeout: for the writers of a pass, and one comparison. */
+  pool: () => pg.Pool;
+  /** Comparisons run one at a time. */
+  comparisons: SerialQueue;
+  /** Bulk catch-ups run one at a time. */
+  catchUps: SerialQueue;
+}
+
+/** Runs `swap` while nothing writes the serving table, with the position up to which that table goes. */
+export type WithWritesPaused = (swap: (upTo: Position) => Promise<ReadModelTable>) => Promise<void>;
+
+/** Copies the text of rows into the table, which has no key yet. Throws the signal's reason, or what PostgreSQL threw. */
+export async function writeRows(
+  client: pg.ClientBase,
+  { table }: Projection,
+  physical: string,
+  texts: AsyncIterable<Buffer> | Iterable<Buffer>,
+  signal: AbortSignal,
+): Promise<void> {
+  async function* politely(): AsyncGenerator<Buffer> {
+    for await (const text of texts) {
+      signal.throwIfAborted();
+      yield text;
+      await yieldToOtherWork();
+    }
+  }
+  await copyIn(client, copyStatement(table, physical), politely());
+}
+
+/** One attempt, by the holder of one lease, to rebuild a read model beside the serving table. */
+export class ProjectionRebuild {
+  private readonly registry: ProjectionRegistry;
+  private readonly progress: ProgressRecord;
+  /** The name has the epoch in it, so that the late writes of a stalled holder go to another table. */
+  private readonly building: string;
+
+  constructor(
+    private readonly parts: RebuildParts,
+    private readonly projection: Projection,
+    private readonly epoch: string,
+  ) {
+    this.registry = new ProjectionRegistry(parts.database);
+    this.progress = new ProgressRecord(parts.database, tableOf(projection), epoch);
+    this.building = `${tableOf(projection)}_b${epoch}`;
+  }
+
+  /**
+   * Runs the rebuild. Throws `PoisonEvent`, `LeaseLost`, the signal's reason, or what the database threw; the serving rows are then
+   * unchanged.
+   */
+  async run(
+    order: RebuildOrder,
+    signal: AbortSignal,
+    changeOver: WithWritesPaused,
+  ): Promise<{ events: number; eventsPerSecond: number | null }> {
+    const { store } = this.parts;
+    const { eventClass } = this.projection.filter;
+    try {
+      await this.progress.open(order, await store.head(eventClass));
+      const { built, rate } = await this.build(order, signal);
+      await this.progress.enter('catching_up');
+      await this.catchUp(built, signal);
+      await this.swap(order, built, signal, changeOver);
+      return rate;
+    } finally {
+      // If this fails too, the next holder of the lease cleans up.
+      await this.progress.close().catch(() => undefined);
+      await this.registry.drop(this.building).catch(() => undefined);
+    }
+  }
+
+  /** Builds the table in one pass with all other rebuilds that start at this time. */
+  private async build(order: RebuildOrder, signal: AbortSignal) {
+    const { projection } = this;
+    let end: Position = START;
+    let rate = this.progress.rate();
+    try {
+      await this.parts.passes.fold({
+        projection,
+        end: null,
+        signal,
+        onBegin: async (head) => {
+          end = head;
+          await this.registry.drop(this.building);
+          await this.parts.database.query(createBareStatement(projection.table, this.building));
+          await this.progress.open(order, head);
+          await this.progress.enter('folding');
+        },
+        onProgress: (events, upTo) => this.progress.add(events, upTo),
+        add: (text) => this.connected((client) => writeRows(client, projection, this.building, [text], signal)),
+        write: async (fold) => {
+          rate = this.progress.rate();
+          await this.progress.enter('writing');
+          await this.connected(async (client) => {
+            await writeRows(client, projection, this.building, fold.text(), signal);
+            for (const statement of indexStatements(projection.table, this.building)) await client.query(statement);
+            await client.query(`analyze "${this.building}"`);
+          });
+        },
+      });
+    } catch (error) {
+      // Taking in the events one transaction at a time can name the event whose row is refused.
+      if (isRefusedRow(error)) return { built: await this.openEmpty(), rate };
+      throw error;
+    }
+    return { built: await this.open(end), rate };
+  }
+
+  /** Runs the work on a connection, which is closed if the work fails, since rows may still be on their way. */
+  private async connected(work: (client: pg.PoolClient) => Promise<void>): Promise<void> {
+    const client = await this.parts.pool().connect();
+    let whole = false;
+    try {
+      await work(client);
+      whole = true;
+    } finally {
+      client.release(!whole);
+    }
+  }
+
+  private async open(position: Position): Promise<ReadModelTable> {
+    await this.parts.database.query('insert into projection_checkpoints (table_name, position, epoch) values ($1, $2, $3)', [
+      this.building,
+      position,
+      this.epoch,
+    ]);
+    return new ReadModelTable(this.parts.database, this.projection, this.building, this.epoch, position);
+  }
+
+  private async openEmpty(): Promise<ReadModelTable> {
+    await this.registry.drop(this.building);
+    for (const statement of createStatements(this.projection.table, this.building)) await this.parts.database.query(statement);
+    return this.open(START);
+  }
+
+  /** Takes in what was appended meanwhile, until little is left. */
+  private async catchUp(built: ReadModelTable, signal: AbortSignal): Promise<void> {
+    for (let round = 0; round < CATCH_UP_ROUNDS; round += 1) {
+      const events = await this.takeUpTo(built, await this.parts.store.head(this.projection.filter.eventClass), signal);
+      if (events < NEAR_EVENTS) return;
+    }
+  }
+
+  private async takeUpTo(built: ReadModelTable, end: Position, signal?: AbortSignal): Promise<number> {
+    let taken = 0;
+    if (end <= built.position) return taken;
+    for await (const { events, upTo } of this.parts.store.readBulk(built.position, end, this.projection.filter)) {
+      signal?.throwIfAborted();
+      await built.take(events, upTo);
+      taken += events.length;
+    }
+    if (end > built.position) await built.take([], end);
+    return taken;
+  }
+
+  private async swap({ id }: RebuildOrder, built: ReadModelTable, signal: AbortSignal, changeOver: WithWritesPaused): Promise<void> {
+    const { projection, epoch } = this;
+    for (;;) {
+      signal.throwIfAborted();
+      try {
+        return await changeOver(async (upTo) => {
+          await this.takeUpTo(built, upTo);
+          await this.registry.swap(projection, this.building, epoch, id);
+          return new ReadModelTable(this.parts.database, projection, tableOf(projection), epoch, built.position);
+        });
+      } catch (error) {
+        if (!isBusy(error)) throw error;
+        await wait(SWAP_RETRY_MS, undefined, { signal });
+        await this.catchUp(built, signal);
+      }
+    }
+  }
+}
+
+/** Returns whether readers of the old rows did not make way in time, or there was a deadlock. */
+function isBusy(error: unknown): boolean {
+  return ['55P03', '40P01'].includes((error as { code?: string }).code ?? '');
+}
