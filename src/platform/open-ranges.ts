@@ -3,7 +3,7 @@ import ipaddr from 'ipaddr.js';
 /** A range of private addresses that the operator opens to agents. */
 export interface OpenRange {
   family: 'ip' | 'ip6';
-  /** In CIDR notation. */
+  /** The range is written in CIDR notation. */
   range: string;
   /** Null stands for all ports. */
   port: number | null;
