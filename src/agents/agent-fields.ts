@@ -1,6 +1,8 @@
+import { ApiProperty } from '@nestjs/swagger';
 import { registerDecorator, ValidateIf } from 'class-validator';
 
 import { hasLength } from '../platform/http/requests/validation.ts';
+import { ALLOWED_NAMES_MAX, allowListMessage } from '../platform/allow-list.ts';
 import { parseImageReference } from '../platform/image-reference.ts';
 
 /** A rule for a text of an agent: returns what is wrong, or null. Both create routes and PATCH apply the same rules. */
@@ -51,7 +53,8 @@ export function idleTtlMessage(value: unknown): string | null {
 
 /** Returns what is wrong with the value of `egress`, or null. */
 export function egressMessage(value: unknown): string | null {
-  return value === null || value === 'internet' || value === 'none' ? null : 'must be "internet", "none" or null';
+  if (value === null || value === 'internet' || value === 'none') return null;
+  return typeof value === 'object' ? allowListMessage(value) : 'must be "internet", "none", null or {"allow": [...]}';
 }
 
 /** Allows the field to be absent. Unlike with `@IsOptional`, null is a value that the rules have to allow. */
@@ -72,9 +75,26 @@ export function IdleTtl(): PropertyDecorator {
   return checked('idleTtl', idleTtlMessage);
 }
 
-/** Allows "internet", "none" and null. */
+/** Allows "internet", "none", null and a list of names. */
 export function Egress(): PropertyDecorator {
-  return checked('egress', egressMessage);
+  const rules = [checked('egress', egressMessage), EgressShape({ required: false })];
+  return (target, property) => rules.forEach((rule) => rule(target, property));
+}
+
+/** Describes `egress` in the API's document, because its compiler does not see the members of the type. */
+export function EgressShape({ required = true } = {}): PropertyDecorator {
+  const names = { type: 'array', items: { type: 'string' }, minItems: 1, maxItems: ALLOWED_NAMES_MAX };
+  return ApiProperty({
+    required,
+    // The compiler's own finding is that it is an object or null.
+    type: undefined,
+    nullable: false,
+    oneOf: [
+      { type: 'string', enum: ['internet', 'none'] },
+      { type: 'object', properties: { allow: names }, required: ['allow'], additionalProperties: false },
+      { type: 'null' },
+    ],
+  });
 }
 
 /** Returns a decorator for a rule: `check` returns what is wrong with the value, or null. */

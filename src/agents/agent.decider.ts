@@ -140,7 +140,9 @@ function decide(command: AgentCommand, agent: AgentState, now: Date): AgentEvent
 
 function configure(agent: Agent, changes: Partial<AgentSettings>): AgentEvent[] {
   const current = agent.settings as Record<string, unknown>;
-  const changed = Object.entries(changes).filter(([field, value]) => value !== undefined && current[field] !== value);
+  const changed = Object.entries(changes).filter(
+    ([field, value]) => value !== undefined && JSON.stringify(current[field]) !== JSON.stringify(value),
+  );
   return changed.length === 0 ? [] : [{ type: 'AgentConfigured', data: { changes: Object.fromEntries(changed) } }];
 }
 

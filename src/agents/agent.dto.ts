@@ -2,12 +2,14 @@ import { IsBoolean, IsOptional, IsString, MaxLength } from 'class-validator';
 
 import { IntegerQuery } from '../platform/http/requests/validation.ts';
 import { MAX_WAIT_SECONDS } from '../platform/http/responses/prefer.ts';
+import type { AgentEgress } from '../platform/runtime/runtime.ts';
 import { agentStatuses, desiredState, type AgentStatus } from './agent-state.decider.ts';
 import {
   branchRule,
   checked,
   descriptionRule,
   Egress,
+  EgressShape,
   Given,
   IdleTtl,
   imageNameRule,
@@ -94,10 +96,10 @@ export class PatchAgent {
   @Text(branchRule)
   branch?: string;
 
-  /** The agent may reach everything that the operator allows agents to reach (`internet`, or null), or nothing (`none`). A change takes effect at the next deployment, restart, or start after a stop. */
+  /** The agent may reach everything that the operator allows agents to reach (`internet`, or null), nothing (`none`), or the listed names alone (`{"allow": ["api.example.com", "*.example.org"]}`). A change takes effect at the next deployment, restart, or start after a stop. */
   @Given()
   @Egress()
-  egress?: 'internet' | 'none' | null;
+  egress?: AgentEgress | null;
 }
 
 /** An agent in the Provisioning API. */
@@ -114,7 +116,8 @@ export class AgentView {
   template_id: string | null;
   serverless: boolean;
   idle_ttl_seconds: number;
-  egress: 'internet' | 'none' | null;
+  @EgressShape()
+  egress: AgentEgress | null;
   /** The id of the latest deployment. */
   deployment_id: string | null;
   message: string;
@@ -140,7 +143,8 @@ export class RestAgentView {
   templateId: string | null;
   serverless: boolean;
   idleTtlSeconds: number;
-  egress: 'internet' | 'none' | null;
+  @EgressShape()
+  egress: AgentEgress | null;
   deploymentId: string | null;
   message: string;
   publicUrl: string | null;

@@ -12,6 +12,7 @@ import type { AgentState } from './agent-state.decider.ts';
 import { visible, type AgentCommand } from './agent.decider.ts';
 import type { AgentSettings } from './agent.events.ts';
 import { Agents } from './agents.service.ts';
+import { AllowLists } from './allow-lists.service.ts';
 import { transitionDeadlines } from './deadlines.ts';
 import { ImageRegistries } from './image-registries.service.ts';
 
@@ -141,9 +142,11 @@ export class ConfigureAgentHandler implements ICommandHandler<ConfigureAgent> {
   constructor(
     private readonly writer: AgentWriter,
     private readonly registries: ImageRegistries,
+    private readonly allowLists: AllowLists,
   ) {}
 
   async execute(configure: ConfigureAgent): Promise<AgentWritten> {
+    this.allowLists.refuseUnheld(configure.changes.egress);
     await this.registries.refusePrivate(configure.changes.image_name, configure.accountId);
     return this.writer.write(configure, { type: 'ConfigureAgent', accountId: configure.accountId, changes: configure.changes });
   }

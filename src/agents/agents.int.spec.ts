@@ -258,9 +258,12 @@ describe('changing settings', () => {
 
   it('says what the agent may reach, and says so no more', async () => {
     const agentId = await agents.active('acme');
-    const patched = async (egress: string | null) => (await call('PATCH', `/api/v1/agents/${agentId}`, { json: { egress } })).json.egress;
-    expect([await patched('none'), await patched('internet'), await patched(null)]).toEqual(['none', 'internet', null]);
-    expect((await agents.types(agentId)).filter((type) => type === 'AgentConfigured')).toHaveLength(3);
+    const patched = async (egress: unknown) => (await call('PATCH', `/api/v1/agents/${agentId}`, { json: { egress } })).json.egress;
+    const list = { allow: ['API.example.com', '*.bücher.example:8443'] };
+    const wanted = ['none', 'internet', list, list, { allow: ['api.example.com'] }, null];
+    for (const egress of wanted) expect(await patched(egress)).toEqual(egress);
+    // The list that was sent twice changed nothing the second time.
+    expect((await agents.types(agentId)).filter((type) => type === 'AgentConfigured')).toHaveLength(wanted.length - 1);
   });
 
   it('names every bad field at once and writes nothing', async () => {
@@ -295,6 +298,11 @@ describe('changing settings', () => {
     [{ branch: 'a..b' }],
     [{ egress: 'all' }],
     [{ egress: ['internet'] }],
+    [{ egress: {} }],
+    [{ egress: { allow: [] } }],
+    [{ egress: { allow: ['10.1.2.0/24'] } }],
+    [{ egress: { allow: ['api.example.com'], deny: ['b.example.com'] } }],
+    [{ egress: { allow: { 0: 'api.example.com', length: 1 } } }],
     [{ image_name: '-v' }],
     [{ image_name: 'a/B' }],
     [{ repo_url: 'ext::sh' }],

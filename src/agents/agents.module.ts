@@ -24,6 +24,7 @@ import {
 import { Agents } from './agents.service.ts';
 import { AgentsController } from './agents.controller.ts';
 import { AgentsV1Controller } from './agents-v1.controller.ts';
+import { AllowLists } from './allow-lists.service.ts';
 import { ImageRegistries } from './image-registries.service.ts';
 import { WakeGate } from './wake-gate.service.ts';
 
@@ -34,6 +35,7 @@ import { WakeGate } from './wake-gate.service.ts';
     Agents,
     AgentAnswers,
     AgentWriter,
+    AllowLists,
     ImageRegistries,
     WakeGate,
     StartAgentHandler,
@@ -49,7 +51,7 @@ import { WakeGate } from './wake-gate.service.ts';
     LiveAgentIdsHandler,
     AwaitAgentHandler,
   ],
-  exports: [Activity, Agents, AgentAnswers, ImageRegistries, WakeGate],
+  exports: [Activity, Agents, AgentAnswers, AllowLists, ImageRegistries, WakeGate],
 })
 export class AgentsModule {
   constructor(projections: Projections) {

@@ -29,6 +29,7 @@ export {
 export { AgentAnswers } from './agent-answers.ts';
 export { agentStream } from './agent-stream.ts';
 export { Agents } from './agents.service.ts';
+export { AllowLists } from './allow-lists.service.ts';
 export { AgentId } from './agent-id.ts';
 export { agentView, AgentView, ListQuery, restAgentView, RestAgentView } from './agent.dto.ts';
 export { agentsProjection, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse } from './agent.projection.ts';

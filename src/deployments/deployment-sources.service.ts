@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { ImageRegistries, type AgentSettings, type DeploymentRequest } from '../agents/index.ts';
+import { AllowLists, ImageRegistries, type AgentSettings, type DeploymentRequest } from '../agents/index.ts';
 import { Templates } from '../templates/index.ts';
 import { deploymentSource, type SourceOverrides } from './deployment-source.decider.ts';
 
@@ -10,12 +10,15 @@ export class DeploymentSources {
   constructor(
     private readonly templates: Templates,
     private readonly registries: ImageRegistries,
+    private readonly allowLists: AllowLists,
   ) {}
 
   /**
-   * Returns the source. Throws Refusal `invalid_request`, also if the image would come from a private address, and `template_not_found`.
+   * Returns the source. Throws Refusal `invalid_request`, also if the image would come from a private address or the runtime can't hold the
+   * agent to its list of names, and `template_not_found`.
    */
   async resolve(accountId: string, settings: AgentSettings, overrides: SourceOverrides): Promise<Omit<DeploymentRequest, 'deploymentId'>> {
+    this.allowLists.refuseUnheld(settings.egress);
     const source = deploymentSource(settings, overrides, (id) => this.templates.get(id) !== undefined);
     await this.registries.refusePrivate(source.imageName, accountId);
     return source;

@@ -1,4 +1,5 @@
 import type { ImageChoice } from '../agents/index.ts';
+import type { AgentEgress } from '../platform/runtime/runtime.ts';
 
 /** The desired agent; absent members have their defaults. */
 export interface ProvisionRequest {
@@ -18,7 +19,7 @@ export interface ProvisionRequest {
   /** The idle time in seconds after which the agent sleeps; the default is 300, and 0 means never. */
   idleTtlSeconds?: number;
   /** The part of the network that the agent may reach; the default is everything that the operator allows agents to reach. */
-  egress?: 'internet' | 'none' | null;
+  egress?: AgentEgress | null;
   /** The variables that are not secret. */
   variables?: Record<string, string>;
   /** The default is true. */

@@ -15,6 +15,7 @@ import {
   type ImageChoice,
 } from '../agents/index.ts';
 import { keyProblem, valueProblem, VARIABLES_MAX } from '../environment/index.ts';
+import type { AgentEgress } from '../platform/runtime/runtime.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 
 const images: ImageChoice[] = ['openclaw', 'crewai', 'langgraph', 'docker', 'custom', 'auto'];
@@ -90,10 +91,10 @@ export class ProvisionBody {
   @IdleTtl()
   idle_ttl_seconds?: number;
 
-  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), or nothing (`none`). */
+  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), nothing (`none`), or the listed names alone (`{"allow": ["api.example.com", "*.example.org"]}`). */
   @Given()
   @Egress()
-  egress?: 'internet' | 'none' | null;
+  egress?: AgentEgress | null;
 }
 
 export function provisionRequest(body: ProvisionBody): ProvisionRequest {
@@ -137,10 +138,10 @@ export class CreateAgentBody {
   @IdleTtl()
   idleTtlSeconds?: number;
 
-  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), or nothing (`none`). */
+  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), nothing (`none`), or the listed names alone (`{"allow": ["api.example.com", "*.example.org"]}`). */
   @Given()
   @Egress()
-  egress?: 'internet' | 'none' | null;
+  egress?: AgentEgress | null;
 }
 
 export function createRequest({ envVars, ...rest }: CreateAgentBody): ProvisionRequest {

@@ -17,7 +17,10 @@ export const places = {
 } as const;
 export const webPort = 8080;
 
-/** Answers HTTP on every address with the address that was called, and DNS on port 53 with an internet address for every name. */
+/**
+ * Answers HTTP on every address with the address that was called, and DNS on port 53: with the neighbour's address for names that begin
+ * with `inner`, and with an internet address for every other one.
+ */
 const neighbourProgram = `
   const http = require('node:http'), udp = require('node:dgram').createSocket('udp4');
   http.createServer((request, response) => response.end('reached ' + request.socket.localAddress)).listen(${webPort}, '0.0.0.0', () => {
@@ -26,7 +29,8 @@ const neighbourProgram = `
   udp.on('message', (query, { address, port }) => {
     const end = query.indexOf(0, 12) + 5, isA = query.readUInt16BE(end - 4) === 1;
     const head = Buffer.concat([query.subarray(0, 2), Buffer.from([0x81, 0x80, 0, 1, 0, isA ? 1 : 0, 0, 0, 0, 0]), query.subarray(12, end)]);
-    const answer = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, ${places.internet.split('.').join(', ')}]);
+    const place = query.toString('latin1', 13, 18) === 'inner' ? [${places.neighbour.split('.').join(', ')}] : [${places.internet.split('.').join(', ')}];
+    const answer = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, ...place]);
     udp.send(isA ? Buffer.concat([head, answer]) : head, port, address);
   });`;
 

@@ -18,6 +18,12 @@ export class EgressMetrics implements OnModuleInit {
       async () => (await this.runtime.egress())?.refused ?? new Map<string, number>(),
       'to',
     );
+    this.metrics?.gauge(
+      'mooring_agent_egress_refused_requests',
+      'Requests of agents with a list of names that their proxy refused, by reason.',
+      async () => (await this.runtime.egress())?.refusedRequests ?? new Map<string, number>(),
+      'why',
+    );
     this.metrics?.gauge('mooring_agent_egress_enforced', '1 where agents are kept to what the operator lets them reach.', async () => {
       const status = await this.runtime.egress();
       return Number(status !== null && status.lack === null);

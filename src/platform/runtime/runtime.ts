@@ -1,3 +1,5 @@
+import type { AllowList } from '../allow-list.ts';
+
 /** An opaque handle, which is no longer valid after a stop and a wake. */
 export type ContainerHandle = string;
 
@@ -124,8 +126,8 @@ export interface RuntimeCapabilities {
   images: boolean;
 }
 
-/** The addresses that one agent may reach: everything that the operator allows agents to reach, or nothing. */
-export type AgentEgress = 'internet' | 'none';
+/** The addresses that one agent may reach: everything that the operator allows agents to reach, nothing, or the listed names alone. */
+export type AgentEgress = 'internet' | 'none' | AllowList;
 
 /** The state of the enforcement of the operator's egress setting. */
 export interface EgressStatus {
@@ -133,6 +135,10 @@ export interface EgressStatus {
   lack: string | null;
   /** The number of refused packets of agents by destination, at most a minute old. */
   refused: ReadonlyMap<string, number>;
+  /** The reason why the proxy of agents with a list of names does not run, so that they reach nothing; null if it runs, or none is needed. */
+  proxyLack: string | null;
+  /** The number of requests of agents with a list of names that were refused, by reason, at most a minute old. */
+  refusedRequests: ReadonlyMap<string, number>;
 }
 
 /** The engine can't be reached, or hangs. The outcome of the call is unknown; try again later. */

@@ -56,12 +56,17 @@ export class ReadinessChecks {
   /** Checks whether the egress rules are enforced. Returns null if the runtime has no such rules, or is unavailable. */
   private async agentEgress(): Promise<Dependency | null> {
     let lack: string | null | undefined;
+    let proxyLack: string | null = null;
     const looked = await this.ping('agent_egress', false, ContainerRuntime, async (runtime) => {
-      lack = (await runtime.egress())?.lack;
+      const status = await runtime.egress();
+      lack = status?.lack;
+      proxyLack = status?.proxyLack ?? null;
     });
     if (lack === undefined) return null;
-    if (lack === null) return looked;
-    return { name: looked.name, status: 'unavailable', required: false, detail: `what agents may reach is not enforced: ${lack}` };
+    if (lack === null && proxyLack === null) return looked;
+    const detail =
+      lack === null ? `agents with a list of names reach nothing: ${proxyLack}` : `what agents may reach is not enforced: ${lack}`;
+    return { name: looked.name, status: 'unavailable', required: false, detail };
   }
 
   private async ping<T>(

@@ -12,9 +12,11 @@ async function told(egress: EgressStatus | null) {
   return { status, egress: dependencies.find(({ name }) => name === 'agent_egress') };
 }
 
+const well: EgressStatus = { lack: null, proxyLack: null, refused: new Map(), refusedRequests: new Map() };
+
 describe('what agents may reach', () => {
   it('is reported as unavailable if it is not enforced, and the service is only degraded', async () => {
-    expect(await told({ lack: 'this machine has no nft', refused: new Map() })).toEqual({
+    expect(await told({ ...well, lack: 'this machine has no nft' })).toEqual({
       status: 'degraded',
       egress: {
         name: 'agent_egress',
@@ -25,9 +27,16 @@ describe('what agents may reach', () => {
     });
   });
 
+  it('is reported as unavailable if agents with a list of names have no proxy', async () => {
+    expect(await told({ ...well, proxyLack: 'the networks are gone' })).toMatchObject({
+      status: 'degraded',
+      egress: { status: 'unavailable', required: false, detail: 'agents with a list of names reach nothing: the networks are gone' },
+    });
+  });
+
   it('is ok if it is enforced, and left out if the runtime has no such rules', async () => {
-    const well = { name: 'agent_egress', status: 'ok', required: false };
-    expect(await told({ lack: null, refused: new Map() })).toEqual({ status: 'ready', egress: well });
+    const ok = { name: 'agent_egress', status: 'ok', required: false };
+    expect(await told(well)).toEqual({ status: 'ready', egress: ok });
     expect(await told(null)).toEqual({ status: 'ready', egress: undefined });
   });
 });

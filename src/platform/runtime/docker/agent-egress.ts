@@ -3,8 +3,12 @@ import type { OpenRange } from '../../open-ranges.ts';
 import { RuntimeRefused, type EgressStatus } from '../runtime.ts';
 import type { EgressMode } from '../../config/config.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
+import { EgressProxy, type Listed } from './egress-proxy.ts';
 import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
 import { Nft } from './nft.ts';
+
+/** Returns a status in which nothing was refused yet. */
+const unrefused = (lack: string | null): EgressStatus => ({ lack, proxyLack: null, refused: new Map(), refusedRequests: new Map() });
 
 /** The interval at which the rules are loaded again, whatever became of them meanwhile, ms. */
 const RELOAD_MS = 60_000;
@@ -34,24 +38,54 @@ export class AgentEgress {
   private loading: Promise<void> | null = null;
   private nameservers: string[] = [];
   private loads = 0;
-  private status: EgressStatus = { lack: null, refused: new Map() };
+  private status: EgressStatus = unrefused(null);
+  private readonly proxy: EgressProxy;
+  private hasListed = false;
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
 
   constructor(private readonly options: EgressOptions) {
     this.nft = new Nft(options.docker, options.instance);
+    this.proxy = new EgressProxy(options.docker, options.instance, options.open);
   }
 
   /** Resolves when the rules cover the bridge, or it is known and reported that they can't. Throws `RuntimeUnavailable`. */
-  async cover(bridge: string): Promise<void> {
-    if (!this.covered.has(bridge)) this.doubts += 1;
-    await this.settle();
+  async cover(bridge: string, isListed: boolean): Promise<void> {
+    if (this.covered.has(bridge)) return this.settle();
+    this.doubts += 1;
+    if (this.options.mode !== 'all' || isListed) await this.load();
   }
 
   /** Resolves when the rules are in place, or it is known and reported that they can't be. Throws `RuntimeUnavailable`. */
   async settle(): Promise<void> {
-    if (this.heard === this.doubts || this.options.mode === 'all') return;
+    // In mode `all` the rules are only those of agents with a list of names, whose network was covered before they were created.
+    if (this.heard === this.doubts || (this.options.mode === 'all' && !this.hasListed)) return;
     await this.load();
+  }
+
+  /**
+   * Returns the addresses for one more agent with a list of names. Throws `RuntimeRefused` if the rules that keep such agents apart can't be
+   * enforced.
+   */
+  async seat(): Promise<Listed> {
+    this.refuseUnheld();
+    return this.proxy.seat();
+  }
+
+  /** Resolves when the proxy knows the agents that were created before the call. */
+  async listed(): Promise<void> {
+    this.status = { ...this.status, ...(await this.settleProxy()) };
+    this.refuseUnheld();
+  }
+
+  /** Throws `RuntimeRefused` if an agent with a list of names could not be held to it. */
+  refuseUnheld(): void {
+    const { lack, proxyLack } = this.status;
+    if (this.isLacking) throw new RuntimeRefused(`An agent can't be held to a list of names: ${lack ?? proxyLack}.`);
+  }
+
+  get isLacking(): boolean {
+    return this.status.lack !== null || this.status.proxyLack !== null;
   }
 
   /** Notes that the engine may have restarted, and loads the rules again. */
@@ -83,8 +117,10 @@ export class AgentEgress {
     try {
       const { doubts } = this;
       const bridges = await agentBridges(this.options.docker, this.options.instance);
-      this.tell(await this.apply(bridges));
-      this.covered = new Set([...bridges.open, ...bridges.closed]);
+      this.hasListed = bridges.listed.length > 0;
+      const status = await this.apply(bridges);
+      this.tell(this.hasListed && status.lack === null ? { ...status, ...(await this.settleProxy()) } : status);
+      this.covered = new Set([...bridges.open, ...bridges.closed, ...bridges.listed.map(({ bridge }) => bridge)]);
       this.heard = doubts;
     } finally {
       clearTimeout(this.timer);
@@ -92,12 +128,21 @@ export class AgentEgress {
     }
   }
 
+  private async settleProxy(): Promise<Pick<EgressStatus, 'proxyLack' | 'refusedRequests'>> {
+    try {
+      return { proxyLack: null, refusedRequests: await this.proxy.settle() };
+    } catch (error) {
+      if (!(error instanceof RuntimeRefused)) throw error;
+      return { proxyLack: error.message, refusedRequests: new Map() };
+    }
+  }
+
   private async apply(bridges: Bridges): Promise<EgressStatus> {
     const { instance, mode, open } = this.options;
     try {
-      if (mode === 'all') {
+      if (mode === 'all' && !this.hasListed) {
         await this.nft.run(noRules(instance));
-        return { lack: null, refused: new Map() };
+        return unrefused(null);
       }
       if (mode === 'internet' && this.loads++ % NAMESERVERS_EACH === 0) this.nameservers = await this.nft.nameservers();
       const rules = egressRules(instance, mode, bridges, { nameservers: this.nameservers, ranges: open });
@@ -106,12 +151,12 @@ export class AgentEgress {
         if (error instanceof RuntimeRefused) return this.nft.run(noRules(instance) + rules);
         throw error;
       });
-      return { lack: null, refused: refusedPackets(listed) };
+      return { ...unrefused(null), refused: refusedPackets(listed) };
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
       this.loads = 0;
       // If everything is allowed, there is nothing to enforce, and mostly nothing to remove.
-      return { lack: mode === 'all' ? null : error.message, refused: new Map() };
+      return unrefused(mode === 'all' && !this.hasListed ? null : error.message);
     }
   }
 

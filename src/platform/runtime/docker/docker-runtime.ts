@@ -33,8 +33,8 @@ import { HelperVolume } from './helper-volume.ts';
 import { Images } from './images.ts';
 import { hasSocketFile } from './local-engine.ts';
 import { containerLog } from './logs.ts';
-import { hasLabels, containerLabels, containerName, identityOf, labels, networkName, volumeName } from './names.ts';
-import type { Labels, NetworkKind } from './names.ts';
+import { hasLabels, containerName, identityOf, labels, networkKinds, networkName, volumeName } from './names.ts';
+import type { Labels } from './names.ts';
 import { AgentNetworks } from './network.ts';
 import { findImage } from './registry.ts';
 import { VolumeRoots } from './volume-root.ts';
@@ -70,7 +70,6 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly publish: boolean;
   private readonly agentEgress: AgentEgress;
   private readonly networks: AgentNetworks;
-  private readonly egressMode: EgressMode;
   private readonly helper: HelperVolume;
   private readonly images: Images;
   private readonly volumeRoots: VolumeRoots;
@@ -84,7 +83,6 @@ export class DockerRuntime extends ContainerRuntime {
     this.instance = options.instance;
     this.ociRuntime = options.ociRuntime;
     this.publish = process.platform !== 'linux' || !hasSocketFile(this.docker);
-    this.egressMode = options.egress;
     this.agentEgress = new AgentEgress({
       docker: this.docker,
       instance: this.instance,
@@ -95,7 +93,7 @@ export class DockerRuntime extends ContainerRuntime {
           ? options.logger?.log({}, 'what agents may reach is enforced again')
           : options.logger?.warn({ reason: lack }, 'WHAT AGENTS MAY REACH IS NOT ENFORCED (MOORING_AGENT_EGRESS)'),
     });
-    this.networks = new AgentNetworks(this.docker, this.instance, this.agentEgress);
+    this.networks = new AgentNetworks(this.docker, this.instance, this.agentEgress, { mode: options.egress, publish: this.publish });
     this.images = new Images(this.docker, this.instance, this.networks);
     this.volumeRoots = new VolumeRoots(this.docker, this.instance);
     this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>
@@ -141,19 +139,8 @@ export class DockerRuntime extends ContainerRuntime {
     }
   }
 
-  /**
-   * Returns the kind of network for an agent. The closed network publishes no ports, so if they have to be published, the rules of the open
-   * one alone keep agents in. Throws `RuntimeRefused` if they would have to keep in only this agent.
-   */
-  private networkFor({ egress }: ContainerSpec): NetworkKind {
-    if (this.egressMode !== 'none' && egress !== 'none') return 'open';
-    if (!this.publish) return 'closed';
-    if (this.egressMode === 'none') return 'open';
-    throw new RuntimeRefused('An agent with egress "none" can be run only where the engine is reached by a socket on Linux.');
-  }
-
   override async create(spec: ContainerSpec): Promise<ContainerView> {
-    const network = this.networkFor(spec);
+    const network = this.networks.kindFor(spec.egress);
     // The engine itself creates missing volumes and networks that a container names, but without our labels, so all of them are ensured
     // first.
     const [helperVolume, volume, image] = await Promise.all([
@@ -166,10 +153,12 @@ export class DockerRuntime extends ContainerRuntime {
     const rootFromImage = this.images.opensVolume(image.Id, spec.volumePath) && this.volumeRoots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
     const { instance, ociRuntime, publish } = this;
-    const options = createOptions(spec, { instance, network, helperVolume, ociRuntime, publish, rootFromImage });
+    const listed = network === 'listed' ? await this.agentEgress.seat() : null;
+    const options = createOptions(spec, { instance, network, listed, helperVolume, ociRuntime, publish, rootFromImage });
     this.generations.add(spec.agentId, spec.generation);
     const container = await this.createOrAdopt(spec, options);
     this.volumeRoots.mounted(volume, rootFromImage);
+    if (listed !== null) await this.agentEgress.listed();
     const made = await this.look(container.id);
     const ignored = ignoredSettings(options, made);
     if (ignored.length > 0) {
@@ -194,7 +183,7 @@ export class DockerRuntime extends ContainerRuntime {
         // The engine reserves the name before the container is visible: another call is just creating it.
         if (standing === null) return null;
         const isWanted = standing.HostConfig.NetworkMode === options.HostConfig?.NetworkMode;
-        if (isWanted && hasLabels(standing.Config.Labels, containerLabels(this.instance, spec)))
+        if (isWanted && hasLabels(standing.Config.Labels, { ...options.Labels, ...addressOf(standing) }))
           return this.docker.getContainer(standing.Id);
         if (!hasLabels(standing.Config.Labels, { [labels.instance]: this.instance }))
           throw new RuntimeRefused(`A container named ${name} exists that this installation did not make.`);
@@ -210,6 +199,7 @@ export class DockerRuntime extends ContainerRuntime {
 
   override async start(handle: ContainerHandle): Promise<void> {
     await this.agentEgress.settle();
+    if (this.agentEgress.isLacking && isListed(await this.look(handle))) this.agentEgress.refuseUnheld();
     const container = this.docker.getContainer(handle);
     const start = (): Promise<unknown> => ignoring304(call(handle, (abortSignal) => container.start({ abortSignal })));
     try {
@@ -222,8 +212,11 @@ export class DockerRuntime extends ContainerRuntime {
       }
       if (!error.message.includes(networkName(this.instance))) throw error;
       // The network was removed while no container ran on it.
-      const { HostConfig } = await this.look(handle);
-      await this.networks.ensure(HostConfig.NetworkMode === networkName(this.instance, 'closed') ? 'closed' : 'open');
+      const found = await this.look(handle);
+      // The next one may have another range, and the container has its address of the lost one.
+      if (isListed(found)) await this.remove(handle);
+      if (isListed(found)) throw new ContainerGone(handle);
+      await this.networks.ensure(found.HostConfig.NetworkMode === networkName(this.instance, 'closed') ? 'closed' : 'open');
       await start();
     }
   }
@@ -342,7 +335,9 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async *events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
-    for await (const event of engineEvents(this.docker, this.instance, this.health, AbortSignal.any([signal, this.closing.signal]))) {
+    for await (const event of engineEvents(this.docker, this.instance, this.health, AbortSignal.any([signal, this.closing.signal]), () =>
+      this.agentEgress.doubt(),
+    )) {
       if (event.kind === 'lost') this.agentEgress.doubt();
       yield event;
     }
@@ -358,8 +353,7 @@ export class DockerRuntime extends ContainerRuntime {
       if (published === undefined) throw new RuntimeRefused(`Port ${port} of the container is not published.`);
       return { host: '127.0.0.1', port: Number(published.HostPort) };
     }
-    const { [networkName(this.instance, 'open')]: open, [networkName(this.instance, 'closed')]: closed } = NetworkSettings.Networks;
-    const host = (open ?? closed)?.IPAddress;
+    const host = networkKinds.map((kind) => NetworkSettings.Networks[networkName(this.instance, kind)]?.IPAddress).find(Boolean);
     if (!host) throw new RuntimeRefused('The container is not on the agents’ network.');
     return { host, port };
   }
@@ -383,6 +377,13 @@ export class DockerRuntime extends ContainerRuntime {
       throw error;
     });
   }
+}
+
+const isListed = ({ Config }: Dockerode.ContainerInspectInfo): boolean => labels.address in Config.Labels;
+
+/** Returns the label of the address that the container got when it was created. */
+function addressOf({ Config: { Labels } }: Dockerode.ContainerInspectInfo): Labels {
+  return labels.address in Labels ? { [labels.address]: Labels[labels.address] ?? '' } : {};
 }
 
 const isNamedWell = ({ Name, Config }: Dockerode.ContainerInspectInfo): boolean => Name === `/${containerName(identityOf(Config.Labels))}`;

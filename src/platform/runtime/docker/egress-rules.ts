@@ -1,5 +1,7 @@
 import type { OpenRange } from '../../open-ranges.ts';
+import type { EgressMode } from '../../config/config.ts';
 import type { Bridges } from './bridges.ts';
+import { PROXY_PORT } from './listed-addresses.ts';
 import { privateRanges4, privateRanges6 } from '../private-addresses.ts';
 
 /** The private addresses that agents may reach. */
@@ -22,9 +24,9 @@ export const noRules = (instance: string): string => `add table ${nameOf(instanc
  * Returns the rules of an installation as one transaction of nft. It may be loaded again at any time: it undoes changes by others, and
  * keeps the counters. Each rule begins with a bridge of the installation, so that no other traffic is affected. Replies to callers of an
  * agent pass; every other packet is judged by its destination, so that a connection made while the rules were missing ends when they are
- * back. At its end the script lists the counters.
+ * back. At its end the script lists the counters. In mode `all` only agents with a list of names are restricted.
  */
-export function egressRules(instance: string, mode: 'internet' | 'none', bridges: Bridges, opened: Opened): string {
+export function egressRules(instance: string, mode: EgressMode, { open, closed, listed }: Bridges, opened: Opened): string {
   const table = nameOf(instance);
   const chain = (name: string, rules: string[], hook = ''): string[] => [
     `add chain ${table} ${name}${hook}`,
@@ -41,7 +43,7 @@ export function egressRules(instance: string, mode: 'internet' | 'none', bridges
     `${family} daddr @nameservers${version} meta l4proto { tcp, udp } th dport 53 accept`;
   const answers = 'ct direction reply ct state established accept';
   const neighbours = 'icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit } accept';
-  const ours = [...bridges.open, ...bridges.closed].map((bridge) => `"${bridge}"`);
+  const ours = [...open, ...closed, ...listed.map(({ bridge }) => bridge)].map((bridge) => `"${bridge}"`);
   const leave = opened.ranges.map(
     ({ family, range, port }) => `${family} daddr ${range} meta l4proto { tcp, udp } th dport ${port ?? '0-65535'} accept`,
   );
@@ -54,11 +56,16 @@ export function egressRules(instance: string, mode: 'internet' | 'none', bridges
     chain(
       hook,
       [
-        ...bridges.open.map((bridge) => `iifname "${bridge}" jump open_${hook}`),
-        ...bridges.closed.map((bridge) => `iifname "${bridge}" jump closed_${hook}`),
+        ...(hook === 'forward' ? listed.map(toProxy) : []),
+        ...(mode === 'all' ? [] : open.map((bridge) => `iifname "${bridge}" jump open_${hook}`)),
+        ...(mode === 'all' ? [] : closed.map((bridge) => `iifname "${bridge}" jump closed_${hook}`)),
+        ...listed.map(({ bridge }) => `iifname "${bridge}" jump closed_${hook}`),
       ],
       ` { type filter hook ${hook} priority filter - 10; policy accept; }`,
     );
+  // The engine sends packets between the containers of one bridge through these chains, too.
+  const toProxy = ({ bridge, proxy }: Bridges['listed'][number]): string =>
+    `iifname "${bridge}" oifname "${bridge}" ip daddr ${proxy} tcp dport ${PROXY_PORT} accept`;
   const amongAgents = ours.length === 0 ? [] : [`oifname { ${ours.join(', ')} } ${refuse('agents')}`];
   return [
     `add table ${table}`,

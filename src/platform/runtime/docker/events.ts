@@ -10,6 +10,7 @@ const longestBackOffMs = 5_000;
 
 interface EngineEvent {
   Type: string;
+  Action: string;
   Actor: { ID: string; Attributes?: Record<string, string> };
 }
 
@@ -18,12 +19,16 @@ const filters = JSON.stringify({
   event: ['start', 'die', 'oom', 'stop', 'pause', 'unpause', 'destroy'],
 });
 
-/** Yields the engine's events about this instance's agents. It reconnects by itself, and yields `lost` after each connect. */
+/**
+ * Yields the engine's events about this instance's agents. It reconnects by itself, and yields `lost` after each connect. Calls
+ * `onProxyEnd` when the proxy of agents with a list of names has ended.
+ */
 export async function* engineEvents(
   docker: Dockerode,
   instance: string,
   health: EngineHealth,
   signal: AbortSignal,
+  onProxyEnd: () => void,
 ): AsyncGenerator<RuntimeEvent> {
   let backOff = firstBackOffMs;
   while (!signal.aborted) {
@@ -34,6 +39,7 @@ export async function* engineEvents(
       yield { kind: 'lost' };
       for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>)) {
         const agentId = agentOf(event, instance);
+        if (isProxyEnd(event, instance)) onProxyEnd();
         if (agentId !== null) yield { kind: 'changed', agentId };
       }
     } catch {
@@ -43,6 +49,10 @@ export async function* engineEvents(
     await pause(backOff, undefined, { signal }).catch(() => undefined);
     backOff = Math.min(backOff * 2, longestBackOffMs);
   }
+}
+
+function isProxyEnd({ Action, Actor: { Attributes = {} } }: EngineEvent, instance: string): boolean {
+  return (Action === 'die' || Action === 'destroy') && Attributes[labels.instance] === instance && labels.proxy in Attributes;
 }
 
 function agentOf({ Type, Actor }: EngineEvent, instance: string): string | null {

@@ -1,6 +1,8 @@
 import type Dockerode from 'dockerode';
+import { allowedName } from '../../allow-list.ts';
 import type { ContainerSpec } from '../runtime.ts';
-import { containerLabels, containerName, helperMount, networkName, volumeName, type NetworkKind } from './names.ts';
+import type { Listed } from './egress-proxy.ts';
+import { containerLabels, containerName, helperMount, labels, networkName, volumeName, type Labels, type NetworkKind } from './names.ts';
 
 /**
  * The capabilities that the start scripts of ordinary images need as root, and no more: to hand their folders to a user (CHOWN,
@@ -11,6 +13,8 @@ const capabilities = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'NET_BIND_SERVI
 export interface Surroundings {
   instance: string;
   network: NetworkKind;
+  /** The addresses of an agent on the listed network; null on any other. */
+  listed: Listed | null;
   /** The value is null if there is no helper program, and therefore no exec. */
   helperVolume: string | null;
   ociRuntime: string | null;
@@ -25,7 +29,13 @@ export interface Surroundings {
 
 export function createOptions(spec: ContainerSpec, around: Surroundings): Dockerode.ContainerCreateOptions {
   const port = `${spec.port}/tcp`;
-  const environment = { PORT: String(spec.port), MOORING_VOLUME: spec.volumePath, ...spec.environment };
+  const environment = {
+    PORT: String(spec.port),
+    MOORING_VOLUME: spec.volumePath,
+    ...proxyVariables(spec, around.listed),
+    ...spec.environment,
+  };
+  const network = networkName(around.instance, around.network);
   return {
     name: containerName(spec),
     Image: spec.image,
@@ -34,7 +44,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
     Env: Object.entries(environment).map(([name, value]) => `${name}=${value}`),
     Hostname: spec.hostname,
     ...(spec.user === null ? {} : { User: spec.user }),
-    Labels: containerLabels(around.instance, spec),
+    Labels: { ...containerLabels(around.instance, spec), ...listedLabels(spec, around.listed) },
     StopTimeout: 10,
     // An image's own health check would run a program in every idle agent; readiness is checked from outside.
     Healthcheck: { Test: ['NONE'] },
@@ -51,14 +61,43 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
       NanoCpus: Math.round(spec.cpus * 1e9),
       RestartPolicy: { Name: 'no' },
       LogConfig: { Type: 'json-file', Config: { 'max-size': '10m', 'max-file': '3' } },
-      NetworkMode: networkName(around.instance, around.network),
+      NetworkMode: network,
       ReadonlyRootfs: spec.readOnlyRoot,
       Tmpfs: Object.fromEntries(spec.tmpfs.map((path) => [path, 'rw,nosuid,nodev,mode=1777'])),
       Mounts: mounts(spec, around),
       ...(around.ociRuntime === null ? {} : { Runtime: around.ociRuntime }),
       ...(around.publish ? { PortBindings: { [port]: [{ HostIp: '127.0.0.1', HostPort: '' }] } } : {}),
     },
+    ...(around.listed === null
+      ? {}
+      : { NetworkingConfig: { EndpointsConfig: { [network]: { IPAMConfig: { IPv4Address: around.listed.address } } } } }),
   };
+}
+
+/** Returns the labels from which the proxy's table is made. */
+function listedLabels({ egress }: ContainerSpec, listed: Listed | null): Labels {
+  if (listed === null || typeof egress === 'string') return {};
+  return {
+    [labels.allow]: JSON.stringify(egress.allow.map(allowedName).filter((name) => name !== null)),
+    [labels.address]: listed.address,
+  };
+}
+
+/** Returns the variables by which programs find their proxy. Programs read either case, so a variable of the user takes the place of both. */
+function proxyVariables({ environment }: ContainerSpec, listed: Listed | null): Record<string, string> {
+  if (listed === null) return {};
+  const own = new Set(Object.keys(environment).map((name) => name.toUpperCase()));
+  const wanted = { HTTP_PROXY: listed.proxy, HTTPS_PROXY: listed.proxy, NO_PROXY: 'localhost,127.0.0.1,::1' };
+  return Object.fromEntries(
+    Object.entries(wanted).flatMap(([name, value]) =>
+      own.has(name)
+        ? []
+        : [
+            [name, value],
+            [name.toLowerCase(), value],
+          ],
+    ),
+  );
 }
 
 function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSettings[] {

@@ -117,6 +117,7 @@ describe('what the engine made', () => {
       helperVolume: 'h',
       ociRuntime: 'runsc',
       network: 'open',
+      listed: null,
       publish: false,
       rootFromImage: false,
     },

@@ -2,10 +2,18 @@ import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../runtime.ts';
 import { call, statusOf, until } from './engine.ts';
 import type { AgentEgress } from './agent-egress.ts';
-import { ISOLATED, bridgeOf, networksNamed } from './bridges.ts';
+import { bridgeOf, networkOptions, networksOf, subnetOf } from './bridges.ts';
 import { labels, networkName, type NetworkKind } from './names.ts';
+import type { EgressMode } from '../../config/config.ts';
+import type { AgentEgress as WantedEgress } from '../runtime.ts';
 
 const tries = 10;
+
+interface Situation {
+  mode: EgressMode;
+  /** The value is true if agents are reached by published ports. */
+  publish: boolean;
+}
 
 /** The agents' own bridges, on which they can't reach each other. They are created on demand, and again after their removal. */
 export class AgentNetworks {
@@ -15,7 +23,21 @@ export class AgentNetworks {
     private readonly docker: Dockerode,
     private readonly instance: string,
     private readonly egress: AgentEgress,
+    private readonly situation: Situation,
   ) {}
+
+  /**
+   * Returns the kind of network for an agent. The closed network publishes no ports, so if they have to be published, the rules of the open
+   * one alone keep agents in. Throws `RuntimeRefused` if they would have to keep in only this agent.
+   */
+  kindFor(egress: WantedEgress): NetworkKind {
+    const { mode, publish } = this.situation;
+    if (mode !== 'none' && egress === 'internet') return 'open';
+    if (!publish) return mode === 'none' || egress === 'none' ? 'closed' : 'listed';
+    if (mode === 'none') return 'open';
+    const what = egress === 'none' ? 'egress "none"' : 'a list of names';
+    throw new RuntimeRefused(`An agent with ${what} can be run only where the engine is reached by a socket on Linux.`);
+  }
 
   /** Resolves when the network exists and the egress rules cover it. Throws `RuntimeRefused` if the name belongs to a foreign network. */
   ensure(kind: NetworkKind): Promise<void> {
@@ -27,7 +49,7 @@ export class AgentNetworks {
   private async make(kind: NetworkKind): Promise<void> {
     const name = networkName(this.instance, kind);
     const settled = async (): Promise<Dockerode.NetworkInspectInfo | null> => {
-      const standing = await networksNamed(this.docker, this.instance, name);
+      const standing = await networksOf(this.docker, this.instance, kind);
       // An engine allows several networks of one name, but then does not resolve the name. Callers that created them at the same time keep
       // the oldest.
       if (standing.length > 1) await this.removeAllButOne(standing);
@@ -36,7 +58,9 @@ export class AgentNetworks {
     };
     const network = await until(settled, tries, 20);
     if (network === null) throw new RuntimeRefused(`The network ${name} can't be made.`);
-    await this.egress.cover(bridgeOf(network));
+    // The proxy of the listed network is on the open one, too.
+    if (kind === 'listed') await this.ensure('open');
+    await this.egress.cover(bridgeOf(network), kind === 'listed');
   }
 
   private async create(name: string, kind: NetworkKind): Promise<void> {
@@ -44,11 +68,20 @@ export class AgentNetworks {
       Name: name,
       CheckDuplicate: true,
       Driver: 'bridge',
-      Internal: kind === 'closed',
-      Options: ISOLATED,
+      Internal: kind !== 'open',
+      Options: networkOptions(kind),
       Labels: { [labels.instance]: this.instance },
     };
-    await call(null, (abortSignal) => this.docker.createNetwork({ ...network, abortSignal })).catch(ignore(409));
+    const make = (more: Partial<Dockerode.NetworkCreateOptions>): Promise<unknown> =>
+      // A range may be taken, and a name made, by somebody else meanwhile.
+      call(null, (abortSignal) => this.docker.createNetwork({ ...network, ...more, abortSignal })).catch(ignore(403, 409));
+    if (kind !== 'listed') return void (await make({}));
+    // Agents on this network have fixed addresses, which an engine allows only in a range that was named. It chooses a free one first.
+    const draft = `${name}-draft`;
+    await make({ Name: draft });
+    const drafted = await call(null, () => this.docker.getNetwork(draft).inspect()).catch(ignore(404));
+    await call(null, () => this.docker.getNetwork(draft).remove()).catch(ignore(404));
+    if (drafted) await make({ IPAM: { Driver: 'default', Config: [{ Subnet: subnetOf(drafted) }] } });
   }
 
   /** Removes all but the oldest, or also the oldest if a container runs on another one. */
@@ -71,7 +104,7 @@ export class AgentNetworks {
 }
 
 const ignore =
-  (status: number) =>
+  (...statuses: number[]) =>
   (error: unknown): void => {
-    if (statusOf(error) !== status) throw error;
+    if (!statuses.includes(statusOf(error) ?? 0)) throw error;
   };

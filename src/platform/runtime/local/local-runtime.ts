@@ -104,6 +104,7 @@ export class LocalRuntime extends ContainerRuntime {
   async create(spec: ContainerSpec): Promise<ContainerView> {
     const handle = `${spec.agentId}-g${spec.generation}`;
     const container = this.at(handle);
+    if (typeof spec.egress === 'object') throw new RuntimeRefused('An agent is held to a list of names only on a Docker Engine.');
     if (!(await exists(container.folder))) {
       await this.ensureVolume(spec.agentId);
       await this.make(container, spec);
