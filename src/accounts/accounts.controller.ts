@@ -1,12 +1,10 @@
-import { Body, Controller, Get, Param, Post, Put, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, Param, Post, Put, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { RequireAdmin } from '../platform/http/auth/access.ts';
-import { Context } from '../platform/http/request.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import { Idempotent, IdempotencyKey } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/responses/paging.ts';
+import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
+import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { PageQuery } from '../platform/http/requests/page.dto.ts';
 import { ReadsModel } from '../platform/http/responses/positions.ts';
 import { AccountCreation, accountView, AccountView, PlanAssignment } from './account.dto.ts';
@@ -24,14 +22,9 @@ export class AccountsController {
   /** Lists all accounts, newest first. */
   @Get()
   @ReadsModel(accountsProjection.name)
-  async list(
-    @Query() { limit = 50, cursor }: PageQuery,
-    @Req() request: FastifyRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<AccountView[]> {
+  async list(@Query() { limit = 50, cursor }: PageQuery, @CurrentCall() call: Call): Promise<AccountView[]> {
     const rows = await this.queries.execute(new ListAccounts(limit, decodeCursor(cursor, 2)));
-    const last = rows.at(-1);
-    if (rows.length === limit && last) linkNextPage(request, reply, encodeCursor([last.created_at.toISOString(), last.account_id]));
+    call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.account_id]);
     return rows.map(accountView);
   }
 
@@ -40,8 +33,7 @@ export class AccountsController {
   @Idempotent()
   async create(
     @Body() { email, password, name, role = 'member' }: AccountCreation,
-    @Context() context: CommandContext,
-    @IdempotencyKey() seed: string | null,
+    @CurrentCall() { context, seed }: Call,
   ): Promise<AccountView> {
     const id = await this.commands.execute(new OpenAccount(context, { email, password, name, role }, seed));
     return accountView(await this.queries.execute(new GetWrittenAccount(id)));
@@ -52,7 +44,7 @@ export class AccountsController {
   async assignPlan(
     @Param('accountId') accountId: string,
     @Body() { plan, seats, payment_method }: PlanAssignment,
-    @Context() context: CommandContext,
+    @CurrentCall() { context }: Call,
   ): Promise<AccountView> {
     await this.commands.execute(new AssignPlan(context, accountId, { name: plan, seats, paymentMethod: payment_method }));
     return accountView(await this.queries.execute(new GetWrittenAccount(accountId)));

@@ -1,14 +1,9 @@
-import { Body, Controller, Get, HttpCode, Post, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, HttpCode, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { Config } from '../platform/config/config.ts';
 import { Public, RequireCaller, RequireSession } from '../platform/http/auth/access.ts';
-import { Context, CurrentCaller } from '../platform/http/request.ts';
-import type { Caller } from '../platform/context/caller.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import { credentialOf } from '../platform/http/auth/gate.ts';
-import { OpenRequests } from '../platform/http/auth/open-requests.ts';
+import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { ReadsModel } from '../platform/http/responses/positions.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { accountView, AccountView, Login, Registration, Session } from './account.dto.ts';
@@ -23,13 +18,12 @@ export class AuthController {
     private readonly queries: QueryBus,
     private readonly signIn: SignIn,
     private readonly config: Config,
-    private readonly requests: OpenRequests,
   ) {}
 
   /** Opens an account for the caller, if the operator allows it. */
   @Post('register')
   @Public()
-  async register(@Body() { email, password, name }: Registration, @Context() context: CommandContext): Promise<AccountView> {
+  async register(@Body() { email, password, name }: Registration, @CurrentCall() { context }: Call): Promise<AccountView> {
     if (!this.config.openRegistration)
       throw new Refusal('registration_closed', 'Registration is closed. Ask an administrator for an account.');
     const id = await this.commands.execute(new OpenAccount(context, { email, password, name, role: 'member' }, null));
@@ -40,7 +34,7 @@ export class AuthController {
   @Post('login')
   @HttpCode(200)
   @Public()
-  async login(@Body() { email, password }: Login, @Context() context: CommandContext): Promise<Session> {
+  async login(@Body() { email, password }: Login, @CurrentCall() { context }: Call): Promise<Session> {
     const { token, expiresAt } = await this.signIn.signIn(email, password, context);
     return { session_token: token, expires_at: expiresAt.toISOString() };
   }
@@ -49,20 +43,15 @@ export class AuthController {
   @Post('logout')
   @HttpCode(204)
   @RequireSession()
-  logout(
-    @Req() request: FastifyRequest,
-    @CurrentCaller() caller: Caller,
-    @Context() context: CommandContext,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<void> {
-    this.requests.remove(caller, reply);
-    return this.signIn.signOut(credentialOf(request), caller.accountId, context);
+  logout(@CurrentCall() call: Call): Promise<void> {
+    call.outliveCredential();
+    return this.signIn.signOut(call.credential, call.accountId, call.context);
   }
 
   @Get('me')
   @RequireCaller()
   @ReadsModel(accountsProjection.name)
-  async me(@CurrentCaller() caller: Caller): Promise<AccountView> {
-    return accountView(await this.queries.execute(new GetAccount(caller.accountId)));
+  async me(@CurrentCall() { accountId }: Call): Promise<AccountView> {
+    return accountView(await this.queries.execute(new GetAccount(accountId)));
   }
 }

@@ -1,10 +1,10 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Query } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { selectionOf } from '../history/index.ts';
 import { RequireAdmin } from '../platform/http/auth/access.ts';
-import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/responses/paging.ts';
+import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
 import { BrowsedEvent, BrowseQuery } from './events.dto.ts';
 import { BrowseEvents } from './events.handlers.ts';
 
@@ -20,15 +20,11 @@ export class EventsController {
    * leads to the next page.
    */
   @Get()
-  async list(
-    @Query() query: BrowseQuery,
-    @Req() request: FastifyRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<BrowsedEvent[]> {
+  async list(@Query() query: BrowseQuery, @CurrentCall() call: Call): Promise<BrowsedEvent[]> {
     const { stream = null, class: eventClass = 'core', limit = DEFAULT_LIMIT } = query;
     const after = placeOf(query.cursor) ?? query.after ?? null;
     const { items, next } = await this.queries.execute(new BrowseEvents(selectionOf(query), stream, eventClass, after, limit));
-    if (next !== null) linkNextPage(request, reply, encodeCursor([next]));
+    if (next !== null) call.linkNextPage([next]);
     return items;
   }
 }

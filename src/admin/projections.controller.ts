@@ -2,8 +2,7 @@ import { Controller, Delete, Get, HttpCode, Param, Post } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { RequireAdmin } from '../platform/http/auth/access.ts';
-import { Context } from '../platform/http/request.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { ProjectionView, RebuildStarted, VerificationView } from './projections.dto.ts';
 import { CancelRebuild, ListProjections, RebuildProjection, VerifyProjection } from './projections.handlers.ts';
 
@@ -27,21 +26,21 @@ export class ProjectionsController {
    */
   @Post(':name/rebuild')
   @HttpCode(202)
-  async rebuild(@Param('name') name: string, @Context() context: CommandContext): Promise<RebuildStarted> {
+  async rebuild(@Param('name') name: string, @CurrentCall() { context }: Call): Promise<RebuildStarted> {
     return { rebuild_id: await this.commands.execute(new RebuildProjection(context, name)) };
   }
 
   /** Cancels the rebuild; the current rows go on serving. */
   @Delete(':name/rebuild')
   @HttpCode(204)
-  cancel(@Param('name') name: string, @Context() context: CommandContext): Promise<void> {
+  cancel(@Param('name') name: string, @CurrentCall() { context }: Call): Promise<void> {
     return this.commands.execute(new CancelRebuild(context, name));
   }
 
   /** Folds the log into separate tables and compares them row by row with the current rows, at the same position. */
   @Post(':name/verify')
   @HttpCode(200)
-  verify(@Param('name') name: string, @Context() context: CommandContext): Promise<VerificationView> {
+  verify(@Param('name') name: string, @CurrentCall() { context }: Call): Promise<VerificationView> {
     return this.commands.execute(new VerifyProjection(context, name));
   }
 }

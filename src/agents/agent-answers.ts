@@ -1,12 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { START } from '../platform/event-store/event-store.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import { setRevision } from '../platform/http/responses/etag.ts';
-import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/responses/paging.ts';
-import { preferenceApplied } from '../platform/http/responses/prefer.ts';
+import type { Call } from '../platform/http/call.ts';
+import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { AwaitAgent } from './agent-wait.handlers.ts';
 import { statusesOf, type ListAgentsQuery, type WaitQuery } from './agent.dto.ts';
@@ -17,14 +14,7 @@ import { GetAgent, GetWrittenAgent, ListAgents } from './agent.projection.ts';
 const DEFAULT_LIMIT = 50;
 const DEFAULT_WAIT_SECONDS = 60;
 
-/** The agent that a write or a wait concerns. */
-interface Written {
-  context: CommandContext;
-  accountId: string;
-  agentId: string;
-}
-
-/** Answers HTTP requests about agents. Both APIs answer alike, except for the spelling of the fields, which `view` gives. */
+/** Answers HTTP requests about agents with rows, which each API shows with its own names of the fields. */
 @Injectable()
 export class AgentAnswers {
   constructor(
@@ -33,66 +23,61 @@ export class AgentAnswers {
   ) {}
 
   /** Returns the agent from the read model. */
-  async show<View>(view: (row: ShownAgent) => View, accountId: string, agentId: string, reply: FastifyReply) {
-    const row = await this.queries.execute(new GetAgent(accountId, agentId));
-    setRevision(reply, row.revision);
-    return view(row);
+  async show(agentId: string, call: Call): Promise<ShownAgent> {
+    const row = await this.queries.execute(new GetAgent(call.accountId, agentId));
+    call.setRevision(row.revision);
+    return row;
   }
 
   /** Returns the agent after a write or a wait from its stream, so that an appended write is visible even if the read model lags. */
-  private async showWritten<View>(view: (row: AgentRow) => View, { context, accountId, agentId }: Written, reply: FastifyReply) {
+  private async showWritten(agentId: string, call: Call): Promise<AgentRow> {
+    const { context, accountId } = call;
     const { row, position } = await this.queries.execute(new GetWrittenAgent(accountId, agentId, context.seenUpTo));
     // The caller's next read must not be older than this answer.
     if (position > (context.writtenUpTo ?? START)) context.writtenUpTo = position;
-    setRevision(reply, row.revision);
-    return view(row);
+    call.setRevision(row.revision);
+    return row;
   }
 
-  async list<View>(view: (row: AgentRow) => View, accountId: string, query: ListAgentsQuery, request: FastifyRequest, reply: FastifyReply) {
+  async list(query: ListAgentsQuery, call: Call): Promise<AgentRow[]> {
     const limit = query.limit ?? DEFAULT_LIMIT;
-    const rows = await this.queries.execute(new ListAgents(accountId, limit, placeOf(query.cursor), query.external_id ?? null));
-    const last = rows.at(-1);
-    if (rows.length === limit && last) linkNextPage(request, reply, encodeCursor([last.created_at.toISOString(), last.agent_id]));
-    return rows.map(view);
+    const rows = await this.queries.execute(new ListAgents(call.accountId, limit, placeOf(query.cursor), query.external_id ?? null));
+    call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.agent_id]);
+    return rows;
   }
 
   /** Executes the write and returns the agent: at once or, if the caller waits up to `wait` seconds, when it has settled. */
-  async change<View>(view: (row: AgentRow) => View, command: AgentWrite, wait: number | null, reply: FastifyReply) {
+  async change(command: AgentWrite, wait: number | null, call: Call): Promise<AgentRow> {
     const { wasActive } = await this.commands.execute(command);
-    if (command instanceof StartAgent && !wasActive) void reply.header('x-agent-woken', 'true');
-    return this.settled(view, command, wait, reply);
+    if (command instanceof StartAgent && !wasActive) call.setAgentWoken();
+    return this.settled(command.agentId, wait, call);
   }
 
   /** Answers 200 with the agent when it has settled. If the time is over first, or without a wait, returns the agent as it is. */
-  async settled<View>(view: (row: AgentRow) => View, written: Written, wait: number | null, reply: FastifyReply) {
-    if (wait === null) return this.showWritten(view, written, reply);
-    const waited = await this.queries.execute(new AwaitAgent(written.accountId, written.agentId, null, wait));
-    if (waited.reached) {
-      void reply.status(200);
-      preferenceApplied(reply);
+  async settled(agentId: string, wait: number | null, call: Call): Promise<AgentRow> {
+    if (wait === null) return this.showWritten(agentId, call);
+    const { reached, position } = await this.queries.execute(new AwaitAgent(call.accountId, agentId, null, wait));
+    if (reached) {
+      call.setStatus(200);
+      call.setPreferenceApplied();
     }
-    written.context.writtenUpTo = waited.position;
-    return this.showWritten(view, written, reply);
+    call.context.writtenUpTo = position;
+    return this.showWritten(agentId, call);
   }
 
   /** Answers 204 without a body when the agent is gone, else 202 with the agent that is being deleted. */
-  async remove<View>(view: (row: AgentRow) => View, command: DeleteAgent, reply: FastifyReply): Promise<View | undefined> {
+  async remove(command: DeleteAgent, call: Call): Promise<AgentRow | undefined> {
     const { gone } = await this.commands.execute(command);
-    if (gone) {
-      void reply.status(204);
-      return undefined;
-    }
-    void reply.status(202);
-    return this.showWritten(view, command, reply);
+    call.setStatus(gone ? 204 : 202);
+    return gone ? undefined : this.showWritten(command.agentId, call);
   }
 
-  async wait<View>(view: (row: AgentRow) => View, asked: Written, query: WaitQuery, reply: FastifyReply) {
-    const { context, accountId, agentId } = asked;
+  async wait(agentId: string, query: WaitQuery, call: Call): Promise<AgentRow> {
     const seconds = query.timeout ?? DEFAULT_WAIT_SECONDS;
-    const { reached, status, position } = await this.queries.execute(new AwaitAgent(accountId, agentId, statusesOf(query), seconds));
+    const { reached, status, position } = await this.queries.execute(new AwaitAgent(call.accountId, agentId, statusesOf(query), seconds));
     if (!reached) throw new Refusal('wait_timeout', `After ${seconds} s the agent is ${status}.`, { members: { agent_status: status } });
-    context.writtenUpTo = position;
-    return this.showWritten(view, asked, reply);
+    call.context.writtenUpTo = position;
+    return this.showWritten(agentId, call);
   }
 }
 

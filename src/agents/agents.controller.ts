@@ -1,134 +1,131 @@
-import { Controller, Delete, Get, HttpCode, Post, Query, Req, Res } from '@nestjs/common';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Body, Controller, Delete, Get, HttpCode, Patch, Post, Query, type Type } from '@nestjs/common';
+import { ApiResponse } from '@nestjs/swagger';
 
 import { RequireScope } from '../platform/http/auth/access.ts';
-import { Context, CurrentCaller } from '../platform/http/request.ts';
-import type { Caller } from '../platform/context/caller.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import { IfMatch } from '../platform/http/responses/etag.ts';
+import { type Call, CurrentCall } from '../platform/http/call.ts';
+import type { Scope } from '../platform/context/caller.ts';
 import { ReadsModel } from '../platform/http/responses/positions.ts';
-import { PreferredWait } from '../platform/http/responses/prefer.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AgentId } from './agent-id.ts';
-import { ListAgentsQuery, restAgentView, RestAgentView, WaitQuery } from './agent.dto.ts';
-import { DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agent.handlers.ts';
+import { agentView, AgentView, ListAgentsQuery, PatchAgent, restAgentView, RestAgentView, WaitQuery } from './agent.dto.ts';
+import type { ShownAgent } from './agent.entity.ts';
+import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agent.handlers.ts';
 
-type Revisions = number[] | null;
+/** One of the two APIs: they differ in their path, in the names of an agent's fields, and in the keys that may read agents. */
+interface Spelling<View> {
+  path: string;
+  View: Type<View>;
+  viewOf: (row: ShownAgent) => View;
+  readers: Scope[];
+}
+
+/** Returns a controller with the routes that both APIs have. */
+function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
+  @Controller(path)
+  class AgentRoutes {
+    constructor(readonly answers: AgentAnswers) {}
+
+    /** Lists the account's agents, newest first. */
+    @Get()
+    @RequireScope(...readers)
+    @ReadsModel('agents')
+    @ApiResponse({ status: 200, type: [View] })
+    async list(@Query() query: ListAgentsQuery, @CurrentCall() call: Call): Promise<View[]> {
+      return (await this.answers.list(query, call)).map(viewOf);
+    }
+
+    @Get(':agentId')
+    @RequireScope(...readers)
+    @ReadsModel('agents')
+    @ApiResponse({ status: 200, type: View })
+    async get(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View> {
+      return viewOf(await this.answers.show(agentId, call));
+    }
+
+    /** Answers as soon as the agent has one of the statuses, or with 408 `wait_timeout` if that takes too long. */
+    @Get(':agentId/wait')
+    @RequireScope('provision', 'deploy', 'manage')
+    @ApiResponse({ status: 200, type: View })
+    async wait(@AgentId() agentId: string, @Query() query: WaitQuery, @CurrentCall() call: Call): Promise<View> {
+      return viewOf(await this.answers.wait(agentId, query, call));
+    }
+
+    /** Starts the agent, or wakes it if it sleeps. */
+    @Post(':agentId/start')
+    @HttpCode(202)
+    @RequireScope('deploy')
+    @ApiResponse({ status: 202, type: View })
+    start(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View> {
+      return this.change(StartAgent, agentId, call);
+    }
+
+    @Post(':agentId/stop')
+    @HttpCode(202)
+    @RequireScope('deploy')
+    @ApiResponse({ status: 202, type: View })
+    stop(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View> {
+      return this.change(StopAgent, agentId, call);
+    }
+
+    /** Replaces the agent's container with a new one, with the current variables. */
+    @Post(':agentId/restart')
+    @HttpCode(202)
+    @RequireScope('deploy')
+    @ApiResponse({ status: 202, type: View })
+    restart(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View> {
+      return this.change(RestartAgent, agentId, call);
+    }
+
+    @Post(':agentId/sleep')
+    @HttpCode(202)
+    @RequireScope('deploy')
+    @ApiResponse({ status: 202, type: View })
+    sleep(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View> {
+      return this.change(SleepAgent, agentId, call);
+    }
+
+    /**
+     * Deletes the agent's container, volume and record. Answers 204 once they are gone, or 202 if that takes over 30 s and continues by
+     * itself.
+     */
+    @Delete(':agentId')
+    @HttpCode(204)
+    @RequireScope('manage')
+    @ApiResponse({ status: 204, type: View })
+    async remove(@AgentId() agentId: string, @CurrentCall() call: Call): Promise<View | undefined> {
+      const { context, accountId, ifMatch } = call;
+      const row = await this.answers.remove(new DeleteAgent(context, accountId, agentId, ifMatch), call);
+      return row && viewOf(row);
+    }
+
+    async change(Write: typeof StartAgent, agentId: string, call: Call): Promise<View> {
+      const { context, accountId, ifMatch, wait } = call;
+      return viewOf(await this.answers.change(new Write(context, accountId, agentId, ifMatch), wait, call));
+    }
+  }
+  return AgentRoutes;
+}
 
 /** Serves agents on the REST API. */
-@Controller('api/agents')
-export class AgentsController {
-  constructor(private readonly answers: AgentAnswers) {}
+export class AgentsController extends agentRoutes({
+  path: 'api/agents',
+  View: RestAgentView,
+  viewOf: restAgentView,
+  readers: ['provision', 'deploy', 'manage'],
+}) {}
 
-  /** Lists the account's agents, newest first. */
-  @Get()
-  @RequireScope('provision', 'deploy', 'manage')
-  @ReadsModel('agents')
-  list(
-    @Query() query: ListAgentsQuery,
-    @CurrentCaller() { accountId }: Caller,
-    @Req() request: FastifyRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<RestAgentView[]> {
-    return this.answers.list(restAgentView, accountId, query, request, reply);
-  }
-
-  @Get(':agentId')
-  @RequireScope('provision', 'deploy', 'manage')
-  @ReadsModel('agents')
-  get(
-    @AgentId() agentId: string,
-    @CurrentCaller() { accountId }: Caller,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<RestAgentView> {
-    return this.answers.show(restAgentView, accountId, agentId, reply);
-  }
-
-  /** Answers as soon as the agent has one of the statuses, or with 408 `wait_timeout` if that takes too long. */
-  @Get(':agentId/wait')
-  @RequireScope('provision', 'deploy', 'manage')
-  wait(
-    @AgentId() agentId: string,
-    @Query() query: WaitQuery,
-    @CurrentCaller() { accountId }: Caller,
-    @Context() context: CommandContext,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<RestAgentView> {
-    return this.answers.wait(restAgentView, { context, accountId, agentId }, query, reply);
-  }
-
-  /** Starts the agent, or wakes it if it sleeps. */
-  @Post(':agentId/start')
-  @HttpCode(202)
-  @RequireScope('deploy')
-  start(
-    @AgentId() agentId: string,
-    @CurrentCaller() { accountId }: Caller,
-    @Context() context: CommandContext,
-    @IfMatch() ifMatch: Revisions,
-    @PreferredWait() wait: number | null,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<RestAgentView> {
-    return this.answers.change(restAgentView, new StartAgent(context, accountId, agentId, ifMatch), wait, reply);
-  }
-
-  @Post(':agentId/stop')
-  @HttpCode(202)
-  @RequireScope('deploy')
-  stop(
-    @AgentId() agentId: string,
-    @CurrentCaller() { accountId }: Caller,
-    @Context() context: CommandContext,
-    @IfMatch() ifMatch: Revisions,
-    @PreferredWait() wait: number | null,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<RestAgentView> {
-    return this.answers.change(restAgentView, new StopAgent(context, accountId, agentId, ifMatch), wait, reply);
-  }
-
-  /** Replaces the agent's container with a new one, with the current variables. */
-  @Post(':agentId/restart')
-  @HttpCode(202)
-  @RequireScope('deploy')
-  restart(
-    @AgentId() agentId: string,
-    @CurrentCaller() { accountId }: Caller,
-    @Context() context: CommandContext,
-    @IfMatch() ifMatch: Revisions,
-    @PreferredWait() wait: number | null,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<RestAgentView> {
-    return this.answers.change(restAgentView, new RestartAgent(context, accountId, agentId, ifMatch), wait, reply);
-  }
-
-  @Post(':agentId/sleep')
-  @HttpCode(202)
-  @RequireScope('deploy')
-  sleep(
-    @AgentId() agentId: string,
-    @CurrentCaller() { accountId }: Caller,
-    @Context() context: CommandContext,
-    @IfMatch() ifMatch: Revisions,
-    @PreferredWait() wait: number | null,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<RestAgentView> {
-    return this.answers.change(restAgentView, new SleepAgent(context, accountId, agentId, ifMatch), wait, reply);
-  }
-
-  /**
-   * Deletes the agent's container, volume and record. Answers 204 once they are gone, or 202 if that takes over 30 s and continues by
-   * itself.
-   */
-  @Delete(':agentId')
-  @HttpCode(204)
+/** Serves agents on the Provisioning API, which can also change their settings. */
+export class AgentsV1Controller extends agentRoutes({
+  path: 'api/v1/agents',
+  View: AgentView,
+  viewOf: agentView,
+  readers: ['provision'],
+}) {
+  /** Changes the settings that the body names. */
+  @Patch(':agentId')
   @RequireScope('manage')
-  remove(
-    @AgentId() agentId: string,
-    @CurrentCaller() { accountId }: Caller,
-    @Context() context: CommandContext,
-    @IfMatch() ifMatch: Revisions,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<RestAgentView | undefined> {
-    return this.answers.remove(restAgentView, new DeleteAgent(context, accountId, agentId, ifMatch), reply);
+  async configure(@AgentId() agentId: string, @Body() changes: PatchAgent, @CurrentCall() call: Call): Promise<AgentView> {
+    const { context, accountId, ifMatch } = call;
+    return agentView(await this.answers.change(new ConfigureAgent(context, accountId, agentId, ifMatch, changes), null, call));
   }
 }

@@ -22,9 +22,8 @@ import {
   LiveAgentIdsHandler,
 } from './agent.projection.ts';
 import { Agents } from './agents.service.ts';
-import { AgentsController } from './agents.controller.ts';
-import { AgentsV1Controller } from './agents-v1.controller.ts';
 import { AllowLists } from './allow-lists.service.ts';
+import { AgentsController, AgentsV1Controller } from './agents.controller.ts';
 import { ImageRegistries } from './image-registries.service.ts';
 import { WakeGate } from './wake-gate.service.ts';
 

@@ -30,7 +30,7 @@ export { AgentAnswers } from './agent-answers.ts';
 export { agentStream } from './agent-stream.ts';
 export { Agents } from './agents.service.ts';
 export { AllowLists } from './allow-lists.service.ts';
-export { AgentId } from './agent-id.ts';
+export { AgentId, AgentIdMember } from './agent-id.ts';
 export { agentView, AgentView, ListQuery, restAgentView, RestAgentView } from './agent.dto.ts';
 export { agentsProjection, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse } from './agent.projection.ts';
 export { restartTimeoutSeconds, transitionDeadlines } from './deadlines.ts';

@@ -1,11 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
-import type { FastifyReply } from 'fastify';
 
-import { AgentAnswers, agentView, GetAgent } from '../agents/index.ts';
+import { AgentAnswers, GetAgent } from '../agents/index.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
-import type { Caller } from '../platform/context/caller.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+import type { Call } from '../platform/http/call.ts';
 import { invalidField, Refusal } from '../platform/errors/refusal.ts';
 import { readBuildLog } from './build-log.ts';
 import { repositoryRefusal, type SourceOverrides } from './deployment-source.decider.ts';
@@ -27,15 +25,6 @@ export interface RestDeployAnswer {
   message: string;
 }
 
-/** The parts of a request besides its body. */
-export interface Asking {
-  caller: Caller;
-  context: CommandContext;
-  seed: string | null;
-  wait: number | null;
-  reply: FastifyReply;
-}
-
 /** Answers HTTP requests about deployments. */
 @Injectable()
 export class DeploymentAnswers {
@@ -46,15 +35,15 @@ export class DeploymentAnswers {
     private readonly events: EventStore,
   ) {}
 
-  async deploy({ caller, context, seed, wait, reply }: Asking, agentId: string, overrides: SourceOverrides): Promise<DeployAnswer> {
-    const { accountId } = caller;
+  async deploy(agentId: string, overrides: SourceOverrides, call: Call): Promise<DeployAnswer> {
+    const { context, accountId, seed, wait } = call;
     const { deploymentId } = await this.commands.execute(new DeployAgent(context, accountId, agentId, overrides, seed));
-    const { status, message } = await this.agents.settled(agentView, { context, accountId, agentId }, wait, reply);
-    return { agent_id: agentId, deployment_id: deploymentId, status, message };
+    const { state } = await this.agents.settled(agentId, wait, call);
+    return { agent_id: agentId, deployment_id: deploymentId, status: state.status, message: state.message };
   }
 
-  async redeploy(asking: Asking, body: RestDeployBody): Promise<RestDeployAnswer> {
-    const answer = await this.deploy(asking, body.agentId.toLowerCase(), overridesOf(body));
+  async redeploy(body: RestDeployBody, call: Call): Promise<RestDeployAnswer> {
+    const answer = await this.deploy(body.agentId.toLowerCase(), overridesOf(body), call);
     return { agentId: answer.agent_id, deploymentId: answer.deployment_id, status: answer.status, message: answer.message };
   }
 

@@ -3,11 +3,9 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
-import { Context, CurrentCaller } from '../platform/http/request.ts';
-import type { Caller } from '../platform/context/caller.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { ReplaceVariableRequest, SetVariableRequest, variableView, VariableView } from './environment.dto.ts';
+import { ReplaceVariableRequest, SetVariableRequest, VariablePath, variableView, VariableView } from './environment.dto.ts';
 import { ListVariables, RemoveVariable, SetVariable } from './environment.handlers.ts';
 
 /** The variables of an agent's environment; a change takes effect at its next deployment, restart, or start after a stop. */
@@ -20,7 +18,7 @@ export class EnvironmentController {
 
   @Get()
   @RequireScope('provision', 'deploy', 'manage')
-  async list(@AgentId() agentId: string, @CurrentCaller() { accountId }: Caller): Promise<VariableView[]> {
+  async list(@AgentId() agentId: string, @CurrentCall() { accountId }: Call): Promise<VariableView[]> {
     return (await this.queries.execute(new ListVariables(accountId, agentId))).map(variableView);
   }
 
@@ -31,8 +29,7 @@ export class EnvironmentController {
   async set(
     @AgentId() agentId: string,
     @Body() body: SetVariableRequest,
-    @CurrentCaller() { accountId }: Caller,
-    @Context() context: CommandContext,
+    @CurrentCall() { context, accountId }: Call,
   ): Promise<VariableView> {
     const { key, value, is_secret = false } = body;
     return variableView(await this.commands.execute(new SetVariable(context, accountId, agentId, { key, value, isSecret: is_secret })));
@@ -42,11 +39,9 @@ export class EnvironmentController {
   @Put(':key')
   @RequireScope('manage')
   async replace(
-    @AgentId() agentId: string,
-    @Param('key') key: string,
+    @Param() { agentId, key }: VariablePath,
     @Body() { value }: ReplaceVariableRequest,
-    @CurrentCaller() { accountId }: Caller,
-    @Context() context: CommandContext,
+    @CurrentCall() { context, accountId }: Call,
   ): Promise<VariableView> {
     return variableView(await this.commands.execute(new SetVariable(context, accountId, agentId, { key, value, isSecret: null })));
   }
@@ -54,12 +49,7 @@ export class EnvironmentController {
   @Delete(':key')
   @HttpCode(204)
   @RequireScope('manage')
-  remove(
-    @AgentId() agentId: string,
-    @Param('key') key: string,
-    @CurrentCaller() { accountId }: Caller,
-    @Context() context: CommandContext,
-  ): Promise<void> {
+  remove(@Param() { agentId, key }: VariablePath, @CurrentCall() { context, accountId }: Call): Promise<void> {
     return this.commands.execute(new RemoveVariable(context, accountId, agentId, key));
   }
 }

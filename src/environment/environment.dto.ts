@@ -1,10 +1,18 @@
-import { IsBoolean } from 'class-validator';
+import { Allow, IsBoolean } from 'class-validator';
 
-import { checked, Given } from '../agents/index.ts';
+import { AgentIdMember, checked, Given } from '../agents/index.ts';
 import { keyProblem, valueProblem, type KeyedVariable } from './environment.decider.ts';
 
 const text = (problem: (value: string) => string | null) => (value: unknown) =>
   typeof value === 'string' ? problem(value) : 'must be a string';
+
+export class VariablePath {
+  @AgentIdMember()
+  agentId: string;
+
+  @Allow()
+  key: string;
+}
 
 export class ReplaceVariableRequest {
   /** The value of the variable, at most 32 KB. */

@@ -1,15 +1,13 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Query } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { RequireScope } from '../platform/http/auth/access.ts';
-import { CurrentCaller } from '../platform/http/request.ts';
+import { type Call, CurrentCall } from '../platform/http/call.ts';
 import type { Caller } from '../platform/context/caller.ts';
-import { OpenRequests } from '../platform/http/auth/open-requests.ts';
-import { NDJSON, sendNdjson, wantsNdjson } from '../platform/http/responses/ndjson.ts';
-import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/responses/paging.ts';
+import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
 import { ReadsModel } from '../platform/http/responses/positions.ts';
+import { NDJSON, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ExportAudit, ListAudit } from './audit.handlers.ts';
 import type { AuditSelection } from './audit-entries.ts';
@@ -22,7 +20,7 @@ const DEFAULT_LIMIT = 50;
 export class AuditController {
   constructor(
     private readonly queries: QueryBus,
-    private readonly requests: OpenRequests,
+    private readonly streams: ResponseStreams,
   ) {}
 
   /**
@@ -34,23 +32,17 @@ export class AuditController {
   @ReadsModel('audit_entries')
   @ApiProduces('application/json', NDJSON)
   @ApiOkResponse({ type: [AuditItem] })
-  async list(
-    @Query() query: AuditQuery,
-    @CurrentCaller() caller: Caller,
-    @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const selection = auditOf(query, caller);
+  async list(@Query() query: AuditQuery, @CurrentCall() call: Call): Promise<AuditItem[] | Streamed> {
+    const selection = auditOf(query, call.caller);
     const after = placeOf(query.cursor);
-    if (wantsNdjson(request)) {
-      this.requests.addStream(reply);
-      return sendNdjson(reply, await this.queries.execute(new ExportAudit(selection, after, query.limit ?? Number.MAX_SAFE_INTEGER)));
+    if (call.accepts(NDJSON)) {
+      const all = new ExportAudit(selection, after, query.limit ?? Number.MAX_SAFE_INTEGER);
+      return this.streams.ndjson(call, () => this.queries.execute(all));
     }
     const limit = query.limit ?? DEFAULT_LIMIT;
     const items = await this.queries.execute(new ListAudit(selection, after, limit));
-    const last = items.at(-1);
-    if (items.length === limit && last) linkNextPage(request, reply, encodeCursor([last.position]));
-    await reply.send(items);
+    call.linkAfter(items, limit, (last) => [last.position]);
+    return items;
   }
 }
 

@@ -1,15 +1,12 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
+import { Controller, Get, Query } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
-import { CurrentCaller } from '../platform/http/request.ts';
-import type { Caller } from '../platform/context/caller.ts';
-import { sendEventStream, wantsEventStream, type ServerSentEvent } from '../platform/http/responses/event-stream.ts';
-import { OpenRequests } from '../platform/http/auth/open-requests.ts';
-import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/responses/paging.ts';
+import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
+import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ExplainStatus } from './explain.handlers.ts';
 import {
@@ -34,7 +31,7 @@ const DEFAULT_LIMIT = 50;
 export class HistoryController {
   constructor(
     private readonly queries: QueryBus,
-    private readonly requests: OpenRequests,
+    private readonly streams: ResponseStreams,
   ) {}
 
   /**
@@ -42,52 +39,45 @@ export class HistoryController {
    * as they happen.
    */
   @Get()
-  @ApiProduces('application/json', 'text/event-stream')
+  @ApiProduces('application/json', EVENT_STREAM)
   @ApiOkResponse({ type: [HistoryItem] })
-  async list(
-    @AgentId() agentId: string,
-    @Query() query: HistoryQuery,
-    @CurrentCaller() { accountId }: Caller,
-    @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    const after = placeOf(query, request);
+  async list(@AgentId() agentId: string, @Query() query: HistoryQuery, @CurrentCall() call: Call): Promise<HistoryItem[] | Streamed> {
+    const { accountId } = call;
+    const after = placeOf(query, call);
     const selection = selectionOf(query);
-    if (wantsEventStream(request)) {
-      this.requests.addStream(reply);
-      return sendEventStream(reply, async (signal) =>
+    if (call.accepts(EVENT_STREAM))
+      return this.streams.events(call, async (signal) =>
         numbered(await this.queries.execute(new FollowHistory(accountId, agentId, after, selection, signal))),
       );
-    }
     const limit = query.limit ?? DEFAULT_LIMIT;
     const { items, next } = await this.queries.execute(new GetHistory(accountId, agentId, after, limit, selection));
-    if (next !== null) linkNextPage(request, reply, encodeCursor([next]));
-    await reply.send(items);
+    if (next !== null) call.linkNextPage([next]);
+    return items;
   }
 
   /** Returns the agent as GET answered at a time or after a revision, with its variables and its latest deployment. */
   @Get('state')
-  state(@AgentId() agentId: string, @Query() query: StateQuery, @CurrentCaller() { accountId }: Caller): Promise<PastState> {
+  state(@AgentId() agentId: string, @Query() query: StateQuery, @CurrentCall() { accountId }: Call): Promise<PastState> {
     return this.queries.execute(new GetPastState(accountId, agentId, onlyMoment(query)));
   }
 
   /** Lists what changed between two moments, and for each change the last event that made it. */
   @Get('diff')
-  diff(@AgentId() agentId: string, @Query() { from, to }: DiffQuery, @CurrentCaller() { accountId }: Caller): Promise<DiffView> {
+  diff(@AgentId() agentId: string, @Query() { from, to }: DiffQuery, @CurrentCall() { accountId }: Call): Promise<DiffView> {
     return this.queries.execute(new GetDiff(accountId, agentId, moment(from), moment(to)));
   }
 
   /** Explains the agent's current status: returns the chain of causes, starting with the first one. */
   @Get('explain')
-  explain(@AgentId() agentId: string, @CurrentCaller() { accountId }: Caller): Promise<ExplanationView> {
+  explain(@AgentId() agentId: string, @CurrentCall() { accountId }: Call): Promise<ExplanationView> {
     return this.queries.execute(new ExplainStatus(accountId, agentId));
   }
 }
 
 /** Returns the place after which to begin: that of the cursor, of `after`, or of the last event that the reader of a stream received. */
-function placeOf(query: HistoryQuery, request: FastifyRequest): Place {
+function placeOf(query: HistoryQuery, call: Call): Place {
   const place = decodeCursor(query.cursor, 1)?.[0];
-  if (place === undefined) return afterOf(query.after) ?? afterOf(request.headers['last-event-id']) ?? -1;
+  if (place === undefined) return afterOf(query.after) ?? afterOf(call.lastEventId) ?? -1;
   if (typeof place === 'number' && Number.isSafeInteger(place) && place >= -1) return place;
   throw invalidCursor();
 }

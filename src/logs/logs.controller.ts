@@ -1,10 +1,11 @@
-import { Controller, Get, Query, Req, Res } from '@nestjs/common';
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import { Controller, Get, Query } from '@nestjs/common';
+import { ApiOkResponse } from '@nestjs/swagger';
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
-import { CurrentCaller } from '../platform/http/request.ts';
-import type { Caller } from '../platform/context/caller.ts';
+import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { ReadsModel } from '../platform/http/responses/positions.ts';
+import type { Streamed } from '../platform/http/response-streams.ts';
+import type { LogEntry } from './log-entries.projection.ts';
 import { LogQuery } from './log.dto.ts';
 import { LogsService } from './logs.service.ts';
 
@@ -16,13 +17,8 @@ export class LogsController {
   @Get()
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'log_journal')
-  read(
-    @AgentId() agentId: string,
-    @Query() query: LogQuery,
-    @CurrentCaller() caller: Caller,
-    @Req() request: FastifyRequest,
-    @Res() reply: FastifyReply,
-  ): Promise<void> {
-    return this.logs.answer(agentId, query, caller, request, reply);
+  @ApiOkResponse()
+  read(@AgentId() agentId: string, @Query() query: LogQuery, @CurrentCall() call: Call): Promise<LogEntry[] | Streamed> {
+    return this.logs.answer(agentId, query, call);
   }
 }

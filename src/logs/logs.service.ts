@@ -1,11 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Agents } from '../agents/index.ts';
-import type { Caller } from '../platform/context/caller.ts';
-import { sendEventStream, wantsEventStream, type ServerSentEvent } from '../platform/http/responses/event-stream.ts';
-import { OpenRequests } from '../platform/http/auth/open-requests.ts';
-import { decodeCursor, encodeCursor, linkNextPage } from '../platform/http/responses/paging.ts';
+import type { Call } from '../platform/http/call.ts';
+import { decodeCursor } from '../platform/http/responses/paging.ts';
+import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ListLogEntries, type LogEntry, type LogFilter } from './log-entries.projection.ts';
 import { LogTail } from './log-tail.service.ts';
@@ -18,22 +16,22 @@ export class LogsService {
     private readonly agents: Agents,
     private readonly queries: QueryBus,
     private readonly tail: LogTail,
-    private readonly requests: OpenRequests,
+    private readonly streams: ResponseStreams,
   ) {}
 
-  async answer(agentId: string, query: LogQuery, caller: Caller, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    await this.agents.load(agentId, caller.accountId);
+  async answer(agentId: string, query: LogQuery, call: Call): Promise<LogEntry[] | Streamed> {
+    await this.agents.load(agentId, call.accountId);
     const filter = filterOf(query);
-    if (wantsEventStream(request)) {
-      this.requests.addStream(reply);
-      const cut = () => void reply.raw.destroy();
-      await sendEventStream(reply, async (signal) => this.#follow(agentId, query, filter, await this.tail.follow(agentId, signal, cut)));
-      return;
+    if (call.accepts(EVENT_STREAM)) {
+      const cut = () => call.disconnect();
+      return this.streams.events(call, async (signal) =>
+        this.#follow(agentId, query, filter, await this.tail.follow(agentId, signal, cut)),
+      );
     }
     const entries = await this.#newest(agentId, query, filter);
     const oldest = entries[0];
-    if (oldest && entries.length === (query.limit ?? 100)) linkNextPage(request, reply, encodeCursor([oldest.timestamp, oldest.id]));
-    await reply.send(entries);
+    if (oldest && entries.length === (query.limit ?? 100)) call.linkNextPage([oldest.timestamp, oldest.id]);
+    return entries;
   }
 
   async #newest(agentId: string, { limit = 100, cursor }: LogQuery, filter: LogFilter): Promise<LogEntry[]> {

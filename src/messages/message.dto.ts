@@ -1,6 +1,15 @@
-import { IsOptional, IsString, IsUUID } from 'class-validator';
+import { Allow, IsOptional, IsString, IsUUID } from 'class-validator';
 
+import { AgentIdMember } from '../agents/index.ts';
 import { Length } from '../platform/http/requests/validation.ts';
+
+export class ConversationPath {
+  @AgentIdMember()
+  agentId: string;
+
+  @Allow()
+  conversationId: string;
+}
 
 export class ChatRequest {
   /** The text of the message. */

@@ -1,17 +1,14 @@
-import { Body, Controller, Get, HttpCode, Param, Post, Query, Req, Res } from '@nestjs/common';
+import { Body, Controller, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AgentId, ListQuery } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
-import { Context, CurrentCaller, type IdempotentTry } from '../platform/http/request.ts';
-import type { Caller } from '../platform/context/caller.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import { Idempotent, IdempotencyTry } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { decodeCursor, encodeCursor, linkNextPage, invalidCursor } from '../platform/http/responses/paging.ts';
+import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
+import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
 import { ReadsModel } from '../platform/http/responses/positions.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ListConversations } from './conversation.projection.ts';
-import { ChatRequest, type ChatResponse, type ConversationView } from './message.dto.ts';
+import { ChatRequest, type ChatResponse, ConversationPath, type ConversationView } from './message.dto.ts';
 import { ListMessages, SendChatMessage } from './messages.handlers.ts';
 import type { ThreadMessage } from './threads.ts';
 
@@ -27,40 +24,25 @@ export class MessagesController {
   @HttpCode(200)
   @RequireScope('deploy')
   @Idempotent({ sealedFor: 'agentId' })
-  async chat(
-    @AgentId() agentId: string,
-    @Body() body: ChatRequest,
-    @CurrentCaller() caller: Caller,
-    @Context() context: CommandContext,
-    @IdempotencyTry() attempt: IdempotentTry | null,
-    @Req() request: FastifyRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<ChatResponse> {
-    const { accountId } = caller;
+  async chat(@AgentId() agentId: string, @Body() body: ChatRequest, @CurrentCall() call: Call): Promise<ChatResponse> {
+    const { context, accountId, attempt } = call;
     const conversationId = body.conversation_id?.toLowerCase() ?? null;
     const command = new SendChatMessage({ context, accountId, agentId, text: body.message, conversationId, attempt });
     // Thousands of callers may wait for replies. What they sent is stored, so it need not stay in memory.
     body.message = '';
-    request.body = undefined;
+    call.dropBody();
     const answer = await this.commands.execute(command);
-    if (answer.woken) void reply.header('x-agent-woken', 'true');
+    if (answer.woken) call.setAgentWoken();
     return { response: answer.response, conversation_id: answer.conversationId, message_id: answer.messageId };
   }
 
   @Get('conversations')
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'conversations')
-  async conversations(
-    @AgentId() agentId: string,
-    @Query() query: ListQuery,
-    @CurrentCaller() caller: Caller,
-    @Req() request: FastifyRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<ConversationView[]> {
+  async conversations(@AgentId() agentId: string, @Query() query: ListQuery, @CurrentCall() call: Call): Promise<ConversationView[]> {
     const limit = query.limit ?? 50;
-    const rows = await this.queries.execute(new ListConversations(agentId, caller.accountId, limit, decodeCursor(query.cursor, 2)));
-    const last = rows.at(-1);
-    if (rows.length === limit && last) linkNextPage(request, reply, encodeCursor([last.updated_at.toISOString(), last.conversation_id]));
+    const rows = await this.queries.execute(new ListConversations(agentId, call.accountId, limit, decodeCursor(query.cursor, 2)));
+    call.linkAfter(rows, limit, (last) => [last.updated_at.toISOString(), last.conversation_id]);
     return rows.map((row) => ({
       id: row.conversation_id,
       channel: row.channel,
@@ -77,17 +59,14 @@ export class MessagesController {
   @Get('conversations/:conversationId/messages')
   @RequireScope('provision', 'deploy', 'manage')
   async messages(
-    @AgentId() agentId: string,
-    @Param('conversationId') conversationId: string,
+    @Param() { agentId, conversationId }: ConversationPath,
     @Query() query: ListQuery,
-    @CurrentCaller() caller: Caller,
-    @Req() request: FastifyRequest,
-    @Res({ passthrough: true }) reply: FastifyReply,
+    @CurrentCall() call: Call,
   ): Promise<ThreadMessage[]> {
     if (!/^[0-9a-f-]{36}$/.test(conversationId)) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
     const before = revisionOf(query.cursor);
-    const page = await this.queries.execute(new ListMessages(caller.accountId, agentId, conversationId, query.limit ?? 50, before));
-    if (page.olderBefore !== null) linkNextPage(request, reply, encodeCursor([page.olderBefore]));
+    const page = await this.queries.execute(new ListMessages(call.accountId, agentId, conversationId, query.limit ?? 50, before));
+    if (page.olderBefore !== null) call.linkNextPage([page.olderBefore]);
     return page.messages;
   }
 }

@@ -38,6 +38,16 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
   },
   'the product writes to its log, not to the console': { path: 'src/a.ts', text: "console.log('here');\n", line: 1 },
   'no path of one machine is named': { path: 'scripts/a.sh', text: `cd ${home}mooring\n`, line: 1 },
+  'no route takes more than 3 parameters': {
+    path: 'src/a.controller.ts',
+    text: 'class A {\n  constructor(a: 1, b: 1, c: 1, d: 1) {}\n  @Get()\n  all(@B() a: 1, @B() b: 1, @B() c: 1, @B() d: 1) {}\n}\n',
+    line: 3,
+  },
+  "the framework's requests and responses are known only in platform/http": {
+    path: 'src/a.controller.ts',
+    text: 'class A {\n  f(@Res() reply: object) {}\n}\n',
+    line: 2,
+  },
   "an agent's stream is named only in agent-stream.ts": { path: 'src/a.ts', text: 'f();\nload(`agent-${agentId}`);\n', line: 2 },
   'no comment begins with the rest of a sentence': { path: 'src/a.ts', text: 'f();\n/**\n * Of the container.\n */\ng();\n', line: 2 },
   'every file ends with a newline': { path: 'src/a.ts', text: 'f();\ng();', line: 2 },

@@ -15,6 +15,7 @@ export interface TidyRule {
 const longestFunction = 70;
 const longestFile = 400;
 const mostDependencies = 5;
+const mostRouteParameters = 3;
 
 const everywhere = () => true;
 const isCode = (path: string) => /\.[cm]?[jt]s$/.test(path);
@@ -41,6 +42,16 @@ export const tidyRules: TidyRule[] = [
     name: 'no path of one machine is named',
     applies: everywhere,
     check: lines(/(^|[^\w./-])\/(work|root)\//, 'machine path'),
+  },
+  {
+    name: `no route takes more than ${mostRouteParameters} parameters`,
+    applies: (path) => isProduct(path) && path.endsWith('.controller.ts'),
+    check: crowdedRoutes,
+  },
+  {
+    name: "the framework's requests and responses are known only in platform/http",
+    applies: (path) => isProduct(path) && !path.startsWith('src/platform/http/'),
+    check: lines(/\bFastify(Request|Reply)\b|@(Req|Res|Request|Response)\(/, 'a request or response of the framework'),
   },
   {
     name: "an agent's stream is named only in agent-stream.ts",
@@ -81,7 +92,7 @@ function missingNewline(text: string): Finding[] {
 
 function longFunctions(text: string, path: string): Finding[] {
   return inTree(text, path, (node, lineOf) => {
-    if (!isFunctionWithBody(node) || registersTests(node)) return undefined;
+    if (!isFunctionWithBody(node) || registersTests(node) || declaresClass(node)) return undefined;
     const length = lineOf(node.end) - lineOf(node.getStart()) + 1;
     return length > longestFunction ? `a function of ${length} lines` : undefined;
   });
@@ -97,10 +108,23 @@ function registersTests(node: ts.Node): boolean {
   return contains(node, isRegistration);
 }
 
+/** Returns true for a function around a class, whose methods are measured instead of the whole. */
+function declaresClass(node: ts.Node): boolean {
+  return 'body' in node && ts.isBlock(node.body as ts.Node) && (node.body as ts.Block).statements.some(ts.isClassDeclaration);
+}
+
 function crowdedConstructors(text: string, path: string): Finding[] {
   return inTree(text, path, (node) =>
     ts.isConstructorDeclaration(node) && node.parameters.length > mostDependencies
       ? `a constructor with ${node.parameters.length} parameters`
+      : undefined,
+  );
+}
+
+function crowdedRoutes(text: string, path: string): Finding[] {
+  return inTree(text, path, (node) =>
+    ts.isMethodDeclaration(node) && (ts.getDecorators(node) ?? []).length > 0 && node.parameters.length > mostRouteParameters
+      ? `a route with ${node.parameters.length} parameters`
       : undefined,
   );
 }

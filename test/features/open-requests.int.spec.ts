@@ -2,9 +2,8 @@ import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 
 import { jest } from '@jest/globals';
-import { Controller, Get, Module, Res } from '@nestjs/common';
+import { Controller, Get, Module } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
-import type { FastifyReply } from 'fastify';
 
 import { SessionEnds } from '../../src/accounts/session-ends.service.ts';
 import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule, OpenAccount, Sessions } from '../../src/accounts/index.ts';
@@ -15,9 +14,10 @@ import { CredentialsModule } from '../../src/credentials.module.ts';
 import { Clock } from '../../src/platform/clock.ts';
 import { RequireCaller } from '../../src/platform/http/auth/access.ts';
 import { HeadWatch } from '../../src/platform/event-store/following/log-subscription.ts';
+import { type Call, CurrentCall } from '../../src/platform/http/call.ts';
 import { systemContext } from '../../src/platform/context/command-context.ts';
-import { sendEventStream, type ServerSentEvent } from '../../src/platform/http/responses/event-stream.ts';
 import { OpenRequests } from '../../src/platform/http/auth/open-requests.ts';
+import { ResponseStreams, type ServerSentEvent, type Streamed } from '../../src/platform/http/response-streams.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';
@@ -25,15 +25,14 @@ import { until } from '../support/until.ts';
 /** Serves a stream and a wait that end only when their callers leave. */
 @Controller('t')
 class EndlessController {
-  constructor(private readonly requests: OpenRequests) {}
+  constructor(private readonly streams: ResponseStreams) {}
 
-  @Get('stream') @RequireCaller() stream(@Res() reply: FastifyReply): Promise<void> {
-    this.requests.addStream(reply);
-    return sendEventStream(reply, (signal) => Promise.resolve(silence(signal)));
+  @Get('stream') @RequireCaller() stream(@CurrentCall() call: Call): Promise<Streamed> {
+    return this.streams.events(call, (signal) => Promise.resolve(silence(signal)));
   }
 
-  @Get('wait') @RequireCaller() wait(@Res({ passthrough: true }) reply: FastifyReply): Promise<void> {
-    return new Promise((resolve) => reply.raw.once('close', resolve));
+  @Get('wait') @RequireCaller() wait(@CurrentCall() call: Call): Promise<void> {
+    return new Promise((resolve) => call.onClose(resolve));
   }
 }
 

@@ -6,16 +6,14 @@ import { IsArray, IsInt, IsOptional, IsString, MaxLength, ValidateNested } from 
 
 import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
 import { Public, RequireAdmin, RequireCaller, RequireScope, RequireSession } from '../../src/platform/http/auth/access.ts';
-import { Context, CurrentCaller } from '../../src/platform/http/request.ts';
+import { type Call, CurrentCall } from '../../src/platform/http/call.ts';
 import { RawBody } from '../../src/platform/http/requests/body.ts';
 import type { Caller, Scope } from '../../src/platform/context/caller.ts';
 import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
-import type { CommandContext } from '../../src/platform/context/command-context.ts';
 import { HttpModule } from '../../src/platform/http/http.module.ts';
-import { Idempotent, IdempotencyKey } from '../../src/platform/http/idempotency/idempotency.interceptor.ts';
+import { Idempotent } from '../../src/platform/http/idempotency/idempotency.interceptor.ts';
 import { ReadsModel } from '../../src/platform/http/responses/positions.ts';
 import { IntegerQuery } from '../../src/platform/http/requests/validation.ts';
-import { PreferredWait } from '../../src/platform/http/responses/prefer.ts';
 import { START } from '../../src/platform/event-store/event-store.ts';
 import { AccountPositions, type AccountPosition } from '../../src/platform/event-store/following/account-positions.ts';
 import { LogFollower } from '../../src/platform/event-store/following/log-follower.ts';
@@ -47,7 +45,7 @@ class ThingsController {
   @Get('open') @Public() open() {
     return { open: true };
   }
-  @Get('caller') @RequireCaller() caller(@CurrentCaller() caller: Caller) {
+  @Get('caller') @RequireCaller() caller(@CurrentCall() { caller }: Call) {
     return { id: caller.id };
   }
   @Get('provision') @RequireScope('provision') provision() {
@@ -80,11 +78,7 @@ class ThingsController {
   @Post('greeting') @Public() greet(@Body() thing: Thing) {
     return { name: thing.name.length };
   }
-  @Post('once') @Idempotent() @RequireCaller() async once(
-    @Body() thing: Thing,
-    @IdempotencyKey() seed: string | null,
-    @Context() context: CommandContext,
-  ) {
+  @Post('once') @Idempotent() @RequireCaller() async once(@Body() thing: Thing, @CurrentCall() { seed, context }: Call) {
     seen.made.push(seed);
     await seen.gate;
     const failure = seen.failNext;
@@ -99,8 +93,8 @@ class ThingsController {
   @Get('model') @ReadsModel('things') @RequireCaller() model() {
     return {};
   }
-  @Get('wait') @Public() wait(@PreferredWait() seconds: number | null) {
-    return { seconds };
+  @Get('wait') @Public() wait(@CurrentCall() call: Call) {
+    return { seconds: call.wait };
   }
   @Get('fails/:how') @Public() fails(@Param('how') how: string) {
     if (how === 'engine') throw new RuntimeUnavailable(new Error('canary inside'));

@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 
-import { Controller, Get, Res } from '@nestjs/common';
-import type { FastifyReply } from 'fastify';
+import { Controller, Get } from '@nestjs/common';
 
-import { Public } from './auth/access.ts';
+import { Public, RequireCaller } from './auth/access.ts';
+import { type Call, CurrentCall } from './call.ts';
 import { drain } from './drain.ts';
-import { sendEventStream, type ServerSentEvent } from './responses/event-stream.ts';
+import { ResponseStreams, type ServerSentEvent, type Streamed } from './response-streams.ts';
 import { startThings } from '../../../test/support/things-server.ts';
 
 let answer = () => {};
@@ -18,12 +18,14 @@ beforeEach(() => {
 
 @Controller('slow')
 class SlowController {
+  constructor(private readonly streams: ResponseStreams) {}
+
   @Get() @Public() slow(): Promise<object> {
     asked();
     return new Promise((resolve) => (answer = () => resolve({ done: true })));
   }
-  @Get('stream') @Public() stream(@Res() reply: FastifyReply): Promise<void> {
-    return sendEventStream(reply, () => Promise.resolve(never()));
+  @Get('stream') @RequireCaller() stream(@CurrentCall() call: Call): Promise<Streamed> {
+    return this.streams.events(call, () => Promise.resolve(never()));
   }
 }
 
@@ -35,7 +37,7 @@ function never(): AsyncIterable<ServerSentEvent> {
 describe('a stop', () => {
   it('answers running requests, cuts streams that never end, and takes no new connection', async () => {
     const server = await startThings(SlowController);
-    const follow = await fetch(`${server.url}/slow/stream`);
+    const follow = await fetch(`${server.url}/slow/stream`, { headers: { 'x-api-key': 'mk_none' } });
     const cut = follow.text().then(
       () => 'ended',
       () => 'cut',

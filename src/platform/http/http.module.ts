@@ -11,6 +11,7 @@ import { Positions } from './responses/positions.ts';
 import { ProblemFilter } from './responses/problem.filter.ts';
 import { LoginLimiter } from './auth/login-limiter.ts';
 import { ReadinessChecks } from './health/readiness.service.ts';
+import { ResponseStreams } from './response-streams.ts';
 import { RouteTable } from './auth/route-table.ts';
 import { createValidationPipe } from './requests/validation.ts';
 
@@ -30,10 +31,11 @@ import { createValidationPipe } from './requests/validation.ts';
     OpenRequests,
     Positions,
     ReadinessChecks,
+    ResponseStreams,
     RouteTable,
     { provide: APP_FILTER, useClass: ProblemFilter },
     { provide: APP_PIPE, useFactory: createValidationPipe },
   ],
-  exports: [IdempotencyStore, LoginLimiter, Metrics, OpenRequests],
+  exports: [IdempotencyStore, LoginLimiter, Metrics, OpenRequests, ResponseStreams],
 })
 export class HttpModule {}

@@ -1,5 +1,3 @@
-import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
-
 import type { Caller } from '../context/caller.ts';
 import type { CommandContext } from '../context/command-context.ts';
 import type { Position } from '../event-store/event-store.ts';
@@ -26,23 +24,19 @@ export interface MooringRequest {
   ip: string;
   /** The context of this request's commands, created when a handler first asks for it. */
   commandContext?: CommandContext;
+  /** True if the request ends its own credential, and is answered all the same. */
+  outlivesCredential?: boolean;
   /** The try of an idempotent request that this request is. */
   idempotentTry?: IdempotentTry;
 }
 
-/** Injects the caller as a parameter of a handler. */
-export const CurrentCaller = createParamDecorator(
-  (_: unknown, context: ExecutionContext): Caller | undefined => context.switchToHttp().getRequest<MooringRequest>().caller,
-);
-
-/** Injects the context of this request's commands. */
-export const Context = createParamDecorator((_: unknown, context: ExecutionContext): CommandContext => {
-  const request = context.switchToHttp().getRequest<MooringRequest>();
-  request.commandContext ??= contextOf(request);
+/** Returns the context of the request's commands, which is created when it is first needed. */
+export function contextOf(request: MooringRequest): CommandContext {
+  request.commandContext ??= newContext(request);
   return request.commandContext;
-});
+}
 
-function contextOf({ caller, requestId, ip, seenUpTo }: MooringRequest): CommandContext {
+function newContext({ caller, requestId, ip, seenUpTo }: MooringRequest): CommandContext {
   const actor = caller
     ? { kind: caller.kind, id: caller.id, name: caller.name }
     : { kind: 'anonymous' as const, id: 'anonymous', name: 'anonymous' };

@@ -6,6 +6,7 @@ import type { Access } from './access.ts';
 import type { MooringRequest } from '../request.ts';
 import type { Caller, Scope } from '../../context/caller.ts';
 import { CredentialVerifier } from './credential-verifier.ts';
+import { credentialOf, unauthenticated } from './credential.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import { OpenRequests } from './open-requests.ts';
 import { Positions } from '../responses/positions.ts';
@@ -63,31 +64,6 @@ export class Gate implements OnModuleInit {
   }
 }
 
-/** Returns the credential of the request, which is in one of the two headers, or the same in both. */
-export function credentialOf(request: FastifyRequest): string {
-  if (countOf(request, 'authorization') > 1) throw unauthenticated('Two Authorization headers were sent.');
-  const { authorization } = request.headers;
-  const key = request.headers['x-api-key'];
-  const bearer = authorization === undefined ? undefined : /^Bearer +([^\s]+) *$/i.exec(authorization)?.[1];
-  if (authorization !== undefined && bearer === undefined)
-    throw unauthenticated('The Authorization header must be "Bearer" and a credential.');
-  if (key !== undefined && bearer !== undefined && key !== bearer)
-    throw unauthenticated('Two credentials were sent, and they are not the same.');
-  const credential = bearer ?? key;
-  if (typeof credential !== 'string' || credential === '')
-    throw unauthenticated('Send X-API-Key: <key>, or Authorization: Bearer <key or session token>.');
-  if (!/^m[ks]_/.test(credential)) throw unauthenticated('The credential is neither an API key nor a session token.');
-  return credential;
-}
-
-/** Counts the headers of this name, since the framework keeps only the first. */
-function countOf({ raw: { rawHeaders } }: FastifyRequest, name: string): number {
-  let count = 0;
-  for (let at = 0; at < rawHeaders.length; at += 2)
-    if (rawHeaders[at]?.length === name.length && rawHeaders[at]?.toLowerCase() === name) count += 1;
-  return count;
-}
-
 /** Checks the access rule before any lookup, so that a caller without the scope does not learn what exists. */
 function check(access: Access, caller: Caller): void {
   const needsSession = access.kind === 'session' || access.kind === 'admin';
@@ -103,8 +79,4 @@ function check(access: Access, caller: Caller): void {
 /** Returns whether the scopes include the wanted one, directly or through another. */
 export function includesScope(granted: ReadonlySet<Scope>, wanted: Scope): boolean {
   return [...granted].some((scope) => scope === wanted || includedScopes[scope]?.includes(wanted) === true);
-}
-
-function unauthenticated(detail: string): Refusal {
-  return new Refusal('unauthenticated', detail);
 }

@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache';
 import { Config } from '../../config/config.ts';
 import { Clock } from '../../clock.ts';
 import { Refusal } from '../../errors/refusal.ts';
+import type { Call } from '../call.ts';
 import type { MooringRequest } from '../request.ts';
 import type { Caller } from '../../context/caller.ts';
 import { sendProblem } from '../responses/problem.filter.ts';
@@ -64,32 +65,34 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
     this.byCredential.set(id, ofCredential);
   }
 
-  /** Forgets a request that ends its own credential, and answers by itself. */
-  remove(caller: Caller, reply: FastifyReply): void {
-    const ofCredential = this.byCredential.get(credentialOf(caller));
-    ofCredential?.replies.delete(reply);
-    if (ofCredential?.replies.size === 0) this.byCredential.delete(credentialOf(caller));
-  }
-
   /** Ends the requests of the key, or the session, with this id: a stream breaks off, and a waiting caller gets 401. */
   end(id: string): void {
     this.ended.set(id, true);
     const ofCredential = this.byCredential.get(id);
     this.byCredential.delete(id);
     if (ofCredential === undefined) return;
-    for (const reply of ofCredential.replies) sendProblem(hasEnded(ofCredential.caller), reply.request, reply, this.logger);
+    for (const reply of ofCredential.replies) {
+      if ((reply.request as FastifyRequest & MooringRequest).outlivesCredential === true) continue;
+      sendProblem(hasEnded(ofCredential.caller), reply.request, reply, this.logger);
+    }
   }
 
   /** Counts a stream until its connection ends. Throws `rate_limited` if the account, or the process, has too many. */
-  addStream(reply: FastifyReply): void {
-    const account = (reply.request as FastifyRequest & MooringRequest).caller?.accountId ?? '';
+  addStream(call: Call): void {
+    const account = call.caller.accountId;
     const ofAccount = this.streams.get(account) ?? 0;
     if (ofAccount >= this.config.streamsPerAccount) throw tooMany('This account has too many streams open.');
     if (this.allStreams >= this.config.streamsMax) throw tooMany('Too many streams are open.');
-    if (reply.raw.destroyed) return;
+    if (call.isClosed) return;
     this.streams.set(account, ofAccount + 1);
     this.allStreams += 1;
-    reply.raw.once('close', () => this.removeStream(account));
+    call.onClose(() => this.removeStream(account));
+  }
+
+  private remove(caller: Caller, reply: FastifyReply): void {
+    const ofCredential = this.byCredential.get(credentialOf(caller));
+    ofCredential?.replies.delete(reply);
+    if (ofCredential?.replies.size === 0) this.byCredential.delete(credentialOf(caller));
   }
 
   private removeStream(account: string): void {

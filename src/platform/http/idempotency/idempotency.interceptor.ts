@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import {
   applyDecorators,
   type CallHandler,
-  createParamDecorator,
   type ExecutionContext,
   Injectable,
   Logger,
@@ -16,7 +15,7 @@ import { Reflector } from '@nestjs/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
 
-import type { MooringRequest, IdempotentTry } from '../request.ts';
+import type { MooringRequest } from '../request.ts';
 import { type Claim, type StoredAnswer, IdempotencyStore } from './idempotency-store.ts';
 import { POSITION_HEADER } from '../responses/positions.ts';
 import { problems, toRefusal } from '../responses/problems.ts';
@@ -34,20 +33,6 @@ export interface IdempotentOptions {
  */
 export const Idempotent = (options: IdempotentOptions = {}) =>
   applyDecorators(SetMetadata(IDEMPOTENT, options), UseInterceptors(Idempotency));
-
-/** Injects the try that a handler is part of; null without an `Idempotency-Key`. */
-export const IdempotencyTry = createParamDecorator(
-  (_: unknown, context: ExecutionContext): IdempotentTry | null =>
-    context.switchToHttp().getRequest<MooringRequest>().idempotentTry ?? null,
-);
-
-/**
- * Injects a UUID that is the same for every try under the caller's `Idempotency-Key`, or null without one. A handler derives its ids from
- * it, so that nothing is created twice if a try died after its append and before its response.
- */
-export const IdempotencyKey = createParamDecorator(
-  (_: unknown, context: ExecutionContext): string | null => context.switchToHttp().getRequest<MooringRequest>().idempotentTry?.id ?? null,
-);
 
 type Request = FastifyRequest & MooringRequest;
 

@@ -1,12 +1,4 @@
-import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-
 import { Refusal } from '../../errors/refusal.ts';
-
-/** Sets the ETag of the response to the revision of the resource's stream. */
-export function setRevision(reply: FastifyReply, revision: number): void {
-  void reply.header('etag', `"${revision}"`);
-}
 
 /**
  * Returns the revisions that `If-Match` allows, or null if any is allowed (no header, or `*`). A text that is no revision never matches.
@@ -22,8 +14,3 @@ export function checkRevision(allowed: readonly number[] | null, present: number
   if (allowed !== null && !allowed.includes(present))
     throw new Refusal('revision_mismatch', `The resource is at revision ${present}.`, { members: { revision: present } });
 }
-
-/** Injects the revisions that the caller allows as a parameter of a handler. */
-export const IfMatch = createParamDecorator((_: unknown, context: ExecutionContext): number[] | null =>
-  parseIfMatch(context.switchToHttp().getRequest<FastifyRequest>().headers['if-match']),
-);

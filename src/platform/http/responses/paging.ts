@@ -1,5 +1,3 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
-
 import { Refusal } from '../../errors/refusal.ts';
 
 /** Returns the cursor of the next page: the sort values of the last item of this page. It is opaque to callers. */
@@ -30,12 +28,4 @@ function parsed(cursor: string): unknown {
   } catch {
     return null;
   }
-}
-
-/** Sets the `Link` header to the next page: the same address with another cursor. */
-export function linkNextPage(request: FastifyRequest, reply: FastifyReply, cursor: string): void {
-  const [path = '', query = ''] = request.url.split('?');
-  const parameters = new URLSearchParams(query);
-  parameters.set('cursor', cursor);
-  void reply.header('link', `<${path}?${parameters.toString()}>; rel="next"`);
 }

@@ -1,6 +1,3 @@
-import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
-import type { FastifyReply, FastifyRequest } from 'fastify';
-
 import { Refusal } from '../../errors/refusal.ts';
 
 export const MAX_WAIT_SECONDS = 120;
@@ -19,14 +16,4 @@ export function parsePrefer(header: string | string[] | undefined): number | nul
     return Number(seconds);
   }
   return null;
-}
-
-/** Injects the seconds that the caller prefers to wait as a parameter of a handler. */
-export const PreferredWait = createParamDecorator((_: unknown, context: ExecutionContext): number | null =>
-  parsePrefer(context.switchToHttp().getRequest<FastifyRequest>().headers.prefer),
-);
-
-/** Reports in the response that it was delayed as the caller preferred. */
-export function preferenceApplied(reply: FastifyReply): void {
-  void reply.header('preference-applied', 'wait');
 }

@@ -1,21 +1,23 @@
 import { get, type IncomingMessage } from 'node:http';
 
-import { Controller, Get, Res } from '@nestjs/common';
-import type { FastifyReply } from 'fastify';
+import { Controller, Get } from '@nestjs/common';
 
-import type { TestServer } from '../../../../test/support/http-server.ts';
-import { startThings } from '../../../../test/support/things-server.ts';
-import { until } from '../../../../test/support/until.ts';
-import { Public } from '../auth/access.ts';
-import { sendNdjson } from './ndjson.ts';
+import type { TestServer } from '../../../test/support/http-server.ts';
+import { startThings } from '../../../test/support/things-server.ts';
+import { until } from '../../../test/support/until.ts';
+import { RequireCaller } from './auth/access.ts';
+import { type Call, CurrentCall } from './call.ts';
+import { ResponseStreams, type Streamed } from './response-streams.ts';
 
 const source = { given: 0, ended: false };
 const TOTAL = 100_000;
 
 @Controller('t')
 class ExportController {
-  @Get('export') @Public() export(@Res() reply: FastifyReply): Promise<void> {
-    return sendNdjson(reply, items());
+  constructor(private readonly streams: ResponseStreams) {}
+
+  @Get('export') @RequireCaller() export(@CurrentCall() call: Call): Promise<Streamed> {
+    return this.streams.ndjson(call, () => Promise.resolve(items()));
   }
 }
 
@@ -36,10 +38,13 @@ beforeEach(() => {
   source.ended = false;
 });
 
-const open = () => new Promise<IncomingMessage>((resolve) => get(`${server.url}/t/export`, { headers: { connection: 'close' } }, resolve));
+const open = () =>
+  new Promise<IncomingMessage>((resolve) =>
+    get(`${server.url}/t/export`, { headers: { connection: 'close', 'x-api-key': 'mk_none' } }, resolve),
+  );
 
 it('sends one line per item, to the last', async () => {
-  const { status, headers, text } = await server.request('GET', '/t/export');
+  const { status, headers, text } = await server.request('GET', '/t/export', { credential: 'mk_none' });
   expect([status, headers.get('content-type')]).toEqual([200, 'application/x-ndjson; charset=utf-8']);
   const lines = text.split('\n');
   expect([lines.length, lines.at(-1)]).toEqual([TOTAL + 1, '']);

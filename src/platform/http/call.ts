@@ -1,0 +1,149 @@
+import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
+import { contextOf, type MooringRequest } from './request.ts';
+import type { Caller } from '../context/caller.ts';
+import type { CommandContext } from '../context/command-context.ts';
+import { credentialOf } from './auth/credential.ts';
+import { parseIfMatch } from './responses/etag.ts';
+import type { IdempotentTry } from './request.ts';
+import { encodeCursor } from './responses/paging.ts';
+import { parsePrefer } from './responses/prefer.ts';
+
+/**
+ * One call of a route: what the caller asks for besides the path, the query and the body, and the head of the response. No other code
+ * outside this folder sees the request or the response of the framework.
+ */
+export class Call {
+  constructor(
+    private readonly request: FastifyRequest & MooringRequest,
+    private readonly reply: FastifyReply,
+  ) {}
+
+  /** The caller. Throws on a public route, which has none. */
+  get caller(): Caller {
+    if (this.request.caller === undefined) throw new Error('a public route has no caller');
+    return this.request.caller;
+  }
+
+  get accountId(): string {
+    return this.caller.accountId;
+  }
+
+  /** The context of this call's commands. */
+  get context(): CommandContext {
+    return contextOf(this.request);
+  }
+
+  /** The revisions at which the caller allows the write (`If-Match`); null allows any. */
+  get ifMatch(): number[] | null {
+    return parseIfMatch(this.request.headers['if-match']);
+  }
+
+  /**
+   * The seconds that the caller prefers to wait; null if the caller does not ask for it. Read it before anything is written: it throws
+   * `invalid_request` if the header is invalid.
+   */
+  get wait(): number | null {
+    return parsePrefer(this.request.headers.prefer);
+  }
+
+  /** The try under the caller's `Idempotency-Key` that this call is; null without a key. */
+  get attempt(): IdempotentTry | null {
+    return this.request.idempotentTry ?? null;
+  }
+
+  /**
+   * A UUID that is the same for every try under the caller's `Idempotency-Key`, or null without one. Ids are derived from it, so that
+   * nothing is created twice if a try died after its append and before its response.
+   */
+  get seed(): string | null {
+    return this.attempt?.id ?? null;
+  }
+
+  /** The key or token that the caller sent. */
+  get credential(): string {
+    return credentialOf(this.request);
+  }
+
+  /** The last event that the reader of a stream received before it lost its connection. */
+  get lastEventId(): string | undefined {
+    const id = this.request.headers['last-event-id'];
+    return typeof id === 'string' ? id : undefined;
+  }
+
+  /** Lets this call be answered although it ends its own credential, which ends the other calls under it. */
+  outliveCredential(): void {
+    this.request.outlivesCredential = true;
+  }
+
+  /** Returns whether the `Accept` header names the media type. */
+  accepts(mediaType: string): boolean {
+    return (this.request.headers.accept ?? '').includes(mediaType);
+  }
+
+  /** Releases the memory of the request's body, for a call that waits long and has stored it. */
+  dropBody(): void {
+    this.request.body = undefined;
+  }
+
+  /** Sets the status of the response, in place of the one that the route declares. */
+  setStatus(status: number): void {
+    void this.reply.status(status);
+  }
+
+  /** Sets any other header of the response. */
+  setHeader(name: string, value: string): void {
+    void this.reply.header(name, value);
+  }
+
+  /** Sets the ETag to the revision of the resource's stream. */
+  setRevision(revision: number): void {
+    this.setHeader('etag', `"${revision}"`);
+  }
+
+  /** Tells that a sleeping agent was woken for this call. */
+  setAgentWoken(): void {
+    this.setHeader('x-agent-woken', 'true');
+  }
+
+  /** Tells that the response was delayed as the caller preferred. */
+  setPreferenceApplied(): void {
+    this.setHeader('preference-applied', 'wait');
+  }
+
+  /** Links to the next page, which begins after the place: the same address with another cursor. */
+  linkNextPage(place: readonly (string | number)[]): void {
+    const [path = '', query = ''] = this.request.url.split('?');
+    const parameters = new URLSearchParams(query);
+    parameters.set('cursor', encodeCursor(place));
+    this.setHeader('link', `<${path}?${parameters.toString()}>; rel="next"`);
+  }
+
+  /** Links to the next page if this page is full. `placeOf` returns the sort values of its last item. */
+  linkAfter<T>(items: readonly T[], limit: number, placeOf: (last: T) => readonly (string | number)[]): void {
+    const last = items.at(-1);
+    if (items.length === limit && last !== undefined) this.linkNextPage(placeOf(last));
+  }
+
+  /** True once the connection has closed. */
+  get isClosed(): boolean {
+    return this.reply.raw.destroyed;
+  }
+
+  /** Runs the listener when the response is complete, or the connection breaks. */
+  onClose(listener: () => void): void {
+    this.reply.raw.once('close', listener);
+  }
+
+  /** Breaks off the response, for a reader that is too slow. */
+  disconnect(): void {
+    this.reply.raw.destroy();
+  }
+}
+
+/** Injects the call as a parameter of a route, in the last place. */
+export const CurrentCall = createParamDecorator((_: unknown, context: ExecutionContext): Call => {
+  const http = context.switchToHttp();
+  return new Call(http.getRequest(), http.getResponse());
+});
