@@ -16,7 +16,9 @@ const HOSTILE = Number(process.env.BENCH_HOSTILE ?? 50);
 const FLOODS_EVERY = 3;
 const CRASHES_EVERY = 5;
 const SICK_EVERY = 7;
-const CHATS = 300;
+const CHATS = Number(process.env.BENCH_CHATS ?? 300);
+/** The acts of the hostile agents: `floods`, `sick` health checks, `answers`, `crashes`; all of them by default. */
+const WAYS = new Set((process.env.BENCH_HOSTILE_WAYS ?? 'floods,sick,answers,crashes').split(','));
 const REPLY_TIMEOUT_SECONDS = 5;
 const CRASH_PAUSE_MS = 2_000;
 
@@ -27,6 +29,7 @@ export async function agents(): Promise<object> {
   if (!(await makeRealImage())) throw new Error('hostile:agents needs an engine and a C compiler for its good agent');
   const bed = await ScaleBed.start({
     outside: await engineProcess(),
+    nodeOptions: process.env.BENCH_NODE_OPTIONS?.split(' '),
     environment: { MOORING_REPLY_TIMEOUT: String(REPLY_TIMEOUT_SECONDS), MOORING_DEEP_SLEEP_AFTER: '86400' },
   });
   try {
@@ -110,11 +113,14 @@ class Attack {
 
   async #goOn(agentId: string, n: number): Promise<void> {
     const [answers, outputs] = [Object.keys(answersOfAHostileAgent), Object.keys(outputsOfAHostileAgent)];
-    if (n % FLOODS_EVERY === 0) await this.#chat(agentId, `flood with ${outputs[n % outputs.length]}`);
-    if (n % SICK_EVERY === 0) await this.#chat(agentId, `be sick with ${answers[n % answers.length]}`);
-    for (let at = n; !this.#isOver; at++) {
-      await this.#chat(agentId, answers[at % answers.length] as string);
-      if (n % CRASHES_EVERY !== 0) continue;
+    if (WAYS.has('floods') && n % FLOODS_EVERY === 0) await this.#chat(agentId, `flood with ${outputs[n % outputs.length]}`);
+    if (WAYS.has('sick') && n % SICK_EVERY === 0) await this.#chat(agentId, `be sick with ${answers[n % answers.length]}`);
+    for (let at = n; !this.#isOver && (WAYS.has('answers') || WAYS.has('crashes')); at++) {
+      if (WAYS.has('answers')) await this.#chat(agentId, answers[at % answers.length] as string);
+      if (!WAYS.has('crashes') || n % CRASHES_EVERY !== 0) {
+        if (!WAYS.has('answers')) return;
+        continue;
+      }
       await this.#chat(agentId, CRASH);
       await span(CRASH_PAUSE_MS);
     }

@@ -88,7 +88,7 @@ export class ContainerSteps {
   async remove({ assertLease }: Pass, agent: Agent, container: ContainerView, gently: boolean): Promise<void> {
     const up = container.state === 'running' || container.state === 'frozen';
     if (gently && up) await this.runtime.stop(container.handle, this.runSettings(agent).stopGraceSeconds);
-    if (gently && container.state !== 'created') await this.capture.drain(container);
+    if (gently && container.state !== 'created') await this.capture.drain(container, agent.accountId);
     assertLease();
     await this.runtime.remove(container.handle);
   }

@@ -8,7 +8,11 @@ export interface BatchLimits<Item> {
   maxBytes: number;
   /** The longest time in milliseconds that an item waits for others. */
   maxWaitMs: number;
+  /** If it is given, batches of all batchers become due together, at the multiples of this time in milliseconds, and no later than that. */
+  togetherMs?: number;
   bytesOf(item: Item): number;
+  /** Returns a promise for which the source has to wait before more of it is read, or null. */
+  pace?(item: Item): Promise<void> | null;
   /**
    * The items that `out` leaves out although the batches could hold them. `told` makes the item that reports their number, in the place of
    * the last one.
@@ -34,6 +38,9 @@ export class Batcher<Item> {
   async fill(source: AsyncIterable<Item>): Promise<void> {
     try {
       for await (const item of source) {
+        const pause = this.limits.pace?.(item) ?? null;
+        if (pause !== null) await pause;
+        if (this.#left) return;
         if (this.limits.leaving?.out(item) === true) {
           await this.#leaveOut(item);
           if (this.#left) return;
@@ -104,6 +111,13 @@ export class Batcher<Item> {
     return batch;
   }
 
+  /** Returns the time at which the oldest item has waited long enough. */
+  #dueAt(): number {
+    const { maxWaitMs, togetherMs } = this.limits;
+    const latest = this.#since + maxWaitMs;
+    return togetherMs === undefined ? latest : Math.floor(latest / togetherMs) * togetherMs;
+  }
+
   #full(): boolean {
     return this.#items.length >= this.limits.maxItems || this.#bytes >= this.limits.maxBytes;
   }
@@ -111,7 +125,7 @@ export class Batcher<Item> {
   /** Resolves when there is a batch to take: full, old enough, or the last one. */
   async #due(): Promise<void> {
     while (!this.#ended && !this.#full()) {
-      const waitMs = !this.#hasSome() ? null : this.#since + this.limits.maxWaitMs - Date.now();
+      const waitMs = !this.#hasSome() ? null : this.#dueAt() - Date.now();
       if (waitMs !== null && waitMs <= 0) return;
       await new Promise<void>((resolve) => {
         const timer = waitMs === null ? undefined : setTimeout(resolve, waitMs);

@@ -16,6 +16,7 @@ import { LocalRuntime } from '../platform/runtime/local/local-runtime.ts';
 import { RuntimeUnavailable, type ContainerRuntime, type ContainerView } from '../platform/runtime/runtime.ts';
 import { LogCapture } from './capture.service.ts';
 import { LineBound } from './line-bound.ts';
+import { OutputShare } from './output-share.ts';
 import { LogRetention } from './log-entries.projection.ts';
 import { logEvents, type CapturedLine } from './log.events.ts';
 
@@ -99,8 +100,11 @@ function capturing(open: () => Promise<Printer>): void {
     await database?.drop();
   });
 
-  function capture(runtime = printer.runtime, events = store): LogCapture {
-    const made = new LogCapture(events, runtime, new LineBound(events, new LogRetention(opened)));
+  /** Makes a share that lets everything be read as fast as it comes. */
+  const unbounded = () => new OutputShare({ perSecond: 1e9, perSecondOfAccount: 1e9 });
+
+  function capture(runtime = printer.runtime, events = store, share = unbounded()): LogCapture {
+    const made = new LogCapture(events, runtime, new LineBound(events, new LogRetention(opened)), share);
     captures.push(made);
     return made;
   }
@@ -128,13 +132,14 @@ function capturing(open: () => Promise<Printer>): void {
     return lines;
   }
 
+  const account = 'acme';
   const always = new AbortController().signal;
   const numbers = (count: number, first = 0) => Array.from({ length: count }, (_, index) => `line ${first + index}`);
   const holds = (agentId: string, count: number) =>
     until(`${count} lines are in the log`, async () => ((await captured(agentId)).length >= count ? true : undefined), 20_000, 50);
   /** On a busy machine the end of the output may take longer than one drain waits. */
   const drained = (from: LogCapture, view: ContainerView) =>
-    until('all output is in the log', async () => ((await from.drain(view)) ? true : undefined));
+    until('all output is in the log', async () => ((await from.drain(view, account)) ? true : undefined));
   const ended = (view: ContainerView) =>
     until('it has ended', async () => ((await printer.runtime.inspect(view.agentId)).containers[0]?.state === 'exited' ? true : undefined));
 
@@ -142,12 +147,12 @@ function capturing(open: () => Promise<Printer>): void {
     const view = await printing(0, 3_000, true);
     for (let turn = 0; turn < 6; turn++) {
       const one = capture();
-      await one.follow(view, always);
+      await one.follow(view, account, always);
       await holds(view.agentId, 400 * (turn + 1));
       // Every second capture continues, like a process that was cut off without noticing.
       if (turn % 2 === 0) await one.stop();
     }
-    await capture().follow(view, always);
+    await capture().follow(view, account, always);
     await holds(view.agentId, 3_000);
     expect(await captured(view.agentId)).toEqual(numbers(3_000));
   });
@@ -167,7 +172,7 @@ function capturing(open: () => Promise<Printer>): void {
     const view = await printing(0, 3_000, false);
     const [one, two] = [capture(), capture()];
     await ended(view);
-    await Promise.all([one.follow(view, always), drained(two, view)]);
+    await Promise.all([one.follow(view, account, always), drained(two, view)]);
     expect(await captured(view.agentId)).toEqual(numbers(3_000));
   });
 
@@ -175,10 +180,10 @@ function capturing(open: () => Promise<Printer>): void {
     const view = await printing(0, 1_000, true);
     const one = capture();
     const term = new AbortController();
-    await one.follow(view, term.signal);
+    await one.follow(view, account, term.signal);
     await holds(view.agentId, 100);
     term.abort();
-    await one.follow(view, always);
+    await one.follow(view, account, always);
     await holds(view.agentId, 1_000);
     expect(await captured(view.agentId)).toEqual(numbers(1_000));
   });
@@ -186,11 +191,11 @@ function capturing(open: () => Promise<Printer>): void {
   it('continues with a newer container, and never returns to the older one', async () => {
     const first = await printing(0, 200, false);
     const one = capture();
-    await one.follow(first, always);
+    await one.follow(first, account, always);
     await ended(first);
     const second = await printing(200, 200, true, first.agentId, 2);
-    await one.follow(second, always);
-    await one.follow(first, always);
+    await one.follow(second, account, always);
+    await one.follow(first, account, always);
     await holds(first.agentId, 400);
     await drained(one, first);
     await drained(capture(), first);
@@ -199,7 +204,7 @@ function capturing(open: () => Promise<Printer>): void {
 
   it('does not wait forever for a running container', async () => {
     const view = await printing(0, 20, true);
-    await capture().drain(view);
+    await capture().drain(view, account);
     expect(await captured(view.agentId)).toEqual(numbers(20));
   });
 
@@ -223,7 +228,7 @@ function capturing(open: () => Promise<Printer>): void {
       },
     });
     const view = await printing(0, 1_000, true);
-    await capture(runtime).follow(view, always);
+    await capture(runtime).follow(view, account, always);
     await holds(view.agentId, 1_000);
     expect(await captured(view.agentId)).toEqual(numbers(1_000));
     expect(warned.mock.calls.length).toBe(failure() instanceof RuntimeUnavailable || failure() === null ? 0 : 3);
@@ -242,7 +247,7 @@ function capturing(open: () => Promise<Printer>): void {
       },
     });
     const view = await printing(0, 1_000, true);
-    await capture(printer.runtime, failing).follow(view, always);
+    await capture(printer.runtime, failing).follow(view, account, always);
     await holds(view.agentId, 1_000);
     expect(await captured(view.agentId)).toEqual(numbers(1_000));
   });
@@ -256,7 +261,7 @@ function capturing(open: () => Promise<Printer>): void {
       },
     });
     const view = await printing(0, 100, true);
-    await capture(printer.runtime, refusing).follow(view, always);
+    await capture(printer.runtime, refusing).follow(view, account, always);
     await holds(view.agentId, 100);
     const missing = 'A line of the output could not be stored and was left out here.';
     expect(await captured(view.agentId)).toEqual(numbers(100).map((line) => (line === 'line 7' || line === 'line 30' ? missing : line)));
@@ -284,11 +289,36 @@ function capturing(open: () => Promise<Printer>): void {
     expect(lines.slice(0, 3)).toEqual(numbers(3));
   });
 
+  it('pauses the reading of a flood, and not that of another account', async () => {
+    let read = 0;
+    const flooded = await printing(0, 0, true);
+    const quiet = await printing(0, 100, true);
+    const flooding = changed(printer.runtime, {
+      async *logs(...given: Parameters<ContainerRuntime['logs']>) {
+        if (given[0] !== flooded.handle) return yield* printer.runtime.logs(...given);
+        for (; !given[2].aborted; read++) {
+          const time = new Date(Date.parse('2026-01-01T00:00:00Z') + read).toISOString();
+          yield { stream: 'stdout' as const, text: `line ${read}`, cursor: { generation: 1, time, count: read + 1 } };
+        }
+      },
+    });
+    const one = capture(flooding, store, new OutputShare({ perSecond: 1e9, perSecondOfAccount: 300 }));
+    const began = performance.now();
+    await one.follow(flooded, account, always);
+    await one.follow(quiet, 'another', always);
+    await holds(quiet.agentId, 100);
+    const seconds = (performance.now() - began) / 1_000;
+    expect(read).toBeLessThanOrEqual(300 + 300 * seconds + 200);
+    await one.stop();
+    const kept = await captured(flooded.agentId);
+    expect(kept).toEqual(numbers(kept.length));
+  });
+
   it('ends without a warning when its container is removed', async () => {
     const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
     const views = await Promise.all(Array.from({ length: 5 }, () => printing(0, 40, true)));
     const one = capture();
-    for (const view of views) await one.follow(view, always);
+    for (const view of views) await one.follow(view, account, always);
     for (const view of views) await holds(view.agentId, 40);
     await Promise.all(views.map((view) => printer.runtime.remove(view.handle)));
     await Promise.all(views.map((view) => drained(one, view)));

@@ -20,8 +20,9 @@ import {
 import type { CaptureCursor, CapturedLine } from './log.events.ts';
 import { leftOut, readLogLine } from './log-line.ts';
 import { Batcher } from './batcher.ts';
-import { LineRate, linesLeftOut } from './line-rate.ts';
+import { LineRate, linesLeftOut, linesOf } from './line-rate.ts';
 import { LineBound, totalOf } from './line-bound.ts';
+import { OutputShare } from './output-share.ts';
 
 const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
 /**
@@ -31,6 +32,8 @@ const AGAIN_MS = 500;
 const AGAIN_MAX_MS = 10_000;
 /** The age up to which output is kept. `LineBound` bounds its number of lines as well. */
 export const RETENTION = { maxAgeSeconds: 7 * 24 * 3600 };
+/** The times at whose multiples the output of all containers is appended, in milliseconds, so that one commit holds much of it. */
+const TOGETHER_MS = 500;
 /** The longest wait for the last lines of an ended container, in milliseconds. */
 const DRAIN_MS = 5_000;
 
@@ -62,14 +65,15 @@ export class LogCapture {
     private readonly events: EventStore,
     private readonly runtime: ContainerRuntime,
     private readonly bound: LineBound,
+    private readonly share: OutputShare,
   ) {}
 
   /**
    * Makes sure that the container's output is captured until the signal aborts, after which another process does it. An agent has one
    * follower: that of an older container finishes first.
    */
-  async follow(container: ContainerView, signal: AbortSignal): Promise<void> {
-    await this.#follower(container, AbortSignal.any([signal, this.stopping.signal]));
+  async follow(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
+    await this.#follower(container, account, AbortSignal.any([signal, this.stopping.signal]));
   }
 
   /** Returns true if this process captures the container's output. */
@@ -81,9 +85,9 @@ export class LogCapture {
   /**
    * Returns true when all output of an ended container is in the log, or false after 5 s. Has to be called before the container is removed.
    */
-  async drain(container: ContainerView): Promise<boolean> {
+  async drain(container: ContainerView, account: string): Promise<boolean> {
     const over = new AbortController();
-    const inTime = await Promise.race([this.#toItsEnd(container), pause(DRAIN_MS, over.signal).then(() => false)]);
+    const inTime = await Promise.race([this.#toItsEnd(container, account), pause(DRAIN_MS, over.signal).then(() => false)]);
     over.abort();
     return inTime;
   }
@@ -98,10 +102,10 @@ export class LogCapture {
    * Captures the output to its end. Returns false if the process stops first. A follower that has to step aside meanwhile is replaced by
    * one that need not.
    */
-  async #toItsEnd(container: ContainerView): Promise<boolean> {
+  async #toItsEnd(container: ContainerView, account: string): Promise<boolean> {
     const { signal } = this.stopping;
     for (let follower = null as Follower | null; !signal.aborted && (follower === null || follower.until.aborted);) {
-      follower = await this.#follower(container, signal);
+      follower = await this.#follower(container, account, signal);
       if (follower === null) return true;
       await follower.done;
     }
@@ -109,7 +113,7 @@ export class LogCapture {
   }
 
   /** Returns the follower of the container, and starts it if there is none; null if a newer container is followed already. */
-  async #follower(container: ContainerView, until: AbortSignal): Promise<Follower | null> {
+  async #follower(container: ContainerView, account: string, until: AbortSignal): Promise<Follower | null> {
     const { agentId, generation } = container;
     for (let current = this.followers.get(agentId); current !== undefined; current = this.followers.get(agentId)) {
       if (current.generation > generation) return null;
@@ -117,7 +121,7 @@ export class LogCapture {
       await current.done;
     }
     const follower: Follower = { generation, until, done: Promise.resolve() };
-    follower.done = this.#persist(container, until).finally(() => {
+    follower.done = this.#persist(container, account, until).finally(() => {
       if (this.followers.get(agentId) === follower) this.followers.delete(agentId);
     });
     this.followers.set(agentId, follower);
@@ -125,11 +129,11 @@ export class LogCapture {
   }
 
   /** Captures the output, and starts again after a failure as long as the container may print more. */
-  async #persist(container: ContainerView, signal: AbortSignal): Promise<void> {
+  async #persist(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
     for (let againMs = AGAIN_MS; !signal.aborted; againMs = Math.min(againMs * 2, AGAIN_MAX_MS)) {
       const began = performance.now();
       try {
-        await this.#capture(container, signal).finally(() => {
+        await this.#capture(container, account, signal).finally(() => {
           // A capture that ran well for a while starts again with the first delay.
           if (performance.now() - began > AGAIN_MAX_MS) againMs = AGAIN_MS;
         });
@@ -148,26 +152,30 @@ export class LogCapture {
     }
   }
 
-  async #capture(container: ContainerView, signal: AbortSignal): Promise<void> {
+  async #capture(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
     const stream = `log-${container.agentId}`;
     const place = await this.#place(stream);
     if (place.cursor !== null && place.cursor.generation > container.generation) return;
     const after = place.cursor?.generation === container.generation ? place.cursor : null;
     const rate = new LineRate();
+    const left = new AbortController();
+    const reading = AbortSignal.any([signal, left.signal]);
+    const paced = this.share.reader(account, reading);
     const batcher = new Batcher<LogLine>({
-      maxItems: 200,
-      maxBytes: 64 * 1024,
+      maxItems: 500,
+      maxBytes: 128 * 1024,
       maxWaitMs: 1_000,
+      togetherMs: TOGETHER_MS,
       bytesOf: (line) => line.text.length + 40,
+      pace: (line) => paced(linesOf(line.text)),
       leaving: { out: (line) => rate.exceeds(line), told: linesLeftOut },
     });
-    const left = new AbortController();
-    const reading = batcher.fill(this.runtime.logs(container.handle, after, AbortSignal.any([signal, left.signal])));
+    const filled = batcher.fill(this.runtime.logs(container.handle, after, reading));
     try {
       for await (const lines of batcher.batches()) await this.#append(stream, place, lines);
     } finally {
       left.abort();
-      await reading;
+      await filled;
     }
   }
 

@@ -23,11 +23,16 @@ export class LineRate {
       this.free = Math.min(LINES_AT_ONCE, this.free + ((printed - this.latest) / 1_000) * LINES_PER_SECOND);
       this.latest = printed;
     }
-    const cost = 1 + Math.floor(text.length / CHARACTERS);
+    const cost = linesOf(text);
     this.isOver = this.free < (this.isOver ? LINES_PER_SECOND : cost);
     if (!this.isOver) this.free -= cost;
     return this.isOver;
   }
+}
+
+/** Returns the number of lines as which the text counts. */
+export function linesOf(text: string): number {
+  return 1 + Math.floor(text.length / CHARACTERS);
 }
 
 /** Returns the line that replaces `count` lines, with the cursor of the last of them. */

@@ -12,6 +12,7 @@ import { LogsController } from './logs.controller.ts';
 import { LogsSaga } from './logs.saga.ts';
 import { LogsService } from './logs.service.ts';
 import { OutputRemoval } from './output-removal.service.ts';
+import { OutputShare } from './output-share.ts';
 import { OutputRetentionSaga } from './output-retention.saga.ts';
 
 @Module({
@@ -28,6 +29,7 @@ import { OutputRetentionSaga } from './output-retention.saga.ts';
     DrainedRuns,
     OutputRemoval,
     OutputRetentionSaga,
+    { provide: OutputShare, useFactory: () => new OutputShare() },
   ],
   exports: [LogCapture],
 })

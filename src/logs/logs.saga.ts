@@ -54,12 +54,14 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
 
   async reconcile(agentId: string, { handover, withoutSlot, setAccount }: SagaPass): Promise<Date | null> {
     const { state: agent } = await this.agents.find(agentId);
-    if (agent !== null) setAccount(agent.accountId);
+    const account = agent?.accountId ?? '';
+    if (agent !== null) setAccount(account);
     const { containers } = await this.runtime.inspect(agentId, agent?.generation);
     const started = containers.filter((container) => container.state !== 'created').sort((a, b) => a.generation - b.generation);
     for (const container of started) {
-      if (container.state !== 'exited') await withoutSlot(() => this.capture.follow(container, handover));
-      else if (!this.drained.has(container) && (await withoutSlot(() => this.capture.drain(container)))) await this.drained.add(container);
+      if (container.state !== 'exited') await withoutSlot(() => this.capture.follow(container, account, handover));
+      else if (!this.drained.has(container) && (await withoutSlot(() => this.capture.drain(container, account))))
+        await this.drained.add(container);
     }
     if (containers.length === 0) await this.drained.forget([agentId]);
     return null;
