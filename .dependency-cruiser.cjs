@@ -10,6 +10,8 @@ const floors = [
 ];
 const rooms = floors.flat();
 const anyRoom = `^src/(${rooms.join('|')})/`;
+/** What other features may import: the vocabulary (messages, views, rules) from index.ts, what they inject from services.ts. */
+const frontDoors = '^src/[^/]+/(index|services)\\.ts$';
 const notShipped = '[.-](spec|contract|probe)\\.ts$';
 const npm = (name) => `(^|node_modules/)(@types/)?${name}(/|$)`;
 
@@ -41,22 +43,33 @@ const houseRules = [
   rule('platform-knows-no-feature', 'The platform is below every feature.', { path: '^src/platform/' }, { path: anyRoom }),
   rule(
     'front-door',
-    'Features meet at index.ts alone.',
-    { path: anyRoom, pathNot: notShipped },
-    { path: anyRoom, pathNot: ['^src/$1/', '^src/[^/]+/index\\.ts$'] },
+    'Features meet at index.ts and, for what is injected, at services.ts.',
+    { path: anyRoom, pathNot: [notShipped, '\\.module\\.ts$'] },
+    { path: anyRoom, pathNot: ['^src/$1/', frontDoors] },
+  ),
+  rule(
+    'front-door-of-modules',
+    'A module may also import the module of another feature.',
+    { path: `${anyRoom}[^/]+\\.module\\.ts$` },
+    { path: anyRoom, pathNot: ['^src/$1/', frontDoors, '\\.module\\.ts$'] },
   ),
   rule(
     'front-door-of-tests',
-    'A test may also use the rules of another feature, which are pure.',
+    'A test may also use the modules of other features, and their rules, which are pure.',
     { path: `${anyRoom}.*${notShipped}` },
-    { path: anyRoom, pathNot: ['^src/$1/', '^src/[^/]+/index\\.ts$', '\\.decider\\.ts$'] },
+    { path: anyRoom, pathNot: ['^src/$1/', frontDoors, '\\.(module|decider)\\.ts$'] },
   ),
-  rule('own-front-door', 'Inside its own feature a file is imported by its own name.', { path: anyRoom }, { path: '^src/$1/index\\.ts$' }),
+  rule(
+    'own-front-door',
+    'Inside its own feature a file is imported by its own name.',
+    { path: anyRoom },
+    { path: '^src/$1/(index|services)\\.ts$' },
+  ),
   rule(
     'table-of-contents',
     'app.module.ts and main.ts see of a feature its front door and its module.',
     { path: '^src/[^/]+\\.ts$' },
-    { path: anyRoom, pathNot: '/(index|[^/]+\\.module)\\.ts$' },
+    { path: anyRoom, pathNot: '/(index|services|[^/]+\\.module)\\.ts$' },
   ),
   rule(
     'nobody-imports-the-top',
@@ -139,9 +152,9 @@ const roleRules = [
   ),
   rule(
     'controllers-are-signatures',
-    'A controller speaks to the buses and to services.',
+    'A controller speaks to the buses and to services of its own feature.',
     { path: '\\.controller\\.ts$' },
-    { path: ['^src/platform/event-store/', '\\.(decider|saga)\\.ts$'] },
+    { path: ['^src/platform/event-store/', '\\.(decider|saga)\\.ts$', '/services\\.ts$'] },
   ),
 ];
 

@@ -1,18 +1,25 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 
-import { AdminModule } from './admin/index.ts';
-import { AccountCredentialRow, accountEvents, AccountRow, AccountsModule } from './accounts/index.ts';
-import { AgentActivityRow, agentEvents, AgentRow, AgentsModule } from './agents/index.ts';
-import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from './api-keys/index.ts';
+import { AdminModule } from './admin/admin.module.ts';
+import { AccountCredentialRow, accountEvents, AccountRow } from './accounts/index.ts';
+import { AccountsModule } from './accounts/accounts.module.ts';
+import { AgentActivityRow, agentEvents, AgentRow } from './agents/index.ts';
+import { AgentsModule } from './agents/agents.module.ts';
+import { apiKeyEvents, ApiKeyRow, ApiKeyUseRow } from './api-keys/index.ts';
+import { ApiKeysModule } from './api-keys/api-keys.module.ts';
 import { ConfigModule } from './platform/config/config.module.ts';
 import type { Config } from './platform/config/config.ts';
 import { CredentialsModule } from './credentials.module.ts';
-import { deploymentEvents, DeploymentRow, DeploymentsModule } from './deployments/index.ts';
-import { environmentEvents, EnvironmentModule } from './environment/index.ts';
-import { HistoryModule } from './history/index.ts';
-import { logEvents, LogsModule } from './logs/index.ts';
-import { conversationEvents, ConversationRow, MessagesModule } from './messages/index.ts';
+import { deploymentEvents, DeploymentRow } from './deployments/index.ts';
+import { DeploymentsModule } from './deployments/deployments.module.ts';
+import { environmentEvents } from './environment/index.ts';
+import { EnvironmentModule } from './environment/environment.module.ts';
+import { HistoryModule } from './history/history.module.ts';
+import { logEvents } from './logs/index.ts';
+import { LogsModule } from './logs/logs.module.ts';
+import { conversationEvents, ConversationRow } from './messages/index.ts';
+import { MessagesModule } from './messages/messages.module.ts';
 import { CryptoModule } from './platform/crypto/crypto.module.ts';
 import { DatabaseModule } from './platform/database/database.module.ts';
 import type { AnyEventDefinition } from './platform/event-store/catalogue.ts';
@@ -24,8 +31,8 @@ import { rebuildEvents } from './platform/projections/rebuild/rebuild.events.ts'
 import { RuntimeModule } from './platform/runtime/runtime.module.ts';
 import { SagasModule } from './platform/sagas/sagas.module.ts';
 import type { Startup } from './platform/startup.ts';
-import { ProvisioningModule } from './provisioning/index.ts';
-import { TemplatesModule } from './templates/index.ts';
+import { ProvisioningModule } from './provisioning/provisioning.module.ts';
+import { TemplatesModule } from './templates/templates.module.ts';
 
 /** Every event type that the log may hold. */
 export const eventDefinitions: readonly AnyEventDefinition[] = [

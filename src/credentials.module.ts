@@ -1,7 +1,9 @@
 import { Global, Injectable, Module } from '@nestjs/common';
 
-import { AccountsModule, Sessions } from './accounts/index.ts';
-import { ApiKeysModule, ApiKeyVerifier } from './api-keys/index.ts';
+import { Sessions } from './accounts/index.ts';
+import { AccountsModule } from './accounts/accounts.module.ts';
+import { ApiKeyVerifier } from './api-keys/index.ts';
+import { ApiKeysModule } from './api-keys/api-keys.module.ts';
 import type { Caller } from './platform/context/caller.ts';
 import { CredentialVerifier } from './platform/http/auth/credential-verifier.ts';
 

@@ -6,9 +6,9 @@ import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { PageQuery } from '../platform/http/requests/page.dto.ts';
-import { ReadsModel } from '../platform/http/responses/positions.ts';
+import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { AccountCreation, accountView, AccountView, PlanAssignment } from './account.dto.ts';
-import { AssignPlan, OpenAccount } from './accounts.handlers.ts';
+import { AssignPlan, OpenAccount } from './accounts.commands.ts';
 import { accountsProjection, GetWrittenAccount, ListAccounts } from './accounts.projection.ts';
 
 @Controller('api/admin/accounts')

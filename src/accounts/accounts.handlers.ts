@@ -1,4 +1,4 @@
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../platform/event-store/aggregates.ts';
@@ -6,25 +6,7 @@ import type { CommandContext } from '../platform/context/command-context.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { accountDecider, agentFor, type AccountCommand } from './account.decider.ts';
 import { Credentials, normalizeEmail } from './credentials.ts';
-
-export interface NewAccount {
-  email: string;
-  password: string;
-  name: string;
-  role: 'admin' | 'member';
-}
-
-/** Opens an account that its holder can sign in to at once, and returns its id. Throws `account_exists`. */
-export class OpenAccount extends Command<string> {
-  constructor(
-    readonly context: CommandContext,
-    readonly account: NewAccount,
-    /** A UUID that is the same for every try, so that a later try continues an interrupted one; null means that there is no other try. */
-    readonly seed: string | null,
-  ) {
-    super();
-  }
-}
+import { AssignPlan, OpenAccount, ReleaseSeat, TakeSeat } from './accounts.commands.ts';
 
 /**
  * Writes the credentials first and then the event. Credentials alone make no account, and the next try completes it; an event alone would
@@ -68,38 +50,12 @@ async function executeFor(aggregates: Aggregates, accountId: string, command: Ac
   context.writtenUpTo = own.writtenUpTo;
 }
 
-/** Assigns a plan, which replaces the account's current one. Seats that are taken stay taken. Throws `account_not_found`. */
-export class AssignPlan extends Command<void> {
-  constructor(
-    readonly context: CommandContext,
-    readonly accountId: string,
-    readonly plan: { name: string; seats: number; paymentMethod: boolean },
-  ) {
-    super();
-  }
-}
-
 @CommandHandler(AssignPlan)
 export class AssignPlanHandler implements ICommandHandler<AssignPlan> {
   constructor(private readonly aggregates: Aggregates) {}
 
   async execute({ context, accountId, plan }: AssignPlan): Promise<void> {
     await executeFor(this.aggregates, accountId, { type: 'AssignPlan', ...plan }, context);
-  }
-}
-
-/**
- * Takes a seat for the agent and charges its first month; does nothing if the agent has one. Returns the id of the agent that has the seat,
- * which is another agent if the external id refers to one already. Throws `plan_required`, `seat_limit`.
- */
-export class TakeSeat extends Command<string> {
-  constructor(
-    readonly context: CommandContext,
-    readonly accountId: string,
-    readonly agentId: string,
-    readonly externalId: string | null,
-  ) {
-    super();
   }
 }
 
@@ -111,17 +67,6 @@ export class TakeSeatHandler implements ICommandHandler<TakeSeat> {
     const command = { type: 'TakeSeat' as const, agentId, externalId };
     const { state } = await this.aggregates.execute(`account-${accountId}`, accountDecider, command, context);
     return (externalId === null ? null : agentFor(state, externalId)) ?? agentId;
-  }
-}
-
-/** Releases the agent's seat; does nothing if it has none. */
-export class ReleaseSeat extends Command<void> {
-  constructor(
-    readonly context: CommandContext,
-    readonly accountId: string,
-    readonly agentId: string,
-  ) {
-    super();
   }
 }
 

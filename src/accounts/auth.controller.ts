@@ -4,10 +4,10 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Config } from '../platform/config/config.ts';
 import { Public, RequireCaller, RequireSession } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { ReadsModel } from '../platform/http/responses/positions.ts';
+import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { accountView, AccountView, Login, Registration, Session } from './account.dto.ts';
-import { OpenAccount } from './accounts.handlers.ts';
+import { OpenAccount } from './accounts.commands.ts';
 import { accountsProjection, GetAccount, GetWrittenAccount } from './accounts.projection.ts';
 import { SignIn } from './sign-in.service.ts';
 

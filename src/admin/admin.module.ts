@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 
-import { AgentsModule } from '../agents/index.ts';
+import { AgentsModule } from '../agents/agents.module.ts';
 import { EventsController } from './events.controller.ts';
 import { BrowseEventsHandler } from './events.handlers.ts';
 import { ProjectionsController } from './projections.controller.ts';

@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { Agents, isInTransit, LiveAgentIds, type Agent } from '../agents/index.ts';
+import { isInTransit, LiveAgentIds, type Agent } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
 import { ContainerRuntime, type ContainerState, type ListedContainer } from '../platform/runtime/runtime.ts';
 import type { EngineContainer, RuntimeView } from './runtime.dto.ts';
 

@@ -1,4 +1,4 @@
-import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
 import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
@@ -10,6 +10,7 @@ import { agentStream } from './agent-stream.ts';
 import { agentNotFound } from './agent.decider.ts';
 import { AgentRow, type ShownAgent } from './agent.entity.ts';
 import type { AgentEvent } from './agent.events.ts';
+import { EveryAgent, GetAgent, GetWrittenAgent, ListAgents, LiveAgentIds, type AgentInUse } from './agent.queries.ts';
 
 export interface AgentColumns {
   agent_id: string;
@@ -78,16 +79,6 @@ const FIND = `
 
 type AgentColumnsRead = Omit<ShownAgent, 'activity'> & { last_active_at: Date | null };
 
-/** Returns the account's agent. Throws `agent_not_found`. */
-export class GetAgent extends Query<ShownAgent> {
-  constructor(
-    readonly accountId: string,
-    readonly agentId: string,
-  ) {
-    super();
-  }
-}
-
 @QueryHandler(GetAgent)
 export class GetAgentHandler implements IQueryHandler<GetAgent> {
   constructor(
@@ -107,21 +98,6 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
   }
 }
 
-/**
- * Returns the account's agent from its stream, even if the read model lags, and the position up to which it was read. Throws
- * `agent_not_found`.
- */
-export class GetWrittenAgent extends Query<{ row: AgentRow; position: Position }> {
-  constructor(
-    readonly accountId: string,
-    readonly agentId: string,
-    /** See `CommandContext.seenUpTo`. */
-    readonly seenUpTo: Position | undefined,
-  ) {
-    super();
-  }
-}
-
 @QueryHandler(GetWrittenAgent)
 export class GetWrittenAgentHandler implements IQueryHandler<GetWrittenAgent> {
   constructor(
@@ -138,20 +114,6 @@ export class GetWrittenAgentHandler implements IQueryHandler<GetWrittenAgent> {
     const activity = lastActiveAt === null ? null : { agent_id: agentId, last_active_at: lastActiveAt };
     const { created_at, updated_at } = columns;
     return { row: { ...columns, activity, created_at: new Date(created_at), updated_at: new Date(updated_at) }, position };
-  }
-}
-
-/** Lists the account's agents, newest first. */
-export class ListAgents extends Query<AgentRow[]> {
-  constructor(
-    readonly accountId: string,
-    readonly limit: number,
-    /** The `created_at` and `agent_id` of the last agent on the previous page. */
-    readonly after: (string | number)[] | null,
-    /** Selects the agent that the caller knows by this id; null selects all. */
-    readonly externalId: string | null,
-  ) {
-    super();
   }
 }
 
@@ -176,26 +138,6 @@ export class ListAgentsHandler implements IQueryHandler<ListAgents> {
   }
 }
 
-/** An agent, as it is compared with the engine. */
-export interface AgentInUse {
-  agentId: string;
-  agent: Agent;
-  lastActiveAt: Date | null;
-  /** True if work is in flight for the agent. */
-  held: boolean;
-}
-
-/** Returns a page of the agents of all accounts, ordered by id. */
-export class EveryAgent extends Query<AgentInUse[]> {
-  constructor(
-    /** The last agent of the previous page. */
-    readonly after: string | null,
-    readonly limit: number,
-  ) {
-    super();
-  }
-}
-
 @QueryHandler(EveryAgent)
 export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
   constructor(private readonly database: Database) {}
@@ -211,12 +153,6 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
     return rows.map(({ agent_id: agentId, state: agent, last_active_at: lastActiveAt, held }) => ({ agentId, agent, lastActiveAt, held }));
   }
 }
-
-/**
- * Returns the agents of all accounts that may need work on the engine or have something to see there. It omits those at rest (`created`,
- * `stopped`, in deep sleep), of which there may be very many.
- */
-export class LiveAgentIds extends Query<string[]> {}
 
 @QueryHandler(LiveAgentIds)
 export class LiveAgentIdsHandler implements IQueryHandler<LiveAgentIds> {

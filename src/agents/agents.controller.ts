@@ -4,12 +4,12 @@ import { ApiResponse } from '@nestjs/swagger';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import type { Scope } from '../platform/context/caller.ts';
-import { ReadsModel } from '../platform/http/responses/positions.ts';
+import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AgentId } from './agent-id.ts';
 import { agentView, AgentView, ListAgentsQuery, PatchAgent, restAgentView, RestAgentView, WaitQuery } from './agent.dto.ts';
 import type { ShownAgent } from './agent.entity.ts';
-import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agent.handlers.ts';
+import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agent.commands.ts';
 
 /** One of the two APIs: they differ in their path, in the names of an agent's fields, and in the keys that may read agents. */
 interface Spelling<View> {

@@ -1,4 +1,3 @@
-export { Activity } from './activity.service.ts';
 export { AgentActivityRow, AgentRow } from './agent.entity.ts';
 export { agentEvents, type AgentEvent, type AgentSettings, type ImageChoice } from './agent.events.ts';
 export { deletionOf, newAgent } from './agent-decisions.decider.ts';
@@ -28,12 +27,7 @@ export {
 } from './agent-fields.ts';
 export { AgentAnswers } from './agent-answers.ts';
 export { agentStream } from './agent-stream.ts';
-export { Agents } from './agents.service.ts';
-export { AllowLists } from './allow-lists.service.ts';
 export { AgentId, AgentIdMember } from './agent-id.ts';
 export { agentView, AgentView, ListQuery, restAgentView, RestAgentView } from './agent.dto.ts';
-export { agentsProjection, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse } from './agent.projection.ts';
+export { EveryAgent, GetAgent, LiveAgentIds, type AgentInUse } from './agent.queries.ts';
 export { restartTimeoutSeconds, transitionDeadlines } from './deadlines.ts';
-export { ImageRegistries, RESOLVE_HOST } from './image-registries.service.ts';
-export { WakeGate } from './wake-gate.service.ts';
-export { AgentsModule } from './agents.module.ts';

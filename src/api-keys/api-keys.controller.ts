@@ -8,7 +8,7 @@ import { scopes } from '../platform/context/caller.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { PageQuery } from '../platform/http/requests/page.dto.ts';
-import { ReadsModel } from '../platform/http/responses/positions.ts';
+import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { createdKeyView, CreatedKeyView, KeyCreation, keyView, KeyView } from './api-key.dto.ts';
 import { IssueApiKey, RevokeApiKey } from './api-keys.handlers.ts';
 import { apiKeysProjection, GetWrittenApiKey, ListApiKeys } from './api-keys.projection.ts';

@@ -2,4 +2,3 @@ export { ApiKeyRow, ApiKeyUseRow } from './api-key.entity.ts';
 export { ApiKeyVerifier } from './api-key.verifier.ts';
 export { apiKeyEvents } from './api-keys.events.ts';
 export { IssueApiKey } from './api-keys.handlers.ts';
-export { ApiKeysModule } from './api-keys.module.ts';

@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { restartTimeoutSeconds, type Agent, type Release } from '../agents/index.ts';
 import { Config } from '../platform/config/config.ts';
-import { Variables } from '../environment/index.ts';
+import { Variables } from '../environment/services.ts';
 import { LogCapture } from '../logs/index.ts';
 import { ready } from '../platform/agent-protocol/agent-protocol.ts';
 import { ContainerRuntime, type ContainerView } from '../platform/runtime/runtime.ts';

@@ -8,8 +8,8 @@ import { invalidField, Refusal } from '../platform/errors/refusal.ts';
 import { readBuildLog } from './build-log.ts';
 import { repositoryRefusal, type SourceOverrides } from './deployment-source.decider.ts';
 import { deploymentView, type DeploymentView, type RestDeployBody } from './deployment.dto.ts';
-import { DeployAgent } from './deployment.handlers.ts';
-import { FindDeployment, ListDeployments } from './deployment.projection.ts';
+import { DeployAgent } from './deployment.commands.ts';
+import { FindDeployment, ListDeployments } from './deployment.queries.ts';
 
 export interface DeployAnswer {
   agent_id: string;

@@ -7,7 +7,7 @@ import { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-i
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { expectProblem } from '../../test/support/things-server.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
-import { RESOLVE_HOST } from '../agents/index.ts';
+import { RESOLVE_HOST } from '../agents/services.ts';
 import { DockerRuntime } from '../platform/runtime/docker/docker-runtime.ts';
 import { ContainerRuntime } from '../platform/runtime/runtime.ts';
 

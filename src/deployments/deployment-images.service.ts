@@ -1,7 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { ImageRegistries, type Agent, type AgentRecord, type Deployment } from '../agents/index.ts';
+import { type Agent, type AgentRecord, type Deployment } from '../agents/index.ts';
+import { ImageRegistries } from '../agents/services.ts';
 import { Config } from '../platform/config/config.ts';
 import { canonicalRepository, namesSameImage, parseImageReference } from '../platform/image-reference.ts';
 import { ContainerRuntime, RuntimeRefused, type ImageSource } from '../platform/runtime/runtime.ts';

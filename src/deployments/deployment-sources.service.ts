@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { AllowLists, ImageRegistries, type AgentSettings, type DeploymentRequest } from '../agents/index.ts';
+import { type AgentSettings, type DeploymentRequest } from '../agents/index.ts';
+import { AllowLists, ImageRegistries } from '../agents/services.ts';
 import { Templates } from '../templates/index.ts';
 import { deploymentSource, type SourceOverrides } from './deployment-source.decider.ts';
 

@@ -1,27 +1,13 @@
-import { Command, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
-import { Agents, transitionDeadlines } from '../agents/index.ts';
+import { transitionDeadlines } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
 import { Config } from '../platform/config/config.ts';
 import { Clock } from '../platform/clock.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import type { SourceOverrides } from './deployment-source.decider.ts';
 import { DeploymentSources } from './deployment-sources.service.ts';
-
-/** Requests a deployment. Throws `deploy_in_progress`, `agent_not_found`, and `invalid_request` if there is nothing to deploy. */
-export class DeployAgent extends Command<{ deploymentId: string; position: Position }> {
-  constructor(
-    readonly context: CommandContext,
-    readonly accountId: string,
-    readonly agentId: string,
-    readonly overrides: SourceOverrides,
-    /** The seed of derived ids, the same for every retry of one request; null if the request has no idempotency key. */
-    readonly seed: string | null,
-  ) {
-    super();
-  }
-}
+import { DeployAgent } from './deployment.commands.ts';
 
 @CommandHandler(DeployAgent)
 export class DeployAgentHandler implements ICommandHandler<DeployAgent> {

@@ -1,10 +1,11 @@
-import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import type { AgentEvent } from '../agents/index.ts';
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import type { Projection } from '../platform/projections/projection.ts';
 import { DeploymentRow } from './deployment.entity.ts';
+import { FindDeployment, ListDeployments } from './deployment.queries.ts';
 
 export interface DeploymentColumns {
   id: string;
@@ -100,16 +101,6 @@ function changes(event: Exclude<DeploymentRecord, { type: 'DeploymentRequested' 
   }
 }
 
-/** Lists the agent's deployments, newest first. */
-export class ListDeployments extends Query<DeploymentRow[]> {
-  constructor(
-    readonly agentId: string,
-    readonly limit: number,
-  ) {
-    super();
-  }
-}
-
 @QueryHandler(ListDeployments)
 export class ListDeploymentsHandler implements IQueryHandler<ListDeployments> {
   constructor(private readonly database: Database) {}
@@ -118,16 +109,6 @@ export class ListDeploymentsHandler implements IQueryHandler<ListDeployments> {
     return this.database.dataSource
       .getRepository(DeploymentRow)
       .find({ where: { agent_id: agentId }, order: { started_at: 'DESC', id: 'DESC' }, take: limit });
-  }
-}
-
-/** Returns one of the agent's deployments, or null. */
-export class FindDeployment extends Query<DeploymentRow | null> {
-  constructor(
-    readonly agentId: string,
-    readonly deploymentId: string,
-  ) {
-    super();
   }
 }
 

@@ -1,4 +1,5 @@
-import { Activity, agentStream, type AgentSettings } from '../agents/index.ts';
+import { agentStream, type AgentSettings } from '../agents/index.ts';
+import { Activity } from '../agents/services.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { AgentBed } from '../../test/support/agent-bed.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faulty-runtime.ts';

@@ -1,10 +1,10 @@
 import { Module } from '@nestjs/common';
 
-import { AgentsModule } from '../agents/index.ts';
-import { EnvironmentModule } from '../environment/index.ts';
-import { LogsModule } from '../logs/index.ts';
+import { AgentsModule } from '../agents/agents.module.ts';
+import { EnvironmentModule } from '../environment/environment.module.ts';
+import { LogsModule } from '../logs/logs.module.ts';
 import { Projections } from '../platform/projections/projections.ts';
-import { TemplatesModule } from '../templates/index.ts';
+import { TemplatesModule } from '../templates/templates.module.ts';
 import { AgentRecords } from './agent-records.ts';
 import { AccountHasImageHandler, accountImagesProjection } from './account-images.projection.ts';
 import { ContainerSteps } from './container-steps.service.ts';

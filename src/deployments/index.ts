@@ -3,4 +3,3 @@ export { deploymentRecordView, DeploymentRecordView } from './deployment.dto.ts'
 export { deploymentEvents } from './deployment.events.ts';
 export { DeploymentRow } from './deployment.entity.ts';
 export { deploymentsProjection } from './deployment.projection.ts';
-export { DeploymentsModule } from './deployments.module.ts';

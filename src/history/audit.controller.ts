@@ -6,7 +6,7 @@ import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import type { Caller } from '../platform/context/caller.ts';
 import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
-import { ReadsModel } from '../platform/http/responses/positions.ts';
+import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { NDJSON, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ExportAudit, ListAudit } from './audit.handlers.ts';

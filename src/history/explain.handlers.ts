@@ -1,6 +1,7 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import { Agents, agentStream } from '../agents/index.ts';
+import { agentStream } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { ReadModels } from '../platform/projections/projection.ts';

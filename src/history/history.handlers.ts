@@ -1,6 +1,6 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import { Agents } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import type { Position, StoredEvent } from '../platform/event-store/event-store.ts';
 import { historyItem, isSelected, selectsAll, type EventSelection, type HistoryItem } from './history-item.ts';

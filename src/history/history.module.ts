@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 
-import { AgentsModule } from '../agents/index.ts';
+import { AgentsModule } from '../agents/agents.module.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { AuditController } from './audit.controller.ts';
 import { ExportAuditHandler, ListAuditHandler } from './audit.handlers.ts';

@@ -1,3 +1,2 @@
 export { EventsQuery, selectionOf } from './history.dto.ts';
 export { HistoryItem, historyItem, isSelected, type EventSelection } from './history-item.ts';
-export { HistoryModule } from './history.module.ts';

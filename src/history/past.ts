@@ -1,4 +1,5 @@
-import { agentsProjection, agentView, AgentRow, type AgentView } from '../agents/index.ts';
+import { agentView, AgentRow, type AgentView } from '../agents/index.ts';
+import { agentsProjection } from '../agents/services.ts';
 import { deploymentRecordView, DeploymentRow, deploymentsProjection, type DeploymentRecordView } from '../deployments/index.ts';
 import { environmentDecider, keyedVariables, variableView, type EnvironmentEvent, type VariableView } from '../environment/index.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';

@@ -1,6 +1,7 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import { agentNotFound, Agents } from '../agents/index.ts';
+import { agentNotFound } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { invalidField, Refusal } from '../platform/errors/refusal.ts';
 import { differences, overlaps } from './differences.ts';

@@ -1,4 +1,4 @@
-import { agentsProjection } from '../agents/index.ts';
+import { agentsProjection } from '../agents/services.ts';
 import { idOf } from '../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import type { LogEvent } from './log.events.ts';

@@ -3,7 +3,7 @@ import { ApiOkResponse } from '@nestjs/swagger';
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { ReadsModel } from '../platform/http/responses/positions.ts';
+import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import type { Streamed } from '../platform/http/response-streams.ts';
 import type { LogEntry } from './log-entries.projection.ts';
 import { LogQuery } from './log.dto.ts';

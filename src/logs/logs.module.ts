@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { AgentsModule } from '../agents/index.ts';
+import { AgentsModule } from '../agents/agents.module.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { LogCapture } from './capture.service.ts';

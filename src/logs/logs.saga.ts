@@ -1,5 +1,5 @@
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
-import { Agents } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ContainerRuntime, RuntimeUnavailable, type ListedContainer } from '../platform/runtime/runtime.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';

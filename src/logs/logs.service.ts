@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
-import { Agents } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
 import type { Call } from '../platform/http/call.ts';
 import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';

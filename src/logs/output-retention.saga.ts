@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Agents } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { LogRetention } from './log-entries.projection.ts';

@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { Agents, transitionDeadlines } from '../agents/index.ts';
+import { transitionDeadlines } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
 import { Config } from '../platform/config/config.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import type { IdempotentTry } from '../platform/http/request.ts';

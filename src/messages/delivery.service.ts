@@ -2,7 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { Injectable } from '@nestjs/common';
 
-import { WakeGate, type Agent } from '../agents/index.ts';
+import { type Agent } from '../agents/index.ts';
+import { WakeGate } from '../agents/services.ts';
 import { Config } from '../platform/config/config.ts';
 import {
   AgentErrorResponse,

@@ -1,4 +1,3 @@
 export { conversationDecider } from './conversation.decider.ts';
 export { conversationEvents } from './conversation.events.ts';
 export { ConversationRow } from './conversation.entity.ts';
-export { MessagesModule } from './messages.module.ts';

@@ -5,7 +5,7 @@ import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
-import { ReadsModel } from '../platform/http/responses/positions.ts';
+import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ListConversations } from './conversation.projection.ts';
 import { ChatRequest, type ChatResponse, ConversationPath, type ConversationView } from './message.dto.ts';

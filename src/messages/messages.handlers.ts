@@ -1,7 +1,7 @@
 import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
-import { Agents } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { EventWaits } from '../platform/event-store/following/event-waits.ts';
 import { newId } from '../platform/new-id.ts';

@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
-import { AgentsModule } from '../agents/index.ts';
-import { TemplatesModule } from '../templates/index.ts';
+import { AgentsModule } from '../agents/agents.module.ts';
+import { TemplatesModule } from '../templates/templates.module.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { ChatIntake } from './chat-intake.service.ts';
 import { ChatRate } from './chat-rate.ts';

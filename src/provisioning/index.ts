@@ -1,2 +1,1 @@
-export { Provision } from './provision.handlers.ts';
-export { ProvisioningModule } from './provisioning.module.ts';
+export { Provision } from './provision.commands.ts';

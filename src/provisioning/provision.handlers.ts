@@ -1,44 +1,18 @@
-import { Command, CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
+import { CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
-import { Agents, agentStream, transitionDeadlines, type AgentSettings } from '../agents/index.ts';
+import { agentStream, transitionDeadlines, type AgentSettings } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
 import { Config } from '../platform/config/config.ts';
 import { DeploymentSources } from '../deployments/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { StreamClosed, type Position } from '../platform/event-store/event-store.ts';
+import { StreamClosed } from '../platform/event-store/event-store.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 import { wholeAgentDecider, type MakeAgent } from './whole-agent.ts';
-
-export interface Provisioned {
-  agentId: string;
-  /** The id of the agent's latest deployment; null if it has none. */
-  deploymentId: string | null;
-  position: Position;
-  /** The value is false if an agent with the same external id existed already. */
-  made: boolean;
-}
-
-/**
- * Makes an agent, with its variables and its first deployment. Throws `invalid_request`, `template_not_found`, `plan_required` or
- * `seat_limit` before anything is written.
- */
-export class Provision extends Command<Provisioned> {
-  constructor(
-    readonly context: CommandContext,
-    readonly accountId: string,
-    readonly request: ProvisionRequest,
-    /**
-     * A UUID that is the same for every try of one request, so that a later try continues an interrupted one; null means that there is no
-     * other try.
-     */
-    readonly seed: string | null,
-  ) {
-    super();
-  }
-}
+import { Provision, type Provisioned } from './provision.commands.ts';
 
 /** The number of agents that may turn out to be deleted, or to come too late, before the request fails. */
 const ATTEMPTS = 5;

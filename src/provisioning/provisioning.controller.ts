@@ -7,7 +7,7 @@ import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 import { CreateAgentBody, createRequest, ProvisionBody, provisionRequest } from './provision.dto.ts';
-import { Provision } from './provision.handlers.ts';
+import { Provision } from './provision.commands.ts';
 
 @Controller('api')
 export class ProvisioningController {

@@ -1,10 +1,10 @@
 import { Module } from '@nestjs/common';
 
-import { AgentsModule } from '../agents/index.ts';
+import { AgentsModule } from '../agents/agents.module.ts';
 import { DeploymentSources } from '../deployments/index.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { Sagas } from '../platform/sagas/saga.ts';
-import { TemplatesModule } from '../templates/index.ts';
+import { TemplatesModule } from '../templates/templates.module.ts';
 import { ProvisionHandler } from './provision.handlers.ts';
 import { ProvisioningController } from './provisioning.controller.ts';
 import { ListUnusedSeatsHandler, seatsProjection } from './seats.projection.ts';

@@ -5,12 +5,13 @@ import {
   accountEvents,
   AccountCredentialRow,
   AccountRow,
-  AccountsModule,
   OpenAccount,
   ReleaseSeat,
   TakeSeat,
 } from '../../src/accounts/index.ts';
-import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from '../../src/api-keys/index.ts';
+import { AccountsModule } from '../../src/accounts/accounts.module.ts';
+import { apiKeyEvents, ApiKeyRow, ApiKeyUseRow } from '../../src/api-keys/index.ts';
+import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';

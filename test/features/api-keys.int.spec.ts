@@ -2,10 +2,12 @@ import { jest } from '@jest/globals';
 import { CommandBus } from '@nestjs/cqrs';
 
 import { newSession } from '../../src/accounts/sessions.ts';
-import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow, IssueApiKey } from '../../src/api-keys/index.ts';
+import { apiKeyEvents, ApiKeyRow, ApiKeyUseRow, IssueApiKey } from '../../src/api-keys/index.ts';
+import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
 import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
 import { isWellFormed, newRawKey } from '../../src/api-keys/raw-key.ts';
-import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule, OpenAccount, Sessions } from '../../src/accounts/index.ts';
+import { accountEvents, AccountCredentialRow, AccountRow, OpenAccount, Sessions } from '../../src/accounts/index.ts';
+import { AccountsModule } from '../../src/accounts/accounts.module.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';

@@ -17,7 +17,8 @@ import { agentFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { operate } from '../support/log.ts';
 import { until } from '../support/until.ts';
-import { logEvents, LogsModule } from '../../src/logs/index.ts';
+import { logEvents } from '../../src/logs/index.ts';
+import { LogsModule } from '../../src/logs/logs.module.ts';
 import { LOG_JOURNAL } from '../../src/logs/log.projection.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';

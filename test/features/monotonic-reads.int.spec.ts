@@ -2,12 +2,13 @@ import { Module } from '@nestjs/common';
 import { Client } from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentsModule } from '../../src/agents/index.ts';
+import { AgentsModule } from '../../src/agents/agents.module.ts';
 import { DeploymentAnswers } from '../../src/deployments/deployment-answers.service.ts';
 import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } from '../../src/deployments/deployment.projection.ts';
 import { DeploymentsController } from '../../src/deployments/deployments.controller.ts';
 import { DeploymentRow } from '../../src/deployments/index.ts';
-import { logEvents, LogsModule } from '../../src/logs/index.ts';
+import { logEvents } from '../../src/logs/index.ts';
+import { LogsModule } from '../../src/logs/logs.module.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
 import { systemContext } from '../../src/platform/context/command-context.ts';
 import { Projections } from '../../src/platform/projections/projections.ts';

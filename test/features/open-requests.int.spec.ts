@@ -6,9 +6,11 @@ import { Controller, Get, Module } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 
 import { SessionEnds } from '../../src/accounts/session-ends.service.ts';
-import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule, OpenAccount, Sessions } from '../../src/accounts/index.ts';
+import { accountEvents, AccountCredentialRow, AccountRow, OpenAccount, Sessions } from '../../src/accounts/index.ts';
+import { AccountsModule } from '../../src/accounts/accounts.module.ts';
 import { newSession, sessionIdOf } from '../../src/accounts/sessions.ts';
-import { apiKeyEvents, ApiKeyRow, ApiKeysModule, ApiKeyUseRow } from '../../src/api-keys/index.ts';
+import { apiKeyEvents, ApiKeyRow, ApiKeyUseRow } from '../../src/api-keys/index.ts';
+import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
 import { ApiKeyEnds } from '../../src/api-keys/api-key-ends.service.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
 import { Clock } from '../../src/platform/clock.ts';

@@ -1,5 +1,6 @@
 import { accountDecider } from '../../src/accounts/account.decider.ts';
-import { Agents, type AgentCommand, type AgentSettings } from '../../src/agents/index.ts';
+import { type AgentCommand, type AgentSettings } from '../../src/agents/index.ts';
+import { Agents } from '../../src/agents/services.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import type { StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { systemContext } from '../../src/platform/context/command-context.ts';

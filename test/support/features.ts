@@ -1,13 +1,19 @@
 import type { DynamicModule } from '@nestjs/common';
 
-import { accountEvents, AccountCredentialRow, AccountRow, AccountsModule } from '../../src/accounts/index.ts';
-import { AgentActivityRow, agentEvents, AgentRow, AgentsModule } from '../../src/agents/index.ts';
-import { deploymentEvents, DeploymentRow, DeploymentsModule } from '../../src/deployments/index.ts';
-import { environmentEvents, EnvironmentModule } from '../../src/environment/index.ts';
-import { HistoryModule } from '../../src/history/index.ts';
-import { logEvents, LogsModule } from '../../src/logs/index.ts';
-import { conversationEvents, ConversationRow, MessagesModule } from '../../src/messages/index.ts';
-import { TemplatesModule } from '../../src/templates/index.ts';
+import { accountEvents, AccountCredentialRow, AccountRow } from '../../src/accounts/index.ts';
+import { AccountsModule } from '../../src/accounts/accounts.module.ts';
+import { AgentActivityRow, agentEvents, AgentRow } from '../../src/agents/index.ts';
+import { AgentsModule } from '../../src/agents/agents.module.ts';
+import { deploymentEvents, DeploymentRow } from '../../src/deployments/index.ts';
+import { DeploymentsModule } from '../../src/deployments/deployments.module.ts';
+import { environmentEvents } from '../../src/environment/index.ts';
+import { EnvironmentModule } from '../../src/environment/environment.module.ts';
+import { HistoryModule } from '../../src/history/history.module.ts';
+import { logEvents } from '../../src/logs/index.ts';
+import { LogsModule } from '../../src/logs/logs.module.ts';
+import { conversationEvents, ConversationRow } from '../../src/messages/index.ts';
+import { MessagesModule } from '../../src/messages/messages.module.ts';
+import { TemplatesModule } from '../../src/templates/templates.module.ts';
 import type { Features } from './feature-server.ts';
 
 /** The features of agents without their containers. */

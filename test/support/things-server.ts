@@ -12,7 +12,7 @@ import type { Caller, Scope } from '../../src/platform/context/caller.ts';
 import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
 import { HttpModule } from '../../src/platform/http/http.module.ts';
 import { Idempotent } from '../../src/platform/http/idempotency/idempotency.interceptor.ts';
-import { ReadsModel } from '../../src/platform/http/responses/positions.ts';
+import { ReadsModel } from '../../src/platform/http/responses/reads-model.ts';
 import { IntegerQuery } from '../../src/platform/http/requests/validation.ts';
 import { START } from '../../src/platform/event-store/event-store.ts';
 import { AccountPositions, type AccountPosition } from '../../src/platform/event-store/following/account-positions.ts';

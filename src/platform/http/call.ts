@@ -10,6 +10,8 @@ import type { IdempotentTry } from './request.ts';
 import { encodeCursor } from './responses/paging.ts';
 import { parsePrefer } from './responses/prefer.ts';
 
+export const POSITION_HEADER = 'x-event-position';
+
 /**
  * One call of a route: what the caller asks for besides the path, the query and the body, and the head of the response. No other code
  * outside this folder sees the request or the response of the framework.

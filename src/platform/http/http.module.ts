@@ -8,6 +8,7 @@ import { IdempotencyStore } from './idempotency/idempotency-store.ts';
 import { OpenRequests } from './auth/open-requests.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { Positions } from './responses/positions.ts';
+import { PostgresIdempotencyStore } from './idempotency/postgres-idempotency-store.ts';
 import { ProblemFilter } from './responses/problem.filter.ts';
 import { LoginLimiter } from './auth/login-limiter.ts';
 import { ReadinessChecks } from './health/readiness.service.ts';
@@ -24,7 +25,7 @@ import { createValidationPipe } from './requests/validation.ts';
   controllers: [HealthController],
   providers: [
     Gate,
-    IdempotencyStore,
+    { provide: IdempotencyStore, useClass: PostgresIdempotencyStore },
     HttpMetrics,
     LoginLimiter,
     Metrics,

@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ACCESS, type Access } from './access.ts';
 import { IDEMPOTENT } from '../idempotency/idempotency.interceptor.ts';
 import { knownRoutes } from '../known-routes.ts';
-import { READS_MODEL } from '../responses/positions.ts';
+import { READS_MODEL } from '../responses/reads-model.ts';
 
 /** The paths that the OpenAPI part itself serves, open to all. */
 export const DOCS_PATH = '/api/docs';

@@ -1,4 +1,4 @@
-import { Injectable, SetMetadata } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import type { MooringRequest } from '../request.ts';
@@ -8,15 +8,7 @@ import { START, type Position } from '../../event-store/event-store.ts';
 import { LogFollower } from '../../event-store/following/log-follower.ts';
 import { ReadModels } from '../../projections/projection.ts';
 import { Refusal } from '../../errors/refusal.ts';
-
-export const READS_MODEL = 'mooring:reads-model';
-export const POSITION_HEADER = 'x-event-position';
-
-/**
- * Marks a route that answers from these projections: it waits until they hold every event of the caller's account, and the position that
- * the caller asks for.
- */
-export const ReadsModel = (...projections: string[]) => SetMetadata(READS_MODEL, projections);
+import { POSITION_HEADER } from '../call.ts';
 
 /**
  * Reports a write's position, and delays a read until its read models hold every event of the account that was in the log when the request

@@ -1,0 +1,1 @@
+export { Variables } from './variables.service.ts';
