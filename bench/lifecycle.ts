@@ -36,12 +36,12 @@ class LifecycleBench {
   agentId = '';
   image = '';
   network = '';
-  #bare: Dockerode.Container[] = [];
+  private bare: Dockerode.Container[] = [];
 
   constructor(private readonly service: StartedService) {}
 
   async prepare(): Promise<void> {
-    this.agentId = (await this.#provision()).agentId;
+    this.agentId = (await this.provision()).agentId;
     const [seen] = await seenContainers(this.agentId);
     const view = await docker.getContainer(seen?.id ?? '').inspect();
     this.image = view.Image;
@@ -49,17 +49,17 @@ class LifecycleBench {
   }
 
   async clean(): Promise<void> {
-    await Promise.all(this.#bare.splice(0).map((container) => container.remove({ force: true, v: true }).catch(() => undefined)));
+    await Promise.all(this.bare.splice(0).map((container) => container.remove({ force: true, v: true }).catch(() => undefined)));
   }
 
   async provisioning(): Promise<object> {
     const bare: number[] = [];
     const ours: number[] = [];
     for (let round = 0; round < ROUNDS; round++) {
-      bare.push(await timed(async () => this.#bareStart(await this.#bareCreate())));
+      bare.push(await timed(async () => this.bareStart(await this.bareCreate())));
       await this.clean();
       const began = performance.now();
-      const { agentId } = await this.#provision();
+      const { agentId } = await this.provision();
       ours.push(performance.now() - began);
       await this.service.call('DELETE', `/api/v1/agents/${agentId}`);
     }
@@ -67,15 +67,15 @@ class LifecycleBench {
   }
 
   async frozenWakes(): Promise<object> {
-    const container = await this.#bareCreate();
-    const address = await this.#bareStart(container);
+    const container = await this.bareCreate();
+    const address = await this.bareStart(container);
     const bare: number[] = [];
     const ours: number[] = [];
     for (let round = 0; round < FROZEN_ROUNDS; round++) {
       await container.pause();
       bare.push(await timed(() => container.unpause().then(() => say(address))));
       await this.service.call('POST', `/api/agents/${this.agentId}/sleep`, undefined, { prefer: 'wait=20' });
-      ours.push(await timed(() => this.#chat()));
+      ours.push(await timed(() => this.chat()));
     }
     await this.clean();
     return { frozen_wake: { bare: median(bare), mooring: median(ours), mooring_p95: percentile(ours, 0.95) } };
@@ -85,24 +85,24 @@ class LifecycleBench {
     const bare: number[] = [];
     const ours: number[] = [];
     for (let round = 0; round < ROUNDS; round++) {
-      const container = await this.#bareCreate();
-      bare.push(await timed(async () => say(await this.#bareStart(container))));
+      const container = await this.bareCreate();
+      bare.push(await timed(async () => say(await this.bareStart(container))));
       await this.clean();
       await this.service.call('POST', `/api/agents/${this.agentId}/sleep`, undefined, { prefer: 'wait=20' });
       await until('it sleeps deeply', async () => ((await seenContainers(this.agentId))[0]?.state === 'exited' ? true : undefined), 30_000);
       await after(100);
-      ours.push(await timed(() => this.#chat()));
+      ours.push(await timed(() => this.chat()));
     }
     return { stopped_wake: { bare: median(bare), mooring: median(ours), difference: round2(median(ours) - median(bare)) } };
   }
 
-  async #provision(): Promise<{ agentId: string }> {
+  private async provision(): Promise<{ agentId: string }> {
     const made = await this.service.call('POST', '/api/agents', { name: 'bench', templateId: 'hello' }, { prefer: 'wait=60' });
     if (made.body.status !== 'active') throw new Error(`the agent is ${made.body.status}: ${made.body.message}`);
     return { agentId: made.body.agent_id };
   }
 
-  async #chat(): Promise<void> {
+  private async chat(): Promise<void> {
     const { status } = await this.service.call('POST', `/api/agents/${this.agentId}/chat`, { message: 'bench' });
     if (status !== 200) throw new Error(`chat answered ${status}`);
   }
@@ -111,18 +111,18 @@ class LifecycleBench {
    * Creates the container that the engine has to make for such an agent in any case: of the same image and command, with an init process
    * and a new volume, on the same network. Limits, dropped privileges and the helper's mount are Mooring's own, so they count on its side.
    */
-  async #bareCreate(): Promise<Dockerode.Container> {
+  private async bareCreate(): Promise<Dockerode.Container> {
     const container = await docker.createContainer({
       Image: this.image,
       Env: ['PORT=8080', 'MOORING_VOLUME=/data'],
       HostConfig: { NetworkMode: this.network, Init: true, Mounts: [{ Type: 'volume', Source: '', Target: '/data' }] },
     });
-    this.#bare.push(container);
+    this.bare.push(container);
     return container;
   }
 
   /** Starts the container, waits until it is ready, and returns the address at which it answers. */
-  async #bareStart(container: Dockerode.Container): Promise<string> {
+  private async bareStart(container: Dockerode.Container): Promise<string> {
     await container.start();
     const view = await container.inspect();
     const address = view.NetworkSettings.Networks[this.network]?.IPAddress ?? '';

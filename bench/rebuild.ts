@@ -48,8 +48,8 @@ export async function run(): Promise<object> {
 }
 
 class RebuildBench {
-  #session = '';
-  #agentIds: string[] = [];
+  private session = '';
+  private agentIds: string[] = [];
 
   constructor(
     private readonly service: StartedService,
@@ -57,12 +57,12 @@ class RebuildBench {
   ) {}
 
   async measure(): Promise<object> {
-    await this.#signIn();
-    const filled = await this.#seed();
+    await this.signIn();
+    const filled = await this.seed();
     console.info('filled', filled);
-    const quiet = await this.#againstBare();
-    const steady = await this.#underLoad(STEADY_PAUSE_MS);
-    const busy = await this.#underLoad(BUSY_PAUSE_MS, () => this.#killed());
+    const quiet = await this.againstBare();
+    const steady = await this.underLoad(STEADY_PAUSE_MS);
+    const busy = await this.underLoad(BUSY_PAUSE_MS, () => this.killed());
     const figures = {
       events: AGENTS * EVENTS_EACH,
       ...filled,
@@ -74,17 +74,17 @@ class RebuildBench {
   }
 
   /** Rebuilds while callers send requests. */
-  async #underLoad(pauseMs: number, then: () => Promise<object> = () => Promise.resolve({})): Promise<object> {
-    const load = new Load(() => this.service.firstRun, this.#agentIds, { readers: READERS, writers: WRITERS, pauseMs });
+  private async underLoad(pauseMs: number, then: () => Promise<object> = () => Promise.resolve({})): Promise<object> {
+    const load = new Load(() => this.service.firstRun, this.agentIds, { readers: READERS, writers: WRITERS, pauseMs });
     await load.start();
     load.reset();
     await wait(BASELINE_MS);
     const alone = load.figures();
-    const rounds = await this.#againstBare(
+    const rounds = await this.againstBare(
       () => load.reset(),
       () => load.figures(),
     );
-    const figures = { alone, rounds, peak_memory_mb: await this.#peakMemory(), ...(await then()) };
+    const figures = { alone, rounds, peak_memory_mb: await this.peakMemory(), ...(await then()) };
     await load.stop();
     return figures;
   }
@@ -92,33 +92,33 @@ class RebuildBench {
   /**
    * Fills the log by COPY, as the database's owner, and then deletes the content of the read models, so that they are made from the log.
    */
-  async #seed(): Promise<object> {
-    const { body: accounts } = await this.#admin('GET', '/api/admin/accounts');
+  private async seed(): Promise<object> {
+    const { body: accounts } = await this.admin('GET', '/api/admin/accounts');
     const accountId = accounts[0].account_id as string;
     await this.service.stop();
     const client = new pg.Client({ connectionString: this.url });
     await client.connect();
-    this.#agentIds = Array.from({ length: AGENTS }, agentIdOf);
+    this.agentIds = Array.from({ length: AGENTS }, agentIdOf);
     const { rows } = await client.query<{ head: string }>('select max(position) as head from es_event');
     const columns = 'position, stream, version, id, type, schema_version, data, metadata, size, at';
-    await copyIn(client, `copy es_event (${columns}) from stdin`, eventLines(this.#agentIds, accountId, Number(rows[0]?.head ?? 0)));
+    await copyIn(client, `copy es_event (${columns}) from stdin`, eventLines(this.agentIds, accountId, Number(rows[0]?.head ?? 0)));
     await client.query('analyze es_event');
     await client.query('checkpoint');
     await client.query('delete from projections');
     await client.end();
     const began = performance.now();
     await this.service.start();
-    await until('the read models are filled', () => this.#isReady(), PATIENCE_MS, 250);
-    await this.#signIn();
+    await until('the read models are filled', () => this.isReady(), PATIENCE_MS, 250);
+    await this.signIn();
     return {
       all_filled_in_seconds: round2((performance.now() - began) / 1_000),
-      filled: this.#rates(),
-      peak_memory_when_filled_mb: await this.#peakMemory(),
+      filled: this.rates(),
+      peak_memory_when_filled_mb: await this.peakMemory(),
     };
   }
 
   /** Copies the same rows out, and only counts them; returns the rate. */
-  async #bareCopy(): Promise<number> {
+  private async bareCopy(): Promise<number> {
     const client = new pg.Client({ connectionString: this.url });
     await client.connect();
     const columns = 'position, stream, version, id, type, schema_version, data, metadata, at';
@@ -132,14 +132,14 @@ class RebuildBench {
   }
 
   /** Alternates a bare copy and a rebuild, so that both see the same machine. */
-  async #againstBare(begin: () => void = () => undefined, end: () => object = () => ({})): Promise<object> {
+  private async againstBare(begin: () => void = () => undefined, end: () => object = () => ({})): Promise<object> {
     const rounds = [];
     for (let round = 0; round < ROUNDS; round += 1) {
-      const bare = await this.#bareCopy();
+      const bare = await this.bareCopy();
       begin();
-      const { rate, seconds } = await this.#rebuild();
+      const { rate, seconds } = await this.rebuild();
       const during = end();
-      const { body } = await this.#admin('POST', '/api/admin/projections/agents/verify');
+      const { body } = await this.admin('POST', '/api/admin/projections/agents/verify');
       const figures = { bare_copy: bare, rebuild: rate, ratio: round2(rate / bare), seconds_in_all: seconds, ...during, equal: body.equal };
       console.info('round', figures);
       rounds.push(figures);
@@ -147,20 +147,20 @@ class RebuildBench {
     return rounds;
   }
 
-  async #rebuild(): Promise<{ rate: number; seconds: number }> {
+  private async rebuild(): Promise<{ rate: number; seconds: number }> {
     const began = performance.now();
-    const known = this.#rates().agents?.length ?? 0;
-    await this.#admin('POST', '/api/admin/projections/agents/rebuild');
-    await until('the rebuild is over', () => (this.#rates().agents?.length ?? 0) > known || undefined, PATIENCE_MS, 50);
-    return { rate: this.#rates().agents?.at(-1) ?? NaN, seconds: round2((performance.now() - began) / 1_000) };
+    const known = this.rates().agents?.length ?? 0;
+    await this.admin('POST', '/api/admin/projections/agents/rebuild');
+    await until('the rebuild is over', () => (this.rates().agents?.length ?? 0) > known || undefined, PATIENCE_MS, 50);
+    return { rate: this.rates().agents?.at(-1) ?? NaN, seconds: round2((performance.now() - began) / 1_000) };
   }
 
-  async #killed(): Promise<object> {
-    const { body } = await this.#admin('POST', '/api/admin/projections/agents/rebuild');
+  private async killed(): Promise<object> {
+    const { body } = await this.admin('POST', '/api/admin/projections/agents/rebuild');
     const progress = await until(
       'the rebuild is half-way',
       async () => {
-        const rebuild = await this.#underWay();
+        const rebuild = await this.underWay();
         return rebuild !== null && rebuild.progress > 0.3 ? (rebuild.progress as number) : undefined;
       },
       PATIENCE_MS,
@@ -169,8 +169,8 @@ class RebuildBench {
     await this.service.kill();
     const began = performance.now();
     await this.service.start();
-    const done = await until('it ends by itself', () => this.#outcome(body.rebuild_id), PATIENCE_MS, 100);
-    const verified = await this.#admin('POST', '/api/admin/projections/agents/verify');
+    const done = await until('it ends by itself', () => this.outcome(body.rebuild_id), PATIENCE_MS, 100);
+    const verified = await this.admin('POST', '/api/admin/projections/agents/verify');
     return {
       killed_at_progress: progress,
       after_kill: done,
@@ -179,24 +179,24 @@ class RebuildBench {
     };
   }
 
-  async #underWay() {
-    const { body } = await this.#admin('GET', '/api/admin/projections');
+  private async underWay() {
+    const { body } = await this.admin('GET', '/api/admin/projections');
     return body.find(({ name }: { name: string }) => name === 'agents').rebuild;
   }
 
-  async #outcome(rebuildId: string): Promise<string | undefined> {
-    const { body } = await this.#admin('GET', `/api/admin/events?stream=projection-${tableOf(agentsProjection)}&limit=200`);
+  private async outcome(rebuildId: string): Promise<string | undefined> {
+    const { body } = await this.admin('GET', `/api/admin/events?stream=projection-${tableOf(agentsProjection)}&limit=200`);
     const about = body.filter(({ data }: { data: { rebuild_id: string } }) => data.rebuild_id === rebuildId);
     return about.length > 1 ? about.at(-1).type : undefined;
   }
 
-  async #isReady(): Promise<true | undefined> {
+  private async isReady(): Promise<true | undefined> {
     const { dependencies } = (await (await fetch(`${this.service.firstRun.url}/ready`)).json()) as { dependencies: { status: string }[] };
     return dependencies.every(({ status }) => status === 'ok') || undefined;
   }
 
   /** Returns the events a second of every rebuild so far, by projection, from the service's log. */
-  #rates(): Record<string, number[]> {
+  private rates(): Record<string, number[]> {
     const rates: Record<string, number[]> = {};
     for (const [, name = '', rate] of this.service.output.matchAll(/(\w+) was rebuilt from \d+ events, (\d+) a second/g))
       (rates[name] ??= []).push(Number(rate));
@@ -204,19 +204,19 @@ class RebuildBench {
   }
 
   /** Returns the peak memory of the service's process since its start, in MB. */
-  async #peakMemory(): Promise<number> {
+  private async peakMemory(): Promise<number> {
     const status = await readFile(`/proc/${this.service.pid}/status`, 'utf8');
     return Math.round(Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024);
   }
 
-  async #signIn(): Promise<void> {
+  private async signIn(): Promise<void> {
     const { email, password } = this.service.firstRun;
     const { body } = await this.service.call('POST', '/api/auth/login', { email, password });
-    this.#session = body.session_token;
+    this.session = body.session_token;
   }
 
-  async #admin(method: string, path: string) {
-    const answer = await this.service.call(method, path, undefined, { authorization: `Bearer ${this.#session}` });
+  private async admin(method: string, path: string) {
+    const answer = await this.service.call(method, path, undefined, { authorization: `Bearer ${this.session}` });
     if (answer.status >= 400) throw new Error(`${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`);
     return answer;
   }

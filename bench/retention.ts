@@ -75,10 +75,10 @@ interface Counts extends pg.QueryResultRow {
 
 class RetentionBench {
   /** The event store, opened only by the parts that need it, because it trims by itself. */
-  #store: PostgresEventStore | null = null;
+  private store: PostgresEventStore | null = null;
   /** The trimmer, which trims only on request. */
-  readonly #trimmer: LogTrimmer;
-  #statements = 0;
+  private readonly trimmer: LogTrimmer;
+  private statements = 0;
 
   private constructor(
     private readonly dataDir: string,
@@ -86,7 +86,7 @@ class RetentionBench {
     private readonly database: Database,
     private readonly owner: pg.Client,
   ) {
-    this.#trimmer = new LogTrimmer(database.pool, NEVER_MS);
+    this.trimmer = new LogTrimmer(database.pool, NEVER_MS);
   }
 
   static async start(): Promise<RetentionBench> {
@@ -101,8 +101,8 @@ class RetentionBench {
   }
 
   async end(): Promise<void> {
-    await this.#trimmer.stop();
-    await this.#store?.close().catch(() => undefined);
+    await this.trimmer.stop();
+    await this.store?.close().catch(() => undefined);
     await this.owner.end();
     await this.database.close();
     await this.server.stop();
@@ -112,35 +112,35 @@ class RetentionBench {
 
   async trim(): Promise<object> {
     // Each statement of a trim takes its own connection.
-    this.database.pool.on('acquire', () => (this.#statements += 1));
+    this.database.pool.on('acquire', () => (this.statements += 1));
     await this.owner.query('alter table es_log_event set (autovacuum_enabled = false)');
     const sizes = [];
     let standing = 0;
     for (const events of LOG_EVENTS) {
       const began = performance.now();
-      await this.#seed(standing, events);
+      await this.seed(standing, events);
       standing = events;
-      const seeded = { events, seeded_in_seconds: rounded((performance.now() - began) / 1_000, 0), mb: await this.#sizeOf('es_log_event') };
+      const seeded = { events, seeded_in_seconds: rounded((performance.now() - began) / 1_000, 0), mb: await this.sizeOf('es_log_event') };
       console.info('seeded', seeded);
       // The first trim after the statistics have changed is not measured, because it plans anew.
-      await this.#measured(events, 0);
-      const trims = [await this.#measured(events, 0)];
-      for (const removed of REMOVED) trims.push(await this.#measured(events, removed));
+      await this.measured(events, 0);
+      const trims = [await this.measured(events, 0)];
+      for (const removed of REMOVED) trims.push(await this.measured(events, removed));
       sizes.push({ ...seeded, trims });
     }
     return { sizes };
   }
 
   /** Measures a trim that finds `wanted` events too old. */
-  async #measured(events: number, wanted: number): Promise<object> {
-    if (wanted > 0) await this.#ageOldest(events, wanted);
-    const before = await this.#counts();
-    this.#statements = 0;
+  private async measured(events: number, wanted: number): Promise<object> {
+    if (wanted > 0) await this.ageOldest(events, wanted);
+    const before = await this.counts();
+    this.statements = 0;
     const began = performance.now();
-    const removed = await this.#trimmer.trim();
+    const removed = await this.trimmer.trim();
     const ms = performance.now() - began;
-    const statements = this.#statements;
-    const after = await this.#counts();
+    const statements = this.statements;
+    const after = await this.counts();
     const blocks = after.blocks - before.blocks;
     const trim = {
       removed,
@@ -156,7 +156,7 @@ class RetentionBench {
   }
 
   /** Writes the events with the oldest first and alternating streams; the keys are made after the rows. */
-  async #seed(from: number, to: number): Promise<void> {
+  private async seed(from: number, to: number): Promise<void> {
     await this.owner.query('alter table es_log_event drop constraint es_log_event_pkey, drop constraint es_log_event_stream_version_key');
     const data = JSON.stringify({ lines: [{ t: '2026-01-01T00:00:00.000Z', l: 'info', m: 'x'.repeat(60) }], total: 1 });
     // Rows that were trimmed before are written again, with the times of a log of the new length.
@@ -186,22 +186,22 @@ class RetentionBench {
     await this.owner.query('alter table es_log_event enable trigger all');
     await this.owner.query('vacuum analyze es_log_event');
     await this.owner.query('delete from es_log_retention');
-    await this.#keep(SPAN_SECONDS + 24 * 3600);
+    await this.keep(SPAN_SECONDS + 24 * 3600);
     await this.owner.query('checkpoint');
   }
 
   /** Makes the given number of the oldest events too old. */
-  async #ageOldest(events: number, wanted: number): Promise<void> {
+  private async ageOldest(events: number, wanted: number): Promise<void> {
     const { rows } = await this.owner.query<{ first: string }>('select position as first from es_log_event order by position limit 1');
     const position = Number(rows[0]?.first) + wanted;
     const { rows: found } = await this.owner.query<{ age: number }>(
       'select extract(epoch from clock_timestamp() - at)::float8 as age from es_log_event where position >= $1 order by position limit 1',
       [Math.min(position, events)],
     );
-    await this.#keep(Math.ceil(found[0]?.age ?? 0));
+    await this.keep(Math.ceil(found[0]?.age ?? 0));
   }
 
-  async #keep(seconds: number): Promise<void> {
+  private async keep(seconds: number): Promise<void> {
     await this.owner.query(
       `insert into es_stream_meta as m (stream, max_age_seconds) select ${STREAM_OF('n')}, $1 from generate_series(0, ${STREAMS - 1}) n
        on conflict (stream) do update set max_age_seconds = excluded.max_age_seconds`,
@@ -210,7 +210,7 @@ class RetentionBench {
   }
 
   /** Returns the blocks of the table and its indexes that were read so far, and the number of scans of the whole table. */
-  async #counts(): Promise<Counts> {
+  private async counts(): Promise<Counts> {
     // A session reports its counts at the end of the first transaction that comes a second or more after its last report.
     await new Promise((resolve) => setTimeout(resolve, 1_200));
     await Promise.all(Array.from({ length: 10 }, () => this.database.query('select 1')));
@@ -222,13 +222,13 @@ class RetentionBench {
   }
 
   async audit(): Promise<object> {
-    const store = (this.#store = new PostgresEventStore(this.database, new EventCatalogue(eventDefinitions)));
+    const store = (this.store = new PostgresEventStore(this.database, new EventCatalogue(eventDefinitions)));
     const accounts = Array.from({ length: ACCOUNTS }, () => ({ accountId: uuidv7(), actorId: uuidv7() }));
-    const agentIds = await this.#seedAgents(accounts);
+    const agentIds = await this.seedAgents(accounts);
     const projection = auditProjection as unknown as Projection;
     const table = tableOf(projection);
     const began = performance.now();
-    await this.#fill(store, projection, table);
+    await this.fill(store, projection, table);
     const seconds = rounded((performance.now() - began) / 1_000);
     const { rows: indexes } = await this.owner.query<{ name: string; mb: number }>(
       `select indexrelid::regclass::text as name, round(pg_relation_size(indexrelid) / 1e6, 1)::float8 as mb from pg_index where indrelid = $1::regclass`,
@@ -237,17 +237,17 @@ class RetentionBench {
     const size = {
       events: AUDIT_EVENTS,
       filled_in_seconds: seconds,
-      audit_mb_per_million: rounded(((await this.#sizeOf(table)) * 1e6) / AUDIT_EVENTS, 0),
-      log_mb: await this.#sizeOf('es_event'),
+      audit_mb_per_million: rounded(((await this.sizeOf(table)) * 1e6) / AUDIT_EVENTS, 0),
+      log_mb: await this.sizeOf('es_event'),
       indexes_mb: Object.fromEntries(indexes.map(({ name, mb }) => [name, mb])),
     };
     console.info('audit', size);
     const [one] = accounts.slice(ACCOUNTS / 2);
-    return { ...size, filters: await this.#filters(store, one?.accountId ?? '', one?.actorId ?? '', agentIds.at(ACCOUNTS / 2) ?? '') };
+    return { ...size, filters: await this.filters(store, one?.accountId ?? '', one?.actorId ?? '', agentIds.at(ACCOUNTS / 2) ?? '') };
   }
 
   /** Writes the agents' events, and returns one agent of each account. */
-  async #seedAgents(accounts: { accountId: string; actorId: string }[]): Promise<string[]> {
+  private async seedAgents(accounts: { accountId: string; actorId: string }[]): Promise<string[]> {
     const perAccount = AUDIT_EVENTS / EVENTS_EACH / ACCOUNTS;
     const firsts: string[] = [];
     for (const [index, { accountId, actorId }] of accounts.entries()) {
@@ -261,7 +261,7 @@ class RetentionBench {
   }
 
   /** Fills the table as a rebuild does. */
-  async #fill(store: PostgresEventStore, projection: Projection, table: string): Promise<void> {
+  private async fill(store: PostgresEventStore, projection: Projection, table: string): Promise<void> {
     const passes = new LogPasses(store, { memoryBytes: FOLD_BYTES, directory: this.dataDir });
     const { signal } = new AbortController();
     const client = new pg.Client({ connectionString: this.server.url });
@@ -282,7 +282,7 @@ class RetentionBench {
   }
 
   /** Measures pages of the audit by each filter: the time of one, and what the plan of its statement reads. */
-  async #filters(store: PostgresEventStore, accountId: string, actor: string, agentId: string): Promise<object> {
+  private async filters(store: PostgresEventStore, accountId: string, actor: string, agentId: string): Promise<object> {
     const none: AuditSelection = { accountId: null, agentId: null, types: null, actor: null, since: null, until: null, newestFirst: true };
     const since = new Date(BEGIN + AUDIT_EVENTS * 3 * 0.5).toISOString();
     const until = new Date(Date.parse(since) + 60_000).toISOString();
@@ -316,13 +316,13 @@ class RetentionBench {
         times.push(performance.now() - began);
       }
       const last = asked.at(-1) as { text: string; values: unknown[] };
-      figures[name] = { found, p50_ms: percentile(times, 0.5), statements: asked.length, ...(await this.#planOf(last.text, last.values)) };
+      figures[name] = { found, p50_ms: percentile(times, 0.5), statements: asked.length, ...(await this.planOf(last.text, last.values)) };
       console.info(name, figures[name]);
     }
     return figures;
   }
 
-  async #planOf(text: string, values: unknown[]): Promise<object> {
+  private async planOf(text: string, values: unknown[]): Promise<object> {
     const { rows } = await this.owner.query<{ 'QUERY PLAN': [{ Plan: Plan }] }>(`explain (analyze, buffers, format json) ${text}`, values);
     const plan = rows[0]?.['QUERY PLAN'][0].Plan as Plan;
     const reads = new Set<string>();
@@ -335,7 +335,7 @@ class RetentionBench {
     return { reads: [...reads], blocks: plan['Shared Hit Blocks'] + plan['Shared Read Blocks'] };
   }
 
-  async #sizeOf(table: string): Promise<number> {
+  private async sizeOf(table: string): Promise<number> {
     const { rows } = await this.owner.query<{ mb: number }>('select round(pg_total_relation_size($1::regclass) / 1e6)::float8 as mb', [
       table,
     ]);

@@ -64,11 +64,11 @@ export async function run(part?: string): Promise<object> {
 
 class UpgradeBench {
   prepared: object = {};
-  #old!: StartedService;
-  #all: StartedService[] = [];
-  #agentIds: string[] = [];
+  private old!: StartedService;
+  private all: StartedService[] = [];
+  private agentIds: string[] = [];
   /** The tables of the older program's read models. */
-  #tables: string[] = [];
+  private tables: string[] = [];
 
   constructor(
     private readonly url: string,
@@ -77,30 +77,30 @@ class UpgradeBench {
 
   /** Fills the log; the read models of the older program then catch up with it. */
   async prepare(): Promise<void> {
-    this.#old = await this.#start();
-    await this.#seed();
-    const before = await this.#bareCopy();
+    this.old = await this.start();
+    await this.seed();
+    const before = await this.bareCopy();
     // The events were appended while no service ran.
     const began = performance.now();
-    await this.#old.start();
-    await this.#whenReady(this.#old);
-    this.#tables = (await this.#query<{ table_name: string }>('select table_name from projections')).map(({ table_name }) => table_name);
+    await this.old.start();
+    await this.whenReady(this.old);
+    this.tables = (await this.query<{ table_name: string }>('select table_name from projections')).map(({ table_name }) => table_name);
     const caught_up_in_seconds = since(began);
-    this.prepared = { bare_copy_a_second: before, caught_up_in_seconds, caught_up: figuresOf(this.#old) };
+    this.prepared = { bare_copy_a_second: before, caught_up_in_seconds, caught_up: figuresOf(this.old) };
     console.info('prepared', this.prepared);
   }
 
   async end(): Promise<void> {
-    for (const service of this.#all) await service.stop();
-    if (this.#all[0] !== undefined) await rm(this.#all[0].dataDir, { recursive: true, force: true });
+    for (const service of this.all) await service.stop();
+    if (this.all[0] !== undefined) await rm(this.all[0].dataDir, { recursive: true, force: true });
   }
 
   /** Runs the next program beside the older one, undisturbed or killed in the middle, and then both. */
   async beside(isKilled: boolean): Promise<object> {
-    const targets = [this.#old];
+    const targets = [this.old];
     let turn = 0;
     const target = () => (targets[(turn += 1) % targets.length] as StartedService).firstRun;
-    const load = new Load(target, this.#agentIds, { readers: READERS, writers: WRITERS, pauseMs: PAUSE_MS });
+    const load = new Load(target, this.agentIds, { readers: READERS, writers: WRITERS, pauseMs: PAUSE_MS });
     const during = async (name: string, work: () => Promise<unknown>) => {
       load.reset();
       await work();
@@ -114,14 +114,14 @@ class UpgradeBench {
     let next!: StartedService;
     const filling = await during('filling', async () => {
       let began = performance.now();
-      next = await this.#start(this.next.entry);
+      next = await this.start(this.next.entry);
       if (isKilled) {
-        await this.#whenUnderWay(next);
+        await this.whenUnderWay(next);
         await next.kill();
         began = performance.now();
         await next.start();
       }
-      await this.#whenReady(next);
+      await this.whenReady(next);
       seconds = since(began);
     });
     targets.push(next);
@@ -132,17 +132,17 @@ class UpgradeBench {
       older_alone: olderAlone,
       while_it_fills: filling,
       both_serving: both,
-      acknowledged_and_not_in_the_log: load.acknowledged - (await this.#configured()),
+      acknowledged_and_not_in_the_log: load.acknowledged - (await this.configured()),
       next: figuresOf(next),
-      answers: await this.#compare([this.#old, next]),
+      answers: await this.compare([this.old, next]),
     };
   }
 
   /** Runs the next program alone: without callers, and with writers that do not wait until it is ready. */
   async alone(): Promise<object> {
-    const quiet = await this.#round(() => this.#start(this.next.entry));
-    const next = this.#all.at(-1) as StartedService;
-    const written = await this.#round(async () => {
+    const quiet = await this.round(() => this.start(this.next.entry));
+    const next = this.all.at(-1) as StartedService;
+    const written = await this.round(async () => {
       await next.start();
       return next;
     }, WRITERS);
@@ -151,9 +151,9 @@ class UpgradeBench {
 
   /** Runs the next program alone and kills it in the middle; its next start is measured. */
   async aloneKilled(): Promise<object> {
-    const killed = await this.#round(async () => {
-      const next = await this.#start(this.next.entry);
-      await this.#whenUnderWay(next);
+    const killed = await this.round(async () => {
+      const next = await this.start(this.next.entry);
+      await this.whenUnderWay(next);
       await next.kill();
       return next;
     }, WRITERS);
@@ -164,19 +164,19 @@ class UpgradeBench {
    * Measures one start as if the next version had never run here. If `start` returns a service that has ended, it was killed in the middle,
    * and its next start is measured.
    */
-  async #round(start: () => Promise<StartedService>, writers = 0): Promise<object> {
-    for (const service of this.#all) await service.stop();
-    await this.#forgetRaised();
+  private async round(start: () => Promise<StartedService>, writers = 0): Promise<object> {
+    for (const service of this.all) await service.stop();
+    await this.forgetRaised();
     let began = performance.now();
     const service = await start();
     if (!service.running) {
       began = performance.now();
       await service.start();
     }
-    const before = await this.#configured();
-    const load = new Load(() => service.firstRun, this.#agentIds, { readers: 0, writers, pauseMs: PAUSE_MS });
+    const before = await this.configured();
+    const load = new Load(() => service.firstRun, this.agentIds, { readers: 0, writers, pauseMs: PAUSE_MS });
     await load.start(0);
-    await this.#whenReady(service);
+    await this.whenReady(service);
     const seconds = since(began);
     await load.stop();
     const round = {
@@ -184,15 +184,15 @@ class UpgradeBench {
       ...figuresOf(service),
       ...(writers === 0
         ? {}
-        : { ...load.figures(), appended_and_not_acknowledged: (await this.#configured()) - before - load.acknowledged }),
-      answers: await this.#compare([service]),
+        : { ...load.figures(), appended_and_not_acknowledged: (await this.configured()) - before - load.acknowledged }),
+      answers: await this.compare([service]),
     };
     console.info('round', round);
     return round;
   }
 
-  async #start(entry?: string): Promise<StartedService> {
-    const first = this.#all[0];
+  private async start(entry?: string): Promise<StartedService> {
+    const first = this.all[0];
     const service = await StartedService.start(
       replicaOptions(this.url, 'local', {
         environment: { MOORING_LOG_LEVEL: 'info' },
@@ -200,20 +200,20 @@ class UpgradeBench {
         ...(first === undefined ? {} : { dataDir: first.dataDir, caller: first.firstRun }),
       }),
     );
-    this.#all.push(service);
+    this.all.push(service);
     return service;
   }
 
-  async #seed(): Promise<void> {
+  private async seed(): Promise<void> {
     const accountId =
-      (await this.#query<{ id: string }>(`select substr(stream, 9) as id from es_event where type = 'AccountOpened'`))[0]?.id ?? '';
-    await this.#old.stop();
-    this.#agentIds = Array.from({ length: AGENTS }, agentIdOf);
+      (await this.query<{ id: string }>(`select substr(stream, 9) as id from es_event where type = 'AccountOpened'`))[0]?.id ?? '';
+    await this.old.stop();
+    this.agentIds = Array.from({ length: AGENTS }, agentIdOf);
     const client = new pg.Client({ connectionString: this.url });
     await client.connect();
     const { rows } = await client.query<{ head: string }>('select max(position) as head from es_event');
     const columns = 'position, stream, version, id, type, schema_version, data, metadata, size, at';
-    await copyIn(client, `copy es_event (${columns}) from stdin`, eventLines(this.#agentIds, accountId, Number(rows[0]?.head ?? 0)));
+    await copyIn(client, `copy es_event (${columns}) from stdin`, eventLines(this.agentIds, accountId, Number(rows[0]?.head ?? 0)));
     await client.query('analyze es_event');
     await client.query('checkpoint');
     await client.end();
@@ -223,22 +223,22 @@ class UpgradeBench {
    * Deletes the read models of the next version, as if it had never run here. The rows of the older version may be deleted by then, because
    * no program has used them for a minute.
    */
-  async #forgetRaised(): Promise<void> {
-    const rows = await this.#query<{ table_name: string }>('select table_name from projections');
+  private async forgetRaised(): Promise<void> {
+    const rows = await this.query<{ table_name: string }>('select table_name from projections');
     for (const { table_name } of rows) {
-      if (this.#tables.includes(table_name)) continue;
-      await this.#query(`drop table "${table_name}"`);
-      await this.#query(`delete from projections where table_name = '${table_name}'`);
-      await this.#query(`delete from projection_checkpoints where table_name = '${table_name}'`);
+      if (this.tables.includes(table_name)) continue;
+      await this.query(`drop table "${table_name}"`);
+      await this.query(`delete from projections where table_name = '${table_name}'`);
+      await this.query(`delete from projection_checkpoints where table_name = '${table_name}'`);
     }
   }
 
-  async #whenReady(service: StartedService): Promise<void> {
+  private async whenReady(service: StartedService): Promise<void> {
     await until('it is ready', async () => ((await notReady(service)) === null ? true : undefined), PATIENCE_MS, 50);
   }
 
   /** Waits until the fold is at 30 % or more. */
-  async #whenUnderWay(service: StartedService): Promise<void> {
+  private async whenUnderWay(service: StartedService): Promise<void> {
     const underWay = async () => {
       const reason = await notReady(service);
       if (reason === null) throw new Error('the fold was over before it could be disturbed: more events are needed');
@@ -248,16 +248,16 @@ class UpgradeBench {
   }
 
   /** Returns the number of descriptions that were written, from the log. */
-  async #configured(): Promise<number> {
-    const rows = await this.#query<{ count: number }>(`select count(*)::int as count from es_event where type = 'AgentConfigured'`);
+  private async configured(): Promise<number> {
+    const rows = await this.query<{ count: number }>(`select count(*)::int as count from es_event where type = 'AgentConfigured'`);
     return rows[0]?.count ?? NaN;
   }
 
   /** Returns whether all services answer alike, and for each the number of rows of its raised read models that differ from a fresh fold. */
-  async #compare(services: StartedService[]): Promise<object> {
+  private async compare(services: StartedService[]): Promise<object> {
     let compared = 0;
     let different = 0;
-    for (const agentId of this.#agentIds.slice(0, SAMPLE))
+    for (const agentId of this.agentIds.slice(0, SAMPLE))
       for (const path of ['', '/deployments']) {
         const answers = await Promise.all(services.map((service) => service.call('GET', `/api/v1/agents/${agentId}${path}`)));
         const texts = answers.map(({ status, body }) => `${status} ${JSON.stringify(body)}`);
@@ -265,11 +265,11 @@ class UpgradeBench {
         if (new Set(texts).size !== 1 || !texts[0]?.startsWith('200')) different += 1;
       }
     const verified = [];
-    for (const service of services) verified.push(await this.#verify(service));
+    for (const service of services) verified.push(await this.verify(service));
     return { compared, different, verified };
   }
 
-  async #verify(service: StartedService): Promise<object> {
+  private async verify(service: StartedService): Promise<object> {
     const { email, password } = service.firstRun;
     const { body } = await service.call('POST', '/api/auth/login', { email, password });
     const headers = { authorization: `Bearer ${body.session_token}` };
@@ -282,7 +282,7 @@ class UpgradeBench {
     return verified;
   }
 
-  async #bareCopy(): Promise<number> {
+  private async bareCopy(): Promise<number> {
     const client = new pg.Client({ connectionString: this.url });
     await client.connect();
     const began = performance.now();
@@ -294,7 +294,7 @@ class UpgradeBench {
     return Math.round((rows / (performance.now() - began)) * 1_000);
   }
 
-  async #query<Row extends pg.QueryResultRow>(text: string): Promise<Row[]> {
+  private async query<Row extends pg.QueryResultRow>(text: string): Promise<Row[]> {
     const client = new pg.Client({ connectionString: this.url });
     await client.connect();
     const { rows } = await client.query<Row>(text);

@@ -93,7 +93,7 @@ async function watched(bed: ScaleBed, good: Caller, agentId: string) {
 /** Has every hostile agent do what it can, until the end. */
 class Attack {
   readonly answers: Record<string, number> = {};
-  #isOver = false;
+  private isOver = false;
 
   private constructor(private readonly caller: Caller) {}
 
@@ -102,31 +102,31 @@ class Attack {
     const ids: string[] = [];
     for (let n = 0; n < HOSTILE; n++) ids.push(await orderAgent(caller, HOSTILE_IMAGE));
     for (const id of ids) await caller.call('GET', `/api/v1/agents/${id}/wait?status=active,error&timeout=60`);
-    ids.forEach((id, n) => void attack.#goOn(id, n));
+    ids.forEach((id, n) => void attack.goOn(id, n));
     await span(REPLY_TIMEOUT_SECONDS * 1_000);
     return attack;
   }
 
   stop(): void {
-    this.#isOver = true;
+    this.isOver = true;
   }
 
-  async #goOn(agentId: string, n: number): Promise<void> {
+  private async goOn(agentId: string, n: number): Promise<void> {
     const [answers, outputs] = [Object.keys(answersOfAHostileAgent), Object.keys(outputsOfAHostileAgent)];
-    if (WAYS.has('floods') && n % FLOODS_EVERY === 0) await this.#chat(agentId, `flood with ${outputs[n % outputs.length]}`);
-    if (WAYS.has('sick') && n % SICK_EVERY === 0) await this.#chat(agentId, `be sick with ${answers[n % answers.length]}`);
-    for (let at = n; !this.#isOver && (WAYS.has('answers') || WAYS.has('crashes')); at++) {
-      if (WAYS.has('answers')) await this.#chat(agentId, answers[at % answers.length] as string);
+    if (WAYS.has('floods') && n % FLOODS_EVERY === 0) await this.chat(agentId, `flood with ${outputs[n % outputs.length]}`);
+    if (WAYS.has('sick') && n % SICK_EVERY === 0) await this.chat(agentId, `be sick with ${answers[n % answers.length]}`);
+    for (let at = n; !this.isOver && (WAYS.has('answers') || WAYS.has('crashes')); at++) {
+      if (WAYS.has('answers')) await this.chat(agentId, answers[at % answers.length] as string);
       if (!WAYS.has('crashes') || n % CRASHES_EVERY !== 0) {
         if (!WAYS.has('answers')) return;
         continue;
       }
-      await this.#chat(agentId, CRASH);
+      await this.chat(agentId, CRASH);
       await span(CRASH_PAUSE_MS);
     }
   }
 
-  async #chat(agentId: string, message: string): Promise<void> {
+  private async chat(agentId: string, message: string): Promise<void> {
     const { status } = await timedChat(this.caller, agentId, message);
     this.answers[status] = (this.answers[status] ?? 0) + 1;
     // A caller that is refused at once comes back a little later, as any program does.

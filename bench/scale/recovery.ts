@@ -127,9 +127,9 @@ function orphans(bed: ScaleBed, statuses: Map<string, string>): string[] {
 class Changes {
   agents: string[] = [];
   acknowledged = 0;
-  #deleted = new Set<string>();
-  #descriptions = new Map<string, { acknowledged: string; asked: Set<string> }>();
-  #working = false;
+  private deleted = new Set<string>();
+  private descriptions = new Map<string, { acknowledged: string; asked: Set<string> }>();
+  private working = false;
 
   constructor(private readonly owner: Caller) {}
 
@@ -140,28 +140,28 @@ class Changes {
   }
 
   async during(work: () => Promise<void>): Promise<void> {
-    this.#working = true;
+    this.working = true;
     const callers = Array.from({ length: CALLERS }, async () => {
-      while (this.#working) await this.#anything().catch(() => undefined);
+      while (this.working) await this.anything().catch(() => undefined);
     });
     await work();
-    this.#working = false;
+    this.working = false;
     await Promise.all(callers);
   }
 
-  async #anything(): Promise<void> {
+  private async anything(): Promise<void> {
     // A killed service does not replace deleted agents.
     if (this.agents.length < AGENTS / 2) return span(LOOK_EVERY_MS);
     const agentId = this.agents[randomInt(this.agents.length)] ?? '';
     const dice = randomInt(100);
-    if (dice < 35) await this.#done('POST', `/api/agents/${agentId}/chat`, { message: 'hello' });
-    else if (dice < 50) await this.#describe(agentId);
-    else if (dice < 60) await this.#done('POST', `/api/v1/agents/${agentId}/deploy`);
-    else if (dice < 65) await this.#replace(agentId);
-    else await this.#done('POST', `/api/agents/${agentId}/${['sleep', 'sleep', 'start', 'stop', 'restart'][randomInt(5)]}`);
+    if (dice < 35) await this.done('POST', `/api/agents/${agentId}/chat`, { message: 'hello' });
+    else if (dice < 50) await this.describe(agentId);
+    else if (dice < 60) await this.done('POST', `/api/v1/agents/${agentId}/deploy`);
+    else if (dice < 65) await this.replace(agentId);
+    else await this.done('POST', `/api/agents/${agentId}/${['sleep', 'sleep', 'start', 'stop', 'restart'][randomInt(5)]}`);
   }
 
-  async #done(method: string, path: string, body?: unknown): Promise<boolean> {
+  private async done(method: string, path: string, body?: unknown): Promise<boolean> {
     const { status } = await this.owner.call(method, path, body);
     const acknowledged = status >= 200 && status < 300;
     if (acknowledged) this.acknowledged += 1;
@@ -169,20 +169,20 @@ class Changes {
     return acknowledged;
   }
 
-  async #describe(agentId: string): Promise<void> {
+  private async describe(agentId: string): Promise<void> {
     const description = randomUUID();
-    const known = this.#descriptions.get(agentId) ?? { acknowledged: '', asked: new Set() };
-    this.#descriptions.set(agentId, known);
+    const known = this.descriptions.get(agentId) ?? { acknowledged: '', asked: new Set() };
+    this.descriptions.set(agentId, known);
     known.asked.add(description);
-    if (!(await this.#done('PATCH', `/api/v1/agents/${agentId}`, { description }))) return;
+    if (!(await this.done('PATCH', `/api/v1/agents/${agentId}`, { description }))) return;
     known.acknowledged = description;
     // A change that was requested earlier may have been written before this one as well.
     if (known.asked.size > 50) known.asked = new Set([description]);
   }
 
-  async #replace(agentId: string): Promise<void> {
+  private async replace(agentId: string): Promise<void> {
     this.agents = this.agents.filter((other) => other !== agentId);
-    if (await this.#done('DELETE', `/api/v1/agents/${agentId}`)) this.#deleted.add(agentId);
+    if (await this.done('DELETE', `/api/v1/agents/${agentId}`)) this.deleted.add(agentId);
     this.agents.push(await orderAgent(this.owner, IMAGE));
     this.acknowledged += 1;
   }
@@ -190,9 +190,9 @@ class Changes {
   /** Returns the acknowledged changes that are missing. */
   async lost(round: number, statuses: Map<string, string>): Promise<string[]> {
     const lost = this.agents.filter((agentId) => !statuses.has(agentId)).map((agentId) => `round ${round}: agent ${agentId} is gone`);
-    for (const agentId of this.#deleted) if (statuses.has(agentId)) lost.push(`round ${round}: agent ${agentId} was deleted and is there`);
+    for (const agentId of this.deleted) if (statuses.has(agentId)) lost.push(`round ${round}: agent ${agentId} was deleted and is there`);
     for (const [agentId, status] of statuses) if (!SETTLED.includes(status)) lost.push(`round ${round}: agent ${agentId} is ${status}`);
-    for (const [agentId, { acknowledged, asked }] of this.#descriptions) {
+    for (const [agentId, { acknowledged, asked }] of this.descriptions) {
       if (acknowledged === '' || !this.agents.includes(agentId)) continue;
       const { body } = await this.owner.done('GET', `/api/v1/agents/${agentId}`);
       if (!asked.has(body.description)) lost.push(`round ${round}: agent ${agentId} lost its description`);

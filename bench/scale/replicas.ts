@@ -84,9 +84,9 @@ export async function sharing(): Promise<object> {
 /** Holds one endless conversation with each agent, through alternating replicas. */
 class Talk {
   readonly spoken: Spoken[] = [];
-  #replicas: number[] = [];
-  #stopped = false;
-  #running: Promise<unknown> = Promise.resolve();
+  private replicas: number[] = [];
+  private stopped = false;
+  private running: Promise<unknown> = Promise.resolve();
 
   constructor(
     private readonly bed: ScaleBed,
@@ -95,21 +95,21 @@ class Talk {
 
   /** Sends further messages through these replicas. */
   ask(replicas: number[]): void {
-    const begin = this.#replicas.length === 0;
-    this.#replicas = replicas;
-    if (begin) this.#running = Promise.all(this.agents.map((agentId, n) => this.#goOn(agentId, n)));
+    const begin = this.replicas.length === 0;
+    this.replicas = replicas;
+    if (begin) this.running = Promise.all(this.agents.map((agentId, n) => this.goOn(agentId, n)));
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
-    await this.#running;
+    this.stopped = true;
+    await this.running;
   }
 
-  async #goOn(agentId: string, n: number): Promise<void> {
+  private async goOn(agentId: string, n: number): Promise<void> {
     const owners = [0, 1, 2].map((replica) => this.bed.caller(this.bed.service.firstRun.api_key, replica));
     let conversation_id: string | undefined;
-    for (let turn = n; !this.#stopped; turn++) {
-      const replica = this.#replicas[turn % this.#replicas.length] ?? 0;
+    for (let turn = n; !this.stopped; turn++) {
+      const replica = this.replicas[turn % this.replicas.length] ?? 0;
       const began = performance.now();
       const { status, ms, body } = (await owners[replica]?.call('POST', `/api/agents/${agentId}/chat`, {
         message: 'hello',

@@ -24,9 +24,9 @@ type Times = Record<(typeof kinds)[number], Timed[]>;
 /** A service with an account whose waiting work could delay others, and an unrelated account. */
 class Side {
   readonly times: Times = { chat: [], frozen_wake: [], other_account_chat: [], other_account_frozen_wake: [] };
-  #owner: Caller;
-  #other: Caller;
-  #agents: Record<'awake' | 'frozen' | 'otherAwake' | 'otherFrozen', string>;
+  private owner: Caller;
+  private other: Caller;
+  private agents: Record<'awake' | 'frozen' | 'otherAwake' | 'otherFrozen', string>;
 
   private constructor(readonly bed: ScaleBed) {}
 
@@ -38,23 +38,23 @@ class Side {
     };
     const environment = { MOORING_START_TIMEOUT: '900', MOORING_DEEP_SLEEP_AFTER: '86400' };
     const side = new Side(await ScaleBed.start({ engine: { programs, trickling: [TRICKLE] }, environment }));
-    side.#owner = side.bed.owner();
-    side.#other = side.bed.caller((await side.bed.account()).key);
-    side.#agents = {
-      awake: await makeAgent(side.#owner, AGENT),
-      frozen: await makeAgent(side.#owner, AGENT),
-      otherAwake: await makeAgent(side.#other, AGENT),
-      otherFrozen: await makeAgent(side.#other, AGENT),
+    side.owner = side.bed.owner();
+    side.other = side.bed.caller((await side.bed.account()).key);
+    side.agents = {
+      awake: await makeAgent(side.owner, AGENT),
+      frozen: await makeAgent(side.owner, AGENT),
+      otherAwake: await makeAgent(side.other, AGENT),
+      otherFrozen: await makeAgent(side.other, AGENT),
     };
     return side;
   }
 
   async round(): Promise<void> {
-    const { awake, frozen, otherAwake, otherFrozen } = this.#agents;
-    this.times.chat.push(await timedChat(this.#owner, awake));
-    this.times.frozen_wake.push(await timedWake(this.#owner, frozen));
-    this.times.other_account_chat.push(await timedChat(this.#other, otherAwake));
-    this.times.other_account_frozen_wake.push(await timedWake(this.#other, otherFrozen));
+    const { awake, frozen, otherAwake, otherFrozen } = this.agents;
+    this.times.chat.push(await timedChat(this.owner, awake));
+    this.times.frozen_wake.push(await timedWake(this.owner, frozen));
+    this.times.other_account_chat.push(await timedChat(this.other, otherAwake));
+    this.times.other_account_frozen_wake.push(await timedWake(this.other, otherFrozen));
   }
 
   /** Starts slow work of the first account; returns a function that reports how much of it waits, and one that ends it. */
@@ -62,17 +62,17 @@ class Side {
     const slow = await together(
       Array.from({ length: SLOW_AGENTS }, (_, n) => n),
       8,
-      () => makeAgent(this.#owner, SLOW),
+      () => makeAgent(this.owner, SLOW),
     );
     await together(
       Array.from({ length: NEVER_READY_DEPLOYMENTS }, () => NEVER_READY),
       8,
-      (image) => orderAgent(this.#owner, image),
+      (image) => orderAgent(this.owner, image),
     );
     await together(
       Array.from({ length: TRICKLING_PULLS }, () => TRICKLE),
       8,
-      (image) => orderAgent(this.#owner, image),
+      (image) => orderAgent(this.owner, image),
     );
     const stop = new AbortController();
     let unanswered = 0;
@@ -83,7 +83,7 @@ class Side {
       while (!stop.signal.aborted) {
         unanswered += 1;
         const path = `/api/agents/${slow[n % slow.length]}/chat`;
-        const { status, body } = await this.#owner.call('POST', path, { message: 'take your time', conversation_id });
+        const { status, body } = await this.owner.call('POST', path, { message: 'take your time', conversation_id });
         unanswered -= 1;
         answers[status] = (answers[status] ?? 0) + 1;
         conversation_id = body?.conversation_id ?? conversation_id;
@@ -97,7 +97,7 @@ class Side {
       stop: async () => {
         stop.abort();
         // The outstanding responses are abandoned, because the service is killed.
-        this.#owner.close();
+        this.owner.close();
         await this.bed.service.kill();
         await Promise.all(talks);
       },

@@ -16,7 +16,7 @@ const RATE_TRIES = 200;
 
 /** Calls one service as one account, over kept-alive connections. */
 export class Caller {
-  readonly #connections = new Agent({ keepAlive: true });
+  private readonly connections = new Agent({ keepAlive: true });
 
   constructor(
     /** The address, which changes when the service is started again. */
@@ -35,7 +35,7 @@ export class Caller {
     };
     return new Promise((resolve) => {
       const none = () => resolve({ status: 0, body: null, headers: {}, ms: performance.now() - began });
-      const call = request(`${this.url()}${path}`, { method, headers: all, agent: this.#connections, timeout: PATIENCE_MS }, (answer) => {
+      const call = request(`${this.url()}${path}`, { method, headers: all, agent: this.connections, timeout: PATIENCE_MS }, (answer) => {
         const chunks: Buffer[] = [];
         answer.on('data', (chunk: Buffer) => chunks.push(chunk));
         answer.on('error', none);
@@ -62,7 +62,7 @@ export class Caller {
   }
 
   close(): void {
-    this.#connections.destroy();
+    this.connections.destroy();
   }
 }
 

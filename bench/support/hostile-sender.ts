@@ -25,41 +25,41 @@ type Telling = { attack: Attack } | { stop: true };
 
 /** Sends the bodies, each on its own connection, to one route after the other until the end; each route gets all of them at once. */
 class Attackers {
-  readonly #connections: Agent;
-  readonly #sent: Sent = { bodies: 0, answers: {} };
-  #isOver = false;
+  private readonly connections: Agent;
+  private readonly sent: Sent = { bodies: 0, answers: {} };
+  private isOver = false;
 
   constructor(private readonly attack: Attack) {
-    this.#connections = new Agent({ keepAlive: true, maxSockets: attack.bodies });
+    this.connections = new Agent({ keepAlive: true, maxSockets: attack.bodies });
   }
 
   async start(): Promise<void> {
     const routes = routesWithBodies();
     const fields = [...new Set(routes.flatMap((route) => route.fields))];
     const bodies = [...hostileBodies, ...fields.flatMap(hostileFor)].slice(0, this.attack.bodies).map(([, body]) => Buffer.from(body));
-    await Promise.all(bodies.map((body, n) => this.#goOn(body, routes, n)));
-    this.#connections.destroy();
+    await Promise.all(bodies.map((body, n) => this.goOn(body, routes, n)));
+    this.connections.destroy();
   }
 
   stop(): Sent {
-    this.#isOver = true;
-    return this.#sent;
+    this.isOver = true;
+    return this.sent;
   }
 
-  async #goOn(body: Buffer, routes: RouteWithBody[], n: number): Promise<void> {
+  private async goOn(body: Buffer, routes: RouteWithBody[], n: number): Promise<void> {
     const { credentials } = this.attack;
-    for (let round = 0; !this.#isOver; round++) {
+    for (let round = 0; !this.isOver; round++) {
       for (const route of routes) {
-        if (this.#isOver) return;
-        const status = await this.#send(route, body, credentials[(n + round) % credentials.length] ?? null);
-        this.#sent.bodies += 1;
-        this.#sent.answers[status] = (this.#sent.answers[status] ?? 0) + 1;
+        if (this.isOver) return;
+        const status = await this.send(route, body, credentials[(n + round) % credentials.length] ?? null);
+        this.sent.bodies += 1;
+        this.sent.answers[status] = (this.sent.answers[status] ?? 0) + 1;
       }
     }
   }
 
   /** Sends one body. Returns the status, or `no answer` if the connection was cut. */
-  #send({ method, url }: RouteWithBody, body: Buffer, credential: string | null): Promise<number | 'no answer'> {
+  private send({ method, url }: RouteWithBody, body: Buffer, credential: string | null): Promise<number | 'no answer'> {
     const headers = { 'content-type': 'application/json', 'content-length': body.length };
     // The session is an ended one, so that no caller is signed out.
     const borne = url === '/api/auth/logout' && credential !== null ? 'ms_over' : credential;
@@ -67,7 +67,7 @@ class Attackers {
       const asked = request(`${this.attack.url}${url}`, {
         method,
         headers: borne === null ? headers : { ...headers, authorization: `Bearer ${borne}` },
-        agent: this.#connections,
+        agent: this.connections,
       });
       asked.on('response', (answer) => {
         answer.on('error', () => resolve('no answer'));

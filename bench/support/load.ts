@@ -27,14 +27,14 @@ interface Answered {
 
 /** Reads and writes agents over HTTP, each caller on its own connection, until it is stopped. */
 export class Load {
-  #reads: Tally = empty();
-  #writes: Tally = empty();
+  private reads: Tally = empty();
+  private writes: Tally = empty();
   /** The number of failures since the last reset, by description, such as `GET 503 read_model_behind`. */
-  #failures = new Map<string, number>();
-  #acknowledged = 0;
-  #running: Promise<unknown> = Promise.resolve();
-  #stopped = false;
-  readonly #connections = new Agent({ keepAlive: true });
+  private failures = new Map<string, number>();
+  private acknowledgedCount = 0;
+  private running: Promise<unknown> = Promise.resolve();
+  private stopped = false;
+  private readonly connections = new Agent({ keepAlive: true });
 
   constructor(
     /** Returns the service for each request: its address changes when it is started again, and there may be several. */
@@ -46,58 +46,58 @@ export class Load {
   /** Starts the callers; resolves when they are running. */
   async start(settleMs = 2_000): Promise<void> {
     const readers = Array.from({ length: this.callers.readers }, () =>
-      this.#goOn(this.callers.pauseMs, (agentId) => this.#call(this.#reads, 'GET', `/api/v1/agents/${agentId}`)),
+      this.goOn(this.callers.pauseMs, (agentId) => this.call(this.reads, 'GET', `/api/v1/agents/${agentId}`)),
     );
     const writers = Array.from({ length: this.callers.writers }, (_, writer) =>
-      this.#goOn(this.callers.pauseMs * 2, (agentId) =>
-        this.#call(this.#writes, 'PATCH', `/api/v1/agents/${agentId}`, { description: `written by ${writer} at ${Date.now()}` }),
+      this.goOn(this.callers.pauseMs * 2, (agentId) =>
+        this.call(this.writes, 'PATCH', `/api/v1/agents/${agentId}`, { description: `written by ${writer} at ${Date.now()}` }),
       ),
     );
-    this.#running = Promise.all([...readers, ...writers]);
+    this.running = Promise.all([...readers, ...writers]);
     await wait(settleMs);
   }
 
   reset(): void {
-    this.#reads = empty();
-    this.#writes = empty();
-    this.#failures = new Map();
+    this.reads = empty();
+    this.writes = empty();
+    this.failures = new Map();
   }
 
   async stop(): Promise<void> {
-    this.#stopped = true;
-    await this.#running;
-    this.#connections.destroy();
+    this.stopped = true;
+    await this.running;
+    this.connections.destroy();
   }
 
   /** The number of successful writes since the start, regardless of resets. */
   get acknowledged(): number {
-    return this.#acknowledged;
+    return this.acknowledgedCount;
   }
 
   figures() {
     return {
-      reads: this.#reads.done,
-      failed_reads: this.#reads.failed,
-      reads_over_500_ms: this.#reads.slow,
-      ...quantiles('read', this.#reads),
-      writes: this.#writes.done,
-      failed_writes: this.#writes.failed,
-      writes_over_500_ms: this.#writes.slow,
-      ...quantiles('write', this.#writes),
-      failures: Object.fromEntries(this.#failures),
+      reads: this.reads.done,
+      failed_reads: this.reads.failed,
+      reads_over_500_ms: this.reads.slow,
+      ...quantiles('read', this.reads),
+      writes: this.writes.done,
+      failed_writes: this.writes.failed,
+      writes_over_500_ms: this.writes.slow,
+      ...quantiles('write', this.writes),
+      failures: Object.fromEntries(this.failures),
     };
   }
 
-  async #goOn(pauseMs: number, work: (agentId: string) => Promise<void>): Promise<void> {
-    while (!this.#stopped) {
+  private async goOn(pauseMs: number, work: (agentId: string) => Promise<void>): Promise<void> {
+    while (!this.stopped) {
       await work(this.agentIds[Math.floor(Math.random() * this.agentIds.length)] as string);
       await wait(pauseMs * (0.5 + Math.random()));
     }
   }
 
-  async #call(tally: Tally, method: string, path: string, body?: object): Promise<void> {
+  private async call(tally: Tally, method: string, path: string, body?: object): Promise<void> {
     const began = performance.now();
-    const answer = await this.#answer(method, path, body).catch((error: { code?: string }) => ({
+    const answer = await this.answer(method, path, body).catch((error: { code?: string }) => ({
       status: 0,
       body: error.code ?? 'no answer',
     }));
@@ -106,19 +106,19 @@ export class Load {
     tally.times.push(ms);
     if (ms > SLOW_MS) tally.slow += 1;
     if (answer.status === 200) {
-      if (method !== 'GET') this.#acknowledged += 1;
+      if (method !== 'GET') this.acknowledgedCount += 1;
       return;
     }
     tally.failed += 1;
     const kind = `${method} ${answer.status} ${/"code":\s*"(\w+)"/.exec(answer.body)?.[1] ?? answer.body.slice(0, 40)}`;
-    this.#failures.set(kind, (this.#failures.get(kind) ?? 0) + 1);
+    this.failures.set(kind, (this.failures.get(kind) ?? 0) + 1);
   }
 
-  #answer(method: string, path: string, body?: object): Promise<Answered> {
+  private answer(method: string, path: string, body?: object): Promise<Answered> {
     const { url, api_key } = this.target();
     const headers = { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' };
     return new Promise((resolve, reject) => {
-      const call = request(`${url}${path}`, { method, headers, agent: this.#connections, timeout: 30_000 }, (answer) => {
+      const call = request(`${url}${path}`, { method, headers, agent: this.connections, timeout: 30_000 }, (answer) => {
         let text = '';
         answer.setEncoding('utf8');
         answer.on('data', (chunk: string) => (text += chunk));

@@ -33,9 +33,9 @@ const READY_MS = 600_000;
 
 /** A database, a stand-in for an engine, and one or more services on them, made for one measurement and removed after it. */
 export class ScaleBed {
-  static readonly #open = new Set<ScaleBed>();
-  readonly #callers: Caller[] = [];
-  #accounts = 0;
+  private static readonly open = new Set<ScaleBed>();
+  private readonly callers: Caller[] = [];
+  private accounts = 0;
 
   private constructor(
     readonly database: OutsidePostgres,
@@ -47,7 +47,7 @@ export class ScaleBed {
 
   /** Removes all processes and containers of an interrupted benchmark. */
   static async disposeAll(): Promise<void> {
-    await Promise.all([...ScaleBed.#open].map((bed) => bed.dispose()));
+    await Promise.all([...ScaleBed.open].map((bed) => bed.dispose()));
   }
 
   static async start(options: BedOptions = {}): Promise<ScaleBed> {
@@ -55,11 +55,11 @@ export class ScaleBed {
     const engine = options.outside ?? (await EngineStandIn.start(options.engine));
     const dataDir = await mkdtemp(join(tmpdir(), 'mooring-scale-'));
     const bed = new ScaleBed(database, engine, dataDir, [], options.outside !== undefined || options.engine?.real !== undefined);
-    ScaleBed.#open.add(bed);
+    ScaleBed.open.add(bed);
     try {
-      for (let n = 0; n < (options.replicas ?? 1); n++) bed.services.push(await StartedService.start(bed.#serviceOptions(options, n)));
+      for (let n = 0; n < (options.replicas ?? 1); n++) bed.services.push(await StartedService.start(bed.serviceOptions(options, n)));
       const { body } = await bed.admin('GET', '/api/admin/accounts');
-      await bed.#assignSeats(body[0].account_id);
+      await bed.assignSeats(body[0].account_id);
     } catch (error) {
       await bed.dispose();
       throw error;
@@ -67,7 +67,7 @@ export class ScaleBed {
     return bed;
   }
 
-  #serviceOptions({ environment, nodeOptions }: BedOptions, n: number): ServiceOptions {
+  private serviceOptions({ environment, nodeOptions }: BedOptions, n: number): ServiceOptions {
     return {
       runtime: 'docker',
       dataDir: this.dataDir,
@@ -107,23 +107,23 @@ export class ScaleBed {
 
   caller(key: string, n = 0): Caller {
     const caller = new Caller(() => this.replica(n).firstRun.url, key);
-    this.#callers.push(caller);
+    this.callers.push(caller);
     return caller;
   }
 
   /** Makes an account with seats, and returns its id and a key. */
   async account(): Promise<{ id: string; key: string }> {
-    const email = `bench-${(this.#accounts += 1)}@example.com`;
+    const email = `bench-${(this.accounts += 1)}@example.com`;
     const { body } = await this.admin('POST', '/api/admin/accounts', { email, password: PASSWORD, name: email });
-    await this.#assignSeats(body.account_id);
-    const session = await this.#signIn(email, PASSWORD);
+    await this.assignSeats(body.account_id);
+    const session = await this.signIn(email, PASSWORD);
     const key = await this.service.call('POST', '/api/v1/keys', { name: 'bench' }, { authorization: `Bearer ${session}` });
     return { id: body.account_id, key: key.body.raw_key };
   }
 
   adminSession(): Promise<string> {
     const { email, password } = this.service.firstRun;
-    return this.#signIn(email, password);
+    return this.signIn(email, password);
   }
 
   async admin(method: string, path: string, body?: unknown) {
@@ -133,11 +133,11 @@ export class ScaleBed {
     return answer;
   }
 
-  async #assignSeats(accountId: string): Promise<void> {
+  private async assignSeats(accountId: string): Promise<void> {
     await this.admin('PUT', `/api/admin/accounts/${accountId}/plan`, { plan: 'bench', seats: SEATS, payment_method: true });
   }
 
-  async #signIn(email: string, password: string): Promise<string> {
+  private async signIn(email: string, password: string): Promise<string> {
     return (await this.service.call('POST', '/api/auth/login', { email, password })).body.session_token;
   }
 
@@ -162,8 +162,8 @@ export class ScaleBed {
   }
 
   async dispose(): Promise<void> {
-    ScaleBed.#open.delete(this);
-    for (const caller of this.#callers) caller.close();
+    ScaleBed.open.delete(this);
+    for (const caller of this.callers) caller.close();
     // The agents' containers end with the engine, so they need not be deleted one by one.
     await Promise.all(this.services.map((service) => (service.resume(), service.stop())));
     await this.runningEngine.close();

@@ -28,19 +28,19 @@ const GONE_WITHIN_MS = 30_000;
 /** Executes commands on the agent's stream. The rules are in the decider. */
 @Injectable()
 export class AgentWriter {
-  readonly #deadlines: ReturnType<typeof transitionDeadlines>;
+  private readonly deadlines: ReturnType<typeof transitionDeadlines>;
 
   constructor(
     private readonly agents: Agents,
     private readonly clock: Clock,
     config: Config,
   ) {
-    this.#deadlines = transitionDeadlines(config);
+    this.deadlines = transitionDeadlines(config);
   }
 
   /** Returns the deadline of a transition that begins now. */
   deadline(transition: keyof ReturnType<typeof transitionDeadlines>): string {
-    return this.#deadlines[transition](this.clock.now());
+    return this.deadlines[transition](this.clock.now());
   }
 
   async write({ context, accountId, agentId, ifMatch }: AgentWrite<unknown>, command: AgentCommand): Promise<AgentWritten> {

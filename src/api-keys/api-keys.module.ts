@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
 
 import { Projections } from '../platform/projections/projections.ts';
-import { Sagas } from '../platform/sagas/saga.ts';
 import { ApiKeyEnds } from './api-key-ends.service.ts';
 import { ApiKeyVerifier } from './api-key.verifier.ts';
 import { ApiKeysController } from './api-keys.controller.ts';
@@ -24,8 +23,7 @@ import { ApiKeysSaga } from './api-keys.saga.ts';
   exports: [ApiKeyVerifier],
 })
 export class ApiKeysModule {
-  constructor(projections: Projections, sagas: Sagas, ends: ApiKeysSaga) {
+  constructor(projections: Projections) {
     projections.register(apiKeysProjection);
-    sagas.register(ends);
   }
 }

@@ -1,27 +1,32 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
 import { Clock } from '../platform/clock.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/context/command-context.ts';
-import type { Saga, SagaKey, SagaPass } from '../platform/sagas/saga.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { apiKeyDecider, endsAt } from './api-key.decider.ts';
 import { ListEndedApiKeys } from './api-keys.projection.ts';
 
 /** Records that a key has expired. The key is refused from its expiry on, even before this is recorded. */
 @Injectable()
-export class ApiKeysSaga implements Saga {
+export class ApiKeysSaga implements Saga, OnModuleInit {
   readonly name = 'api-keys';
   readonly filter = { eventClass: 'core' as const, categories: ['apiKey'], types: ['ApiKeyIssued'] };
   readonly concurrency = 4;
 
   constructor(
+    private readonly sagas: Sagas,
     private readonly aggregates: Aggregates,
     private readonly queries: QueryBus,
     private readonly clock: Clock,
   ) {}
+
+  onModuleInit(): void {
+    this.sagas.register(this);
+  }
 
   keyOf(event: StoredEvent): string {
     return idOf(event.stream);

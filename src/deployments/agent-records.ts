@@ -41,7 +41,7 @@ export class AgentRecords {
    * Records an outcome. Returns false, and writes nothing, if the stream has changed since it was read, because the decision may be stale.
    */
   record(agentId: string, seen: AgentAtRevision, record: AgentRecord): Promise<boolean> {
-    return this.#execute(agentId, seen, record);
+    return this.execute(agentId, seen, record);
   }
 
   /** Requests a transition that the rules require without a caller's request. Returns false as `record` does. */
@@ -51,7 +51,7 @@ export class AgentRecords {
     const now = new Date();
     switch (order) {
       case 'sleep':
-        return this.#execute(agentId, seen, {
+        return this.execute(agentId, seen, {
           type: 'SleepAgent',
           accountId,
           depth: 'frozen',
@@ -59,7 +59,7 @@ export class AgentRecords {
           deadlineAt: deadlines.sleep(now),
         });
       case 'sleep_deeper':
-        return this.#execute(agentId, seen, {
+        return this.execute(agentId, seen, {
           type: 'SleepAgent',
           accountId,
           depth: 'stopped',
@@ -67,9 +67,9 @@ export class AgentRecords {
           deadlineAt: deadlines.sleep(now),
         });
       case 'wake':
-        return this.#execute(agentId, seen, { type: 'WakeAgent', accountId, trigger: 'work in flight', deadlineAt: deadlines.wake(now) });
+        return this.execute(agentId, seen, { type: 'WakeAgent', accountId, trigger: 'work in flight', deadlineAt: deadlines.wake(now) });
       case 'restart':
-        return this.#execute(agentId, seen, { type: 'RestartAgent', accountId, deadlineAt: deadlines.restart(now) });
+        return this.execute(agentId, seen, { type: 'RestartAgent', accountId, deadlineAt: deadlines.restart(now) });
     }
   }
 
@@ -92,8 +92,8 @@ export class AgentRecords {
    * Executes a command. Event ids are derived from the position in the stream, so that a record that is repeated after a crash is the same
    * event.
    */
-  async #execute(agentId: string, { agent, revision }: AgentAtRevision, command: AgentCommand): Promise<boolean> {
-    const context = systemContext('deployments', agent.accountId, await this.#causeAt(agentId, revision));
+  private async execute(agentId: string, { agent, revision }: AgentAtRevision, command: AgentCommand): Promise<boolean> {
+    const context = systemContext('deployments', agent.accountId, await this.causeAt(agentId, revision));
     const eventId = (event: { type: string }, index: number) => uuidv5(`${agentId}:${revision}:${event.type}:${index}`, RECORD_NAMESPACE);
     try {
       await this.agents.execute(agentId, command, context, { expectedRevision: revision, eventId });
@@ -105,7 +105,7 @@ export class AgentRecords {
   }
 
   /** Returns the id of the event that began the transition under way at the revision, or null if none of the latest events did. */
-  async #causeAt(agentId: string, revision: number): Promise<string | null> {
+  private async causeAt(agentId: string, revision: number): Promise<string | null> {
     const earlier = this.agents.events(agentId, { from: revision, backwards: true, limit: CAUSE_WITHIN });
     for await (const { id, type } of earlier) if (beginsTransition(type)) return id;
     return null;

@@ -25,11 +25,11 @@ export function redact(line: string, secrets: readonly string[]): string {
 
 /** Writes the build log of one deployment to the stream `deployment-<id>`, in chunks. Continues where an earlier process ended. */
 export class BuildLog {
-  #waiting: string[] = [];
-  #count = 0;
-  #writing: Promise<void> = Promise.resolve();
-  #timer: NodeJS.Timeout | undefined;
-  #place: { revision: number; lines: number } | null = null;
+  private waiting: string[] = [];
+  private count = 0;
+  private writing: Promise<void> = Promise.resolve();
+  private timer: NodeJS.Timeout | undefined;
+  private place: { revision: number; lines: number } | null = null;
 
   constructor(
     private readonly events: EventStore,
@@ -38,52 +38,52 @@ export class BuildLog {
   ) {}
 
   readonly line = (text: string): void => {
-    this.#count += 1;
-    if (this.#count > LINES_MAX) return;
-    const told = this.#count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
+    this.count += 1;
+    if (this.count > LINES_MAX) return;
+    const told = this.count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
     // The text is truncated last, because half a secret would not be recognized.
-    this.#waiting.push(redact(told, this.secrets).slice(0, LINE_CHARACTERS_MAX));
-    if (this.#waiting.length >= CHUNK_LINES) this.#write();
-    else this.#timer ??= setTimeout(() => this.#write(), CHUNK_WAIT_MS);
+    this.waiting.push(redact(told, this.secrets).slice(0, LINE_CHARACTERS_MAX));
+    if (this.waiting.length >= CHUNK_LINES) this.write();
+    else this.timer ??= setTimeout(() => this.write(), CHUNK_WAIT_MS);
   };
 
   /** Resolves when every line so far is in the log. */
   async flush(): Promise<void> {
-    this.#write();
-    const writing = this.#writing;
-    this.#writing = Promise.resolve();
+    this.write();
+    const writing = this.writing;
+    this.writing = Promise.resolve();
     await writing;
   }
 
-  #write(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const lines = this.#waiting;
-    this.#waiting = [];
+  private write(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    const lines = this.waiting;
+    this.waiting = [];
     if (lines.length === 0) return;
-    this.#writing = this.#writing.then(() => this.#append(lines));
+    this.writing = this.writing.then(() => this.append(lines));
     // `flush` reports the failure.
-    this.#writing.catch(() => undefined);
+    this.writing.catch(() => undefined);
   }
 
-  async #append(lines: string[]): Promise<void> {
+  private async append(lines: string[]): Promise<void> {
     const stream = `deployment-${this.deployment.id}`;
     for (let attempt = 1; ; attempt++) {
-      const place = (this.#place ??= await this.#read(stream));
+      const place = (this.place ??= await this.read(stream));
       try {
         const expected = place.revision < 0 ? ('no_stream' as const) : place.revision;
-        const { revision } = await this.events.append(stream, expected, [this.#event(place, lines)]);
-        this.#place = { revision, lines: place.lines + lines.length };
+        const { revision } = await this.events.append(stream, expected, [this.event(place, lines)]);
+        this.place = { revision, lines: place.lines + lines.length };
         return;
       } catch (error) {
-        if (error instanceof WrongExpectedRevision) this.#place = null;
+        if (error instanceof WrongExpectedRevision) this.place = null;
         else if (!(error instanceof OutcomeUnknown)) throw error;
         if (attempt === TRIES) throw error;
       }
     }
   }
 
-  async #read(stream: string): Promise<{ revision: number; lines: number }> {
+  private async read(stream: string): Promise<{ revision: number; lines: number }> {
     for await (const { revision, data } of this.events.readStream(stream, { backwards: true, limit: 1 })) {
       const last = data as { first_line: number; lines: string[] };
       return { revision, lines: last.first_line + last.lines.length };
@@ -91,7 +91,7 @@ export class BuildLog {
     return { revision: -1, lines: 0 };
   }
 
-  #event(place: { revision: number; lines: number }, lines: string[]): NewEvent {
+  private event(place: { revision: number; lines: number }, lines: string[]): NewEvent {
     const { id, agentId, accountId } = this.deployment;
     const actor = { kind: 'system' as const, id: 'deployments', name: 'deployments' };
     return {

@@ -40,7 +40,7 @@ export class DeploymentImages {
     const { deployment } = agent;
     if (deployment === null) throw new Error('an agent that deploys has a deployment');
     try {
-      const source = await this.#sourceOf(deployment, agent.accountId);
+      const source = await this.sourceOf(deployment, agent.accountId);
       const { image, name: imageName, command } = await this.runtime.ensureImage(source, log.line, signal);
       return { type: 'RecordImage', deploymentId: deployment.id, image, imageName, command, commitSha: null };
     } catch (error) {
@@ -50,7 +50,7 @@ export class DeploymentImages {
     }
   }
 
-  async #sourceOf({ imageName, templateId }: Deployment, accountId: string): Promise<ImageSource> {
+  private async sourceOf({ imageName, templateId }: Deployment, accountId: string): Promise<ImageSource> {
     if (imageName === null) {
       const source = this.template(templateId)?.source;
       if (source === undefined) throw new RuntimeRefused(`The template ${templateId ?? ''} is not there any more.`);
@@ -64,12 +64,12 @@ export class DeploymentImages {
         throw new RuntimeRefused(`The registry of ${imageName} was not found.`);
       case 'public':
     }
-    const mayUse = async (image: string) => this.#isShared(imageName) || this.queries.execute(new AccountHasImage(accountId, image));
+    const mayUse = async (image: string) => this.isShared(imageName) || this.queries.execute(new AccountHasImage(accountId, image));
     return { kind: 'reference', reference: imageName, mayUse };
   }
 
   /** Returns true if the operator shares the image. An image that is shared without a tag is shared with all its tags. */
-  #isShared(imageName: string): boolean {
+  private isShared(imageName: string): boolean {
     const wanted = parseImageReference(imageName);
     if (wanted === null) return false;
     return this.config.sharedImages.some((name) => {

@@ -53,7 +53,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   onApplicationBootstrap(): void {
-    this.following = this.#followEngine();
+    this.following = this.followEngine();
   }
 
   async beforeApplicationShutdown(): Promise<void> {
@@ -72,18 +72,18 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   async reconcile(agentId: string, { signal, assertLease, withoutSlot, setAccount }: SagaPass): Promise<Date | null> {
     const pass: Pass = { agentId, signal, assertLease, withoutSlot, started: null, refused: false };
     const first = await this.records.load(agentId);
-    if (first === null) return this.#unknown(pass);
+    if (first === null) return this.unknown(pass);
     setAccount(first.agent.accountId);
     try {
-      return await this.#walk(pass, first);
+      return await this.walk(pass, first);
     } catch (error) {
       if (signal.aborted) throw error;
-      if (error instanceof RuntimeRefused || error instanceof RuntimeUnavailable) return this.#settleFailure(pass, error);
+      if (error instanceof RuntimeRefused || error instanceof RuntimeUnavailable) return this.settleFailure(pass, error);
       throw error;
     }
   }
 
-  async #walk(pass: Pass, first: AgentAtRevision): Promise<Date | null> {
+  private async walk(pass: Pass, first: AgentAtRevision): Promise<Date | null> {
     const canFreeze = await this.engine.canFreeze();
     let kept: Actual | null = null;
     for (let count = 0; count < STEPS_MAX && !pass.signal.aborted; count++) {
@@ -95,13 +95,13 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       const rules = this.steps.rules(agent, canFreeze);
       const step = nextStep(agent, actual, rules, new Date());
       if (step.do === 'rest') {
-        if (agent.status === 'deleted') await this.#close(pass, seen);
-        return this.#next(agent, actual, rules);
+        if (agent.status === 'deleted') await this.close(pass, seen);
+        return this.next(agent, actual, rules);
       }
-      const done = await this.#tryTo(pass, seen, step);
+      const done = await this.tryTo(pass, seen, step);
       kept = done && step.do === 'record' ? actual : null;
       if (done) sagaStep(this.name, pass.agentId, step.do === 'record' ? step.record.type : step.do);
-      else if (!isInTransit(agent)) return this.#next(agent, actual, rules);
+      else if (!isInTransit(agent)) return this.next(agent, actual, rules);
     }
     return new Date();
   }
@@ -110,9 +110,9 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
    * Takes a step. Returns false, so that the agent is looked at again, if the container changed meanwhile: it is gone, or the engine
    * refuses for the first time.
    */
-  async #tryTo(pass: Pass, seen: AgentAtRevision, step: Doing): Promise<boolean> {
+  private async tryTo(pass: Pass, seen: AgentAtRevision, step: Doing): Promise<boolean> {
     try {
-      return await this.#take(pass, seen, step);
+      return await this.take(pass, seen, step);
     } catch (error) {
       const again = error instanceof ContainerGone || (error instanceof RuntimeRefused && !pass.refused);
       if (!again) throw error;
@@ -122,30 +122,30 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   /** Takes a step. Returns false if a wait was interrupted or the decision is stale. */
-  async #take(pass: Pass, seen: AgentAtRevision, step: Doing): Promise<boolean> {
+  private async take(pass: Pass, seen: AgentAtRevision, step: Doing): Promise<boolean> {
     const { agentId } = pass;
     const { agent } = seen;
     pass.assertLease();
     switch (step.do) {
       case 'record':
-        return this.#record(pass, seen, step.record, null);
+        return this.record(pass, seen, step.record, null);
       case 'order':
         return this.records.requestTransition(agentId, seen, step.order);
       case 'erase':
         return this.records.erase(agentId, seen);
       case 'resolve_image':
-        return this.#resolveImage(pass, seen);
+        return this.resolveImage(pass, seen);
       case 'create':
-        return this.#runWithinLimit(pass, agent, () => this.steps.create(pass, agent, step.release));
+        return this.runWithinLimit(pass, agent, () => this.steps.create(pass, agent, step.release));
       case 'start':
-        return this.#runWithinLimit(pass, agent, () => {
+        return this.runWithinLimit(pass, agent, () => {
           pass.started = step.container.handle;
           return this.steps.changeState(agent, 'start', step.container);
         });
       case 'await_ready':
-        return this.#awaitReady(pass, seen, step);
+        return this.awaitReady(pass, seen, step);
       case 'fail_exited':
-        return this.#record(pass, seen, endedEarly(agent, step.container), step.container);
+        return this.record(pass, seen, endedEarly(agent, step.container), step.container);
       case 'remove':
         await pass.withoutSlot(() => this.steps.remove(pass, agent, step.container, step.gently));
         return true;
@@ -163,12 +163,12 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   /** Creates or starts a container as soon as the engine may start one more. Returns false if the agent changed during the wait. */
-  #runWithinLimit(pass: Pass, agent: Agent, work: () => Promise<void>): Promise<boolean> {
+  private runWithinLimit(pass: Pass, agent: Agent, work: () => Promise<void>): Promise<boolean> {
     const asked = performance.now();
     return pass.withoutSlot(() =>
       this.engine.runWithinLimit(pass, agent.accountId, 'start', pass.signal, async () => {
         const waited = performance.now() - asked > TURN_CAME_AT_ONCE_MS;
-        if (waited && (await this.#staleness(pass, agent)())) return false;
+        if (waited && (await this.staleness(pass, agent)())) return false;
         pass.assertLease();
         await work();
         return true;
@@ -176,13 +176,13 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     );
   }
 
-  async #resolveImage(pass: Pass, seen: AgentAtRevision): Promise<boolean> {
+  private async resolveImage(pass: Pass, seen: AgentAtRevision): Promise<boolean> {
     const { agent } = seen;
     const log = await this.records.openBuildLog(pass.agentId, agent, agent.deployment?.id ?? '');
     try {
       await this.steps.logPrivateVariables(pass.agentId, agent, log);
       const record = await pass.withoutSlot(() =>
-        this.engine.runUntilStale(pass, false, this.#staleness(pass, agent), (stale) => {
+        this.engine.runUntilStale(pass, false, this.staleness(pass, agent), (stale) => {
           const signal = AbortSignal.any([stale, deadlineSignal(agent)]);
           const work = this.steps.images.workFor(agent);
           return this.engine.runWithinLimit(pass, agent.accountId, work, signal, () => this.steps.images.resolve(agent, log, signal));
@@ -193,34 +193,34 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       const now = await this.records.load(pass.agentId);
       // The reason of a failure must be the last line of the log, so the log is written first. The record of an image need not wait for it.
       if (record.type === 'RecordDeploymentFailure') await log.flush();
-      const [recorded] = await Promise.all([now !== null && this.#record(pass, now, record, null), log.flush()]);
+      const [recorded] = await Promise.all([now !== null && this.record(pass, now, record, null), log.flush()]);
       return recorded;
     } catch (error) {
       await log.flush();
       if (pass.signal.aborted || error instanceof RuntimeUnavailable) throw error;
       // The deployment is stale or out of time; the next look tells which.
-      if (await this.#staleness(pass, agent)()) return false;
+      if (await this.staleness(pass, agent)()) return false;
       if (deadlineSignal(agent).aborted) return false;
       throw error;
     }
   }
 
-  async #awaitReady(pass: Pass, seen: AgentAtRevision, step: Extract<Step, { do: 'await_ready' }>): Promise<boolean> {
+  private async awaitReady(pass: Pass, seen: AgentAtRevision, step: Extract<Step, { do: 'await_ready' }>): Promise<boolean> {
     const { agent } = seen;
     let cutShort = false;
     const isReady = await pass.withoutSlot(() =>
-      this.engine.runUntilStale(pass, true, this.#staleness(pass, agent), async (signal) => {
+      this.engine.runUntilStale(pass, true, this.staleness(pass, agent), async (signal) => {
         const answer = await this.steps.awaitReady(agent, step.container, step.withinMs, signal);
         cutShort = signal.aborted;
         return answer;
       }),
     );
     const record = isReady ? ({ type: 'RecordReady', generation: step.container.generation } as const) : cutShort ? null : step.otherwise;
-    return record !== null && this.#record(pass, seen, record, step.container);
+    return record !== null && this.record(pass, seen, record, step.container);
   }
 
   /** Records an outcome. The log of a failed deployment first gets the reason, and the last output of the container if there was one. */
-  async #record(
+  private async record(
     { agentId, assertLease, withoutSlot }: Pass,
     seen: AgentAtRevision,
     record: AgentRecord,
@@ -237,14 +237,14 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     return this.records.record(agentId, seen, record);
   }
 
-  async #close({ agentId, assertLease }: Pass, seen: AgentAtRevision): Promise<void> {
+  private async close({ agentId, assertLease }: Pass, seen: AgentAtRevision): Promise<void> {
     assertLease();
     await this.engine.forget(agentId);
     await this.records.close(agentId, seen);
   }
 
   /** Returns a function that returns true if the agent has changed since the step was decided. */
-  #staleness({ agentId }: Pass, agent: Agent): () => Promise<boolean> {
+  private staleness({ agentId }: Pass, agent: Agent): () => Promise<boolean> {
     return async () => {
       const now = (await this.records.load(agentId))?.agent;
       return now?.status !== agent.status || now.generation !== agent.generation || now.deployment?.id !== agent.deployment?.id;
@@ -252,7 +252,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   /** Records a refusal as the failure of the transition. If the engine is unavailable, the transition is retried until its deadline. */
-  async #settleFailure(pass: Pass, error: RuntimeRefused | RuntimeUnavailable): Promise<Date | null> {
+  private async settleFailure(pass: Pass, error: RuntimeRefused | RuntimeUnavailable): Promise<Date | null> {
     const seen = await this.records.load(pass.agentId);
     const agent = seen?.agent ?? null;
     const overdue = agent?.deadlineAt != null && Date.now() >= Date.parse(agent.deadlineAt);
@@ -263,11 +263,11 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
       agent.status === 'deploying'
         ? { type: 'RecordDeploymentFailure', deploymentId, kind: 'runtime', reason: error.message }
         : { type: 'RecordFailure', kind, reason: error.message };
-    await this.#record(pass, seen, record, null);
+    await this.record(pass, seen, record, null);
     return new Date();
   }
 
-  #next(agent: Agent, actual: Actual, rules: Rules): Date | null {
+  private next(agent: Agent, actual: Actual, rules: Rules): Date | null {
     const waits = agent.status === 'stopping' && agent.wantedSleep !== null;
     const at = waits ? new Date() : nextCheckAt(agent, actual, rules, new Date());
     const soon = Date.now() + HELD_AGAIN_MS;
@@ -278,7 +278,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
    * Leaves alone an agent that the log does not know, and logs its containers or volume. It may belong to another database, or to the time
    * after the backup that was restored.
    */
-  async #unknown(pass: Pass): Promise<null> {
+  private async unknown(pass: Pass): Promise<null> {
     const { agentId } = pass;
     const { containers, volume } = await this.engine.observe(pass, null);
     if (containers.length > 0 || volume)
@@ -288,14 +288,14 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
   }
 
   /** Wakes the saga for each event of the engine. The pass finds out by looking what the event means. */
-  async #followEngine(): Promise<void> {
+  private async followEngine(): Promise<void> {
     const { signal } = this.stopping;
     while (!signal.aborted) {
       try {
         for await (const event of this.engine.events(signal)) {
-          if (event.kind === 'changed') this.#wake(event.agentId);
+          if (event.kind === 'changed') this.wake(event.agentId);
           // Events were lost, so the list must be a new one.
-          else for (const { key, account } of await this.differences.find(0)) this.#wake(key, account);
+          else for (const { key, account } of await this.differences.find(0)) this.wake(key, account);
         }
       } catch (error) {
         if (!signal.aborted) this.logger.warn(`engine events: ${String(error)}`);
@@ -304,7 +304,7 @@ export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstra
     }
   }
 
-  #wake(agentId: string, account: string | null = null): void {
+  private wake(agentId: string, account: string | null = null): void {
     this.engine.interruptWait(agentId);
     this.sagas.wake(this.name, agentId, account ?? undefined);
   }

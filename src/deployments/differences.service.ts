@@ -32,7 +32,7 @@ export class Differences {
    * `listMaxAgeMs` is the oldest acceptable container list, in milliseconds.
    */
   async find(listMaxAgeMs: number): Promise<SagaKey[]> {
-    const [listed, { freeze }] = await Promise.all([this.#listed(listMaxAgeMs), this.runtime.capabilities()]);
+    const [listed, { freeze }] = await Promise.all([this.listed(listMaxAgeMs), this.runtime.capabilities()]);
     const found: SagaKey[] = [];
     let after: string | null = null;
     do {
@@ -56,7 +56,7 @@ export class Differences {
   }
 
   /** Lists containers and volumes by agent. Returns null if the engine is unavailable. */
-  async #listed(maxAgeMs: number): Promise<Map<string, Listed> | null> {
+  private async listed(maxAgeMs: number): Promise<Map<string, Listed> | null> {
     try {
       const { containers, volumes } = await this.runtime.listed(maxAgeMs);
       const byAgent = new Map<string, { containers: Listed['containers'][number][]; volume: boolean }>();

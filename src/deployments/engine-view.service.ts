@@ -90,7 +90,7 @@ export class EngineView {
     const over = AbortSignal.any([pass.signal, changed.signal]);
     // Events between the look and the watch are not reported, so the work is checked once.
     if (await isStale()) changed.abort();
-    const watching = this.#untilStale(watch, isStale, over).then((stale) => stale && changed.abort());
+    const watching = this.untilStale(watch, isStale, over).then((stale) => stale && changed.abort());
     try {
       return await work(over);
     } finally {
@@ -101,7 +101,7 @@ export class EngineView {
   }
 
   /** Returns true as soon as an event makes the work stale. Most events (the saga's own, a variable, a new name) do not. */
-  async #untilStale(watch: EventWatch, isStale: () => Promise<boolean>, signal: AbortSignal): Promise<boolean> {
+  private async untilStale(watch: EventWatch, isStale: () => Promise<boolean>, signal: AbortSignal): Promise<boolean> {
     while ((await watch.next(WATCH_MS, signal)) !== null) if (await isStale()) return true;
     return false;
   }

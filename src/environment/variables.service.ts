@@ -20,17 +20,17 @@ export class Variables {
 
   /** Returns all variables of the agent in clear, or none if it is deleted. */
   async of(agentId: string): Promise<Record<string, string>> {
-    const opened = await this.#opened(agentId, () => true);
+    const opened = await this.opened(agentId, () => true);
     return Object.fromEntries(opened);
   }
 
   /** Returns the secret values of the agent, which must not be seen in any output. */
   async secretsOf(agentId: string): Promise<string[]> {
-    const opened = await this.#opened(agentId, (variable) => variable.isSecret);
+    const opened = await this.opened(agentId, (variable) => variable.isSecret);
     return opened.map(([, value]) => value);
   }
 
-  async #opened(agentId: string, wanted: (variable: Variable) => boolean): Promise<[string, string][]> {
+  private async opened(agentId: string, wanted: (variable: Variable) => boolean): Promise<[string, string][]> {
     const { state } = await this.aggregates.load(agentStream(agentId), environmentDecider);
     const opened: [string, string][] = [];
     for (const [key, variable] of state.variables) {

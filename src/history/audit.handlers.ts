@@ -52,10 +52,10 @@ export class ExportAuditHandler implements IQueryHandler<ExportAudit> {
   ) {}
 
   async execute(query: ExportAudit): Promise<AsyncIterable<AuditItem>> {
-    return this.#items(query);
+    return this.items(query);
   }
 
-  async *#items({ selection, after, limit }: ExportAudit): AsyncGenerator<AuditItem> {
+  private async *items({ selection, after, limit }: ExportAudit): AsyncGenerator<AuditItem> {
     let position = after;
     for (let left = limit; left > 0; left -= AT_ONCE) {
       const wanted = Math.min(left, AT_ONCE);

@@ -41,9 +41,9 @@ export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
     for (
       let event = transitions.last;
       event !== null && causes.length < CAUSES_MAX;
-      event = await this.#causeOf(agentId, event, transitions)
+      event = await this.causeOf(agentId, event, transitions)
     )
-      causes.unshift(this.#view(event, transitions));
+      causes.unshift(this.view(event, transitions));
     return { status: transitions.status, since: transitions.since, causes };
   }
 
@@ -51,7 +51,7 @@ export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
    * Returns null if a caller requested the event, which makes it the first cause. An event without a recorded cause follows from the
    * transition before it, by the rules of the state machine.
    */
-  async #causeOf(agentId: string, event: StoredEvent, transitions: Transitions): Promise<StoredEvent | null> {
+  private async causeOf(agentId: string, event: StoredEvent, transitions: Transitions): Promise<StoredEvent | null> {
     const { actor, causation_id } = event.metadata;
     if (actor.kind !== 'system' || event.stream !== agentStream(agentId)) return null;
     const standing = transitions.before(event);
@@ -60,7 +60,7 @@ export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
     return transitions.byId(causation_id) ?? (await this.entries.messageTo(agentId, causation_id, event.position)) ?? standing;
   }
 
-  #view(event: StoredEvent, transitions: Transitions): CauseView {
+  private view(event: StoredEvent, transitions: Transitions): CauseView {
     const { id: event_id, type, at, metadata } = event;
     const summary = this.catalogue.summaryOf(event);
     return {

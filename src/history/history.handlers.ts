@@ -80,11 +80,11 @@ export class FollowHistoryHandler implements IQueryHandler<FollowHistory> {
 
   async execute(follow: FollowHistory): Promise<AsyncIterable<HistoryItem>> {
     const { state, revision } = await this.agents.loadWithDeleted(follow.agentId, follow.accountId);
-    return this.#items(follow, state.status === 'deleted' ? revision : Infinity);
+    return this.items(follow, state.status === 'deleted' ? revision : Infinity);
   }
 
   /** Yields the items up to the revision `last`, which no event follows. */
-  async *#items({ agentId, after, selection, signal }: FollowHistory, last: number): AsyncGenerator<HistoryItem> {
+  private async *items({ agentId, after, selection, signal }: FollowHistory, last: number): AsyncGenerator<HistoryItem> {
     using watch = this.agents.watch(agentId);
     let revision = typeof after === 'number' ? after : -1;
     for (; revision < last && !signal.aborted;) {

@@ -16,31 +16,31 @@ export interface AgentThen {
 
 /** Rebuilds one agent from a part of its events, with the projections, deciders and views that serve the current state. */
 export class AgentReplay {
-  readonly #agents = new Replay(agentsProjection);
-  readonly #deployments = new Replay(deploymentsProjection);
-  #environment = environmentDecider.initialState();
+  private readonly agents = new Replay(agentsProjection);
+  private readonly deployments = new Replay(deploymentsProjection);
+  private environment = environmentDecider.initialState();
 
   constructor(private readonly agentId: string) {}
 
   /** Takes in the next event of the agent's stream. */
   take(event: StoredEvent): void {
-    this.#agents.take(event);
-    this.#deployments.take(event);
-    this.#environment = environmentDecider.evolve(this.#environment, event as unknown as EnvironmentEvent);
+    this.agents.take(event);
+    this.deployments.take(event);
+    this.environment = environmentDecider.evolve(this.environment, event as unknown as EnvironmentEvent);
   }
 
   view(): AgentThen {
-    const columns = this.#agents.get(this.agentId);
+    const columns = this.agents.get(this.agentId);
     if (columns === undefined) return { agent: null, env: [], deployment: null };
     const { created_at, updated_at, ...others } = columns;
     // The time of the last use is not in the log, so it is unknown for the past.
     const row: AgentRow = { ...others, created_at: new Date(created_at), updated_at: new Date(updated_at), activity: null };
-    const env = keyedVariables(this.#environment).map(variableView);
-    return { agent: agentView(row), env, deployment: this.#deployment(row.state.deployment?.id ?? '') };
+    const env = keyedVariables(this.environment).map(variableView);
+    return { agent: agentView(row), env, deployment: this.deployment(row.state.deployment?.id ?? '') };
   }
 
-  #deployment(id: string): DeploymentRecordView | null {
-    const columns = this.#deployments.get(id);
+  private deployment(id: string): DeploymentRecordView | null {
+    const columns = this.deployments.get(id);
     if (columns === undefined) return null;
     const { started_at, completed_at, ...others } = columns;
     const row: DeploymentRow = {

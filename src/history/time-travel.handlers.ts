@@ -69,40 +69,40 @@ export class GetDiffHandler implements IQueryHandler<GetDiff> {
 
 /** Folds an agent's events, and records which event after a revision changed which path. */
 export class DiffWalk {
-  readonly #replay: AgentReplay;
+  private readonly replay: AgentReplay;
   /** Maps each path to the last event that changed it; the latest change is last. */
-  readonly #changed = new Map<string, string>();
-  #earlier: { moment: MomentView; state: object } | null = null;
-  #later: { moment: MomentView; state: object } | null = null;
+  private readonly changed = new Map<string, string>();
+  private earlier: { moment: MomentView; state: object } | null = null;
+  private later: { moment: MomentView; state: object } | null = null;
 
   constructor(
     agentId: string,
     private readonly revision: number,
   ) {
-    this.#replay = new AgentReplay(agentId);
+    this.replay = new AgentReplay(agentId);
   }
 
   /** Takes in the next event, starting with the first. */
   take(event: StoredEvent): void {
-    this.#replay.take(event);
+    this.replay.take(event);
     if (event.revision < this.revision) return;
-    const before = this.#later?.state;
-    this.#later = { moment: { revision: event.revision, at: event.at }, state: comparable(this.#replay.view()) };
-    this.#earlier ??= this.#later;
-    for (const { path } of before === undefined ? [] : differences(before, this.#later.state)) {
-      this.#changed.delete(path);
-      this.#changed.set(path, event.id);
+    const before = this.later?.state;
+    this.later = { moment: { revision: event.revision, at: event.at }, state: comparable(this.replay.view()) };
+    this.earlier ??= this.later;
+    for (const { path } of before === undefined ? [] : differences(before, this.later.state)) {
+      this.changed.delete(path);
+      this.changed.set(path, event.id);
     }
   }
 
   result(): { earlier: MomentView; later: MomentView; changes: ChangeView[] } {
-    if (this.#earlier === null || this.#later === null) throw agentNotFound();
-    const latestFirst = [...this.#changed].toReversed();
-    const changes = differences(this.#earlier.state, this.#later.state).map((difference) => ({
+    if (this.earlier === null || this.later === null) throw agentNotFound();
+    const latestFirst = [...this.changed].toReversed();
+    const changes = differences(this.earlier.state, this.later.state).map((difference) => ({
       ...difference,
       event_id: latestFirst.find(([path]) => overlaps(path, difference.path))?.[1] ?? '',
     }));
-    return { earlier: this.#earlier.moment, later: this.#later.moment, changes };
+    return { earlier: this.earlier.moment, later: this.later.moment, changes };
   }
 }
 

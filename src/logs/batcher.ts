@@ -22,15 +22,15 @@ export interface BatchLimits<Item> {
 
 /** Gathers the items of a source into batches by number, size and time. The source waits while a full batch is not taken. */
 export class Batcher<Item> {
-  #items: Item[] = [];
-  #bytes = 0;
-  #since = 0;
-  #ended = false;
-  #left = false;
-  #error: unknown = null;
-  #leftOut: { count: number; last: Item } | null = null;
-  #wakeReader: () => void = () => {};
-  #wakeSource: () => void = () => {};
+  private items: Item[] = [];
+  private bytes = 0;
+  private since = 0;
+  private ended = false;
+  private left = false;
+  private error: unknown = null;
+  private leftOut: { count: number; last: Item } | null = null;
+  private wakeReader: () => void = () => {};
+  private wakeSource: () => void = () => {};
 
   constructor(private readonly limits: BatchLimits<Item>) {}
 
@@ -40,23 +40,23 @@ export class Batcher<Item> {
       for await (const item of source) {
         const pause = this.limits.pace?.(item) ?? null;
         if (pause !== null) await pause;
-        if (this.#left) return;
+        if (this.left) return;
         if (this.limits.leaving?.out(item) === true) {
-          await this.#leaveOut(item);
-          if (this.#left) return;
+          await this.leaveOut(item);
+          if (this.left) return;
           continue;
         }
-        while (this.#full() && !this.#left) await new Promise<void>((resolve) => (this.#wakeSource = resolve));
-        if (this.#left) return;
-        this.#tellLeftOut();
-        this.#add(item);
-        if (this.#items.length === 1 || this.#full()) this.#wakeReader();
+        while (this.full() && !this.left) await new Promise<void>((resolve) => (this.wakeSource = resolve));
+        if (this.left) return;
+        this.tellLeftOut();
+        this.add(item);
+        if (this.items.length === 1 || this.full()) this.wakeReader();
       }
     } catch (error) {
-      this.#error = error;
+      this.error = error;
     } finally {
-      this.#ended = true;
-      this.#wakeReader();
+      this.ended = true;
+      this.wakeReader();
     }
   }
 
@@ -64,72 +64,72 @@ export class Batcher<Item> {
   async *batches(): AsyncGenerator<Item[]> {
     try {
       while (true) {
-        await this.#due();
-        if (this.#hasSome()) yield this.#take();
-        else if (this.#ended) {
-          if (this.#error !== null) throw this.#error;
+        await this.due();
+        if (this.hasSome()) yield this.take();
+        else if (this.ended) {
+          if (this.error !== null) throw this.error;
           return;
         }
       }
     } finally {
-      this.#left = true;
-      this.#wakeSource();
+      this.left = true;
+      this.wakeSource();
     }
   }
 
   /** Counts an item that is left out. Never waits for the batches, so that such items are read as fast as they come. */
-  async #leaveOut(item: Item): Promise<void> {
-    if (!this.#hasSome()) this.#since = Date.now();
-    const isFirst = this.#leftOut === null;
-    this.#leftOut = { count: (this.#leftOut?.count ?? 0) + 1, last: item };
-    if (isFirst) this.#wakeReader();
-    if (this.#leftOut.count % IN_A_ROW === 0) await othersTurn();
+  private async leaveOut(item: Item): Promise<void> {
+    if (!this.hasSome()) this.since = Date.now();
+    const isFirst = this.leftOut === null;
+    this.leftOut = { count: (this.leftOut?.count ?? 0) + 1, last: item };
+    if (isFirst) this.wakeReader();
+    if (this.leftOut.count % IN_A_ROW === 0) await othersTurn();
   }
 
-  #tellLeftOut(): void {
-    const told = this.#leftOut;
-    this.#leftOut = null;
-    if (told !== null && this.limits.leaving !== undefined) this.#add(this.limits.leaving.told(told.count, told.last));
+  private tellLeftOut(): void {
+    const told = this.leftOut;
+    this.leftOut = null;
+    if (told !== null && this.limits.leaving !== undefined) this.add(this.limits.leaving.told(told.count, told.last));
   }
 
-  #add(item: Item): void {
-    if (this.#items.length === 0) this.#since = Date.now();
-    this.#items.push(item);
-    this.#bytes += this.limits.bytesOf(item);
+  private add(item: Item): void {
+    if (this.items.length === 0) this.since = Date.now();
+    this.items.push(item);
+    this.bytes += this.limits.bytesOf(item);
   }
 
-  #hasSome(): boolean {
-    return this.#items.length > 0 || this.#leftOut !== null;
+  private hasSome(): boolean {
+    return this.items.length > 0 || this.leftOut !== null;
   }
 
-  #take(): Item[] {
-    this.#tellLeftOut();
-    const batch = this.#items;
-    this.#items = [];
-    this.#bytes = 0;
-    this.#wakeSource();
+  private take(): Item[] {
+    this.tellLeftOut();
+    const batch = this.items;
+    this.items = [];
+    this.bytes = 0;
+    this.wakeSource();
     return batch;
   }
 
   /** Returns the time at which the oldest item has waited long enough. */
-  #dueAt(): number {
+  private dueAt(): number {
     const { maxWaitMs, togetherMs } = this.limits;
-    const latest = this.#since + maxWaitMs;
+    const latest = this.since + maxWaitMs;
     return togetherMs === undefined ? latest : Math.floor(latest / togetherMs) * togetherMs;
   }
 
-  #full(): boolean {
-    return this.#items.length >= this.limits.maxItems || this.#bytes >= this.limits.maxBytes;
+  private full(): boolean {
+    return this.items.length >= this.limits.maxItems || this.bytes >= this.limits.maxBytes;
   }
 
   /** Resolves when there is a batch to take: full, old enough, or the last one. */
-  async #due(): Promise<void> {
-    while (!this.#ended && !this.#full()) {
-      const waitMs = !this.#hasSome() ? null : this.#dueAt() - Date.now();
+  private async due(): Promise<void> {
+    while (!this.ended && !this.full()) {
+      const waitMs = !this.hasSome() ? null : this.dueAt() - Date.now();
       if (waitMs !== null && waitMs <= 0) return;
       await new Promise<void>((resolve) => {
         const timer = waitMs === null ? undefined : setTimeout(resolve, waitMs);
-        this.#wakeReader = () => {
+        this.wakeReader = () => {
           clearTimeout(timer);
           resolve();
         };

@@ -73,7 +73,7 @@ export class LogCapture {
    * follower: that of an older container finishes first.
    */
   async follow(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
-    await this.#follower(container, account, AbortSignal.any([signal, this.stopping.signal]));
+    await this.follower(container, account, AbortSignal.any([signal, this.stopping.signal]));
   }
 
   /** Returns true if this process captures the container's output. */
@@ -87,7 +87,7 @@ export class LogCapture {
    */
   async drain(container: ContainerView, account: string): Promise<boolean> {
     const over = new AbortController();
-    const inTime = await Promise.race([this.#toItsEnd(container, account), pause(DRAIN_MS, over.signal).then(() => false)]);
+    const inTime = await Promise.race([this.toItsEnd(container, account), pause(DRAIN_MS, over.signal).then(() => false)]);
     over.abort();
     return inTime;
   }
@@ -102,10 +102,10 @@ export class LogCapture {
    * Captures the output to its end. Returns false if the process stops first. A follower that has to step aside meanwhile is replaced by
    * one that need not.
    */
-  async #toItsEnd(container: ContainerView, account: string): Promise<boolean> {
+  private async toItsEnd(container: ContainerView, account: string): Promise<boolean> {
     const { signal } = this.stopping;
     for (let follower = null as Follower | null; !signal.aborted && (follower === null || follower.until.aborted);) {
-      follower = await this.#follower(container, account, signal);
+      follower = await this.follower(container, account, signal);
       if (follower === null) return true;
       await follower.done;
     }
@@ -113,7 +113,7 @@ export class LogCapture {
   }
 
   /** Returns the follower of the container, and starts it if there is none; null if a newer container is followed already. */
-  async #follower(container: ContainerView, account: string, until: AbortSignal): Promise<Follower | null> {
+  private async follower(container: ContainerView, account: string, until: AbortSignal): Promise<Follower | null> {
     const { agentId, generation } = container;
     for (let current = this.followers.get(agentId); current !== undefined; current = this.followers.get(agentId)) {
       if (current.generation > generation) return null;
@@ -121,7 +121,7 @@ export class LogCapture {
       await current.done;
     }
     const follower: Follower = { generation, until, done: Promise.resolve() };
-    follower.done = this.#persist(container, account, until).finally(() => {
+    follower.done = this.persist(container, account, until).finally(() => {
       if (this.followers.get(agentId) === follower) this.followers.delete(agentId);
     });
     this.followers.set(agentId, follower);
@@ -129,11 +129,11 @@ export class LogCapture {
   }
 
   /** Captures the output, and starts again after a failure as long as the container may print more. */
-  async #persist(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
+  private async persist(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
     for (let againMs = AGAIN_MS; !signal.aborted; againMs = Math.min(againMs * 2, AGAIN_MAX_MS)) {
       const began = performance.now();
       try {
-        await this.#capture(container, account, signal).finally(() => {
+        await this.capture(container, account, signal).finally(() => {
           // A capture that ran well for a while starts again with the first delay.
           if (performance.now() - began > AGAIN_MAX_MS) againMs = AGAIN_MS;
         });
@@ -152,9 +152,9 @@ export class LogCapture {
     }
   }
 
-  async #capture(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
+  private async capture(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
     const stream = `log-${container.agentId}`;
-    const place = await this.#place(stream);
+    const place = await this.place(stream);
     if (place.cursor !== null && place.cursor.generation > container.generation) return;
     const after = place.cursor?.generation === container.generation ? place.cursor : null;
     const rate = new LineRate();
@@ -172,14 +172,14 @@ export class LogCapture {
     });
     const filled = batcher.fill(this.runtime.logs(container.handle, after, reading));
     try {
-      for await (const lines of batcher.batches()) await this.#append(stream, place, lines);
+      for await (const lines of batcher.batches()) await this.append(stream, place, lines);
     } finally {
       left.abort();
       await filled;
     }
   }
 
-  async #place(stream: string): Promise<Place> {
+  private async place(stream: string): Promise<Place> {
     for await (const last of this.events.readStream(stream, { backwards: true, limit: 1 }))
       return { revision: last.revision, total: totalOf(last), cursor: (last.data as { cursor?: CaptureCursor }).cursor ?? null };
     return { revision: -1, total: 0, cursor: null };
@@ -189,19 +189,19 @@ export class LogCapture {
    * Appends lines. A line that the store refuses is left out, and replaced by one that says so: it would be refused again, and nothing
    * after it would be captured.
    */
-  async #append(stream: string, place: Place, lines: LogLine[]): Promise<void> {
+  private async append(stream: string, place: Place, lines: LogLine[]): Promise<void> {
     try {
-      await this.#store(stream, place, lines, lines.map(readLogLine));
+      await this.store(stream, place, lines, lines.map(readLogLine));
     } catch (error) {
       if (mayPass(error)) throw error;
-      if (lines.length === 1) return this.#store(stream, place, lines, lines.map(leftOut));
+      if (lines.length === 1) return this.store(stream, place, lines, lines.map(leftOut));
       const half = lines.length / 2;
-      await this.#append(stream, place, lines.slice(0, half));
-      await this.#append(stream, place, lines.slice(half));
+      await this.append(stream, place, lines.slice(0, half));
+      await this.append(stream, place, lines.slice(half));
     }
   }
 
-  async #store(stream: string, place: Place, lines: LogLine[], captured: CapturedLine[]): Promise<void> {
+  private async store(stream: string, place: Place, lines: LogLine[], captured: CapturedLine[]): Promise<void> {
     const last = lines.at(-1);
     if (last === undefined) return;
     const before = place.total;

@@ -38,7 +38,7 @@ export class LogTail implements OnApplicationShutdown {
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await this.#end();
+    await this.end();
   }
 
   /**
@@ -48,17 +48,17 @@ export class LogTail implements OnApplicationShutdown {
   async follow(agentId: string, signal: AbortSignal, cut: () => void): Promise<AsyncIterable<LogEntry[]>> {
     const reader: Reader = { agentId, waiting: [], ended: false, wake: () => {}, cut };
     this.readers.add(reader);
-    signal.addEventListener('abort', () => this.#drop(reader), { once: true });
-    if (signal.aborted) this.#drop(reader);
+    signal.addEventListener('abort', () => this.drop(reader), { once: true });
+    if (signal.aborted) this.drop(reader);
     try {
-      this.subscriptions ??= this.#subscribe();
+      this.subscriptions ??= this.subscribe();
       await this.subscriptions;
-      await this.#standing();
+      await this.standing();
     } catch (error) {
-      this.#drop(reader);
+      this.drop(reader);
       throw error;
     }
-    return this.#batches(reader);
+    return this.batches(reader);
   }
 
   /**
@@ -70,7 +70,7 @@ export class LogTail implements OnApplicationShutdown {
     for await (const { position } of newest) await this.readModels.waitIfRunning(logLinesProjection.name, position);
   }
 
-  async *#batches(reader: Reader): AsyncGenerator<LogEntry[]> {
+  private async *batches(reader: Reader): AsyncGenerator<LogEntry[]> {
     try {
       while (!reader.ended) {
         if (reader.waiting.length === 0) await new Promise<void>((resolve) => (reader.wake = resolve));
@@ -79,11 +79,11 @@ export class LogTail implements OnApplicationShutdown {
         if (batch.length > 0) yield batch;
       }
     } finally {
-      this.#drop(reader);
+      this.drop(reader);
     }
   }
 
-  #drop(reader: Reader): void {
+  private drop(reader: Reader): void {
     this.readers.delete(reader);
     reader.ended = true;
     reader.waiting = [];
@@ -93,41 +93,41 @@ export class LogTail implements OnApplicationShutdown {
   /**
    * Waits for the read models. The subscriptions may have delivered, before a reader came, entries that the read models do not have yet.
    */
-  async #standing(): Promise<void> {
+  private async standing(): Promise<void> {
     await Promise.all(
       this.projections.map(async ({ name, filter }) => this.readModels.waitFor(name, await this.events.head(filter.eventClass))),
     );
   }
 
-  async #subscribe(): Promise<Subscription[]> {
+  private async subscribe(): Promise<Subscription[]> {
     try {
       const heads = await Promise.all(this.projections.map(({ filter }) => this.events.head(filter.eventClass)));
-      return this.projections.map((projection, index) => this.#tail(projection, heads[index] as Position));
+      return this.projections.map((projection, index) => this.tail(projection, heads[index] as Position));
     } catch (error) {
       this.subscriptions = null;
       throw error;
     }
   }
 
-  #tail(projection: Projection<LogEntryColumns>, head: Position): Subscription {
+  private tail(projection: Projection<LogEntryColumns>, head: Position): Subscription {
     const subscription = this.events.subscribe(head, projection.filter, (events) => {
-      for (const event of events) this.#hand(projection, event);
+      for (const event of events) this.hand(projection, event);
       return Promise.resolve();
     });
     // The subscription ends only at an event that this program can't read. The readers then connect again, and continue after that event.
-    subscription.ended.catch(() => this.#end());
+    subscription.ended.catch(() => this.end());
     return subscription;
   }
 
-  async #end(): Promise<void> {
+  private async end(): Promise<void> {
     const subscriptions = this.subscriptions;
     this.subscriptions = null;
-    for (const reader of this.readers) this.#drop(reader);
+    for (const reader of this.readers) this.drop(reader);
     const open = (await subscriptions?.catch(() => [])) ?? [];
     await Promise.all(open.map((subscription) => subscription.stop()));
   }
 
-  #hand(projection: Projection<LogEntryColumns>, event: StoredEvent): void {
+  private hand(projection: Projection<LogEntryColumns>, event: StoredEvent): void {
     const agentId = event.type === 'BuildLogCaptured' ? (event.data.agent_id as string) : idOf(event.stream);
     const readers = [...this.readers].filter((reader) => reader.agentId === agentId);
     if (readers.length === 0) return;
@@ -139,7 +139,7 @@ export class LogTail implements OnApplicationShutdown {
     });
     for (const reader of readers) {
       if (reader.waiting.length + entries.length > LAG_MAX) {
-        this.#drop(reader);
+        this.drop(reader);
         reader.cut();
         continue;
       }

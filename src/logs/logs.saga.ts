@@ -42,7 +42,7 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
 
   /** Returns the agents whose containers run and are not followed here, and some of those whose ended containers were not drained. */
   async resync(maxAgeMs: number): Promise<SagaKey[]> {
-    const containers = await this.#listed(maxAgeMs);
+    const containers = await this.listed(maxAgeMs);
     if (containers === null) return [];
     const up = containers.filter(({ state }) => state === 'running' || state === 'frozen');
     const ended = containers.filter(({ state }) => state === 'exited');
@@ -68,7 +68,7 @@ export class LogsSaga implements Saga, OnModuleInit, OnApplicationShutdown {
   }
 
   /** Lists the containers. Returns null if the engine is unavailable: its events tell when it is back. */
-  async #listed(maxAgeMs: number): Promise<readonly ListedContainer[] | null> {
+  private async listed(maxAgeMs: number): Promise<readonly ListedContainer[] | null> {
     try {
       return (await this.runtime.listed(maxAgeMs)).containers;
     } catch (error) {

@@ -24,25 +24,28 @@ export class LogsService {
     const filter = filterOf(query);
     if (call.accepts(EVENT_STREAM)) {
       const cut = () => call.disconnect();
-      return this.streams.events(call, async (signal) =>
-        this.#follow(agentId, query, filter, await this.tail.follow(agentId, signal, cut)),
-      );
+      return this.streams.events(call, async (signal) => this.follow(agentId, query, filter, await this.tail.follow(agentId, signal, cut)));
     }
-    const entries = await this.#newest(agentId, query, filter);
+    const entries = await this.newest(agentId, query, filter);
     const oldest = entries[0];
     if (oldest && entries.length === (query.limit ?? 100)) call.linkNextPage([oldest.timestamp, oldest.id]);
     return entries;
   }
 
-  async #newest(agentId: string, { limit = 100, cursor }: LogQuery, filter: LogFilter): Promise<LogEntry[]> {
+  private async newest(agentId: string, { limit = 100, cursor }: LogQuery, filter: LogFilter): Promise<LogEntry[]> {
     await this.tail.shown(agentId);
     return this.queries.execute(new ListLogEntries(agentId, filter, limit, decodeCursor(cursor, 2)));
   }
 
   /** Yields the stored entries, then new ones. An entry that arrives while the stored ones are read is given once. */
-  async *#follow(agentId: string, query: LogQuery, filter: LogFilter, live: AsyncIterable<LogEntry[]>): AsyncGenerator<ServerSentEvent> {
+  private async *follow(
+    agentId: string,
+    query: LogQuery,
+    filter: LogFilter,
+    live: AsyncIterable<LogEntry[]>,
+  ): AsyncGenerator<ServerSentEvent> {
     const given = new Set<string>();
-    for (const entry of await this.#newest(agentId, query, filter)) {
+    for (const entry of await this.newest(agentId, query, filter)) {
       given.add(entry.id);
       yield { id: entry.id, data: entry };
     }

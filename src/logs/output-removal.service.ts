@@ -25,11 +25,11 @@ export class OutputRemoval {
   /** Removes the output of an agent whose containers are gone. May be repeated. */
   async removeAll(agentId: string): Promise<void> {
     const stream = `log-${agentId}`;
-    const last = await this.#emptied(stream);
+    const last = await this.emptied(stream);
     if (last !== null) await this.events.truncateStream(stream, last.revision);
     // The read models must catch up first, or they would insert rows after the removal.
     if (last !== null) await this.readModels.waitFor(logLinesProjection.name, last.position);
-    const end = await this.#last(agentStream(agentId));
+    const end = await this.last(agentStream(agentId));
     if (end !== null) await this.readModels.waitFor(LOG_JOURNAL_NAME, end.position);
     await this.retention.forgetAgent(agentId);
     await this.drained.forget([agentId]);
@@ -39,9 +39,9 @@ export class OutputRemoval {
    * Appends an event without lines, because a store keeps the last event of a stream, and returns the stream's last event; null if there is
    * no stream. A capture that still wants to write is then too late: it reads the stream again, and finds no container.
    */
-  async #emptied(stream: string): Promise<Pick<StoredEvent, 'revision' | 'position'> | null> {
+  private async emptied(stream: string): Promise<Pick<StoredEvent, 'revision' | 'position'> | null> {
     for (let tries = 1; ; tries++) {
-      const last = await this.#last(stream);
+      const last = await this.last(stream);
       if (last === null || (last.data.lines as unknown[]).length === 0) return last;
       const event = {
         id: uuidv5(`${stream}:${last.revision + 1}`, REMOVAL_NAMESPACE),
@@ -58,7 +58,7 @@ export class OutputRemoval {
     }
   }
 
-  async #last(stream: string): Promise<StoredEvent | null> {
+  private async last(stream: string): Promise<StoredEvent | null> {
     for await (const last of this.events.readStream(stream, { backwards: true, limit: 1 })) return last;
     return null;
   }

@@ -58,8 +58,8 @@ export class ChatIntake {
     if (Buffer.byteLength(chat.text) > TEXT_BYTES_MAX) throw textTooLong();
     const takeBack = this.rate.take(chat.accountId, ids.messageId);
     try {
-      const wasActive = await this.#ready(chat);
-      await this.#append(chat, ids, replyBy);
+      const wasActive = await this.ready(chat);
+      await this.append(chat, ids, replyBy);
       return { wasActive };
     } catch (error) {
       takeBack();
@@ -68,7 +68,7 @@ export class ChatIntake {
   }
 
   /** Checks that the agent can take the message, and begins to wake it if it sleeps, without waiting. Returns true if it was active. */
-  async #ready({ accountId, agentId, conversationId, context }: Chat): Promise<boolean> {
+  private async ready({ accountId, agentId, conversationId, context }: Chat): Promise<boolean> {
     const [{ status }, conversation] = await Promise.all([
       this.agents.load(agentId, accountId, context.seenUpTo),
       conversationId === null ? null : this.conversations.load(conversationId, context.seenUpTo),
@@ -81,7 +81,7 @@ export class ChatIntake {
     return before?.status === 'active';
   }
 
-  async #append(chat: Chat, { conversationId, messageId }: ChatIds, replyBy: string): Promise<void> {
+  private async append(chat: Chat, { conversationId, messageId }: ChatIds, replyBy: string): Promise<void> {
     const { agentId, accountId, context } = chat;
     const text = await this.conversations.seal(agentId, messageId, 'text', chat.text);
     chat.text = '';

@@ -87,7 +87,7 @@ export class MessageDelivery {
     try {
       await untilTime(message.retryAt, patience.signal);
       const share = { account: conversation.accountId, agent: conversation.agentId };
-      return await this.places.run(share, patience.signal, () => this.#awake({ ...attempt, signal: patience.signal }));
+      return await this.places.run(share, patience.signal, () => this.awake({ ...attempt, signal: patience.signal }));
     } catch (error) {
       attempt.signal.throwIfAborted();
       if (patience.isOver) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
@@ -95,23 +95,23 @@ export class MessageDelivery {
     }
   }
 
-  async #awake(attempt: Attempt): Promise<DeliveryOutcome> {
+  private async awake(attempt: Attempt): Promise<DeliveryOutcome> {
     const { conversation, message, signal } = attempt;
     const { agentId, accountId } = conversation;
     attempt.assertLease();
     const context = systemContext('messages', accountId, message.id);
-    const work = (agent: Agent) => this.#hand(attempt, agent);
+    const work = (agent: Agent) => this.hand(attempt, agent);
     const { result } = await this.gate.whileAwake({ agentId, accountId, trigger: message.channel, context, signal }, work);
     return result;
   }
 
-  async #hand(attempt: Attempt, agent: Agent): Promise<DeliveryOutcome> {
+  private async hand(attempt: Attempt, agent: Agent): Promise<DeliveryOutcome> {
     const { conversation, message, memory, signal } = attempt;
     const template = agent.release?.templateId ? this.templates.get(agent.release.templateId) : undefined;
     const protocol = template?.protocol ?? { name: 'mooring' as const };
     const address = await this.runtime.address({ agentId: conversation.agentId, generation: agent.generation }, template?.port ?? 8080);
     await memory.reserveRequest(message.bytes + (protocol.name === 'openai' ? HISTORY_BYTES_MAX : 0), signal);
-    const reply = await this.#say(attempt, address, protocol);
+    const reply = await this.say(attempt, address, protocol);
     if (reply === null) return { kind: 'given_up', code: 'agent_unavailable', reason: 'The agent was deleted.' };
     if (Buffer.byteLength(reply.response) > TEXT_BYTES_MAX)
       return { kind: 'given_up', code: 'agent_failed', reason: `The reply was longer than ${TEXT_BYTES_MAX} bytes.` };
@@ -122,7 +122,7 @@ export class MessageDelivery {
    * Delivers the text. Not `async`, so that nothing keeps the text in memory during the wait for the reply. Returns null if the text can't
    * be decrypted any more.
    */
-  #say(
+  private say(
     { conversationId, conversation: { agentId }, message, memory, signal, assertLease }: Attempt,
     address: { host: string; port: number },
     protocol: ProtocolSpec,
@@ -146,19 +146,19 @@ const NOT_IN_TIME = 'The agent did not reply in time.';
 class ReplyDeadline implements Disposable {
   private readonly ending = new AbortController();
   private readonly timer: NodeJS.Timeout | undefined;
-  readonly #onAbort = () => this.ending.abort(this.outer.reason);
+  private readonly onAbort = () => this.ending.abort(this.outer.reason);
   isOver = false;
 
   constructor(
     replyBy: string | null,
     private readonly outer: AbortSignal,
   ) {
-    outer.addEventListener('abort', this.#onAbort);
-    if (outer.aborted) this.#onAbort();
+    outer.addEventListener('abort', this.onAbort);
+    if (outer.aborted) this.onAbort();
     if (replyBy === null) return;
     const leftMs = Date.parse(replyBy) - Date.now();
-    if (leftMs <= 0) this.#end();
-    else this.timer = setTimeout(() => this.#end(), leftMs);
+    if (leftMs <= 0) this.end();
+    else this.timer = setTimeout(() => this.end(), leftMs);
   }
 
   get signal(): AbortSignal {
@@ -167,10 +167,10 @@ class ReplyDeadline implements Disposable {
 
   [Symbol.dispose](): void {
     clearTimeout(this.timer);
-    this.outer.removeEventListener('abort', this.#onAbort);
+    this.outer.removeEventListener('abort', this.onAbort);
   }
 
-  #end(): void {
+  private end(): void {
     this.isOver = true;
     this.ending.abort(new Error(NOT_IN_TIME));
   }

@@ -43,7 +43,7 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
     const ids = idsOf(chat);
     using watch = this.waits.watch(conversationStream(ids.conversationId));
     const replyBy = this.intake.replyBy();
-    let outcome = await this.#ofEarlierTry(chat, ids);
+    let outcome = await this.ofEarlierTry(chat, ids);
     let wasActive = true;
     if (outcome === null) ({ wasActive } = await this.intake.take(chat, ids, replyBy));
     if (outcome === null || outcome === 'pending')
@@ -51,18 +51,18 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
         (stored) => (isOutcomeOf(stored, ids.messageId) ? stored : undefined),
         Date.parse(replyBy) - Date.now() + RECORD_GRACE_MS,
       );
-    const response = await this.#responseOf(chat.agentId, ids.messageId, outcome);
+    const response = await this.responseOf(chat.agentId, ids.messageId, outcome);
     return { response, ...ids, woken: !wasActive };
   }
 
   /** Returns the outcome of the message if an earlier try under the same Idempotency-Key had it accepted; null if none had. */
-  async #ofEarlierTry({ attempt, agentId, accountId }: Chat, ids: ChatIds): Promise<Outcome | 'pending' | null> {
+  private async ofEarlierTry({ attempt, agentId, accountId }: Chat, ids: ChatIds): Promise<Outcome | 'pending' | null> {
     if (attempt === null || attempt.isFirst) return null;
     await this.agents.load(agentId, accountId);
     return this.threads.outcomeOf(ids.conversationId, ids.messageId);
   }
 
-  async #responseOf(agentId: string, messageId: string, outcome: Outcome | null): Promise<string> {
+  private async responseOf(agentId: string, messageId: string, outcome: Outcome | null): Promise<string> {
     if (outcome?.type === 'MessageDelivered') {
       const response = await this.conversations.open(agentId, messageId, 'reply', outcome.data.reply);
       if (response === null) throw new Refusal('agent_not_found', 'There is no such agent.');

@@ -57,13 +57,18 @@ export class MessagesSaga implements Saga, OnModuleInit {
       const message = conversation?.pending[0];
       if (conversation === null || message === undefined) return null;
       pass.setAccount(conversation.accountId);
-      conversation = await this.#deliver(conversationId, pass, conversation, message);
+      conversation = await this.deliver(conversationId, pass, conversation, message);
     }
     return new Date();
   }
 
   /** Delivers the message, and returns the conversation with the record of the outcome. */
-  async #deliver(conversationId: string, pass: SagaPass, conversation: Conversation, message: PendingMessage): Promise<ConversationState> {
+  private async deliver(
+    conversationId: string,
+    pass: SagaPass,
+    conversation: Conversation,
+    message: PendingMessage,
+  ): Promise<ConversationState> {
     const { signal, assertLease } = pass;
     using memory = this.delivery.memoryFor(conversation);
     const outcome = await pass.withoutSlot(() =>
@@ -72,7 +77,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     // A reply counts, however late it arrives. Only the process that may deliver now may record that there was none.
     if (outcome.kind !== 'replied') assertLease();
     sagaStep(this.name, conversationId, 'delivered');
-    const command = await this.#record(conversation.agentId, message, outcome);
+    const command = await this.record(conversation.agentId, message, outcome);
     const context = systemContext('messages', conversation.accountId, message.id);
     const { state } = await this.conversations.execute(conversationId, command, context, {
       eventId: (event) => uuidv5(`${conversationId}:${message.id}:${event.type}:${message.attempts}`, RECORD_NAMESPACE),
@@ -81,7 +86,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     return state;
   }
 
-  async #record(agentId: string, message: PendingMessage, outcome: DeliveryOutcome): Promise<ConversationCommand> {
+  private async record(agentId: string, message: PendingMessage, outcome: DeliveryOutcome): Promise<ConversationCommand> {
     const messageId = message.id;
     switch (outcome.kind) {
       case 'replied': {

@@ -55,7 +55,7 @@ export class Threads {
     const messages: ThreadMessage[] = [];
     let bytes = 0;
     let olderBefore: number | null = null;
-    for await (const event of this.#backwards(conversationId, before, limit + FEW_EVENTS)) {
+    for await (const event of this.backwards(conversationId, before, limit + FEW_EVENTS)) {
       if (event.type === 'ConversationStarted' || event.type === 'DeliveryFailed') continue;
       const { message_id: id } = event.data;
       if (event.type === 'MessageDeadLettered') {
@@ -79,7 +79,7 @@ export class Threads {
       });
     }
     const waiting = new Set(pending.map(({ id }) => id));
-    if (before !== null) await this.#settle(conversationId, before, messages, waiting);
+    if (before !== null) await this.settle(conversationId, before, messages, waiting);
     return { messages, olderBefore };
   }
 
@@ -99,7 +99,7 @@ export class Threads {
     const turns: Turn[] = [];
     let seen = 0;
     let bytes = 0;
-    for await (const event of this.#backwards(conversationId, null, HISTORY_EXCHANGES_MAX)) {
+    for await (const event of this.backwards(conversationId, null, HISTORY_EXCHANGES_MAX)) {
       if ((seen += 1) > HISTORY_EVENTS_MAX || turns.length >= 2 * HISTORY_EXCHANGES_MAX) break;
       if (event.type === 'MessageDelivered') {
         const { message_id: id, reply } = event.data;
@@ -125,7 +125,7 @@ export class Threads {
    */
   async outcomeOf(conversationId: string, messageId: string): Promise<Outcome | 'pending' | null> {
     let seen = 0;
-    for await (const event of this.#backwards(conversationId, null, FEW_EVENTS)) {
+    for await (const event of this.backwards(conversationId, null, FEW_EVENTS)) {
       if ((seen += 1) > EVENTS_TO_OUTCOME_MAX) return null;
       if (event.type === 'ConversationStarted' || event.data.message_id !== messageId) continue;
       return isOutcomeOf(event, messageId) ? event : 'pending';
@@ -134,7 +134,7 @@ export class Threads {
   }
 
   /** Sets the status of messages whose outcome is on a later page. */
-  async #settle(conversationId: string, from: number, messages: ThreadMessage[], waiting: Set<string>): Promise<void> {
+  private async settle(conversationId: string, from: number, messages: ThreadMessage[], waiting: Set<string>): Promise<void> {
     const open = new Map(
       messages.filter(({ id, status }) => status === 'pending' && !waiting.has(id)).map((message) => [message.id, message]),
     );
@@ -155,7 +155,7 @@ export class Threads {
   }
 
   /** Yields the events before the revision, the latest first, and reads `size` of them at a time. */
-  async *#backwards(conversationId: string, before: number | null, size: number): AsyncGenerator<Stored> {
+  private async *backwards(conversationId: string, before: number | null, size: number): AsyncGenerator<Stored> {
     for (let from = before === null ? undefined : before - 1; from === undefined || from >= 0;) {
       let last: number | null = null;
       for await (const stored of this.store.readStream(conversationStream(conversationId), { from, limit: size, backwards: true })) {

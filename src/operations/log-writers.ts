@@ -19,7 +19,7 @@ export type LogWriter = (events: StoredEvent[], eventClass: EventClass) => Promi
 /** The largest append: the number of events, and of bytes of data and metadata. */
 const APPEND_EVENTS = 500;
 const APPEND_BYTES = 900 * 1024;
-const attempts = 8;
+const ATTEMPTS_MAX = 8;
 
 /** Returns a writer that uses the port. The time is part of the metadata, where the adapter looks for it. */
 export function portWriter(store: EventStore): LogWriter {
@@ -61,7 +61,7 @@ async function append(store: EventStore, run: StoredEvent[]): Promise<void> {
       return;
     } catch (error) {
       const mayPass = error instanceof OutcomeUnknown || error instanceof EventStoreUnavailable;
-      if (!mayPass || attempt === attempts) throw error;
+      if (!mayPass || attempt === ATTEMPTS_MAX) throw error;
       await wait(100 * 2 ** attempt);
     }
 }

@@ -35,11 +35,11 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
 
   async execute(provision: Provision): Promise<Provisioned> {
     const { context, accountId, seed } = provision;
-    const make = await this.#make(provision);
+    const make = await this.make(provision);
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
       const wanted = seed === null ? uuidv7() : uuidv5(`agent ${attempt}`, seed);
       const agentId = await this.commands.execute(new TakeSeat(context, accountId, wanted, make.externalId));
-      const provisioned = await this.#provision(agentId, make, context);
+      const provisioned = await this.provision(agentId, make, context);
       // An agent that an earlier try of this request made counts as made by this request.
       if (provisioned !== null) return { ...provisioned, made: provisioned.made || (seed !== null && agentId === wanted) };
       await this.commands.execute(new ReleaseSeat(context, accountId, agentId));
@@ -47,7 +47,7 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
     throw new Refusal('event_store_unavailable', 'The agent could not be made in time; try again.', { retryAfterSeconds: 1 });
   }
 
-  async #make({ accountId, request, seed }: Provision): Promise<MakeAgent> {
+  private async make({ accountId, request, seed }: Provision): Promise<MakeAgent> {
     const settings = settingsOf(request);
     // The source is checked even without a deployment, so that an agent which could never be deployed is refused at once.
     const source = await this.sources.resolve(accountId, settings, {});
@@ -67,10 +67,10 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
    * Returns the agent that has the seat: the existing one, or the one made here. The first of several concurrent callers makes it for all
    * of them. Returns null if no agent can exist under that id any more; its seat must then be released.
    */
-  async #provision(agentId: string, make: MakeAgent, context: CommandContext): Promise<Provisioned | null> {
+  private async provision(agentId: string, make: MakeAgent, context: CommandContext): Promise<Provisioned | null> {
     try {
       const { state, position, events } = await this.aggregates.execute(agentStream(agentId), wholeAgentDecider, make, context);
-      if (state?.status === 'deleting') await this.#gone(agentId);
+      if (state?.status === 'deleting') await this.gone(agentId);
       if (state === null || state.status === 'deleting' || state.status === 'deleted') return null;
       return { agentId, deploymentId: state.deployment?.id ?? null, position, made: events.length > 0 };
     } catch (error) {
@@ -79,7 +79,7 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
     }
   }
 
-  async #gone(agentId: string): Promise<void> {
+  private async gone(agentId: string): Promise<void> {
     const isGone = async () => ((await this.agents.find(agentId)).state?.status === 'deleted' ? true : undefined);
     if ((await this.agents.until(agentId, isGone, { timeoutMs: GONE_WITHIN_MS })) !== null) return;
     throw new Refusal('invalid_state', 'The agent with this external_id is still being deleted.', { retryAfterSeconds: 5 });

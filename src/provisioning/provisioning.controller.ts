@@ -21,7 +21,7 @@ export class ProvisioningController {
   @RequireScope('provision')
   @Idempotent()
   async provision(@Body() body: ProvisionBody, @CurrentCall() call: Call): Promise<AgentView> {
-    return agentView(await this.#provision(provisionRequest(body), '/api/v1/agents', call));
+    return agentView(await this.makeAgent(provisionRequest(body), '/api/v1/agents', call));
   }
 
   /** Makes an agent from a template and deploys it; answers 200 with the existing agent if one has the same externalId. */
@@ -29,10 +29,10 @@ export class ProvisioningController {
   @RequireScope('provision')
   @Idempotent()
   async create(@Body() body: CreateAgentBody, @CurrentCall() call: Call): Promise<RestAgentView> {
-    return restAgentView(await this.#provision(createRequest(body), '/api/agents', call));
+    return restAgentView(await this.makeAgent(createRequest(body), '/api/agents', call));
   }
 
-  async #provision(request: ProvisionRequest, agents: string, call: Call): Promise<AgentRow> {
+  private async makeAgent(request: ProvisionRequest, agents: string, call: Call): Promise<AgentRow> {
     const { context, accountId, seed, wait } = call;
     const { agentId, made } = await this.commands.execute(new Provision(context, accountId, request, seed));
     const row = await this.answers.settled(agentId, wait, call);

@@ -3,7 +3,6 @@ import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
 import { DeploymentSources } from '../deployments/index.ts';
 import { Projections } from '../platform/projections/projections.ts';
-import { Sagas } from '../platform/sagas/saga.ts';
 import { TemplatesModule } from '../templates/templates.module.ts';
 import { ProvisionHandler } from './provision.handlers.ts';
 import { ProvisioningController } from './provisioning.controller.ts';
@@ -16,8 +15,7 @@ import { SeatsSaga } from './seats.saga.ts';
   providers: [DeploymentSources, ProvisionHandler, ListUnusedSeatsHandler, SeatsSaga],
 })
 export class ProvisioningModule {
-  constructor(projections: Projections, sagas: Sagas, seats: SeatsSaga) {
+  constructor(projections: Projections) {
     projections.register(seatsProjection);
-    sagas.register(seats);
   }
 }

@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { ReleaseSeat } from '../accounts/index.ts';
@@ -6,7 +6,7 @@ import { Activity, Agents } from '../agents/services.ts';
 import { idOf, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { systemContext } from '../platform/context/command-context.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
-import type { Saga, SagaKey } from '../platform/sagas/saga.ts';
+import { Sagas, type Saga, type SagaKey } from '../platform/sagas/saga.ts';
 import { agentIdOf, ListUnusedSeats } from './seats.projection.ts';
 
 /** The longest time between taking a seat and making its agent. */
@@ -17,17 +17,22 @@ const MADE_WITHIN_MS = 60_000;
  * agent's id; for a taken seat, the account's id and the time follow.
  */
 @Injectable()
-export class SeatsSaga implements Saga {
+export class SeatsSaga implements Saga, OnModuleInit {
   readonly name = 'seats';
   readonly filter = { eventClass: 'core' as const, categories: ['account', 'agent'], types: ['SeatTaken', 'AgentDeleted'] };
   readonly concurrency = 8;
 
   constructor(
+    private readonly sagas: Sagas,
     private readonly agents: Agents,
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
     private readonly activity: Activity,
   ) {}
+
+  onModuleInit(): void {
+    this.sagas.register(this);
+  }
 
   keyOf(event: StoredEvent): string {
     const agentId = agentIdOf(event);
@@ -47,18 +52,18 @@ export class SeatsSaga implements Saga {
     const { state } = await this.agents.find(agentId);
     if (state?.status === 'deleted') {
       await this.activity.forget(agentId);
-      await this.#release(agentId, state.accountId);
+      await this.release(agentId, state.accountId);
     }
     if (state !== null || accountId === undefined || takenAt === undefined) return null;
     const due = new Date(Date.parse(takenAt) + MADE_WITHIN_MS);
     if (due.getTime() > Date.now()) return due;
     // The stream is closed first, so that a late request can't make an agent without a seat.
-    if (await this.#close(agentId)) await this.#release(agentId, accountId);
+    if (await this.close(agentId)) await this.release(agentId, accountId);
     return null;
   }
 
   /** Returns false if the agent was made after all. */
-  async #close(agentId: string): Promise<boolean> {
+  private async close(agentId: string): Promise<boolean> {
     try {
       await this.agents.close(agentId, 'no_stream');
     } catch (error) {
@@ -69,7 +74,7 @@ export class SeatsSaga implements Saga {
     return true;
   }
 
-  async #release(agentId: string, accountId: string): Promise<void> {
+  private async release(agentId: string, accountId: string): Promise<void> {
     await this.commands.execute(new ReleaseSeat(systemContext('seats', accountId), accountId, agentId));
     sagaStep(this.name, agentId, 'released');
   }

@@ -50,6 +50,9 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
   },
   "an agent's stream is named only in agent-stream.ts": { path: 'src/a.ts', text: 'f();\nload(`agent-${agentId}`);\n', line: 2 },
   'no comment begins with the rest of a sentence': { path: 'src/a.ts', text: 'f();\n/**\n * Of the container.\n */\ng();\n', line: 2 },
+  'private members are marked `private`': { path: 'src/a.ts', text: 'class A {\n  #b = 1;\n}\n', line: 2 },
+  'a bound is named in capitals, with its unit': { path: 'src/a.ts', text: 'const PAGE = 5;\nconst retryMs = 2 * 50;\n', line: 2 },
+  'a saga registers itself': { path: 'src/a.module.ts', text: 'f();\nsagas.register(boats);\n', line: 2 },
   'every file ends with a newline': { path: 'src/a.ts', text: 'f();\ng();', line: 2 },
 };
 
@@ -63,6 +66,11 @@ const good: Record<string, { path: string; text: string }> = {
   'no test sleeps': {
     path: 'src/a.spec.ts',
     text: 'const ended = new Promise((done, late) => {\n  child.once("exit", done);\n  setTimeout(late, 500);\n});\n',
+  },
+  'private members are marked `private`': { path: 'src/a.ts', text: 'class A {\n  private b = 1;\n}\nconst c = "#d";\n' },
+  'a bound is named in capitals, with its unit': {
+    path: 'src/a.ts',
+    text: 'const RETRY_MS = 5;\nconst names = 2 * count();\nf(() => {\n  const local = 1;\n});\n',
   },
   'no comment begins with the rest of a sentence': {
     path: 'src/a.ts',

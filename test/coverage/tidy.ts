@@ -59,6 +59,13 @@ export const tidyRules: TidyRule[] = [
     check: lines(/`agent-\$\{[\w.]+\}`|'agent-'/, "the name of an agent's stream"),
   },
   { name: 'no comment begins with the rest of a sentence', applies: isCode, check: headlessComments },
+  { name: 'private members are marked `private`', applies: (path) => path.endsWith('.ts'), check: hashNames },
+  { name: 'a bound is named in capitals, with its unit', applies: isProduct, check: constantNames },
+  {
+    name: 'a saga registers itself',
+    applies: (path) => isProduct(path) && !path.endsWith('.saga.ts'),
+    check: lines(/\bsagas\.register\(/i, 'a saga is registered'),
+  },
   { name: 'every file ends with a newline', applies: everywhere, check: missingNewline },
 ];
 
@@ -127,6 +134,39 @@ function crowdedRoutes(text: string, path: string): Finding[] {
       ? `a route with ${node.parameters.length} parameters`
       : undefined,
   );
+}
+
+/** There is one way to make a member private, and `private` is the one that the framework's own classes use. */
+function hashNames(text: string, path: string): Finding[] {
+  return inTree(text, path, (node) =>
+    ts.isPrivateIdentifier(node) && ts.isClassElement(node.parent) ? `the member ${node.text}` : undefined,
+  );
+}
+
+/** The words that tell what a number counts or measures; a constant of a file ends in one, or tells it before `_MAX` and `_MIN`. */
+const ofTime = /_(MS|SECONDS|MINUTES|HOURS|DAYS)(_MAX|_MIN)?$/;
+
+/** Looks at the constants of a file that are numbers. A name that speaks of time has to tell the unit. */
+function constantNames(text: string, path: string): Finding[] {
+  return inTree(text, path, (node) => {
+    if (!ts.isVariableDeclaration(node) || !ts.isIdentifier(node.name) || !ts.isSourceFile(node.parent.parent.parent)) return undefined;
+    if (!isConst(node.parent) || node.initializer === undefined || !isNumber(node.initializer)) return undefined;
+    const { text: name } = node.name;
+    if (!/^[A-Z][A-Z0-9_]*$/.test(name)) return `the constant ${name}`;
+    return /TIMEOUT|DELAY|INTERVAL|EVERY|PAUSE|GRACE|RETRY|AGAIN/.test(name) && !ofTime.test(name) ? `no unit in ${name}` : undefined;
+  });
+}
+
+function isConst({ flags }: ts.Node): boolean {
+  return (flags & ts.NodeFlags.Const) !== 0;
+}
+
+/** Returns true for a number, also one that is computed from numbers, or written as a bigint. */
+function isNumber(node: ts.Expression): boolean {
+  if (ts.isNumericLiteral(node) || ts.isBigIntLiteral(node)) return true;
+  if (ts.isParenthesizedExpression(node)) return isNumber(node.expression);
+  if (ts.isPrefixUnaryExpression(node)) return isNumber(node.operand);
+  return ts.isBinaryExpression(node) && isNumber(node.left) && isNumber(node.right);
 }
 
 function consoleCalls(text: string, path: string): Finding[] {

@@ -19,8 +19,8 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(sign
  * It is always restarted: a deposed leader with events that no other node has ends by itself, to drop them at its next start.
  */
 export class ServerProcess {
-  #child: ChildProcess | null = null;
-  #wanted = false;
+  private child: ChildProcess | null = null;
+  private wanted = false;
 
   constructor(
     private readonly command: string,
@@ -31,28 +31,28 @@ export class ServerProcess {
     // The server reads every EVENTSTORE_… variable as its own setting, so ours are left out.
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('EVENTSTORE_')));
     const child = spawn('/bin/sh', ['-c', `exec ${this.command} "$@"`, 'sh', ...this.words], { stdio: 'ignore', env });
-    this.#child = child;
-    this.#wanted = true;
+    this.child = child;
+    this.wanted = true;
     running.add(child);
     child.once('exit', () => {
       running.delete(child);
-      setTimeout(() => this.#wanted && this.#child === child && this.start(), againMs);
+      setTimeout(() => this.wanted && this.child === child && this.start(), againMs);
     });
   }
 
   get running(): boolean {
-    return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null;
+    return this.child !== null && this.child.exitCode === null && this.child.signalCode === null;
   }
 
   signal(signal: NodeJS.Signals): void {
-    this.#child?.kill(signal);
+    this.child?.kill(signal);
   }
 
   /** Sends the signal, and waits until the process ends. */
   async end(signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
-    this.#wanted = false;
-    if (!this.running || this.#child === null) return;
-    const ended = once(this.#child, 'exit');
+    this.wanted = false;
+    if (!this.running || this.child === null) return;
+    const ended = once(this.child, 'exit');
     this.signal(signal);
     await ended;
   }
@@ -80,11 +80,11 @@ interface Member {
 /** A cluster of three nodes; the command gets the node's number and the folder that all share. */
 export class ClusterProcess {
   readonly nodes: ServerProcess[];
-  readonly #hosts: string[];
+  private readonly hosts: string[];
 
   constructor(command: string, folder: string, url: string) {
     this.nodes = [1, 2, 3].map((number) => new ServerProcess(command, [String(number), folder]));
-    this.#hosts = (/@([^/?]+)/.exec(url)?.[1] ?? '').split(',');
+    this.hosts = (/@([^/?]+)/.exec(url)?.[1] ?? '').split(',');
   }
 
   start(): void {
@@ -98,18 +98,18 @@ export class ClusterProcess {
 
   /** Returns the leader, once all three nodes run and agree. */
   leader(): Promise<ServerProcess> {
-    return until('the cluster is whole', () => this.#leader(), 120_000, 100);
+    return until('the cluster is whole', () => this.findLeader(), 120_000, 100);
   }
 
-  async #leader(): Promise<ServerProcess | undefined> {
-    const views = await Promise.all(this.#hosts.map((host) => gossipOf(host).catch(() => [])));
+  private async findLeader(): Promise<ServerProcess | undefined> {
+    const views = await Promise.all(this.hosts.map((host) => gossipOf(host).catch(() => [])));
     const leaders = views.map((members) => {
       const whole = members.length === 3 && members.every(({ isAlive, state }) => isAlive && /^(Leader|Follower)$/.test(state));
       return whole ? members.find(({ state }) => state === 'Leader')?.httpEndPointIp : undefined;
     });
     const [first] = leaders;
     if (first === undefined || leaders.some((leader) => leader !== first)) return undefined;
-    return this.nodes[this.#hosts.findIndex((host) => host.startsWith(`${first}:`))];
+    return this.nodes[this.hosts.findIndex((host) => host.startsWith(`${first}:`))];
   }
 }
 

@@ -48,9 +48,9 @@ export interface ServiceOptions {
 
 /** The service as its users run it: the built program in its own process, on an embedded database in a new folder. */
 export class StartedService {
-  #process: ChildProcess | null = null;
-  #output = '';
-  #firstRun: FirstRun | null = null;
+  private process: ChildProcess | null = null;
+  private printed = '';
+  private credentials: FirstRun | null = null;
   suspended = false;
 
   private constructor(
@@ -73,20 +73,20 @@ export class StartedService {
   }
 
   get firstRun(): FirstRun {
-    if (this.#firstRun === null) throw new Error('the service has not started');
-    return this.#firstRun;
+    if (this.credentials === null) throw new Error('the service has not started');
+    return this.credentials;
   }
 
   get output(): string {
-    return this.#output;
+    return this.printed;
   }
 
   get pid(): number {
-    return this.#process?.pid ?? -1;
+    return this.process?.pid ?? -1;
   }
 
   get running(): boolean {
-    return this.#process !== null && this.#process.exitCode === null && this.#process.signalCode === null;
+    return this.process !== null && this.process.exitCode === null && this.process.signalCode === null;
   }
 
   async start(): Promise<void> {
@@ -107,11 +107,11 @@ export class StartedService {
       cwd: root,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    this.#process = child;
+    this.process = child;
     let output = '';
     const collect = (chunk: Buffer) => {
       output += chunk.toString();
-      this.#output += chunk.toString();
+      this.printed += chunk.toString();
     };
     child.stdout?.on('data', collect);
     child.stderr?.on('data', collect);
@@ -121,11 +121,11 @@ export class StartedService {
       const health = address === undefined ? null : await fetch(`${address}/health`).catch(() => null);
       return health?.ok === true ? address : undefined;
     });
-    const firstRun = this.options.caller ?? (await until('first-run.json stands', () => this.#readFirstRun()));
-    this.#firstRun = { ...firstRun, url: url };
+    const firstRun = this.options.caller ?? (await until('first-run.json stands', () => this.readFirstRun()));
+    this.credentials = { ...firstRun, url: url };
   }
 
-  async #readFirstRun(): Promise<FirstRun | undefined> {
+  private async readFirstRun(): Promise<FirstRun | undefined> {
     const text = await readFile(join(this.dataDir, 'first-run.json'), 'utf8').catch(() => null);
     return text === null ? undefined : (JSON.parse(text) as FirstRun);
   }
@@ -148,30 +148,30 @@ export class StartedService {
 
   /** Sends SIGKILL, as in a crash. PostgreSQL and the agents keep running. */
   async kill(): Promise<void> {
-    this.#process?.kill('SIGKILL');
+    this.process?.kill('SIGKILL');
     await this.ended();
   }
 
   /** Sends SIGSTOP: the process hangs in the middle of its work, and its connections stay open. */
   pause(): void {
     this.suspended = true;
-    this.#process?.kill('SIGSTOP');
+    this.process?.kill('SIGSTOP');
   }
 
   resume(): void {
-    this.#process?.kill('SIGCONT');
+    this.process?.kill('SIGCONT');
     this.suspended = false;
   }
 
   async ended(): Promise<void> {
-    if (this.#process !== null && this.running) await once(this.#process, 'exit');
+    if (this.process !== null && this.running) await once(this.process, 'exit');
   }
 
   /** Returns true if the process ends within the time, in ms. */
   async endsWithin(ms: number): Promise<boolean> {
     const patience = new AbortController();
     const timer = setTimeout(() => patience.abort(), ms);
-    if (this.#process !== null && this.running) await once(this.#process, 'exit', { signal: patience.signal }).catch(() => undefined);
+    if (this.process !== null && this.running) await once(this.process, 'exit', { signal: patience.signal }).catch(() => undefined);
     clearTimeout(timer);
     return !this.running;
   }
@@ -179,7 +179,7 @@ export class StartedService {
   /** Sends SIGTERM and waits for a clean end. */
   async stop(): Promise<void> {
     if (!this.running) return;
-    this.#process?.kill('SIGTERM');
+    this.process?.kill('SIGTERM');
     await this.ended();
   }
 

@@ -8,10 +8,10 @@ export class TcpProxy {
   losesAnswers = false;
   /** The number of response bytes that were lost. */
   lost = 0;
-  readonly #sockets = new Set<Socket>();
+  private readonly sockets = new Set<Socket>();
 
   private constructor(private readonly server: Server) {
-    server.on('connection', (socket) => this.#forward(socket));
+    server.on('connection', (socket) => this.forward(socket));
   }
 
   static async start(): Promise<TcpProxy> {
@@ -29,7 +29,7 @@ export class TcpProxy {
 
   /** Breaks every connection. */
   cut(): void {
-    for (const socket of this.#sockets) socket.destroy();
+    for (const socket of this.sockets) socket.destroy();
   }
 
   async close(): Promise<void> {
@@ -37,18 +37,18 @@ export class TcpProxy {
     await new Promise((resolve) => this.server.close(resolve));
   }
 
-  #forward(client: Socket): void {
+  private forward(client: Socket): void {
     if (this.target === null) return void client.destroy();
     const server = connect(this.target, '127.0.0.1');
     for (const [socket, other] of [
       [client, server],
       [server, client],
     ] as const) {
-      this.#sockets.add(socket);
+      this.sockets.add(socket);
       socket.setNoDelay(true);
       socket.on('error', () => undefined);
       socket.on('close', () => {
-        this.#sockets.delete(socket);
+        this.sockets.delete(socket);
         other.destroy();
       });
     }

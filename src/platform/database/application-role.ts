@@ -3,7 +3,7 @@ import type pg from 'pg';
 /** The role that the service's connections take: it reads events, appends them through functions, and owns the read models. */
 const applicationRole = 'mooring_app';
 
-const attempts = 10;
+const ATTEMPTS_MAX = 10;
 
 /**
  * Creates the role if it is missing, and makes sure that the owner may take it. Roles belong to the whole server, so another database's
@@ -31,7 +31,7 @@ export async function ensureApplicationRole(owner: pg.Client, onMissing: (reason
         onMissing((error as Error).message);
         return null;
       }
-      if (attempt >= attempts || !isLostRace(error)) throw error;
+      if (attempt >= ATTEMPTS_MAX || !isLostRace(error)) throw error;
     }
   }
 }

@@ -22,29 +22,29 @@ export interface DatabaseOptions {
 }
 
 /** Timeouts in milliseconds; a caller that waits longer for a connection gets an error. */
-const connectTimeout = 10_000;
-const statementTimeout = 30_000;
-const lockTimeout = 10_000;
-const idleInTransactionTimeout = 30_000;
+const CONNECT_TIMEOUT_MS = 10_000;
+const STATEMENT_TIMEOUT_MS = 30_000;
+const LOCK_TIMEOUT_MS = 10_000;
+const IDLE_IN_TRANSACTION_TIMEOUT_MS = 30_000;
 
 const logger = new Logger('Database');
 
 /** PostgreSQL as the application role, with one shared pool, which TypeORM uses too. A failure of a connection never ends the process. */
 export class Database {
-  readonly #notifications: NotificationListener;
+  private readonly notifications: NotificationListener;
   /** The pools; the shared one is first. */
-  readonly #pools: { name: string; pool: pg.Pool }[];
-  readonly #beforeClose: (() => Promise<void>)[] = [];
-  readonly #afterClose: (() => Promise<void>)[] = [];
-  #closed: Promise<void> | null = null;
+  private readonly opened: { name: string; pool: pg.Pool }[];
+  private readonly beforeCloseHooks: (() => Promise<void>)[] = [];
+  private readonly afterCloseHooks: (() => Promise<void>)[] = [];
+  private closed: Promise<void> | null = null;
 
   constructor(
     readonly pool: pg.Pool,
     readonly dataSource: DataSource,
     private readonly connection: pg.PoolConfig,
   ) {
-    this.#pools = [{ name: 'shared', pool }];
-    this.#notifications = new NotificationListener(() => new pg.Client({ ...connection, keepAlive: true }));
+    this.opened = [{ name: 'shared', pool }];
+    this.notifications = new NotificationListener(() => new pg.Client({ ...connection, keepAlive: true }));
   }
 
   /** Runs one statement and returns its rows. 64-bit integers are returned as text. */
@@ -74,7 +74,7 @@ export class Database {
    * been missed by then. All listeners share one connection. Returns a function that ends listening.
    */
   listen(channel: string, onNotify: (payload: string) => void): Promise<() => Promise<void>> {
-    return this.#notifications.listen(channel, onNotify);
+    return this.notifications.listen(channel, onNotify);
   }
 
   /**
@@ -87,13 +87,13 @@ export class Database {
     settings: Pick<pg.PoolConfig, 'query_timeout' | 'statement_timeout' | 'lock_timeout'> = {},
   ): pg.Pool {
     const pool = new SteadyPool({ ...this.connection, ...settings, max: size });
-    this.#pools.push({ name, pool });
+    this.opened.push({ name, pool });
     return pool;
   }
 
   /** Returns how much of each pool is in use. */
   pools(): { name: string; max: number; busy: number; waiting: number }[] {
-    return this.#pools.map(({ name, pool: { options, totalCount, idleCount, waitingCount } }) => ({
+    return this.opened.map(({ name, pool: { options, totalCount, idleCount, waitingCount } }) => ({
       name,
       max: options.max,
       busy: totalCount - idleCount,
@@ -103,26 +103,27 @@ export class Database {
 
   /** Registers work that `close` does while the database is still open; the last registered is done first. */
   beforeClose(work: () => Promise<void>): void {
-    this.#beforeClose.unshift(work);
+    this.beforeCloseHooks.unshift(work);
   }
 
   /** Registers work that `close` does when all connections are closed, such as stopping the server. */
   afterClose(work: () => Promise<void>): void {
-    this.#afterClose.push(work);
+    this.afterCloseHooks.push(work);
   }
 
   /** Waits for running work, then closes every connection. Idempotent. */
   close(): Promise<void> {
-    this.#closed ??= this.#close();
-    return this.#closed;
+    this.closed ??= this.closeAll();
+    return this.closed;
   }
 
-  async #close(): Promise<void> {
-    for (const work of this.#beforeClose) await work().catch((error: Error) => logger.error('A part did not close in order', error.stack));
-    await this.#notifications.close();
-    await Promise.all(this.#pools.slice(1).map(({ pool }) => pool.end()));
+  private async closeAll(): Promise<void> {
+    for (const work of this.beforeCloseHooks)
+      await work().catch((error: Error) => logger.error('A part did not close in order', error.stack));
+    await this.notifications.close();
+    await Promise.all(this.opened.slice(1).map(({ pool }) => pool.end()));
     await this.dataSource.destroy();
-    for (const work of this.#afterClose) await work();
+    for (const work of this.afterCloseHooks) await work();
   }
 }
 
@@ -165,10 +166,10 @@ function connectionOf(address: Address, role: string | null, options: DatabaseOp
     application_name: options.applicationName ?? 'mooring',
     max: options.poolSize ?? 10,
     options: [...settings.map((setting) => `-c ${setting}`), address.options].join(' ').trim(),
-    connectionTimeoutMillis: connectTimeout,
-    statement_timeout: statementTimeout,
-    lock_timeout: lockTimeout,
-    idle_in_transaction_session_timeout: idleInTransactionTimeout,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    lock_timeout: LOCK_TIMEOUT_MS,
+    idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT_MS,
     keepAlive: true,
   };
 }

@@ -47,8 +47,8 @@ interface Setup {
   logger: EmbeddedPostgresLogger | undefined;
 }
 
-const startWithinMs = 30_000;
-const startAttempts = 10;
+const START_TIMEOUT_MS = 30_000;
+const START_ATTEMPTS_MAX = 10;
 /** Matches errors that a retry with another port, a moment later, can overcome. */
 const passing = /Address already in use|could not create any TCP\/IP sockets|pre-existing shared memory block/;
 
@@ -152,7 +152,7 @@ async function adopt({ cluster, fast, password, logger }: Setup): Promise<{ pid:
     if (isAlive(left.pid)) rmSync(join(cluster, 'postmaster.pid'), { force: true });
     return undefined;
   }
-  const ready = await waitUntil(() => readPostmaster(cluster)?.ready === true || !isPostgresOn(cluster, left.pid), startWithinMs);
+  const ready = await waitUntil(() => readPostmaster(cluster)?.ready === true || !isPostgresOn(cluster, left.pid), START_TIMEOUT_MS);
   const port = readPostmaster(cluster)?.port;
   if (ready && port && (fast || (await forcesToDisk(password, port)))) {
     logger?.info({ pid: left.pid, port }, 'database server of an ended process taken over');
@@ -178,10 +178,10 @@ async function forcesToDisk(password: string, port: number): Promise<boolean> {
 
 async function launch(setup: Setup, known?: number): Promise<{ pid: number; port: number }> {
   let said = '';
-  for (let attempt = 0; attempt < startAttempts; attempt++) {
+  for (let attempt = 0; attempt < START_ATTEMPTS_MAX; attempt++) {
     const port = known ?? (await freePort());
     const { pid, logFrom } = await spawnServer(setup, port);
-    const settled = await waitUntil(() => isReady(setup.cluster, pid) || !isAlive(pid), startWithinMs);
+    const settled = await waitUntil(() => isReady(setup.cluster, pid) || !isAlive(pid), START_TIMEOUT_MS);
     if (isReady(setup.cluster, pid)) return { pid, port };
     if (!settled) await endPostgres(setup.cluster, pid);
     said = readFileSync(logFile(setup)).subarray(logFrom).toString();
@@ -270,7 +270,7 @@ async function query(password: string, port: number, text: string): Promise<Reco
     user: 'mooring',
     password,
     database: 'postgres',
-    connectionTimeoutMillis: startWithinMs,
+    connectionTimeoutMillis: START_TIMEOUT_MS,
   });
   // If the server ends meanwhile, the promise rejects; but without a listener, the event would end this process.
   client.on('error', () => undefined);

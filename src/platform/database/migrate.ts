@@ -18,7 +18,7 @@ const migrationLock = [5040, 10];
 const migrationLockTimeout = '120s';
 /** The time for which a tool waits for a server that is starting, in milliseconds. */
 const PATIENCE_MS = 30_000;
-const retryEveryMs = 250;
+const RETRY_EVERY_MS = 250;
 
 const logger = new Logger('Database');
 
@@ -49,7 +49,7 @@ export async function connectOwner(address: Address, patienceMs = PATIENCE_MS): 
     } catch (error) {
       await client.end().catch(() => undefined);
       if (!isDatabaseAway(error) || Date.now() >= deadline) throw error;
-      await wait(retryEveryMs);
+      await wait(RETRY_EVERY_MS);
     }
   }
 }

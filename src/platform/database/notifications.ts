@@ -5,88 +5,88 @@ import pg from 'pg';
 type OnNotify = (payload: string) => void;
 
 /** The first and the longest wait between attempts to reconnect, in milliseconds; the wait doubles each time. */
-const firstRetry = 50;
-const lastRetry = 5_000;
+const FIRST_RETRY_MS = 50;
+const LAST_RETRY_MS = 5_000;
 
 const logger = new Logger('Database');
 
 /** One connection that listens for all, and reconnects by itself while there is a listener. */
 export class NotificationListener {
-  readonly #listeners = new Map<string, Set<OnNotify>>();
-  readonly #stop = new AbortController();
-  #client: pg.Client | null = null;
-  #connecting: Promise<void> | null = null;
-  #returning: Promise<void> | null = null;
+  private readonly listeners = new Map<string, Set<OnNotify>>();
+  private readonly stop = new AbortController();
+  private client: pg.Client | null = null;
+  private connecting: Promise<void> | null = null;
+  private returning: Promise<void> | null = null;
 
   constructor(private readonly newClient: () => pg.Client) {}
 
   async listen(channel: string, onNotify: OnNotify): Promise<() => Promise<void>> {
-    if (this.#stop.signal.aborted) throw new Error('the database is closed');
-    const first = !this.#listeners.has(channel);
-    const all = this.#listeners.get(channel) ?? new Set();
+    if (this.stop.signal.aborted) throw new Error('the database is closed');
+    const first = !this.listeners.has(channel);
+    const all = this.listeners.get(channel) ?? new Set();
     // Each listener gets a wrapper of its own, so that the same function may listen twice.
     const entry: OnNotify = (payload) => onNotify(payload);
-    this.#listeners.set(channel, all.add(entry));
+    this.listeners.set(channel, all.add(entry));
     // A failure here does not reach the caller: the connection is made again, and then listens to every channel.
-    if (this.#client === null) await this.#connect().catch(() => this.#comeBackLater());
-    else if (first) await this.#client.query(`listen ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
+    if (this.client === null) await this.connect().catch(() => this.comeBackLater());
+    else if (first) await this.client.query(`listen ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
     return async () => {
       if (!all.delete(entry) || all.size > 0) return;
-      this.#listeners.delete(channel);
-      await this.#client?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
+      this.listeners.delete(channel);
+      await this.client?.query(`unlisten ${pg.escapeIdentifier(channel)}`).catch(() => undefined);
     };
   }
 
   async close(): Promise<void> {
-    this.#stop.abort();
-    this.#listeners.clear();
-    await this.#returning;
-    await this.#connecting?.catch(() => undefined);
-    await this.#client?.end().catch(() => undefined);
-    this.#client = null;
+    this.stop.abort();
+    this.listeners.clear();
+    await this.returning;
+    await this.connecting?.catch(() => undefined);
+    await this.client?.end().catch(() => undefined);
+    this.client = null;
   }
 
-  #connect(): Promise<void> {
-    this.#connecting ??= this.#tryToConnect().finally(() => (this.#connecting = null));
-    return this.#connecting;
+  private connect(): Promise<void> {
+    this.connecting ??= this.tryToConnect().finally(() => (this.connecting = null));
+    return this.connecting;
   }
 
-  async #tryToConnect(): Promise<void> {
+  private async tryToConnect(): Promise<void> {
     const client = this.newClient();
-    client.on('error', (error) => this.#lost(client, error));
-    client.on('end', () => this.#lost(client, null));
-    client.on('notification', ({ channel, payload }) => this.#tell(channel, payload ?? ''));
+    client.on('error', (error) => this.lost(client, error));
+    client.on('end', () => this.lost(client, null));
+    client.on('notification', ({ channel, payload }) => this.tell(channel, payload ?? ''));
     try {
       await client.connect();
-      for (const channel of this.#listeners.keys()) await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+      for (const channel of this.listeners.keys()) await client.query(`listen ${pg.escapeIdentifier(channel)}`);
     } catch (error) {
       void client.end().catch(() => undefined);
       throw error;
     }
-    this.#client = client;
+    this.client = client;
   }
 
-  #lost(client: pg.Client, error: Error | null): void {
-    if (this.#client !== client) return;
-    this.#client = null;
+  private lost(client: pg.Client, error: Error | null): void {
+    if (this.client !== client) return;
+    this.client = null;
     void client.end().catch(() => undefined);
-    if (this.#stop.signal.aborted) return;
+    if (this.stop.signal.aborted) return;
     logger.warn(`The listening connection was lost: ${error?.message ?? 'closed by the server'}`);
-    this.#comeBackLater();
+    this.comeBackLater();
   }
 
-  #comeBackLater(): void {
-    this.#returning ??= this.#comeBack().finally(() => (this.#returning = null));
+  private comeBackLater(): void {
+    this.returning ??= this.comeBack().finally(() => (this.returning = null));
   }
 
-  async #comeBack(): Promise<void> {
-    for (let delay = firstRetry; !this.#stop.signal.aborted; delay = Math.min(delay * 2, lastRetry)) {
-      await wait(delay, undefined, { signal: this.#stop.signal, ref: false }).catch(() => undefined);
-      if (this.#stop.signal.aborted || this.#client !== null || this.#listeners.size === 0) return;
+  private async comeBack(): Promise<void> {
+    for (let delay = FIRST_RETRY_MS; !this.stop.signal.aborted; delay = Math.min(delay * 2, LAST_RETRY_MS)) {
+      await wait(delay, undefined, { signal: this.stop.signal, ref: false }).catch(() => undefined);
+      if (this.stop.signal.aborted || this.client !== null || this.listeners.size === 0) return;
       try {
-        await this.#connect();
+        await this.connect();
         // Notifications were lost while the connection was down, so an empty payload tells all listeners to check once.
-        for (const channel of this.#listeners.keys()) this.#tell(channel, '');
+        for (const channel of this.listeners.keys()) this.tell(channel, '');
         return;
       } catch (error) {
         logger.debug(`Listening again failed: ${(error as Error).message}`);
@@ -94,8 +94,8 @@ export class NotificationListener {
     }
   }
 
-  #tell(channel: string, payload: string): void {
-    for (const onNotify of this.#listeners.get(channel) ?? []) {
+  private tell(channel: string, payload: string): void {
+    for (const onNotify of this.listeners.get(channel) ?? []) {
       try {
         onNotify(payload);
       } catch (error) {

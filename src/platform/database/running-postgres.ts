@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 
 import { endPostgres, isAlive, isPostgresOn, signalQuietly } from './postgres-process.ts';
 
-const lookEveryMs = 1_000;
+const CHECK_EVERY_MS = 1_000;
 
 export interface EmbeddedPostgresLogger {
   info(fields: object, message: string): void;
@@ -50,7 +50,7 @@ export class RunningPostgres {
   private async watch(): Promise<void> {
     const { signal } = this.stopping;
     const { cluster, logger, launchAgain } = this.around;
-    for (; !signal.aborted; await wait(lookEveryMs, undefined, { signal, ref: false }).catch(() => undefined)) {
+    for (; !signal.aborted; await wait(CHECK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined)) {
       if (isRunning(cluster, this.pid)) continue;
       logger?.warn({ pid: this.pid }, 'the database server ended by itself and is started again');
       this.pid = await launchAgain();

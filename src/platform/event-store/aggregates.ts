@@ -84,7 +84,7 @@ interface Work<S, C, E extends AnyEvent> {
  */
 @Injectable()
 export class Aggregates {
-  readonly #queues = new StreamQueues();
+  private readonly queues = new StreamQueues();
 
   constructor(
     private readonly store: EventStore,
@@ -114,7 +114,7 @@ export class Aggregates {
     context: CommandContext,
     options: ExecuteOptions<E> = {},
   ): Promise<Executed<S>> {
-    return this.#queues.run(stream, () => available(() => this.#execute({ stream, decider, command, context, options }), context));
+    return this.queues.run(stream, () => available(() => this.run({ stream, decider, command, context, options }), context));
   }
 
   /** Removes the snapshots that hold states of the subject. Call it when the subject's data key is destroyed. */
@@ -122,18 +122,18 @@ export class Aggregates {
     await this.snapshots.removeOf(subject);
   }
 
-  async #execute<S, C, E extends AnyEvent>(work: Work<S, C, E>): Promise<Executed<S>> {
+  private async run<S, C, E extends AnyEvent>(work: Work<S, C, E>): Promise<Executed<S>> {
     const { stream, decider } = work;
     let before = this.states.known<S>(stream, decider);
-    let events = before === undefined ? [] : this.#decideOnStale(before, work);
+    let events = before === undefined ? [] : this.decideOnStale(before, work);
     let mayBeStale = events.length > 0;
     if (before === undefined || events.length === 0) {
       before = await this.states.newest<S>(stream, decider);
-      events = this.#decide(before, work);
+      events = this.decide(before, work);
     }
     for (let decisions = 1; events.length > 0; decisions += 1) {
       try {
-        return await this.#write(before, work, events);
+        return await this.write(before, work, events);
       } catch (error) {
         if (!(error instanceof WrongExpectedRevision || (mayBeStale && error instanceof StreamClosed))) throw error;
         // The stream ends before its cached state: the log was restored to an older state.
@@ -143,44 +143,44 @@ export class Aggregates {
       mayBeStale = false;
       if (decisions > DECISIONS_AT_ONCE) await wait(Math.random() * DECISION_WAIT_MS * decisions);
       before = await this.states.read<S>(stream, decider);
-      events = this.#decide(before, work);
+      events = this.decide(before, work);
     }
     noteWritten(work.context, before.position);
     return { ...loaded(before), before: before.state, events: [] };
   }
 
   /** Returns the events, or none if the command would be refused or change nothing: then it is decided on the newest state. */
-  #decideOnStale<S, C, E extends AnyEvent>(before: StreamState<S>, work: Work<S, C, E>): NewEvent[] {
+  private decideOnStale<S, C, E extends AnyEvent>(before: StreamState<S>, work: Work<S, C, E>): NewEvent[] {
     try {
-      return this.#decide(before, work);
+      return this.decide(before, work);
     } catch {
       return [];
     }
   }
 
   /** Returns the events to append, without those that are recorded already. */
-  #decide<S, C, E extends AnyEvent>(before: StreamState<S>, { decider, command, context, options }: Work<S, C, E>): NewEvent[] {
+  private decide<S, C, E extends AnyEvent>(before: StreamState<S>, { decider, command, context, options }: Work<S, C, E>): NewEvent[] {
     const { expectedRevision, eventId } = options;
     if (expectedRevision !== undefined && expectedRevision !== before.revision)
       throw new Refusal('revision_mismatch', `It was changed meanwhile: revision ${before.revision}, not ${expectedRevision}.`);
     const metadata = metadataOf(context);
     const decided = decider.decide(command, before.state, this.clock.now());
-    if (eventId === undefined) return decided.map((event) => this.#newEvent(event, newId(), metadata));
-    const events = decided.map((event, index) => this.#newEvent(event, eventId(event, index).toLowerCase(), metadata));
+    if (eventId === undefined) return decided.map((event) => this.newEvent(event, newId(), metadata));
+    const events = decided.map((event, index) => this.newEvent(event, eventId(event, index).toLowerCase(), metadata));
     if (!events.every(({ id }) => DerivedIds.isDerived(id))) throw new Error('the id of a record has to be a UUIDv5');
     return events.filter(({ id }) => !before.derivedIds.has(id));
   }
 
-  async #write<S, C, E extends AnyEvent>(before: StreamState<S>, work: Work<S, C, E>, newEvents: NewEvent[]): Promise<Executed<S>> {
+  private async write<S, C, E extends AnyEvent>(before: StreamState<S>, work: Work<S, C, E>, newEvents: NewEvent[]): Promise<Executed<S>> {
     const { stream, decider, context } = work;
     const since = this.states.moment;
-    const { events } = await this.#append(stream, before.revision, newEvents);
+    const { events } = await this.append(stream, before.revision, newEvents);
     const after = this.states.appended(stream, decider, before, events, since);
     noteWritten(context, after.position);
     return { ...loaded(after), before: before.state, events };
   }
 
-  #newEvent(event: AnyEvent, id: string, metadata: EventMetadata): NewEvent {
+  private newEvent(event: AnyEvent, id: string, metadata: EventMetadata): NewEvent {
     return { id, type: event.type, schemaVersion: this.catalogue.versionOf(event.type), data: event.data as JsonObject, metadata };
   }
 
@@ -188,7 +188,7 @@ export class Aggregates {
    * Repeats the append with the same ids while its outcome is unknown, within bounds. Throws `OutcomeUnknown` if the outcome of any attempt
    * is unknown, even if the last error shows only that the store is unavailable.
    */
-  async #append(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult> {
+  private async append(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult> {
     let delay = FIRST_REPEAT_MS;
     const began = performance.now();
     let unknown: OutcomeUnknown | null = null;

@@ -15,30 +15,30 @@ export class UnknownEvent extends Error {
 
 /** Holds every event type of the service, its current version, and the upcasts from older versions. */
 export class EventCatalogue {
-  readonly #definitions = new Map<string, AnyEventDefinition>();
+  private readonly all = new Map<string, AnyEventDefinition>();
 
   /** Throws if a type is declared twice, or if an upcast from an older version is missing. */
   constructor(definitions: readonly AnyEventDefinition[]) {
     for (const definition of definitions) {
-      if (this.#definitions.has(definition.type)) throw new Error(`event type ${definition.type} is declared twice`);
+      if (this.all.has(definition.type)) throw new Error(`event type ${definition.type} is declared twice`);
       for (let version = 1; version < definition.version; version += 1)
         if (!definition.upcasts[version]) throw new Error(`event type ${definition.type} has no upcast from version ${version}`);
-      this.#definitions.set(definition.type, definition);
+      this.all.set(definition.type, definition);
     }
   }
 
   get definitions(): readonly AnyEventDefinition[] {
-    return [...this.#definitions.values()];
+    return [...this.all.values()];
   }
 
   /** Returns the version in which events of the type are written. Throws `UnknownEvent`. */
   versionOf(type: string): number {
-    return this.#find(type).version;
+    return this.find(type).version;
   }
 
   /** Returns the event in its current version; data of older versions goes through each upcast in turn. Throws `UnknownEvent`. */
   upcast(stored: StoredEvent): StoredEvent {
-    const { version, upcasts } = this.#find(stored.type);
+    const { version, upcasts } = this.find(stored.type);
     if (stored.schemaVersion === version) return stored;
     if (stored.schemaVersion > version)
       throw new UnknownEvent(
@@ -55,11 +55,11 @@ export class EventCatalogue {
 
   /** Returns a sentence for people on what happened. Takes events of any known version. */
   summaryOf(stored: StoredEvent): string {
-    return this.#find(stored.type).summary(this.upcast(stored).data);
+    return this.find(stored.type).summary(this.upcast(stored).data);
   }
 
-  #find(type: string): AnyEventDefinition {
-    const definition = this.#definitions.get(type);
+  private find(type: string): AnyEventDefinition {
+    const definition = this.all.get(type);
     if (!definition) throw new UnknownEvent(`event type ${type} is not known to this program: it was written by a newer release`);
     return definition;
   }

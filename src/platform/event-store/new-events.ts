@@ -2,8 +2,8 @@ import type { EventCatalogue } from './catalogue.ts';
 import type { ExpectedRevision, NewEvent } from './event-store.ts';
 import { storedJson } from './stored-json.ts';
 
-const maxEvents = 500;
-const maxBytes = 1024 * 1024;
+const EVENTS_MAX = 500;
+const BYTES_MAX = 1024 * 1024;
 
 export interface SerialisedEvent {
   id: string;
@@ -23,11 +23,11 @@ export interface Prepared {
 /** Checks and serialises the events of an append, for every adapter. Throws `RangeError`, `TypeError`, `UnknownEvent`. */
 export function prepare(catalogue: EventCatalogue, stream: string, events: NewEvent[]): Prepared {
   checkName(stream);
-  if (events.length < 1 || events.length > maxEvents)
-    throw new RangeError(`an append takes 1 to ${maxEvents} events, not ${events.length}`);
+  if (events.length < 1 || events.length > EVENTS_MAX)
+    throw new RangeError(`an append takes 1 to ${EVENTS_MAX} events, not ${events.length}`);
   const serialised = events.map((event) => serialise(catalogue, event));
   const size = serialised.reduce((sum, { data, metadata }) => sum + Buffer.byteLength(data) + Buffer.byteLength(metadata), 0);
-  if (size > maxBytes) throw new RangeError(`an append takes ${maxBytes} bytes of data and metadata, not ${size}`);
+  if (size > BYTES_MAX) throw new RangeError(`an append takes ${BYTES_MAX} bytes of data and metadata, not ${size}`);
   if (new Set(serialised.map(({ id }) => id)).size < events.length) throw new RangeError('two events of an append have the same id');
   return { events: serialised, size };
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { JsonObject } from './event-definition.ts';
-import { maxDepth, storedJson } from './stored-json.ts';
+import { DEPTH_MAX, storedJson } from './stored-json.ts';
 
 const anyUnicode = fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)) });
 
@@ -38,8 +38,8 @@ describe('The stored form of a value', () => {
 
   it('is refused beyond 64 levels, and for values that JSON can not express', () => {
     const nested = (depth: number) => JSON.parse('{"a":'.repeat(depth) + '1' + '}'.repeat(depth)) as JsonObject;
-    expect(storedJson(nested(maxDepth))).toContain('1');
-    expect(() => storedJson(nested(maxDepth + 1))).toThrow(/deeper than 64/);
+    expect(storedJson(nested(DEPTH_MAX))).toContain('1');
+    expect(() => storedJson(nested(DEPTH_MAX + 1))).toThrow(/deeper than 64/);
     expect(() => storedJson(JSON.parse('[['.repeat(10_000) + ']]'.repeat(10_000)))).toThrow(/deeper than 64/);
     const circle: JsonObject = {};
     circle.self = circle;

@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from './event-definition.ts';
 
 /** The deepest nesting of arrays and objects that can be stored. */
-export const maxDepth = 64;
+export const DEPTH_MAX = 64;
 
 const replacement = '\uFFFD';
 const unstorable = /\0|[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/g;
@@ -38,7 +38,7 @@ function check(value: unknown, depth: number): void {
 }
 
 function checkMembers(value: object, depth: number): void {
-  if (depth > maxDepth) throw new TypeError(`an event can't be deeper than ${maxDepth} levels`);
+  if (depth > DEPTH_MAX) throw new TypeError(`an event can't be deeper than ${DEPTH_MAX} levels`);
   if ('toJSON' in value && typeof value.toJSON === 'function')
     throw new TypeError(`a ${value.constructor.name} can't be stored in an event`);
   if (Array.isArray(value)) for (const item of value) check(item, depth + 1);

@@ -1,6 +1,6 @@
 import { Refusal } from '../errors/refusal.ts';
 
-const maxWaiting = 1_000;
+const WAITING_MAX = 1_000;
 
 interface Queue {
   last: Promise<unknown>;
@@ -9,17 +9,17 @@ interface Queue {
 
 /** Runs work on the same stream one after another, so that the writers of this process do not conflict with each other. */
 export class StreamQueues {
-  readonly #queues = new Map<string, Queue>();
+  private readonly queues = new Map<string, Queue>();
 
   /**
    * Runs the work after all earlier work on the stream. Throws Refusal `event_store_unavailable` if 1 000 are already waiting for the
    * stream.
    */
   async run<T>(stream: string, work: () => Promise<T>): Promise<T> {
-    const queue = this.#queues.get(stream) ?? { last: Promise.resolve(), length: 0 };
-    if (queue.length >= maxWaiting)
+    const queue = this.queues.get(stream) ?? { last: Promise.resolve(), length: 0 };
+    if (queue.length >= WAITING_MAX)
       throw new Refusal('event_store_unavailable', 'Too many commands wait for the same thing.', { retryAfterSeconds: 1 });
-    this.#queues.set(stream, queue);
+    this.queues.set(stream, queue);
     queue.length += 1;
     const result = queue.last.then(work);
     queue.last = result.catch(() => undefined);
@@ -27,7 +27,7 @@ export class StreamQueues {
       return await result;
     } finally {
       queue.length -= 1;
-      if (queue.length === 0) this.#queues.delete(stream);
+      if (queue.length === 0) this.queues.delete(stream);
     }
   }
 }

@@ -20,16 +20,16 @@ const sentences: Record<AwaitedStore | 'start', string> = {
  */
 export class Entrance {
   readonly server: Server;
-  #application: RequestListener | null = null;
-  #isOpen = false;
-  #waitsFor: AwaitedStore | null = null;
+  private application: RequestListener | null = null;
+  private isOpen = false;
+  private awaited: AwaitedStore | null = null;
 
   constructor() {
     const bounds = { requireHostHeader: false, maxHeaderSize: 16_384, headersTimeout: 10_000, connectionsCheckingInterval: 2_000 };
     // The request timeout bounds an upload of 100 MB; JSON bodies have a shorter timeout of their own.
     this.server = createServer({ ...bounds, requestTimeout: 600_000, keepAliveTimeout: 65_000 }, (request, response) => {
-      if (this.#isOpen) this.#application?.(request, response);
-      else this.#answer(request, response);
+      if (this.isOpen) this.application?.(request, response);
+      else this.answer(request, response);
     });
   }
 
@@ -56,21 +56,21 @@ export class Entrance {
 
   /** Takes the application's listener, which gets requests only after `open`. */
   attach(application: RequestListener): Server {
-    this.#application = application;
+    this.application = application;
     return this.server;
   }
 
   /** Hands all further requests to the application. */
   open(): void {
-    this.#isOpen = true;
+    this.isOpen = true;
   }
 
   /** Notes the store for which the start waits; null if it waits for none. */
   waitsFor(store: AwaitedStore | null): void {
-    this.#waitsFor = store;
+    this.awaited = store;
   }
 
-  #answer(request: IncomingMessage, response: ServerResponse): void {
+  private answer(request: IncomingMessage, response: ServerResponse): void {
     const requestId = newId();
     const path = (request.url ?? '').split('?', 1)[0];
     const looks = request.method === 'GET' || request.method === 'HEAD';
@@ -78,8 +78,8 @@ export class Entrance {
       looks && path === '/health'
         ? { status: 200, headers: JSON_HEADERS, body: { status: 'ok', runtime: 'fleet' } }
         : looks && path === '/ready'
-          ? { status: 503, headers: JSON_HEADERS, body: this.#readiness() }
-          : toProblem(new Refusal('event_store_unavailable', this.#sentence()), requestId);
+          ? { status: 503, headers: JSON_HEADERS, body: this.readiness() }
+          : toProblem(new Refusal('event_store_unavailable', this.sentence()), requestId);
     const text = JSON.stringify(body);
     // No connection is kept, and no body read: the next request finds the application or this answer.
     const common = { 'x-request-id': requestId, 'x-content-type-options': 'nosniff', connection: 'close' };
@@ -87,13 +87,13 @@ export class Entrance {
     response.end(request.method === 'HEAD' ? undefined : text);
   }
 
-  #readiness(): Readiness {
-    const dependency = { name: this.#waitsFor ?? 'start', status: 'unavailable' as const, required: true, detail: this.#sentence() };
+  private readiness(): Readiness {
+    const dependency = { name: this.awaited ?? 'start', status: 'unavailable' as const, required: true, detail: this.sentence() };
     return { status: 'unavailable', dependencies: [dependency] };
   }
 
-  #sentence(): string {
-    return sentences[this.#waitsFor ?? 'start'];
+  private sentence(): string {
+    return sentences[this.awaited ?? 'start'];
   }
 }
 

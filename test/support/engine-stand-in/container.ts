@@ -59,8 +59,8 @@ export class StandInContainer {
   readonly log: LogEntry[] = [];
   /** The callbacks that are called after each piece of output and when the container has ended. */
   readonly followers = new Set<() => void>();
-  #memory = new Map<string, unknown>();
-  #thawed: (() => void)[] = [];
+  private memory = new Map<string, unknown>();
+  private waitingForThaw: (() => void)[] = [];
 
   constructor(
     readonly name: string,
@@ -74,7 +74,7 @@ export class StandInContainer {
   }
 
   get port(): number {
-    return Number(this.#environment().PORT ?? DEFAULT_PORT);
+    return Number(this.environment().PORT ?? DEFAULT_PORT);
   }
 
   get running(): boolean {
@@ -84,7 +84,7 @@ export class StandInContainer {
   start(): void {
     this.status = 'running';
     this.startedAt = stamp();
-    this.#memory = new Map();
+    this.memory = new Map();
     this.parts.program.start?.(this.run());
   }
 
@@ -92,11 +92,11 @@ export class StandInContainer {
   run(): ProgramRun {
     const began = this.startedAt;
     return {
-      environment: this.#environment(),
+      environment: this.environment(),
       command: [...(this.body.Entrypoint ?? []), ...(this.body.Cmd ?? [])],
-      memory: this.#memory,
+      memory: this.memory,
       volume: this.parts.files,
-      print: (stream, bytes) => this.#print(stream, bytes),
+      print: (stream, bytes) => this.print(stream, bytes),
       exit: (code) => {
         if (this.startedAt === began) this.exit(code);
       },
@@ -110,7 +110,7 @@ export class StandInContainer {
     this.status = 'exited';
     this.exitCode = code;
     this.finishedAt = stamp();
-    this.#tellFollowers();
+    this.tellFollowers();
     this.onExit(this);
   }
 
@@ -127,12 +127,12 @@ export class StandInContainer {
 
   thaw(): void {
     if (this.status === 'paused') this.status = 'running';
-    for (const resolve of this.#thawed.splice(0)) resolve();
+    for (const resolve of this.waitingForThaw.splice(0)) resolve();
   }
 
   /** Waits until the container is thawed: the callers of a frozen program wait. */
   async thawed(): Promise<void> {
-    while (this.status === 'paused') await new Promise<void>((resolve) => this.#thawed.push(resolve));
+    while (this.status === 'paused') await new Promise<void>((resolve) => this.waitingForThaw.push(resolve));
   }
 
   /** Returns the file at the path on the agent's volume, which is the first one mounted. */
@@ -183,18 +183,18 @@ export class StandInContainer {
     };
   }
 
-  #environment(): Record<string, string> {
+  private environment(): Record<string, string> {
     const pairs = (this.body.Env ?? []).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]);
     return { HOSTNAME: this.body.Hostname ?? this.id.slice(0, 12), ...Object.fromEntries(pairs) };
   }
 
-  #print(stream: LogEntry['stream'], bytes: Buffer): void {
+  private print(stream: LogEntry['stream'], bytes: Buffer): void {
     this.log.push({ time: stamp(), stream, bytes });
     if (this.log.length > LOG_MAX) this.log.shift();
-    this.#tellFollowers();
+    this.tellFollowers();
   }
 
-  #tellFollowers(): void {
+  private tellFollowers(): void {
     for (const follower of this.followers) follower();
   }
 }

@@ -21,12 +21,12 @@ export interface SeededContainer {
 /** The containers and volumes of a stand-in, with the engine's rules for them. */
 export class StandInContainers {
   readonly volumes = new Map<string, { labels: Labels; createdAt: string; files: Map<string, Buffer> }>();
-  readonly #listeners = new Listeners((address, request, response) => void this.#answerCall(address, request, response));
-  readonly #byId = new Map<string, StandInContainer>();
-  readonly #byName = new Map<string, StandInContainer>();
-  readonly #byAddress = new Map<string, StandInContainer>();
+  private readonly listeners = new Listeners((address, request, response) => void this.answerCall(address, request, response));
+  private readonly byId = new Map<string, StandInContainer>();
+  private readonly byName = new Map<string, StandInContainer>();
+  private readonly byAddress = new Map<string, StandInContainer>();
   /** The containers by agent, which is the label that the service queries most. */
-  readonly #byAgent = new Map<string, Set<StandInContainer>>();
+  private readonly byAgent = new Map<string, Set<StandInContainer>>();
 
   constructor(
     private readonly programOf: (image: string) => StandInProgram,
@@ -34,42 +34,42 @@ export class StandInContainers {
   ) {}
 
   get count(): number {
-    return this.#byId.size;
+    return this.byId.size;
   }
 
   /** Returns the container. Throws the engine's 404. */
   get(nameOrId: string): StandInContainer {
-    const found = this.#byId.get(nameOrId) ?? this.#byName.get(nameOrId);
+    const found = this.byId.get(nameOrId) ?? this.byName.get(nameOrId);
     if (found === undefined) throw new EngineProblem(404, `No such container: ${nameOrId}`);
     return found;
   }
 
   has(nameOrId: string): boolean {
-    return this.#byId.has(nameOrId) || this.#byName.has(nameOrId);
+    return this.byId.has(nameOrId) || this.byName.has(nameOrId);
   }
 
   /** Lists the containers that have all the labels, each `name` or `name=value`. */
   bearing(labels: readonly string[], all: boolean): StandInContainer[] {
     const agent = labels.find((label) => label.startsWith(`${AGENT_LABEL}=`))?.slice(AGENT_LABEL.length + 1);
-    const candidates = agent === undefined ? this.#byId.values() : (this.#byAgent.get(agent) ?? []);
+    const candidates = agent === undefined ? this.byId.values() : (this.byAgent.get(agent) ?? []);
     return [...candidates].filter((container) => (all || container.running) && labels.every((label) => bears(container.labels, label)));
   }
 
   create(name: string, body: CreateBody, imageId: string): StandInContainer {
-    const standing = this.#byName.get(name);
+    const standing = this.byName.get(name);
     if (standing !== undefined)
       throw new EngineProblem(409, `Conflict. The container name "/${name}" is already in use by container "${standing.id}".`);
     for (const { Source } of body.HostConfig?.Mounts ?? []) this.volume(Source);
     const volume = body.HostConfig?.Mounts?.[0]?.Source;
-    const address = this.#freeAddress();
+    const address = this.freeAddress();
     const files = volume === undefined ? new Map<string, Buffer>() : this.volume(volume).files;
     const parts = { imageId, address, program: this.programOf(body.Image), files };
-    const container = new StandInContainer(name, body, parts, (ended) => this.#ended(ended));
-    this.#byId.set(container.id, container);
-    this.#byName.set(name, container);
-    this.#byAddress.set(address, container);
+    const container = new StandInContainer(name, body, parts, (ended) => this.ended(ended));
+    this.byId.set(container.id, container);
+    this.byName.set(name, container);
+    this.byAddress.set(address, container);
     const agent = container.labels[AGENT_LABEL];
-    if (agent !== undefined) this.#byAgent.set(agent, (this.#byAgent.get(agent) ?? new Set()).add(container));
+    if (agent !== undefined) this.byAgent.set(agent, (this.byAgent.get(agent) ?? new Set()).add(container));
     return container;
   }
 
@@ -82,7 +82,7 @@ export class StandInContainers {
       container.exitCode = exitCode;
       return container;
     }
-    await this.#listen(container);
+    await this.listen(container);
     if (status === 'paused') container.freeze();
     return container;
   }
@@ -95,8 +95,8 @@ export class StandInContainers {
       throw new EngineProblem(400, `OCI runtime create failed: exec: "${program}": executable file not found in $PATH`);
     // The container is started at once, so that of two simultaneous starts the second finds it running.
     container.start();
-    if (container.running) await this.#listen(container);
-    this.#tell(container, 'start');
+    if (container.running) await this.listen(container);
+    this.tell(container, 'start');
   }
 
   async stop(container: StandInContainer, graceSeconds: number): Promise<void> {
@@ -104,33 +104,33 @@ export class StandInContainers {
     container.thaw();
     if (graceSeconds > 0 && !container.terminate()) await new Promise((resolve) => setTimeout(resolve, graceSeconds * 1_000));
     container.exit(137);
-    this.#tell(container, 'stop');
+    this.tell(container, 'stop');
   }
 
   pause(container: StandInContainer): void {
     if (container.status === 'paused') throw new EngineProblem(409, `Container ${container.id} is already paused`);
     if (!container.running) throw new EngineProblem(409, `Container ${container.id} is not running`);
     container.freeze();
-    this.#tell(container, 'pause');
+    this.tell(container, 'pause');
   }
 
   unpause(container: StandInContainer): void {
     if (container.status !== 'paused') throw new EngineProblem(409, `Container ${container.id} is not paused`);
     container.thaw();
-    this.#tell(container, 'unpause');
+    this.tell(container, 'unpause');
   }
 
   remove(container: StandInContainer, force: boolean): void {
     if (container.running && !force) throw new EngineProblem(409, `You cannot remove a running container ${container.id}.`);
     container.exit(137);
-    this.#byId.delete(container.id);
-    this.#byName.delete(container.name);
-    this.#byAddress.delete(container.parts.address);
+    this.byId.delete(container.id);
+    this.byName.delete(container.name);
+    this.byAddress.delete(container.parts.address);
     const agent = container.labels[AGENT_LABEL];
-    const siblings = agent === undefined ? undefined : this.#byAgent.get(agent);
+    const siblings = agent === undefined ? undefined : this.byAgent.get(agent);
     siblings?.delete(container);
-    if (agent !== undefined && siblings?.size === 0) this.#byAgent.delete(agent);
-    this.#tell(container, 'destroy');
+    if (agent !== undefined && siblings?.size === 0) this.byAgent.delete(agent);
+    this.tell(container, 'destroy');
   }
 
   /** Returns the volume of that name, and makes it if it does not exist. */
@@ -142,40 +142,40 @@ export class StandInContainers {
 
   removeVolume(name: string): void {
     if (!this.volumes.has(name)) throw new EngineProblem(404, `get ${name}: no such volume`);
-    const users = [...this.#byId.values()].filter(({ body }) => body.HostConfig?.Mounts?.some(({ Source }) => Source === name));
+    const users = [...this.byId.values()].filter(({ body }) => body.HostConfig?.Mounts?.some(({ Source }) => Source === name));
     if (users.length > 0) throw new EngineProblem(409, `remove ${name}: volume is in use - [${users.map(({ id }) => id).join(', ')}]`);
     this.volumes.delete(name);
     this.events.tell('volume', 'destroy', name, {});
   }
 
   close(): void {
-    this.#listeners.closeAll();
+    this.listeners.closeAll();
   }
 
-  async #listen(container: StandInContainer): Promise<void> {
+  private async listen(container: StandInContainer): Promise<void> {
     const { address, program } = container.parts;
     const take = program.connection && ((socket: Socket) => program.connection?.(container.run(), socket));
-    if (program.listens) await this.#listeners.open(address, container.port, take);
+    if (program.listens) await this.listeners.open(address, container.port, take);
   }
 
-  #freeAddress(): string {
+  private freeAddress(): string {
     for (;;) {
-      const address = this.#listeners.address();
-      if (!this.#byAddress.has(address)) return address;
+      const address = this.listeners.address();
+      if (!this.byAddress.has(address)) return address;
     }
   }
 
-  #ended(container: StandInContainer): void {
-    this.#listeners.close(container.parts.address);
-    this.#tell(container, 'die');
+  private ended(container: StandInContainer): void {
+    this.listeners.close(container.parts.address);
+    this.tell(container, 'die');
   }
 
-  #tell(container: StandInContainer, action: string): void {
+  private tell(container: StandInContainer, action: string): void {
     this.events.tell('container', action, container.id, { ...container.labels, name: container.name, image: container.body.Image });
   }
 
-  async #answerCall(address: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const container = this.#byAddress.get(address);
+  private async answerCall(address: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const container = this.byAddress.get(address);
     if (container === undefined) return void response.destroy();
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);

@@ -48,14 +48,14 @@ export class EngineStandIn {
   readonly socket = join(tmpdir(), `mooring-stand-in-${randomBytes(6).toString('hex')}.sock`);
   readonly images = new StandInImages();
   readonly containers: StandInContainers;
-  readonly #events = new EventFeed();
-  readonly #networks = new Map<string, object>();
-  readonly #real: RealEngine | null;
-  #server: Server | null = null;
+  private readonly events = new EventFeed();
+  private readonly networks = new Map<string, object>();
+  private readonly real: RealEngine | null;
+  private server: Server | null = null;
 
   private constructor(private readonly options: StandInOptions) {
-    this.containers = new StandInContainers((image) => this.#programOf(image), this.#events);
-    this.#real = options.real === undefined ? null : new RealEngine();
+    this.containers = new StandInContainers((image) => this.programOf(image), this.events);
+    this.real = options.real === undefined ? null : new RealEngine();
     for (const name of Object.keys(options.programs ?? {})) this.images.pulled(name);
   }
 
@@ -72,8 +72,8 @@ export class EngineStandIn {
 
   /** Ends every connection and accepts none; the containers continue. */
   async goAway(): Promise<void> {
-    const server = this.#server;
-    this.#server = null;
+    const server = this.server;
+    this.server = null;
     if (server === null) return;
     const closed = new Promise((resolve) => server.close(resolve));
     server.closeAllConnections();
@@ -81,10 +81,10 @@ export class EngineStandIn {
   }
 
   async comeBack(): Promise<void> {
-    if (this.#server !== null) return;
+    if (this.server !== null) return;
     rmSync(this.socket, { force: true });
-    const server = createServer((request, response) => void this.#handle(request, response));
-    this.#server = server;
+    const server = createServer((request, response) => void this.handle(request, response));
+    this.server = server;
     await new Promise<void>((resolve) => server.listen(this.socket, resolve));
   }
 
@@ -94,11 +94,11 @@ export class EngineStandIn {
     rmSync(this.socket, { force: true });
   }
 
-  async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  private async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://engine');
     const path = decodeURIComponent(url.pathname.replace(/^\/v\d+\.\d+(?=\/)/, ''));
     try {
-      for (const [method, pattern, handle] of this.#routes) {
+      for (const [method, pattern, handle] of this.routes) {
         const match = request.method === method ? pattern.exec(path) : null;
         if (match === null) continue;
         const { name = '', verb = '' } = match.groups ?? {};
@@ -114,7 +114,7 @@ export class EngineStandIn {
     }
   }
 
-  readonly #routes: Route[] = [
+  private readonly routes: Route[] = [
     ['GET', /^\/_ping$/, ({ response }) => response.end('OK')],
     [
       'GET',
@@ -122,61 +122,61 @@ export class EngineStandIn {
       ({ response }) => send(response, { ApiVersion: '1.41', Version: 'stand-in', Os: 'linux', Arch: architecture() }),
     ],
     ['GET', /^\/info$/, ({ response }) => send(response, { Containers: this.containers.count, OperatingSystem: 'stand-in' })],
-    ['GET', /^\/events$/, (call) => this.#follow(call)],
-    ['POST', /^\/containers\/create$/, (call) => this.#create(call)],
-    ['GET', /^\/containers\/json$/, (call) => this.#list(call)],
-    ['GET', /^\/containers\/(?<name>[^/]+)\/json$/, (call) => this.#onContainer(call, (c) => send(call.response, c.inspect()))],
-    ['GET', /^\/containers\/(?<name>[^/]+)\/logs$/, (call) => this.#onContainer(call, (c) => sendLog(c, call.query, call.response))],
-    ['GET', /^\/containers\/(?<name>[^/]+)\/archive$/, (call) => this.#archive(call)],
-    ['POST', /^\/containers\/(?<name>[^/]+)\/(?<verb>start|stop|kill|pause|unpause)$/, (call) => this.#act(call)],
-    ['DELETE', /^\/containers\/(?<name>[^/]+)$/, (call) => this.#remove(call)],
-    ['POST', /^\/images\/create$/, (call) => this.#bring(call)],
-    ['POST', /^\/build$/, (call) => this.#build(call)],
-    ['GET', /^\/images\/(?<name>.+)\/json$/, (call) => this.#onImage(call, (image) => send(call.response, inspectedImage(image)))],
-    ['POST', /^\/images\/(?<name>.+)\/tag$/, (call) => this.#onImage(call, (image) => this.#tag(call, image))],
-    ['POST', /^\/volumes\/create$/, (call) => this.#makeVolume(call)],
-    ['GET', /^\/volumes$/, (call) => this.#listVolumes(call)],
-    ['GET', /^\/volumes\/(?<name>[^/]+)$/, (call) => this.#onVolume(call, () => send(call.response, this.#volume(call.name)))],
-    ['DELETE', /^\/volumes\/(?<name>[^/]+)$/, (call) => this.#onVolume(call, () => this.#removeVolume(call))],
-    ['POST', /^\/networks\/create$/, (call) => this.#makeNetwork(call)],
-    ['GET', /^\/networks$/, (call) => this.#listNetworks(call)],
-    ['DELETE', /^\/networks\/(?<name>[^/]+)$/, (call) => this.#removeNetwork(call)],
+    ['GET', /^\/events$/, (call) => this.follow(call)],
+    ['POST', /^\/containers\/create$/, (call) => this.create(call)],
+    ['GET', /^\/containers\/json$/, (call) => this.list(call)],
+    ['GET', /^\/containers\/(?<name>[^/]+)\/json$/, (call) => this.onContainer(call, (c) => send(call.response, c.inspect()))],
+    ['GET', /^\/containers\/(?<name>[^/]+)\/logs$/, (call) => this.onContainer(call, (c) => sendLog(c, call.query, call.response))],
+    ['GET', /^\/containers\/(?<name>[^/]+)\/archive$/, (call) => this.archive(call)],
+    ['POST', /^\/containers\/(?<name>[^/]+)\/(?<verb>start|stop|kill|pause|unpause)$/, (call) => this.act(call)],
+    ['DELETE', /^\/containers\/(?<name>[^/]+)$/, (call) => this.remove(call)],
+    ['POST', /^\/images\/create$/, (call) => this.bring(call)],
+    ['POST', /^\/build$/, (call) => this.build(call)],
+    ['GET', /^\/images\/(?<name>.+)\/json$/, (call) => this.onImage(call, (image) => send(call.response, inspectedImage(image)))],
+    ['POST', /^\/images\/(?<name>.+)\/tag$/, (call) => this.onImage(call, (image) => this.tag(call, image))],
+    ['POST', /^\/volumes\/create$/, (call) => this.makeVolume(call)],
+    ['GET', /^\/volumes$/, (call) => this.listVolumes(call)],
+    ['GET', /^\/volumes\/(?<name>[^/]+)$/, (call) => this.onVolume(call, () => send(call.response, this.volume(call.name)))],
+    ['DELETE', /^\/volumes\/(?<name>[^/]+)$/, (call) => this.onVolume(call, () => this.removeVolume(call))],
+    ['POST', /^\/networks\/create$/, (call) => this.makeNetwork(call)],
+    ['GET', /^\/networks$/, (call) => this.listNetworks(call)],
+    ['DELETE', /^\/networks\/(?<name>[^/]+)$/, (call) => this.removeNetwork(call)],
   ];
 
-  #follow({ request, response, query }: Call): void {
-    this.#events.listen(response, JSON.parse(query.get('filters') ?? '{}') as EngineEventFilter);
-    this.#real?.follow(request.url ?? '', response);
+  private follow({ request, response, query }: Call): void {
+    this.events.listen(response, JSON.parse(query.get('filters') ?? '{}') as EngineEventFilter);
+    this.real?.follow(request.url ?? '', response);
   }
 
-  async #create({ request, response, query }: Call): Promise<void> {
+  private async create({ request, response, query }: Call): Promise<void> {
     const text = await bodyOf(request);
     const body = JSON.parse(text.toString('utf8')) as CreateBody;
-    if (this.#real !== null && this.images.find(body.Image) === undefined) {
+    if (this.real !== null && this.images.find(body.Image) === undefined) {
       // The volume was made here, before it was known which engine the container goes to.
-      for (const { Source } of body.HostConfig?.Mounts ?? []) await this.#moveVolume(Source);
-      return this.#real.pass(request, response, text);
+      for (const { Source } of body.HostConfig?.Mounts ?? []) await this.moveVolume(Source);
+      return this.real.pass(request, response, text);
     }
-    const image = this.#image(body.Image);
+    const image = this.image(body.Image);
     const name = query.get('name') ?? `unnamed_${randomBytes(6).toString('hex')}`;
     const container = this.containers.create(name, { ...body, Labels: { ...image.labels, ...body.Labels } }, image.id);
     send(response, { Id: container.id, Warnings: [] }, 201);
   }
 
-  async #list({ request, response, query }: Call): Promise<void> {
+  private async list({ request, response, query }: Call): Promise<void> {
     const { label = [] } = JSON.parse(query.get('filters') ?? '{}') as { label?: string[] };
     const own = this.containers.bearing(label, ['1', 'true'].includes(query.get('all') ?? ''));
-    const others = this.#real === null ? [] : ((await this.#real.ask('GET', request.url ?? '')).body as object[]);
+    const others = this.real === null ? [] : ((await this.real.ask('GET', request.url ?? '')).body as object[]);
     send(response, [...own.map((container) => container.listed()), ...others]);
   }
 
   /** Handles a call for a container; calls for unknown ones go to the machine's own engine. */
-  #onContainer({ name, request, response }: Call, work: (container: ReturnType<StandInContainers['get']>) => unknown): unknown {
-    if (this.#real !== null && !this.containers.has(name)) return this.#real.pass(request, response);
+  private onContainer({ name, request, response }: Call, work: (container: ReturnType<StandInContainers['get']>) => unknown): unknown {
+    if (this.real !== null && !this.containers.has(name)) return this.real.pass(request, response);
     return work(this.containers.get(name));
   }
 
-  async #act(call: Call): Promise<void> {
-    await this.#onContainer(call, async (container) => {
+  private async act(call: Call): Promise<void> {
+    await this.onContainer(call, async (container) => {
       const { verb, query, response } = call;
       if (verb === 'start') await this.containers.start(container);
       else if (verb === 'stop') await this.containers.stop(container, Number(query.get('t') ?? 10));
@@ -187,16 +187,16 @@ export class EngineStandIn {
     });
   }
 
-  #remove(call: Call): unknown {
-    return this.#onContainer(call, (container) => {
+  private remove(call: Call): unknown {
+    return this.onContainer(call, (container) => {
       this.containers.remove(container, ['1', 'true'].includes(call.query.get('force') ?? ''));
       call.response.writeHead(204).end();
     });
   }
 
   /** Returns a file of the image or of the agent's volume; programs here make no others. */
-  #archive(call: Call): unknown {
-    return this.#onContainer(call, (container) => {
+  private archive(call: Call): unknown {
+    return this.onContainer(call, (container) => {
       const path = (call.query.get('path') ?? '').replace(/^\//, '');
       const content = container.fileOnVolume(`/${path}`) ?? this.images.find(container.parts.imageId)?.files.get(path);
       if (content === undefined) throw new EngineProblem(404, `Could not find the file /${path} in container ${container.id}`);
@@ -205,16 +205,16 @@ export class EngineStandIn {
     });
   }
 
-  async #bring({ request, response, query }: Call): Promise<void> {
+  private async bring({ request, response, query }: Call): Promise<void> {
     const name = query.get('fromImage');
     const repo = query.get('repo');
-    if ((name !== null && this.#isReal(name)) || (repo !== null && this.#isReal(repo))) return this.#real?.pass(request, response);
-    if (name !== null) return this.#pull(name, response);
+    if ((name !== null && this.isReal(name)) || (repo !== null && this.isReal(repo))) return this.real?.pass(request, response);
+    if (name !== null) return this.pull(name, response);
     const image = await this.images.fromTar(request, `${repo}:${query.get('tag') ?? 'latest'}`, query.getAll('changes'));
     send(response, { status: image.id });
   }
 
-  #pull(name: string, response: ServerResponse): void {
+  private pull(name: string, response: ServerResponse): void {
     response.writeHead(200, { 'content-type': 'application/json' });
     response.write(`${JSON.stringify({ status: `Pulling from ${name}` })}\n`);
     if (this.options.trickling?.includes(name) !== true) {
@@ -229,91 +229,91 @@ export class EngineStandIn {
     response.on('close', () => clearInterval(timer));
   }
 
-  async #build({ request, response, query }: Call): Promise<void> {
+  private async build({ request, response, query }: Call): Promise<void> {
     const image = await this.images.fromTar(request, query.get('t'), []);
     response.end(`${JSON.stringify({ stream: 'Built by the stand-in\n' })}\n${JSON.stringify({ aux: { ID: image.id } })}\n`);
   }
 
-  #onImage({ name, request, response }: Call, work: (image: StandInImage) => unknown): unknown {
-    if (this.#real !== null && this.images.find(name) === undefined) return this.#real.pass(request, response);
-    return work(this.#image(name));
+  private onImage({ name, request, response }: Call, work: (image: StandInImage) => unknown): unknown {
+    if (this.real !== null && this.images.find(name) === undefined) return this.real.pass(request, response);
+    return work(this.image(name));
   }
 
-  #image(name: string): StandInImage {
+  private image(name: string): StandInImage {
     const image = this.images.find(name);
     if (image === undefined) throw new EngineProblem(404, `No such image: ${name}`);
     return image;
   }
 
-  #tag({ query, response }: Call, image: StandInImage): void {
+  private tag({ query, response }: Call, image: StandInImage): void {
     this.images.tag(image, `${query.get('repo')}:${query.get('tag') ?? 'latest'}`);
     response.writeHead(201).end();
   }
 
-  async #makeVolume({ request, response }: Call): Promise<void> {
+  private async makeVolume({ request, response }: Call): Promise<void> {
     const text = await bodyOf(request);
     const { Name, Labels = {} } = JSON.parse(text.toString('utf8')) as { Name: string; Labels?: Labels };
-    if (this.#real !== null && HELPER.test(Name)) return this.#real.pass(request, response, text);
+    if (this.real !== null && HELPER.test(Name)) return this.real.pass(request, response, text);
     this.containers.volume(Name, Labels);
-    send(response, this.#volume(Name), 201);
+    send(response, this.volume(Name), 201);
   }
 
-  #onVolume({ name, request, response }: Call, work: () => unknown): unknown {
-    if (this.#real !== null && !this.containers.volumes.has(name)) return this.#real.pass(request, response);
+  private onVolume({ name, request, response }: Call, work: () => unknown): unknown {
+    if (this.real !== null && !this.containers.volumes.has(name)) return this.real.pass(request, response);
     return work();
   }
 
-  #volume(name: string): object {
+  private volume(name: string): object {
     const volume = this.containers.volumes.get(name);
     if (volume === undefined) throw new EngineProblem(404, `get ${name}: no such volume`);
     return { Name: name, Driver: 'local', Labels: volume.labels, CreatedAt: volume.createdAt, Mountpoint: '', Scope: 'local' };
   }
 
-  async #moveVolume(name: string): Promise<void> {
+  private async moveVolume(name: string): Promise<void> {
     const volume = this.containers.volumes.get(name);
     if (volume === undefined) return;
-    await this.#real?.ask('POST', '/volumes/create', { Name: name, Labels: volume.labels });
+    await this.real?.ask('POST', '/volumes/create', { Name: name, Labels: volume.labels });
     this.containers.volumes.delete(name);
   }
 
-  async #listVolumes({ request, response, query }: Call): Promise<void> {
+  private async listVolumes({ request, response, query }: Call): Promise<void> {
     const { label = [] } = JSON.parse(query.get('filters') ?? '{}') as { label?: string[] };
     const others =
-      this.#real === null ? [] : (((await this.#real.ask('GET', request.url ?? '')).body as { Volumes?: object[] }).Volumes ?? []);
+      this.real === null ? [] : (((await this.real.ask('GET', request.url ?? '')).body as { Volumes?: object[] }).Volumes ?? []);
     const bears = (labels: Labels) =>
       label.every((wanted) => {
         const [key = '', value] = wanted.split('=');
         return value === undefined ? key in labels : labels[key] === value;
       });
-    const own = [...this.containers.volumes].filter(([, { labels }]) => bears(labels)).map(([name]) => this.#volume(name));
+    const own = [...this.containers.volumes].filter(([, { labels }]) => bears(labels)).map(([name]) => this.volume(name));
     send(response, { Volumes: [...own, ...others], Warnings: null });
   }
 
-  #removeVolume({ name, response }: Call): void {
+  private removeVolume({ name, response }: Call): void {
     this.containers.removeVolume(name);
     response.writeHead(204).end();
   }
 
-  async #makeNetwork({ request, response }: Call): Promise<void> {
-    if (this.#real !== null) return this.#real.pass(request, response);
+  private async makeNetwork({ request, response }: Call): Promise<void> {
+    if (this.real !== null) return this.real.pass(request, response);
     const body = JSON.parse((await bodyOf(request)).toString('utf8')) as { Name: string };
     const Id = randomBytes(32).toString('hex');
-    this.#networks.set(Id, { Id, Created: new Date().toISOString(), ...body });
+    this.networks.set(Id, { Id, Created: new Date().toISOString(), ...body });
     send(response, { Id, Warning: '' }, 201);
   }
 
-  #listNetworks({ request, response }: Call): void {
-    if (this.#real !== null) return this.#real.pass(request, response);
-    send(response, [...this.#networks.values()]);
+  private listNetworks({ request, response }: Call): void {
+    if (this.real !== null) return this.real.pass(request, response);
+    send(response, [...this.networks.values()]);
   }
 
-  #removeNetwork({ name, request, response }: Call): void {
-    if (this.#real !== null) return this.#real.pass(request, response);
-    if (!this.#networks.delete(name)) throw new EngineProblem(404, `network ${name} not found`);
+  private removeNetwork({ name, request, response }: Call): void {
+    if (this.real !== null) return this.real.pass(request, response);
+    if (!this.networks.delete(name)) throw new EngineProblem(404, `network ${name} not found`);
     response.writeHead(204).end();
   }
 
-  #programOf(image: string): StandInProgram {
+  private programOf(image: string): StandInProgram {
     const names = [...(this.images.find(image)?.names ?? [])];
     const named = names.map((name) => this.options.programs?.[name]).find((program) => program !== undefined);
     return named ?? this.options.otherwise ?? messagesProgram();
@@ -323,8 +323,8 @@ export class EngineStandIn {
    * Returns true for images of the machine's own engine. The helper program goes there as soon as a real image is used, because real
    * containers mount it.
    */
-  #isReal(image: string): boolean {
-    return this.#real !== null && (HELPER.test(image) || image === 'mooring-helper' || this.options.real?.includes(image) === true);
+  private isReal(image: string): boolean {
+    return this.real !== null && (HELPER.test(image) || image === 'mooring-helper' || this.options.real?.includes(image) === true);
   }
 }
 

@@ -9,11 +9,11 @@ export interface EngineEventFilter {
 
 /** The engine's events, sent to all listeners. */
 export class EventFeed {
-  readonly #listeners = new Map<ServerResponse, EngineEventFilter>();
+  private readonly listeners = new Map<ServerResponse, EngineEventFilter>();
 
   listen(response: ServerResponse, filter: EngineEventFilter): void {
-    this.#listeners.set(response, filter);
-    response.on('close', () => this.#listeners.delete(response));
+    this.listeners.set(response, filter);
+    response.on('close', () => this.listeners.delete(response));
     response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders();
   }
 
@@ -28,7 +28,7 @@ export class EventFeed {
       time: Math.floor(time / 1_000),
     };
     const line = `${JSON.stringify(event)}\n`;
-    for (const [response, filter] of this.#listeners) if (allows(filter.type, type) && allows(filter.event, action)) response.write(line);
+    for (const [response, filter] of this.listeners) if (allows(filter.type, type) && allows(filter.event, action)) response.write(line);
   }
 }
 

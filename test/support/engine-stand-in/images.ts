@@ -19,20 +19,20 @@ export interface StandInImage {
 const FILES_BYTES_MAX = 16 * 1024 * 1024;
 
 export class StandInImages {
-  readonly #byId = new Map<string, StandInImage>();
-  readonly #byName = new Map<string, StandInImage>();
+  private readonly byId = new Map<string, StandInImage>();
+  private readonly byName = new Map<string, StandInImage>();
 
   find(nameOrId: string): StandInImage | undefined {
-    return this.#byName.get(nameOrId) ?? this.#byName.get(`${nameOrId}:latest`) ?? this.#byId.get(nameOrId);
+    return this.byName.get(nameOrId) ?? this.byName.get(`${nameOrId}:latest`) ?? this.byId.get(nameOrId);
   }
 
   all(): Iterable<StandInImage> {
-    return this.#byId.values();
+    return this.byId.values();
   }
 
   /** Adds the image as a pull does: the id follows from the name. */
   pulled(name: string): StandInImage {
-    return this.#keep(name, name, {}, new Map());
+    return this.keep(name, name, {}, new Map());
   }
 
   /** Adds an image from the tar of an import or a build; the id follows from the content. */
@@ -50,7 +50,7 @@ export class StandInImages {
     }
     const dockerfile = [...changes, ...(files.get('Dockerfile')?.toString('utf8').split('\n') ?? [])];
     const labels = Object.fromEntries(dockerfile.flatMap((line) => (/^LABEL (\S+?)=(\S*)/.exec(line) ? [labelOf(line)] : [])));
-    const image = this.#keep(hash.update(changes.join('\n')).digest('hex'), name, labels, files);
+    const image = this.keep(hash.update(changes.join('\n')).digest('hex'), name, labels, files);
     const entrypoint = dockerfile.find((line) => line.startsWith('ENTRYPOINT '));
     if (entrypoint !== undefined) image.entrypoint = JSON.parse(entrypoint.slice('ENTRYPOINT '.length)) as string[];
     return image;
@@ -58,18 +58,18 @@ export class StandInImages {
 
   tag(image: StandInImage, name: string): void {
     image.names.add(name);
-    this.#byName.set(name, image);
+    this.byName.set(name, image);
   }
 
   remove(image: StandInImage): void {
-    this.#byId.delete(image.id);
-    for (const name of image.names) this.#byName.delete(name);
+    this.byId.delete(image.id);
+    for (const name of image.names) this.byName.delete(name);
   }
 
-  #keep(content: string, name: string | null, labels: Labels, files: Map<string, Buffer>): StandInImage {
+  private keep(content: string, name: string | null, labels: Labels, files: Map<string, Buffer>): StandInImage {
     const id = `sha256:${createHash('sha256').update(content).digest('hex')}`;
-    const image = this.#byId.get(id) ?? { id, names: new Set(), labels, entrypoint: ['program'], files };
-    this.#byId.set(id, image);
+    const image = this.byId.get(id) ?? { id, names: new Set(), labels, entrypoint: ['program'], files };
+    this.byId.set(id, image);
     if (name !== null) this.tag(image, name);
     return image;
   }

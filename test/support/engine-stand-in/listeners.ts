@@ -9,45 +9,45 @@ export type AnswerCall = (address: string, request: IncomingMessage, response: S
  * every address of that network is the machine itself, and no other machine can be reached through it.
  */
 export class Listeners {
-  readonly #http;
-  readonly #open = new Map<string, Server>();
-  readonly #taken = new Set<Socket>();
+  private readonly http;
+  private readonly servers = new Map<string, Server>();
+  private readonly taken = new Set<Socket>();
   /** The second byte of the addresses, which differs between stand-ins so that several can run at once. */
-  readonly #second = 16 + (process.pid % 220);
-  #given = Math.floor(Math.random() * 30_000);
+  private readonly second = 16 + (process.pid % 220);
+  private given = Math.floor(Math.random() * 30_000);
 
   constructor(answer: AnswerCall) {
-    this.#http = createServer((request, response) => answer(request.socket.localAddress ?? '', request, response));
-    this.#http.keepAliveTimeout = 0;
+    this.http = createServer((request, response) => answer(request.socket.localAddress ?? '', request, response));
+    this.http.keepAliveTimeout = 0;
   }
 
   /** Returns an address that no other container of this stand-in has. */
   address(): string {
-    this.#given = (this.#given + 1) % 65_000;
-    return `127.${this.#second}.${this.#given >> 8}.${this.#given & 255 || 255}`;
+    this.given = (this.given + 1) % 65_000;
+    return `127.${this.second}.${this.given >> 8}.${this.given & 255 || 255}`;
   }
 
   /** Resolves when connections are accepted. `take` serves them instead of HTTP if it is given. */
   async open(address: string, port: number, take?: (socket: Socket) => void): Promise<void> {
-    if (this.#open.has(address)) return;
+    if (this.servers.has(address)) return;
     const listener = createListener((socket) => {
-      if (take === undefined) return void this.#http.emit('connection', socket);
-      this.#taken.add(socket);
-      socket.on('close', () => this.#taken.delete(socket));
+      if (take === undefined) return void this.http.emit('connection', socket);
+      this.taken.add(socket);
+      socket.on('close', () => this.taken.delete(socket));
       take(socket);
     });
-    this.#open.set(address, listener);
+    this.servers.set(address, listener);
     await new Promise<void>((resolve, reject) => listener.once('error', reject).listen(port, address, 1_024, resolve));
   }
 
   close(address: string): void {
-    this.#open.get(address)?.close();
-    this.#open.delete(address);
+    this.servers.get(address)?.close();
+    this.servers.delete(address);
   }
 
   closeAll(): void {
-    for (const address of this.#open.keys()) this.close(address);
-    for (const socket of this.#taken) socket.destroy();
-    this.#http.closeAllConnections();
+    for (const address of this.servers.keys()) this.close(address);
+    for (const socket of this.taken) socket.destroy();
+    this.http.closeAllConnections();
   }
 }

@@ -92,12 +92,12 @@ export class StandInSubscription {
   silent = false;
   /** While the value is true, every event is sent twice. */
   twice = false;
-  readonly #examine: (record: LogRecord) => boolean;
-  readonly #checkpointEvery: number;
-  readonly #stopListening: () => void;
-  #examined = 0;
-  #unread = 0;
-  #ended = false;
+  private readonly examine: (record: LogRecord) => boolean;
+  private readonly checkpointEvery: number;
+  private readonly stopListening: () => void;
+  private examined = 0;
+  private unread = 0;
+  private ended = false;
 
   constructor(
     private readonly call: ReadCall,
@@ -105,49 +105,49 @@ export class StandInSubscription {
     options: Options,
     private readonly onEnd: (subscription: StandInSubscription) => void,
   ) {
-    this.#examine = filterOf(options);
-    this.#checkpointEvery = checkpointUnit * Math.max(1, options.getFilter()?.getCheckpointintervalmultiplier() ?? 1);
+    this.examine = filterOf(options);
+    this.checkpointEvery = checkpointUnit * Math.max(1, options.getFilter()?.getCheckpointintervalmultiplier() ?? 1);
     call.write(confirmationResponse(randomUUID()));
     const place = options.getAll()?.getPosition();
     const from = place ? BigInt(place.getCommitPosition()) : options.getAll()?.hasStart() ? -1n : log.end;
     const missed = log.records.slice(lowest(log.records, from)).filter(({ position }) => position > from);
-    this.#stopListening = log.onWritten((written) => this.#send(written, true));
-    this.#send(missed, false);
+    this.stopListening = log.onWritten((written) => this.send(written, true));
+    this.send(missed, false);
     call.write(caughtUpResponse());
-    call.on('cancelled', () => this.#end());
-    call.on('close', () => this.#end());
-    call.on('error', () => this.#end());
+    call.on('cancelled', () => this.end());
+    call.on('close', () => this.end());
+    call.on('error', () => this.end());
   }
 
   drop(error: ServiceError): void {
-    if (this.#ended) return;
-    this.#end();
+    if (this.ended) return;
+    this.end();
     this.call.emit('error', error);
   }
 
-  #send(records: LogRecord[], live: boolean): void {
+  private send(records: LogRecord[], live: boolean): void {
     for (const [index, record] of records.entries()) {
-      if (this.#ended || this.silent) return;
-      if (this.#examine(record)) for (let time = 0; time < (this.twice ? 2 : 1); time += 1) this.#write(eventResponse(record), live);
-      this.#examined += 1;
-      if (this.#examined % this.#checkpointEvery !== 0) continue;
+      if (this.ended || this.silent) return;
+      if (this.examine(record)) for (let time = 0; time < (this.twice ? 2 : 1); time += 1) this.write(eventResponse(record), live);
+      this.examined += 1;
+      if (this.examined % this.checkpointEvery !== 0) continue;
       const next = records[index + 1]?.position;
-      if (live) this.#write(checkpointResponse(record.position, true), live);
-      else if (next !== undefined) this.#write(checkpointResponse(next, false), live);
+      if (live) this.write(checkpointResponse(record.position, true), live);
+      else if (next !== undefined) this.write(checkpointResponse(next, false), live);
     }
   }
 
-  #write(response: Response, live: boolean): void {
-    if (this.#ended) return;
-    this.#unread += 1;
-    this.call.write(response, () => (this.#unread -= 1));
-    if (live && this.#unread > maxUnread) this.drop(tooSlow());
+  private write(response: Response, live: boolean): void {
+    if (this.ended) return;
+    this.unread += 1;
+    this.call.write(response, () => (this.unread -= 1));
+    if (live && this.unread > maxUnread) this.drop(tooSlow());
   }
 
-  #end(): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#stopListening();
+  private end(): void {
+    if (this.ended) return;
+    this.ended = true;
+    this.stopListening();
     this.onEnd(this);
   }
 }

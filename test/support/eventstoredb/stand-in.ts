@@ -51,8 +51,8 @@ export class StandIn {
   others: StandIn[] = [];
   /** The behaviour of new subscriptions: they send nothing, or every event twice. */
   subscriptions: 'ok' | 'silent' | 'twice' = 'ok';
-  readonly #live = new Set<StandInSubscription>();
-  #server: Server | null = null;
+  private readonly live = new Set<StandInSubscription>();
+  private server: Server | null = null;
 
   private constructor(
     readonly log: MemoryLog,
@@ -62,7 +62,7 @@ export class StandIn {
   /** Starts a stand-in on a free port; several may share one log. */
   static async start(log = new MemoryLog()): Promise<StandIn> {
     const standIn = new StandIn(log, await TcpProxy.start());
-    await standIn.#listen();
+    await standIn.listen();
     return standIn;
   }
 
@@ -84,14 +84,14 @@ export class StandIn {
   async kill(): Promise<void> {
     this.proxy.target = null;
     this.proxy.cut();
-    this.#server?.forceShutdown();
-    this.#server = null;
+    this.server?.forceShutdown();
+    this.server = null;
     this.log.restarted();
   }
 
   async restart(): Promise<void> {
     await this.kill();
-    await this.#listen();
+    await this.listen();
   }
 
   async stop(): Promise<void> {
@@ -100,31 +100,31 @@ export class StandIn {
   }
 
   dropSubscriptions(why: 'unavailable' | 'too slow' = 'unavailable'): void {
-    for (const subscription of this.#live) subscription.drop(why === 'too slow' ? tooSlow() : unavailable('Connection dropped'));
+    for (const subscription of this.live) subscription.drop(why === 'too slow' ? tooSlow() : unavailable('Connection dropped'));
   }
 
   silenceSubscriptions(): void {
-    for (const subscription of this.#live) subscription.silent = true;
+    for (const subscription of this.live) subscription.silent = true;
   }
 
-  async #listen(): Promise<void> {
+  private async listen(): Promise<void> {
     const server = new Server({ 'grpc.max_receive_message_length': 17 * 1024 * 1024 });
     server.addService(StreamsService, {
-      read: (call: ReadCall) => void this.#read(call),
+      read: (call: ReadCall) => void this.read(call),
       append: (call: ServerReadableStream<AppendRequest, AppendResponse>, answer: sendUnaryData<AppendResponse>) =>
-        this.#append(call, answer),
+        this.append(call, answer),
     });
     server.addService(ServerFeaturesService, {
       getSupportedMethods: (_: unknown, answer: sendUnaryData<unknown>) => answer(null, supported()),
     });
-    server.addService(GossipService, { read: (_: unknown, answer: sendUnaryData<unknown>) => answer(null, this.#cluster()) });
+    server.addService(GossipService, { read: (_: unknown, answer: sendUnaryData<unknown>) => answer(null, this.cluster()) });
     this.proxy.target = await new Promise<number>((resolve, reject) =>
       server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, port) => (error ? reject(error) : resolve(port))),
     );
-    this.#server = server;
+    this.server = server;
   }
 
-  #append(call: ServerReadableStream<AppendRequest, AppendResponse>, answer: sendUnaryData<AppendResponse>): void {
+  private append(call: ServerReadableStream<AppendRequest, AppendResponse>, answer: sendUnaryData<AppendResponse>): void {
     let stream = '';
     let expected: Expected = 'any';
     const events: Proposed[] = [];
@@ -140,7 +140,7 @@ export class StandIn {
     call.on('error', () => undefined);
     call.on('end', () => {
       try {
-        const response = this.#appended(stream, expected, events, call.metadata.get('requires-leader').length > 0);
+        const response = this.appended(stream, expected, events, call.metadata.get('requires-leader').length > 0);
         if (response !== 'silence') answer(null, response);
       } catch (error) {
         answer(error as ServiceError);
@@ -148,9 +148,9 @@ export class StandIn {
     });
   }
 
-  #appended(stream: string, expected: Expected, events: Proposed[], leaderOnly: boolean): AppendResponse | 'silence' {
+  private appended(stream: string, expected: Expected, events: Proposed[], leaderOnly: boolean): AppendResponse | 'silence' {
     if (this.leader !== null && leaderOnly) throw notLeader('127.0.0.1', this.leader.port);
-    if (this.deposedAt !== null) return this.#refused(stream, expected);
+    if (this.deposedAt !== null) return this.refused(stream, expected);
     const fault = this.onAppend(stream);
     if (fault === 'silent') return 'silence';
     if (fault === 'fails') throw unavailable('Connection dropped');
@@ -167,13 +167,13 @@ export class StandIn {
    * Returns the response of a deposed leader, which compares with the log that it knows. It never answers an append that would fit there,
    * because it can't commit it.
    */
-  #refused(stream: string, expected: Expected): AppendResponse | 'silence' {
+  private refused(stream: string, expected: Expected): AppendResponse | 'silence' {
     const actual = this.log.last(stream, this.deposedAt ?? undefined);
     const revision = expected === 'no_stream' ? -1 : expected;
     return revision === actual ? 'silence' : appendResponse(stream, expected, { kind: 'wrong_version', actual });
   }
 
-  async #read(call: ReadCall): Promise<void> {
+  private async read(call: ReadCall): Promise<void> {
     const options = call.request.getOptions();
     call.on('error', () => undefined);
     if (!options) return void call.end();
@@ -182,7 +182,7 @@ export class StandIn {
       const leaderOnly = call.metadata.get('requires-leader').length > 0;
       if (!leaderOnly) this.forAnyNode += 1;
       if (this.leader !== null && leaderOnly) throw notLeader('127.0.0.1', this.leader.port);
-      if (options.hasSubscription()) return this.#subscribe(call, options);
+      if (options.hasSubscription()) return this.subscribe(call, options);
       if (fault === 'silent') return;
       if (fault === 'fails') throw unavailable('Connection dropped');
       if (fault === 'denied') throw failure(status.UNAUTHENTICATED, 'Access Denied');
@@ -194,16 +194,16 @@ export class StandIn {
     }
   }
 
-  #subscribe(call: ReadCall, options: InstanceType<typeof streams.ReadReq.Options>): void {
-    const subscription = new StandInSubscription(call, this.log, options, (ended) => this.#live.delete(ended));
+  private subscribe(call: ReadCall, options: InstanceType<typeof streams.ReadReq.Options>): void {
+    const subscription = new StandInSubscription(call, this.log, options, (ended) => this.live.delete(ended));
     subscription.silent = this.subscriptions === 'silent' || this.deposedAt !== null;
     subscription.twice = this.subscriptions === 'twice';
-    this.#live.add(subscription);
+    this.live.add(subscription);
   }
 
-  #cluster(): InstanceType<typeof gossip.ClusterInfo> {
+  private cluster(): InstanceType<typeof gossip.ClusterInfo> {
     const info = new gossip.ClusterInfo();
-    info.setMembersList([this as StandIn, ...this.others].map((node) => node.#member(this)));
+    info.setMembersList([this as StandIn, ...this.others].map((node) => node.member(this)));
     return info;
   }
 
@@ -211,7 +211,7 @@ export class StandIn {
    * Describes this node as another one sees it: a dead node is known to be dead, and only a deposed leader itself still believes that it
    * leads.
    */
-  #member(seenBy: StandIn): InstanceType<typeof gossip.MemberInfo> {
+  private member(seenBy: StandIn): InstanceType<typeof gossip.MemberInfo> {
     const id = new shared.UUID();
     id.setString(randomUUID());
     const place = new gossip.EndPoint();
@@ -222,7 +222,7 @@ export class StandIn {
     member.setTimeStamp('0');
     const leads = this.leader === null && (this.deposedAt === null || seenBy === this);
     member.setState(leads ? states.LEADER : states.FOLLOWER);
-    member.setIsAlive(this.#server !== null);
+    member.setIsAlive(this.server !== null);
     member.setHttpEndPoint(place);
     return member;
   }

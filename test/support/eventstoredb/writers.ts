@@ -27,16 +27,14 @@ export class Writers {
   readonly acknowledged = new Map<string, string[]>();
   /** The longest time (ms) without an acknowledgement since `resetGap`. */
   longestGap = 0;
-  #lastAt = performance.now();
-  #stopping = false;
-  readonly #running: Promise<void[]>;
-  #failure: unknown = null;
+  private lastAt = performance.now();
+  private stopping = false;
+  private readonly running: Promise<void[]>;
+  private failure: unknown = null;
 
   constructor(store: EventStore, count: number, name = 'w') {
-    this.#running = Promise.all(
-      Array.from({ length: count }, (_, writer) => this.#write(store, `agent-${name}${writer}`, 1 + (writer % 3))),
-    );
-    this.#running.catch((error: unknown) => (this.#failure = error));
+    this.running = Promise.all(Array.from({ length: count }, (_, writer) => this.write(store, `agent-${name}${writer}`, 1 + (writer % 3))));
+    this.running.catch((error: unknown) => (this.failure = error));
   }
 
   get total(): number {
@@ -45,31 +43,31 @@ export class Writers {
 
   resetGap(): void {
     this.longestGap = 0;
-    this.#lastAt = performance.now();
+    this.lastAt = performance.now();
   }
 
   /** Throws the error that ended a writer: a false conflict, or a wrong revision. */
   check(): void {
-    if (this.#failure !== null) throw this.#failure;
+    if (this.failure !== null) throw this.failure;
   }
 
   async stop(): Promise<void> {
-    this.#stopping = true;
-    await this.#running;
+    this.stopping = true;
+    await this.running;
   }
 
-  async #write(store: EventStore, stream: string, each: number): Promise<void> {
+  private async write(store: EventStore, stream: string, each: number): Promise<void> {
     const ids: string[] = [];
     this.acknowledged.set(stream, ids);
-    for (let revision = -1; !this.#stopping;) {
+    for (let revision = -1; !this.stopping;) {
       const events = newEvents(each);
       const result = await appendSurely(store, stream, revision, events);
       revision += each;
       if (result.revision !== revision) throw new Error(`${stream}: acknowledged at ${result.revision}, not ${revision}`);
       ids.push(...events.map(({ id }) => id));
       const now = performance.now();
-      this.longestGap = Math.max(this.longestGap, now - this.#lastAt);
-      this.#lastAt = now;
+      this.longestGap = Math.max(this.longestGap, now - this.lastAt);
+      this.lastAt = now;
     }
   }
 }

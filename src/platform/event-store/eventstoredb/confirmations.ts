@@ -3,7 +3,7 @@ import type { Recorded } from './envelope.ts';
 import type { EventReader } from './reading.ts';
 
 /** The number of records that one read fetches beyond those of the batch, for records of other writers between them. */
-const spare = 32;
+const SPARE_READS = 32;
 
 interface Waiting {
   position: Position;
@@ -16,40 +16,40 @@ interface Waiting {
  * acknowledged while a read is in flight share the next one; their records are close together.
  */
 export class Confirmations {
-  #waiting: Waiting[] = [];
-  #reading = false;
+  private waiting: Waiting[] = [];
+  private reading = false;
 
   constructor(private readonly reader: EventReader) {}
 
   /** Returns the record at that position. Throws `EventStoreUnavailable`, also if the node that answers does not have it (yet). */
   at(position: Position): Promise<Recorded> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ position, resolve, reject });
-      if (!this.#reading) void this.#drain();
+      this.waiting.push({ position, resolve, reject });
+      if (!this.reading) void this.drain();
     });
   }
 
-  async #drain(): Promise<void> {
-    this.#reading = true;
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.sort((a, b) => (a.position < b.position ? -1 : 1));
-      this.#waiting = [];
-      await this.#fetch(batch);
+  private async drain(): Promise<void> {
+    this.reading = true;
+    while (this.waiting.length > 0) {
+      const batch = this.waiting.sort((a, b) => (a.position < b.position ? -1 : 1));
+      this.waiting = [];
+      await this.fetch(batch);
     }
-    this.#reading = false;
+    this.reading = false;
   }
 
   /** Each read finds the first record; records that it does not reach are left for the next read. */
-  async #fetch(batch: Waiting[]): Promise<void> {
+  private async fetch(batch: Waiting[]): Promise<void> {
     const [first] = batch as [Waiting];
     try {
-      const found = await this.reader.from(first.position, batch.length === 1 ? 1 : batch.length + spare);
+      const found = await this.reader.from(first.position, batch.length === 1 ? 1 : batch.length + SPARE_READS);
       const records = new Map(found.map((event) => [event.position, event]));
       for (const waiting of batch) {
         const event = records.get(waiting.position);
         if (event) waiting.resolve(event);
         else if (waiting === first) waiting.reject(new EventStoreUnavailable(new Error(`no event stands at ${waiting.position}`)));
-        else this.#waiting.push(waiting);
+        else this.waiting.push(waiting);
       }
     } catch (error) {
       for (const waiting of batch) waiting.reject(error);

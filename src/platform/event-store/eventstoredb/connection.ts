@@ -6,12 +6,12 @@ import { Names } from './names.ts';
 import { faultOf, isTimeout, ResponseTimeout, breaksClient } from './faults.ts';
 
 /** The most calls at a time: a connection carries 100, and subscriptions need some of them. */
-const maxCalls = 64;
-const maxWaiting = 10_000;
+const CALLS_MAX = 64;
+const WAITING_MAX = 10_000;
 /** Intervals in milliseconds. */
-const renewEvery = 1_500;
-const failingFor = 3_000;
-const graceForOld = 15_000;
+const RENEW_EVERY_MS = 1_500;
+const FAILING_FOR_MS = 3_000;
+const OLD_CLIENT_GRACE_MS = 15_000;
 
 const logger = new Logger('EventStore');
 
@@ -35,24 +35,24 @@ interface Inner {
 export class Connection {
   /** The credentials make the client use the plain Append, on which a lost connection fails only the calls that it carried. */
   readonly credentials: Credentials;
-  readonly #url: string;
-  readonly #onRenewed = new Set<() => void>();
-  readonly #queue: (() => void)[] = [];
+  private readonly url: string;
+  private readonly renewalListeners = new Set<() => void>();
+  private readonly queue: (() => void)[] = [];
   /** The replaced clients that may still carry calls. */
-  readonly #old = new Set<Held>();
-  #held: Held;
-  #underWay = 0;
-  #renewedAt = -Infinity;
-  #failingSince: number | null = null;
-  #closed = false;
+  private readonly old = new Set<Held>();
+  private held: Held;
+  private underWay = 0;
+  private renewedAt = -Infinity;
+  private failingSince: number | null = null;
+  private closed = false;
 
   readonly names: Names;
 
   constructor(url: string, prefix: string | null) {
     this.names = new Names(prefix);
-    this.#url = withDefaults(url);
+    this.url = withDefaults(url);
     this.credentials = credentialsOf(url) ?? { username: 'mooring', password: 'not sent without TLS' };
-    this.#held = open(this.#url);
+    this.held = open(this.url);
   }
 
   /**
@@ -60,8 +60,8 @@ export class Connection {
    * `EventStoreUnavailable` if 10 000 calls are already waiting, or the connection is closed.
    */
   async call<T>(work: (client: EventStoreDBClient) => Promise<T>): Promise<T> {
-    await this.#enter();
-    const held = this.#held;
+    await this.enter();
+    const held = this.held;
     held.underWay += 1;
     try {
       const result = await work(held.client);
@@ -69,71 +69,71 @@ export class Connection {
       this.succeeded();
       return result;
     } catch (error) {
-      this.#failed(held, error);
+      this.failed(held, error);
       throw error;
     } finally {
       held.underWay -= 1;
-      this.#leave();
+      this.leave();
     }
   }
 
   /** The client for a subscription's call, which does not count towards the 64 calls. */
   get client(): EventStoreDBClient {
-    return this.#held.client;
+    return this.held.client;
   }
 
   succeeded(): void {
-    this.#failingSince = null;
+    this.failingSince = null;
   }
 
   /** Calls the listener after the client was replaced: what runs on the old one has to move. */
   onRenewed(listener: () => void): void {
-    this.#onRenewed.add(listener);
+    this.renewalListeners.add(listener);
   }
 
   /** Replaces the client, unless it was replaced less than 1.5 s ago. */
   renew(): void {
     const now = performance.now();
-    if (this.#closed || now - this.#renewedAt < renewEvery) return;
-    this.#renewedAt = now;
-    this.#failingSince = null;
-    const old = this.#held;
-    this.#held = open(this.#url);
-    this.#old.add(old);
-    setTimeout(() => this.#old.delete(old) && void retire(old), graceForOld).unref();
-    for (const listener of this.#onRenewed) listener();
+    if (this.closed || now - this.renewedAt < RENEW_EVERY_MS) return;
+    this.renewedAt = now;
+    this.failingSince = null;
+    const old = this.held;
+    this.held = open(this.url);
+    this.old.add(old);
+    setTimeout(() => this.old.delete(old) && void retire(old), OLD_CLIENT_GRACE_MS).unref();
+    for (const listener of this.renewalListeners) listener();
   }
 
   /** Refuses new calls, waits for those in flight, and closes all clients. */
   async close(): Promise<void> {
-    this.#closed = true;
-    while (this.#underWay > 0 || this.#queue.length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    await Promise.all([...this.#old, this.#held].map(retire));
-    this.#old.clear();
+    this.closed = true;
+    while (this.underWay > 0 || this.queue.length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await Promise.all([...this.old, this.held].map(retire));
+    this.old.clear();
   }
 
-  async #enter(): Promise<void> {
-    if (this.#closed) throw new EventStoreUnavailable(new Error('the event store is closed'));
-    if (this.#queue.length >= maxWaiting) throw new EventStoreUnavailable(new Error('too many calls are waiting'));
+  private async enter(): Promise<void> {
+    if (this.closed) throw new EventStoreUnavailable(new Error('the event store is closed'));
+    if (this.queue.length >= WAITING_MAX) throw new EventStoreUnavailable(new Error('too many calls are waiting'));
     // A call that ends hands its slot to the first that waits, so that no later call overtakes it.
-    if (this.#underWay >= maxCalls) await new Promise<void>((resolve) => this.#queue.push(resolve));
-    else this.#underWay += 1;
+    if (this.underWay >= CALLS_MAX) await new Promise<void>((resolve) => this.queue.push(resolve));
+    else this.underWay += 1;
   }
 
-  #leave(): void {
-    const next = this.#queue.shift();
+  private leave(): void {
+    const next = this.queue.shift();
     if (next) next();
-    else this.#underWay -= 1;
+    else this.underWay -= 1;
   }
 
-  #failed(held: Held, error: unknown): void {
+  private failed(held: Held, error: unknown): void {
     // Any answer of the server, even a refusal, shows that it is reachable.
     if (isAnswer(error)) return this.succeeded();
-    if (held !== this.#held) return;
-    const isAnother = this.#failingSince !== null;
-    this.#failingSince ??= performance.now();
+    if (held !== this.held) return;
+    const isAnother = this.failingSince !== null;
+    this.failingSince ??= performance.now();
     const isSpoilt = breaksClient(error) || (isTimeout(error) && isAnother);
-    if (!isSpoilt && performance.now() - this.#failingSince < failingFor) return;
+    if (!isSpoilt && performance.now() - this.failingSince < FAILING_FOR_MS) return;
     logger.warn(`The connection to the event store is made anew (${faultOf(error)}): ${(error as Error).message}`);
     this.renew();
   }

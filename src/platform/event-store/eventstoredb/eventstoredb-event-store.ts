@@ -37,16 +37,16 @@ const logger = new Logger('EventStore');
  * both classes. All calls require the leader. Events are always returned in their current version.
  */
 export class EventStoreDbEventStore extends EventStore {
-  readonly #connection: Connection;
-  readonly #reader: EventReader;
-  readonly #writer: Writer;
-  readonly #retention: Retention;
-  readonly #confirmations: Confirmations;
-  readonly #feeds: Record<EventClass, Feed>;
-  readonly #watches: Record<EventClass, HeadWatch>;
-  readonly #subscriptions = new Set<LogSubscription>();
-  readonly #name = randomBytes(6).toString('base64url');
-  #calls = 0;
+  private readonly connection: Connection;
+  private readonly reader: EventReader;
+  private readonly writer: Writer;
+  private readonly lifetimes: Retention;
+  private readonly confirmations: Confirmations;
+  private readonly feeds: Record<EventClass, Feed>;
+  private readonly watches: Record<EventClass, HeadWatch>;
+  private readonly subscriptions = new Set<LogSubscription>();
+  private readonly name = randomBytes(6).toString('base64url');
+  private calls = 0;
 
   /** `prefix` separates installations that share a server; null if this installation has the server to itself. */
   constructor(
@@ -55,26 +55,26 @@ export class EventStoreDbEventStore extends EventStore {
     private readonly catalogue: EventCatalogue,
   ) {
     super();
-    this.#connection = new Connection(url, prefix);
-    this.#reader = new EventReader(this.#connection, catalogue);
-    this.#writer = new Writer(this.#connection, this.#reader);
-    this.#retention = new Retention(this.#connection, this.#reader, this.#writer);
-    this.#confirmations = new Confirmations(this.#reader);
-    this.#feeds = { core: this.#newFeed('core'), log: this.#newFeed('log') };
-    this.#watches = { core: this.#newWatch('core'), log: this.#newWatch('log') };
+    this.connection = new Connection(url, prefix);
+    this.reader = new EventReader(this.connection, catalogue);
+    this.writer = new Writer(this.connection, this.reader);
+    this.lifetimes = new Retention(this.connection, this.reader, this.writer);
+    this.confirmations = new Confirmations(this.reader);
+    this.feeds = { core: this.newFeed('core'), log: this.newFeed('log') };
+    this.watches = { core: this.newWatch('core'), log: this.newWatch('log') };
   }
 
   async append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
     const revision = revisionOf(expected);
     const prepared = prepare(this.catalogue, stream, events);
-    const call = `${this.#name}:${(this.#calls += 1)}`;
+    const call = `${this.name}:${(this.calls += 1)}`;
     const { written, stored } = await timed(classOf(stream), async () => {
       const forServer = prepared.events.map((event) => toServer(event, call));
-      const answer = await this.#writer.write(stream, revision, forServer);
-      return { written: answer, stored: await this.#asStored(stream, answer, events.length) };
+      const answer = await this.writer.write(stream, revision, forServer);
+      return { written: answer, stored: await this.asStored(stream, answer, events.length) };
     });
     if (classOf(stream) === 'log')
-      await this.#retention
+      await this.lifetimes
         .restore(stream)
         .catch((error: Error) => logger.warn(`The retention of ${stream} is looked after later: ${error.message}`));
     const last = stored.at(-1);
@@ -89,12 +89,12 @@ export class EventStoreDbEventStore extends EventStore {
   async *readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<StoredEvent> {
     const { backwards = false, from = backwards ? Number.MAX_SAFE_INTEGER : 0, limit = Infinity } = options;
     let any = false;
-    for await (const event of streamEvents(this.#reader, stream, { from, backwards, limit })) {
+    for await (const event of streamEvents(this.reader, stream, { from, backwards, limit })) {
       any = true;
       yield toPort(event, this.catalogue);
     }
-    if (any || limit === 0 || classOf(stream) !== 'log' || !(await this.#isCovered(stream))) return;
-    for await (const event of streamEvents(this.#reader, stream, { from, backwards, limit })) yield toPort(event, this.catalogue);
+    if (any || limit === 0 || classOf(stream) !== 'log' || !(await this.isCovered(stream))) return;
+    for await (const event of streamEvents(this.reader, stream, { from, backwards, limit })) yield toPort(event, this.catalogue);
   }
 
   async *readAll(after: Position, filter: EventFilter): AsyncIterable<StoredEvent[]> {
@@ -102,46 +102,46 @@ export class EventStoreDbEventStore extends EventStore {
     yield* eventsUpTo(
       after,
       end,
-      (position) => this.#batch(position, filter),
-      () => this.#reader.end(),
+      (position) => this.batch(position, filter),
+      () => this.reader.end(),
     );
   }
 
   async readAt(positions: readonly Position[]): Promise<StoredEvent[]> {
-    const records = await this.#reader.at(positions);
+    const records = await this.reader.at(positions);
     return records.map((record) => toPort(record, this.catalogue));
   }
 
   subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription {
-    const feed = this.#feeds[filter.eventClass];
+    const feed = this.feeds[filter.eventClass];
     feed.start();
     const read = async (position: Position) => {
       const kept = feed.after(position, filter);
-      return kept !== null && kept.upTo > position ? kept : this.#batch(position, filter);
+      return kept !== null && kept.upTo > position ? kept : this.batch(position, filter);
     };
-    const subscription = new LogSubscription(this.#watches[filter.eventClass], read, onBatch, after);
-    this.#subscriptions.add(subscription);
-    const forget = () => void this.#subscriptions.delete(subscription);
+    const subscription = new LogSubscription(this.watches[filter.eventClass], read, onBatch, after);
+    this.subscriptions.add(subscription);
+    const forget = () => void this.subscriptions.delete(subscription);
     subscription.ended.then(forget, forget);
     return subscription;
   }
 
   head(eventClass: EventClass): Promise<Position> {
-    return this.#reader.head(eventClass);
+    return this.reader.head(eventClass);
   }
 
   override end(): Promise<Position> {
-    return this.#reader.end();
+    return this.reader.end();
   }
 
   async setRetention(stream: string, { maxAgeSeconds }: { maxAgeSeconds: number }): Promise<void> {
     checkForgettable(stream, maxAgeSeconds);
-    await this.#retention.setAge(stream, maxAgeSeconds);
+    await this.lifetimes.setAge(stream, maxAgeSeconds);
   }
 
   async truncateStream(stream: string, before: number): Promise<void> {
     checkForgettable(stream, before);
-    await this.#retention.truncate(stream, before);
+    await this.lifetimes.truncate(stream, before);
   }
 
   /** Appends a closing event. A tombstone would hide the events, and metadata does not prevent appends. */
@@ -149,35 +149,35 @@ export class EventStoreDbEventStore extends EventStore {
     checkName(stream);
     const revision = revisionOf(expected);
     try {
-      await this.#writer.write(stream, revision, [closingEvent(stream)]);
+      await this.writer.write(stream, revision, [closingEvent(stream)]);
     } catch (error) {
       if (!(error instanceof StreamClosed)) throw error;
       let actual = -1;
-      for await (const last of streamEvents(this.#reader, stream, { from: Number.MAX_SAFE_INTEGER, backwards: true, limit: 1 }))
+      for await (const last of streamEvents(this.reader, stream, { from: Number.MAX_SAFE_INTEGER, backwards: true, limit: 1 }))
         actual = last.revision;
       if (actual !== revision) throw new WrongExpectedRevision(stream, expected, actual);
     }
   }
 
   async ping(): Promise<void> {
-    await this.#reader.ping();
+    await this.reader.ping();
   }
 
   /** Ends subscriptions and waits for appends in flight. */
   async close(): Promise<void> {
-    await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
-    await Promise.all([this.#feeds.core.stop(), this.#feeds.log.stop()]);
-    await this.#connection.close();
+    await Promise.all([...this.subscriptions].map((subscription) => subscription.stop()));
+    await Promise.all([this.feeds.core.stop(), this.feeds.log.stop()]);
+    await this.connection.close();
   }
 
   /**
    * Reads the appended events back. Throws `OutcomeUnknown` if they can't be read now, so that the caller repeats the append: a client that
    * was replaced meanwhile may have reached a deposed leader, whose log ends before them.
    */
-  async #asStored(stream: string, { revision, position }: Written, count: number): Promise<Recorded[]> {
+  private async asStored(stream: string, { revision, position }: Written, count: number): Promise<Recorded[]> {
     try {
-      if (count === 1 && position !== null) return [await this.#confirmations.at(position)];
-      const { events } = await this.#reader.streamPage(stream, revision - count + 1, false, count);
+      if (count === 1 && position !== null) return [await this.confirmations.at(position)];
+      const { events } = await this.reader.streamPage(stream, revision - count + 1, false, count);
       // A retention may hide some or all events of a `log` stream.
       if (events.length === count || classOf(stream) === 'log') return events;
       throw new EventStoreUnavailable(new Error(`${stream} has not come to revision ${revision}`));
@@ -187,26 +187,26 @@ export class EventStoreDbEventStore extends EventStore {
     }
   }
 
-  #batch(after: Position, filter: EventFilter): Promise<Batch> {
-    const forgotten = filter.eventClass === 'log' ? (events: Recorded[]) => this.#retention.forgotten(events) : undefined;
-    return this.#reader.batch(after, filter, forgotten);
+  private batch(after: Position, filter: EventFilter): Promise<Batch> {
+    const forgotten = filter.eventClass === 'log' ? (events: Recorded[]) => this.lifetimes.forgotten(events) : undefined;
+    return this.reader.batch(after, filter, forgotten);
   }
 
   /** Returns true if age hid the whole stream, and its last event can be read now. */
-  async #isCovered(stream: string): Promise<boolean> {
-    const { events } = await this.#reader.streamPage(stream, Number.MAX_SAFE_INTEGER, true, 1);
-    return events.length === 0 && this.#retention.uncover(stream);
+  private async isCovered(stream: string): Promise<boolean> {
+    const { events } = await this.reader.streamPage(stream, Number.MAX_SAFE_INTEGER, true, 1);
+    return events.length === 0 && this.lifetimes.uncover(stream);
   }
 
-  #newFeed(eventClass: EventClass): Feed {
-    return new Feed(this.#connection, this.#reader, this.catalogue, eventClass, (upTo) => this.#watches[eventClass].notify(upTo));
+  private newFeed(eventClass: EventClass): Feed {
+    return new Feed(this.connection, this.reader, this.catalogue, eventClass, (upTo) => this.watches[eventClass].notify(upTo));
   }
 
   /** The regular check of the log's end also detects a subscription that fell silent. */
-  #newWatch(eventClass: EventClass): HeadWatch {
+  private newWatch(eventClass: EventClass): HeadWatch {
     return new HeadWatch(async () => {
-      const head = await this.#reader.head(eventClass);
-      this.#feeds[eventClass].noteHead(head);
+      const head = await this.reader.head(eventClass);
+      this.feeds[eventClass].noteHead(head);
       return head;
     });
   }

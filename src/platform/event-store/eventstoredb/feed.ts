@@ -9,16 +9,16 @@ import { fromServer, placeOf, positionOf, toPort, type Recorded } from './envelo
 import { isOfType } from './faults.ts';
 import { passes, type EventReader } from './reading.ts';
 
-const maxKept = 2_000;
-const maxKeptBytes = 8 * 1024 * 1024;
-const maxBatch = 1_000;
+const KEPT_EVENTS_MAX = 2_000;
+const KEPT_BYTES_MAX = 8 * 1024 * 1024;
+const BATCH_EVENTS_MAX = 1_000;
 /** The number of pages, of 32 events each, that the server reads between two checkpoints. */
-const checkpointEvery = 32;
+const CHECKPOINT_EVENTS = 32;
 /** The first and the longest wait before a new subscription, in milliseconds, jittered by half. */
-const firstWait = 50;
-const lastWait = 5_000;
+const FIRST_RETRY_MS = 50;
+const LAST_RETRY_MS = 5_000;
 /** The time for which the log may be ahead of what the server sent before the subscription counts as dead, in milliseconds. */
-const silentFor = 3_000;
+const SILENT_FOR_MS = 3_000;
 
 interface Kept {
   recorded: Recorded;
@@ -34,19 +34,19 @@ const logger = new Logger('EventStore');
  * slow; when the subscription breaks off, another begins after the last event.
  */
 export class Feed {
-  readonly #stopping = new AbortController();
-  #kept: Kept[] = [];
-  #keptBytes = 0;
+  private readonly stopping = new AbortController();
+  private kept: Kept[] = [];
+  private keptBytes = 0;
   /** All events of the class after `from`, up to `upTo`, are kept. */
-  #from: Position = START;
-  #upTo: Position = START;
+  private from: Position = START;
+  private upTo: Position = START;
   /** The number of the current subscription: events of earlier ones are ignored. */
-  #generation = 0;
-  #subscription: AllStreamSubscription | null = null;
-  #running: Promise<void> | null = null;
-  #breakOff: () => void = () => undefined;
-  #behindSince: number | null = null;
-  #progressed = false;
+  private generation = 0;
+  private subscription: AllStreamSubscription | null = null;
+  private running: Promise<void> | null = null;
+  private breakOff: () => void = () => undefined;
+  private behindSince: number | null = null;
+  private progressed = false;
 
   constructor(
     private readonly connection: Connection,
@@ -55,47 +55,47 @@ export class Feed {
     private readonly eventClass: EventClass,
     private readonly onMoved: (upTo: Position) => void,
   ) {
-    connection.onRenewed(() => this.#breakOff());
+    connection.onRenewed(() => this.breakOff());
   }
 
   /** Begins at the log's end; does nothing if the feed is running. */
   start(): void {
-    this.#running ??= this.#run();
+    this.running ??= this.run();
   }
 
   async stop(): Promise<void> {
-    this.#stopping.abort();
-    this.#breakOff();
-    await this.#running;
+    this.stopping.abort();
+    this.breakOff();
+    await this.running;
   }
 
   /** Returns what follows the position, or null if that has to be read from the log. */
   after(position: Position, filter: EventFilter): Batch | null {
-    if (this.#generation === 0 || position < this.#from || position > this.#upTo) return null;
-    let next = this.#kept.length;
-    while (next > 0 && (this.#kept[next - 1] as Kept).recorded.position > position) next -= 1;
-    const some = this.#kept.slice(next, next + maxBatch);
-    const last = next + maxBatch < this.#kept.length ? some.at(-1) : undefined;
+    if (this.generation === 0 || position < this.from || position > this.upTo) return null;
+    let next = this.kept.length;
+    while (next > 0 && (this.kept[next - 1] as Kept).recorded.position > position) next -= 1;
+    const some = this.kept.slice(next, next + BATCH_EVENTS_MAX);
+    const last = next + BATCH_EVENTS_MAX < this.kept.length ? some.at(-1) : undefined;
     const events = some
       .filter(({ recorded }) => passes(recorded, filter))
       .map((kept) => (kept.event ??= toPort(kept.recorded, this.catalogue)));
-    return { events, upTo: last?.recorded.position ?? this.#upTo };
+    return { events, upTo: last?.recorded.position ?? this.upTo };
   }
 
   /** Compares the feed with the end of the log, which a caller has asked for. A subscription that stays behind for 3 s is replaced. */
   noteHead(head: Position): void {
-    if (head <= this.#upTo) this.#behindSince = null;
-    else if (this.#behindSince === null) this.#behindSince = performance.now();
-    else if (performance.now() - this.#behindSince > silentFor) this.#breakOff();
+    if (head <= this.upTo) this.behindSince = null;
+    else if (this.behindSince === null) this.behindSince = performance.now();
+    else if (performance.now() - this.behindSince > SILENT_FOR_MS) this.breakOff();
   }
 
-  async #run(): Promise<void> {
-    const { signal } = this.#stopping;
-    for (let delay = firstWait; !signal.aborted; delay = Math.min(delay * 2, lastWait)) {
-      this.#progressed = false;
+  private async run(): Promise<void> {
+    const { signal } = this.stopping;
+    for (let delay = FIRST_RETRY_MS; !signal.aborted; delay = Math.min(delay * 2, LAST_RETRY_MS)) {
+      this.progressed = false;
       try {
-        await this.#place();
-        if (!signal.aborted) await this.#subscribed();
+        await this.place();
+        if (!signal.aborted) await this.subscribed();
       } catch (error) {
         const { message, cause } = error as Error;
         const text = `The subscription to the ${this.eventClass} log begins again: ${(cause as Error | undefined)?.message ?? message}`;
@@ -103,7 +103,7 @@ export class Feed {
         if (isOfType(error, ErrorType.TIMEOUT)) logger.debug(text);
         else logger.warn(text);
       }
-      if (this.#progressed) delay = firstWait;
+      if (this.progressed) delay = FIRST_RETRY_MS;
       if (!signal.aborted) await wait(delay * (0.5 + Math.random() / 2), undefined, { signal, ref: false }).catch(() => undefined);
     }
   }
@@ -112,72 +112,72 @@ export class Feed {
    * Begins at the log's head, and again if the log ends before `upTo` (it was restored to an older state): the server would take a position
    * beyond its end for its end, and then send events with lower positions.
    */
-  async #place(): Promise<void> {
+  private async place(): Promise<void> {
     const head = await this.reader.head(this.eventClass);
-    if (this.#generation > 0 && this.#upTo <= (await this.reader.end())) return;
-    if (this.#generation > 0) logger.warn(`The event store came back with an older log: its end is ${head}, not ${this.#upTo}`);
-    this.#kept = [];
-    this.#keptBytes = 0;
-    this.#from = this.#upTo = head;
+    if (this.generation > 0 && this.upTo <= (await this.reader.end())) return;
+    if (this.generation > 0) logger.warn(`The event store came back with an older log: its end is ${head}, not ${this.upTo}`);
+    this.kept = [];
+    this.keptBytes = 0;
+    this.from = this.upTo = head;
     this.onMoved(head);
   }
 
   /** Runs one subscription until it breaks off; throws its error. */
-  async #subscribed(): Promise<void> {
-    const generation = (this.#generation += 1);
-    this.#behindSince = null;
+  private async subscribed(): Promise<void> {
+    const generation = (this.generation += 1);
+    this.behindSince = null;
     await new Promise<void>((resolve, reject) => {
       const filter = streamNameFilter({
         ...this.connection.names.filters[this.eventClass],
-        checkpointInterval: checkpointEvery,
+        checkpointInterval: CHECKPOINT_EVENTS,
         // A checkpoint whose two numbers differ lies before the event at its position, which is still to come.
         checkpointReached: (_, { commit, prepare }) => {
-          if (generation === this.#generation && commit === prepare) this.#moveTo(positionOf(commit));
+          if (generation === this.generation && commit === prepare) this.moveTo(positionOf(commit));
         },
       });
-      const fromPosition = this.#upTo === START ? ('start' as const) : placeOf(this.#upTo);
+      const fromPosition = this.upTo === START ? ('start' as const) : placeOf(this.upTo);
       const { credentials, client } = this.connection;
       const subscription = client.subscribeToAll({ fromPosition, filter, requiresLeader: true, credentials });
-      this.#subscription = subscription;
-      this.#breakOff = () => {
-        this.#generation += 1;
+      this.subscription = subscription;
+      this.breakOff = () => {
+        this.generation += 1;
         resolve();
       };
       subscription.on('data', (resolved) => {
-        const event = generation === this.#generation ? fromServer(resolved, this.connection.names) : null;
-        if (event !== null && event.position > this.#upTo) this.#take(event);
+        const event = generation === this.generation ? fromServer(resolved, this.connection.names) : null;
+        if (event !== null && event.position > this.upTo) this.take(event);
       });
       // This listener is never removed: an error after the end must not end the process.
       subscription.on('error', reject);
       subscription.on('end', resolve);
-    }).finally(() => this.#leave());
+    }).finally(() => this.leave());
   }
 
-  #leave(): void {
-    this.#generation += 1;
-    this.#breakOff = () => undefined;
-    const subscription = this.#subscription;
-    this.#subscription = null;
+  private leave(): void {
+    this.generation += 1;
+    this.breakOff = () => undefined;
+    const subscription = this.subscription;
+    this.subscription = null;
     void subscription?.unsubscribe().catch(() => undefined);
     subscription?.removeAllListeners('data');
   }
 
-  #take(recorded: Recorded): void {
+  private take(recorded: Recorded): void {
     const size = JSON.stringify(recorded.data).length;
-    this.#kept.push({ recorded, size });
-    this.#keptBytes += size;
-    while (this.#kept.length > maxKept || this.#keptBytes > maxKeptBytes) {
-      const oldest = this.#kept.shift() as Kept;
-      this.#keptBytes -= oldest.size;
-      this.#from = oldest.recorded.position;
+    this.kept.push({ recorded, size });
+    this.keptBytes += size;
+    while (this.kept.length > KEPT_EVENTS_MAX || this.keptBytes > KEPT_BYTES_MAX) {
+      const oldest = this.kept.shift() as Kept;
+      this.keptBytes -= oldest.size;
+      this.from = oldest.recorded.position;
     }
-    this.#moveTo(recorded.position);
+    this.moveTo(recorded.position);
   }
 
-  #moveTo(position: Position): void {
-    if (position <= this.#upTo) return;
-    this.#upTo = position;
-    this.#progressed = true;
+  private moveTo(position: Position): void {
+    if (position <= this.upTo) return;
+    this.upTo = position;
+    this.progressed = true;
     this.connection.succeeded();
     this.onMoved(position);
   }

@@ -18,19 +18,19 @@ import { fromServer, isClosing, placeOf, toPort, type Recorded } from './envelop
 import { isOfType, ResponseTimeout } from './faults.ts';
 import type { Names } from './names.ts';
 
-const pageEvents = 1_000;
-const pageBytes = 8 * 1024 * 1024;
-const streamPage = 500;
+const PAGE_EVENTS = 1_000;
+const PAGE_BYTES = 8 * 1024 * 1024;
+const STREAM_PAGE_EVENTS = 500;
 /** The number of single records that are read in parallel. */
-const atOnce = 16;
+const READS_AT_ONCE = 16;
 /** The time without an answer after which a read fails, in milliseconds. */
 const CALL_TIMEOUT_MS = 4_000;
 /** The number of events that are searched backwards for the last one of a class. */
-const maxHeadScan = 4_000;
+const HEAD_SCAN_EVENTS_MAX = 4_000;
 /** If fewer than one in this many events is of the class, the server is asked to leave the others out. */
-const sparse = 10;
+const SPARSE_FACTOR = 10;
 /** The number of pages, of 32 events each, that the server reads between two checkpoints. */
-const checkpointEvery = 32;
+const CHECKPOINT_EVENTS = 32;
 
 interface Page {
   events: Recorded[];
@@ -46,7 +46,7 @@ type Read = StreamingRead<ResolvedEvent | AllStreamResolvedEvent>;
  */
 export class EventReader {
   /** The known end of each class: no event of the class lies between `head` and `scanned`. */
-  readonly #heads: Record<EventClass, { head: Position; scanned: Position }> = {
+  private readonly heads: Record<EventClass, { head: Position; scanned: Position }> = {
     core: { head: START, scanned: START },
     log: { head: START, scanned: START },
   };
@@ -60,7 +60,7 @@ export class EventReader {
   streamPage(stream: string, from: number, backwards: boolean, limit: number): Promise<Page> {
     const fromRevision = backwards && from >= Number.MAX_SAFE_INTEGER ? END : BigInt(from);
     const direction = backwards ? BACKWARDS : FORWARDS;
-    return this.#page(limit, (client) =>
+    return this.page(limit, (client) =>
       client.readStream(this.connection.names.toServer(stream), {
         fromRevision,
         direction,
@@ -72,10 +72,10 @@ export class EventReader {
   }
 
   /** Reads what follows the position in the whole log, of all installations. */
-  async allPage(after: Position, limit = pageEvents): Promise<Page> {
+  async allPage(after: Position, limit = PAGE_EVENTS): Promise<Page> {
     const fromPosition = after === START ? FIRST : placeOf(after);
     const { credentials } = this.connection;
-    const page = await this.#page(limit + 1, (client) =>
+    const page = await this.page(limit + 1, (client) =>
       client.readAll({ fromPosition, direction: FORWARDS, maxCount: limit + 1, requiresLeader: true, credentials }),
     );
     // The server's page begins with the event at the position itself, which is left out.
@@ -86,7 +86,7 @@ export class EventReader {
   async from(position: Position, limit: number): Promise<Recorded[]> {
     const { credentials } = this.connection;
     const fromPosition = placeOf(position);
-    const { events } = await this.#page(limit, (client) =>
+    const { events } = await this.page(limit, (client) =>
       client.readAll({ fromPosition, direction: FORWARDS, maxCount: limit, requiresLeader: true, credentials }),
     );
     return events;
@@ -98,8 +98,8 @@ export class EventReader {
    */
   async at(positions: readonly Position[]): Promise<Recorded[]> {
     const found: Recorded[] = [];
-    for (let next = 0; next < positions.length; next += atOnce) {
-      const some = positions.slice(next, next + atOnce);
+    for (let next = 0; next < positions.length; next += READS_AT_ONCE) {
+      const some = positions.slice(next, next + READS_AT_ONCE);
       const records = await Promise.all(
         some.map(async (position) => (await this.from(position, 1)).filter((each) => each.position === position)),
       );
@@ -110,7 +110,7 @@ export class EventReader {
 
   /** Returns the events after the position that pass the filter: at most 1 000, and no further one once 8 MiB are reached. */
   async batch(after: Position, filter: EventFilter, isForgotten?: (events: Recorded[]) => Promise<Set<Recorded>>): Promise<Batch> {
-    const { events, upTo } = await this.#ofClass(after, filter.eventClass);
+    const { events, upTo } = await this.ofClass(after, filter.eventClass);
     const passed = events.filter((event) => passes(event, filter));
     const forgotten = await isForgotten?.(passed);
     const kept = forgotten ? passed.filter((event) => !forgotten.has(event)) : passed;
@@ -121,30 +121,34 @@ export class EventReader {
    * Reads events of the class. After its last event, `upTo` advances by whole pages of other events; on the log's last page it is the
    * position of that event.
    */
-  async #ofClass(after: Position, eventClass: EventClass): Promise<{ events: Recorded[]; upTo: Position }> {
+  private async ofClass(after: Position, eventClass: EventClass): Promise<{ events: Recorded[]; upTo: Position }> {
     const page = await this.allPage(after);
     const events = page.events.filter((event) => event.eventClass === eventClass);
-    if (!page.more || events.length > page.events.length / sparse)
+    if (!page.more || events.length > page.events.length / SPARSE_FACTOR)
       return { events, upTo: events.at(-1)?.position ?? (page.more ? page.events.at(-1)?.position : undefined) ?? after };
     // The server filters for subscriptions only.
     const end = await this.end();
-    const found = await this.#call((client) => this.#picked(client, after, eventClass));
+    const found = await this.call((client) => this.picked(client, after, eventClass));
     const last = found.events.at(-1)?.position ?? after;
     return { events: found.events, upTo: found.passedOthers && end > last ? end : last };
   }
 
-  #picked(client: EventStoreDBClient, after: Position, eventClass: EventClass): Promise<{ events: Recorded[]; passedOthers: boolean }> {
+  private picked(
+    client: EventStoreDBClient,
+    after: Position,
+    eventClass: EventClass,
+  ): Promise<{ events: Recorded[]; passedOthers: boolean }> {
     const { credentials, names } = this.connection;
     let checkpoints = 0;
     const filter = streamNameFilter({
       ...names.filters[eventClass],
-      checkpointInterval: checkpointEvery,
+      checkpointInterval: CHECKPOINT_EVENTS,
       checkpointReached: () => void (checkpoints += 1),
     });
     const fromPosition = after === START ? FIRST : placeOf(after);
     const subscription = client.subscribeToAll({ fromPosition, filter, requiresLeader: true, credentials });
     const read = Object.assign(subscription, { cancel: () => subscription.unsubscribe() }) as unknown as Read;
-    return collected(read, pageEvents, names, () => checkpoints).then(({ events, more }) => ({
+    return collected(read, PAGE_EVENTS, names, () => checkpoints).then(({ events, more }) => ({
       events,
       passedOthers: !more && checkpoints > 0,
     }));
@@ -155,57 +159,57 @@ export class EventReader {
    * class between.
    */
   async head(eventClass: EventClass): Promise<Position> {
-    const known = { ...this.#heads[eventClass] };
+    const known = { ...this.heads[eventClass] };
     let scanned: Position | null = null;
     let end: Position | null = null;
-    for (let count = 0, size = 16; count < maxHeadScan; size = Math.min(size * 8, pageEvents)) {
-      const { events, more } = await this.#backwards(end, size);
+    for (let count = 0, size = 16; count < HEAD_SCAN_EVENTS_MAX; size = Math.min(size * 8, PAGE_EVENTS)) {
+      const { events, more } = await this.backwards(end, size);
       scanned ??= events[0]?.position ?? START;
       const found = events.find((event) => event.eventClass === eventClass);
       end = events.at(-1)?.position ?? null;
       count += events.length;
       const older = found === undefined || found.position <= known.scanned;
-      if (!older) return this.#noteHead(eventClass, found.position, scanned);
-      if (!more || end === null || end <= known.scanned) return this.#noteHead(eventClass, known.head, scanned);
+      if (!older) return this.noteHead(eventClass, found.position, scanned);
+      if (!more || end === null || end <= known.scanned) return this.noteHead(eventClass, known.head, scanned);
     }
-    return this.#noteHead(eventClass, end ?? START, scanned ?? START);
+    return this.noteHead(eventClass, end ?? START, scanned ?? START);
   }
 
   /** Returns the end of the whole log, of all installations. */
   async end(): Promise<Position> {
-    const { events } = await this.#backwards(null, 1);
+    const { events } = await this.backwards(null, 1);
     return events[0]?.position ?? START;
   }
 
   async ping(): Promise<void> {
-    await this.#backwards(null, 1);
+    await this.backwards(null, 1);
   }
 
-  #noteHead(eventClass: EventClass, head: Position, scanned: Position): Position {
-    const known = this.#heads[eventClass];
-    if (scanned > known.scanned) this.#heads[eventClass] = { head, scanned };
+  private noteHead(eventClass: EventClass, head: Position, scanned: Position): Position {
+    const known = this.heads[eventClass];
+    if (scanned > known.scanned) this.heads[eventClass] = { head, scanned };
     return head;
   }
 
-  #backwards(before: Position | null, limit: number): Promise<Page> {
+  private backwards(before: Position | null, limit: number): Promise<Page> {
     const fromPosition = before === null ? END : placeOf(before);
     const { credentials } = this.connection;
-    return this.#page(limit, (client) =>
+    return this.page(limit, (client) =>
       client.readAll({ fromPosition, direction: BACKWARDS, maxCount: limit, requiresLeader: true, credentials }),
     );
   }
 
-  async #page(limit: number, open: (client: EventStoreDBClient) => unknown): Promise<Page> {
+  private async page(limit: number, open: (client: EventStoreDBClient) => unknown): Promise<Page> {
     const read = (client: EventStoreDBClient) => collected(open(client) as Read, limit, this.connection.names);
     try {
-      return await this.#call(read);
+      return await this.call(read);
     } catch (error) {
       if (error instanceof EventStoreUnavailable && isOfType(error.cause, ErrorType.STREAM_NOT_FOUND)) return { events: [], more: false };
       throw error;
     }
   }
 
-  async #call<T>(work: (client: EventStoreDBClient) => Promise<T>): Promise<T> {
+  private async call<T>(work: (client: EventStoreDBClient) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt += 1)
       try {
         return await this.connection.call(work);
@@ -253,7 +257,7 @@ function collected(read: Read, limit: number, names: Names, heard: () => number 
       if (event === null || event.position === events.at(-1)?.position) return;
       events.push(event);
       bytes += JSON.stringify(event.data).length;
-      if (bytes >= pageBytes || count >= limit) done(true);
+      if (bytes >= PAGE_BYTES || count >= limit) done(true);
     });
     read.on('end', () => done(false));
     read.on('caughtUp', () => done(false));
@@ -274,7 +278,7 @@ export async function* streamEvents(
   let left = limit;
   for (let next = from; left > 0 && next >= 0;) {
     // One more is read, since the closing event may be the first.
-    const { events, more } = await reader.streamPage(stream, next, backwards, Math.min(left + 1, streamPage));
+    const { events, more } = await reader.streamPage(stream, next, backwards, Math.min(left + 1, STREAM_PAGE_EVENTS));
     for (const event of events) {
       if (isClosing(event)) continue;
       if (left === 0) return;

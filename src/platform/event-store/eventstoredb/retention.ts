@@ -12,14 +12,14 @@ import type { Writer } from './writing.ts';
 /** The member of the stream's metadata that keeps the maximum age while the last event is uncovered. */
 const PUT_ASIDE = 'mooring_max_age';
 /** Intervals in milliseconds. */
-const knownFor = 30_000;
-const firstVisibleFor = 10_000;
+const KNOWN_FOR_MS = 30_000;
+const FIRST_VISIBLE_FOR_MS = 10_000;
 const CALL_TIMEOUT_MS = 4_000;
-const maxKnown = 10_000;
-const tries = 8;
-const lookups = 16;
+const KNOWN_STREAMS_MAX = 10_000;
+const TRIES_MAX = 8;
+const LOOKUPS_AT_ONCE = 16;
 /** No stream reaches this revision: an append that expects it is refused, and the refusal names the real revision. */
-const beyond = 9_007_199_254_740_991n;
+const REVISION_BEYOND_ALL = 9_007_199_254_740_991n;
 
 interface Metadata {
   /** The revision of the last event in the metadata stream; -1 if there is none. */
@@ -33,8 +33,8 @@ interface Metadata {
  */
 export class Retention {
   /** The time at which each stream was last seen without an age put aside. */
-  readonly #plain = new Map<string, number>();
-  readonly #firstVisible = new Map<string, { revision: number; at: number }>();
+  private readonly plain = new Map<string, number>();
+  private readonly firstVisible = new Map<string, { revision: number; at: number }>();
 
   constructor(
     private readonly connection: Connection,
@@ -43,26 +43,26 @@ export class Retention {
   ) {}
 
   async setAge(stream: string, maxAgeSeconds: number): Promise<void> {
-    this.#firstVisible.delete(stream);
-    await this.#change(stream, (content) => ({ ...without(content, '$maxAge', PUT_ASIDE), $maxAge: maxAgeSeconds }));
+    this.firstVisible.delete(stream);
+    await this.change(stream, (content) => ({ ...without(content, '$maxAge', PUT_ASIDE), $maxAge: maxAgeSeconds }));
   }
 
   /** Hides the events before the revision at once; the server removes them when it scavenges. */
   async truncate(stream: string, before: number): Promise<void> {
-    const first = Math.min(before, await this.#lastRevision(stream));
+    const first = Math.min(before, await this.lastRevision(stream));
     if (first <= 0) return;
-    this.#firstVisible.delete(stream);
-    await this.#change(stream, (content) => ({ ...content, $tb: Math.max(first, typeof content.$tb === 'number' ? content.$tb : 0) }));
+    this.firstVisible.delete(stream);
+    await this.change(stream, (content) => ({ ...content, $tb: Math.max(first, typeof content.$tb === 'number' ? content.$tb : 0) }));
   }
 
   /** Makes the last event readable again if age hides the whole stream. Returns true if it did. */
   async uncover(stream: string): Promise<boolean> {
-    const { content } = await this.#read(stream);
+    const { content } = await this.read(stream);
     if (typeof content.$maxAge !== 'number') return false;
-    const last = await this.#lastRevision(stream);
+    const last = await this.lastRevision(stream);
     if (last < 0) return false;
-    this.#plain.delete(stream);
-    await this.#change(stream, ({ $maxAge, ...rest }) => ({
+    this.plain.delete(stream);
+    await this.change(stream, ({ $maxAge, ...rest }) => ({
       ...rest,
       $tb: last,
       ...($maxAge === undefined ? {} : { [PUT_ASIDE]: $maxAge }),
@@ -72,40 +72,41 @@ export class Retention {
 
   /** Restores the age that was put aside; called after an append. */
   async restore(stream: string): Promise<void> {
-    const seen = this.#plain.get(stream);
-    if (seen === undefined || performance.now() - seen > knownFor) {
-      const { content } = await this.#read(stream);
+    const seen = this.plain.get(stream);
+    if (seen === undefined || performance.now() - seen > KNOWN_FOR_MS) {
+      const { content } = await this.read(stream);
       if (content[PUT_ASIDE] !== undefined)
-        await this.#change(stream, ({ [PUT_ASIDE]: age, ...rest }) => ({ ...rest, ...(age === undefined ? {} : { $maxAge: age }) }));
+        await this.change(stream, ({ [PUT_ASIDE]: age, ...rest }) => ({ ...rest, ...(age === undefined ? {} : { $maxAge: age }) }));
     }
-    remember(this.#plain, stream, performance.now());
+    remember(this.plain, stream, performance.now());
   }
 
   /** Returns those of the events that are hidden in their streams: the whole log shows them until the server scavenges. */
   async forgotten(events: Recorded[]): Promise<Set<Recorded>> {
     const streams = [...new Set(events.map(({ stream }) => stream))];
-    for (let i = 0; i < streams.length; i += lookups) await Promise.all(streams.slice(i, i + lookups).map((stream) => this.#look(stream)));
-    return new Set(events.filter(({ stream, revision }) => revision < (this.#firstVisible.get(stream)?.revision ?? 0)));
+    for (let i = 0; i < streams.length; i += LOOKUPS_AT_ONCE)
+      await Promise.all(streams.slice(i, i + LOOKUPS_AT_ONCE).map((stream) => this.look(stream)));
+    return new Set(events.filter(({ stream, revision }) => revision < (this.firstVisible.get(stream)?.revision ?? 0)));
   }
 
-  async #look(stream: string): Promise<void> {
-    const known = this.#firstVisible.get(stream);
-    if (known && performance.now() - known.at < firstVisibleFor) return;
+  private async look(stream: string): Promise<void> {
+    const known = this.firstVisible.get(stream);
+    if (known && performance.now() - known.at < FIRST_VISIBLE_FOR_MS) return;
     const { events } = await this.reader.streamPage(stream, 0, false, 1);
-    const revision = events[0]?.revision ?? (await this.#lastRevision(stream));
-    remember(this.#firstVisible, stream, { revision, at: performance.now() });
+    const revision = events[0]?.revision ?? (await this.lastRevision(stream));
+    remember(this.firstVisible, stream, { revision, at: performance.now() });
   }
 
-  async #read(stream: string): Promise<Metadata> {
+  private async read(stream: string): Promise<Metadata> {
     const { events } = await this.reader.streamPage(`$$${stream}`, Number.MAX_SAFE_INTEGER, true, 1);
     const [last] = events;
     return last ? { revision: last.revision, content: last.data } : { revision: -1, content: {} };
   }
 
   /** Replaces the metadata, which is written as a whole; the write names the revision that the change was made from. */
-  async #change(stream: string, changed: (content: JsonObject) => JsonObject): Promise<void> {
+  private async change(stream: string, changed: (content: JsonObject) => JsonObject): Promise<void> {
     for (let attempt = 1; ; attempt += 1) {
-      const { revision, content } = await this.#read(stream);
+      const { revision, content } = await this.read(stream);
       const next = changed(content);
       if (JSON.stringify(sorted(next)) === JSON.stringify(sorted(content))) return;
       const event = jsonEvent({ id: uuidv4(), type: '$metadata', data: next });
@@ -114,18 +115,18 @@ export class Retention {
         return;
       } catch (error) {
         const passing = error instanceof WrongExpectedRevision || error instanceof OutcomeUnknown;
-        if (!passing || attempt === tries) throw error instanceof OutcomeUnknown ? new EventStoreUnavailable(error.cause) : error;
+        if (!passing || attempt === TRIES_MAX) throw error instanceof OutcomeUnknown ? new EventStoreUnavailable(error.cause) : error;
         await wait(20 * attempt);
       }
     }
   }
 
   /** Returns the last revision, even of a stream whose events are all hidden; -1 if the stream does not exist. */
-  async #lastRevision(stream: string): Promise<number> {
+  private async lastRevision(stream: string): Promise<number> {
     const { credentials, names } = this.connection;
     const name = names.toServer(stream);
     const event = jsonEvent({ id: uuidv4(), type: 'Probe', data: {} });
-    const options = { expectedRevision: beyond, credentials, requiresLeader: true };
+    const options = { expectedRevision: REVISION_BEYOND_ALL, credentials, requiresLeader: true };
     try {
       await this.connection.call((client) => within(CALL_TIMEOUT_MS, client.appendToStream(name, [event], options)));
     } catch (error) {
@@ -152,5 +153,5 @@ function remember<T>(map: Map<string, T>, key: string, value: T): void {
   map.delete(key);
   map.set(key, value);
   const [oldest] = map.keys();
-  if (map.size > maxKnown && oldest !== undefined) map.delete(oldest);
+  if (map.size > KNOWN_STREAMS_MAX && oldest !== undefined) map.delete(oldest);
 }

@@ -17,17 +17,17 @@ import type { EventReader } from './reading.ts';
  * Timeouts in milliseconds. The server answers a repeat after 2 to 3 s while the first append is in flight; its deadline is shorter than
  * our own timeout.
  */
-const deadline = 5_000;
+const DEADLINE_MS = 5_000;
 const CALL_TIMEOUT_MS = 6_000;
 /**
  * The time for which a conflict without evidence is checked again, in milliseconds. A leader that was deposed while it was frozen gives
  * wrong answers for up to 1.6 s.
  */
-const doubtFor = 2_500;
-const askAgainAfter = 250;
-const leaderTries = 10;
-const leaderWait = 100;
-const timeoutTries = 3;
+const DOUBT_FOR_MS = 2_500;
+const JUDGE_AGAIN_MS = 250;
+const LEADER_TRIES_MAX = 10;
+const LEADER_RETRY_MS = 100;
+const REPEATS_MAX = 3;
 
 export interface Written {
   /** The revision of the last event. */
@@ -53,37 +53,41 @@ export class Writer {
     let doubtSince: number | null = null;
     for (let tries = 1; ; tries += 1)
       try {
-        return await this.#send(stream, expected, events);
+        return await this.send(stream, expected, events);
       } catch (error) {
         if (isOfType(error, ErrorType.WRONG_EXPECTED_VERSION)) {
           const answer = error as WrongExpectedVersionError;
-          const verdict = await this.#judge(stream, expected, events);
+          const verdict = await this.judge(stream, expected, events);
           if (verdict.kind === 'stored') return verdict.written;
           if (verdict.kind === 'closed') throw new StreamClosed(stream);
           if (verdict.kind === 'conflict') throw new WrongExpectedRevision(stream, portRevision(expected), verdict.actual);
           doubtSince ??= performance.now();
-          if (performance.now() - doubtSince > doubtFor) throw new WrongExpectedRevision(stream, portRevision(expected), actualOf(answer));
+          if (performance.now() - doubtSince > DOUBT_FOR_MS)
+            throw new WrongExpectedRevision(stream, portRevision(expected), actualOf(answer));
           this.connection.renew();
-          await wait(askAgainAfter);
-        } else if (faultOf(error) === 'not_leader' && tries < leaderTries) await wait(leaderWait);
+          await wait(JUDGE_AGAIN_MS);
+        } else if (faultOf(error) === 'not_leader' && tries < LEADER_TRIES_MAX) await wait(LEADER_RETRY_MS);
         // The server answers this if a repeat arrives while the first append is being written.
-        else if (isOfType(error, ErrorType.TIMEOUT) && tries < timeoutTries) continue;
+        else if (isOfType(error, ErrorType.TIMEOUT) && tries < REPEATS_MAX) continue;
         else throw asThrown(stream, error);
       }
   }
 
-  async #send(stream: string, expected: number, events: EventData[]): Promise<Written> {
+  private async send(stream: string, expected: number, events: EventData[]): Promise<Written> {
     const { credentials, names } = this.connection;
     const name = names.toServer(stream);
     const expectedRevision = expected < 0 ? NO_STREAM : BigInt(expected);
     const { nextExpectedRevision, position } = await this.connection.call((client) =>
-      within(CALL_TIMEOUT_MS, client.appendToStream(name, events, { expectedRevision, credentials, requiresLeader: true, deadline })),
+      within(
+        CALL_TIMEOUT_MS,
+        client.appendToStream(name, events, { expectedRevision, credentials, requiresLeader: true, deadline: DEADLINE_MS }),
+      ),
     );
     return { revision: Number(nextExpectedRevision), position: position ? positionOf(position.commit) : null };
   }
 
   /** Decides what a refused append means, from the events in the stream. Throws `OutcomeUnknown` if the stream can't be read now. */
-  async #judge(stream: string, expected: number, events: EventData[]): Promise<Verdict> {
+  private async judge(stream: string, expected: number, events: EventData[]): Promise<Verdict> {
     try {
       const { events: newest } = await this.reader.streamPage(stream, Number.MAX_SAFE_INTEGER, true, 2);
       const [last] = newest;

@@ -10,8 +10,8 @@ export interface Batch {
 
 /** Intervals in milliseconds. */
 const POLL_INTERVAL_MS = 2_000;
-const firstRetry = 100;
-const lastRetry = 5_000;
+const FIRST_RETRY_MS = 100;
+const LAST_RETRY_MS = 5_000;
 
 const logger = new Logger('EventStore');
 
@@ -20,21 +20,21 @@ const logger = new Logger('EventStore');
  * also asks the store every 2 s while somebody waits.
  */
 export class HeadWatch {
-  #known: Position = START;
-  readonly #waiting = new Map<() => void, Position>();
-  #poll: NodeJS.Timeout | null = null;
+  private known: Position = START;
+  private readonly waiting = new Map<() => void, Position>();
+  private pollTimer: NodeJS.Timeout | null = null;
 
   constructor(private readonly head: () => Promise<Position>) {}
 
   notify(position: Position): void {
-    if (position <= this.#known) return;
-    this.#known = position;
-    for (const [wake, after] of this.#waiting) if (position > after) wake();
+    if (position <= this.known) return;
+    this.known = position;
+    for (const [wake, after] of this.waiting) if (position > after) wake();
   }
 
   /** Returns true if no later position is known. */
   isReached(position: Position): boolean {
-    return this.#known <= position;
+    return this.known <= position;
   }
 
   /** Asks the store for the head. If that fails, the next call asks again. */
@@ -45,23 +45,23 @@ export class HeadWatch {
 
   /** Resolves when there is more after the position, or the signal aborts. */
   async waitBeyond(after: Position, signal: AbortSignal): Promise<void> {
-    if (signal.aborted || this.#known > after) return;
+    if (signal.aborted || this.known > after) return;
     await new Promise<void>((resolve) => {
       const wake = () => {
-        this.#waiting.delete(wake);
+        this.waiting.delete(wake);
         signal.removeEventListener('abort', wake);
-        if (this.#waiting.size === 0) this.#rest();
+        if (this.waiting.size === 0) this.rest();
         resolve();
       };
-      this.#waiting.set(wake, after);
+      this.waiting.set(wake, after);
       signal.addEventListener('abort', wake);
-      this.#poll ??= setInterval(() => void this.poll(), POLL_INTERVAL_MS).unref();
+      this.pollTimer ??= setInterval(() => void this.poll(), POLL_INTERVAL_MS).unref();
     });
   }
 
-  #rest(): void {
-    if (this.#poll) clearInterval(this.#poll);
-    this.#poll = null;
+  private rest(): void {
+    if (this.pollTimer) clearInterval(this.pollTimer);
+    this.pollTimer = null;
   }
 }
 
@@ -94,7 +94,7 @@ export async function* eventsUpTo(
  */
 export class LogSubscription implements Subscription {
   readonly ended: Promise<void>;
-  readonly #stop = new AbortController();
+  private readonly stopping = new AbortController();
 
   constructor(
     private readonly watch: HeadWatch,
@@ -102,21 +102,21 @@ export class LogSubscription implements Subscription {
     private readonly onBatch: BatchHandler,
     after: Position,
   ) {
-    this.ended = this.#follow(after);
+    this.ended = this.follow(after);
     // Callers that need to know await `ended`; a rejection that nobody awaits must not end the process.
     this.ended.catch(() => undefined);
   }
 
   async stop(): Promise<void> {
-    this.#stop.abort();
+    this.stopping.abort();
     await this.ended.catch(() => undefined);
   }
 
-  async #follow(start: Position): Promise<void> {
-    const { signal } = this.#stop;
+  private async follow(start: Position): Promise<void> {
+    const { signal } = this.stopping;
     let after = start;
     for (let woken = false; !signal.aborted;) {
-      const { events, upTo } = await this.#readOn(after, woken);
+      const { events, upTo } = await this.readOn(after, woken);
       if (signal.aborted) return;
       if (upTo > after) {
         await this.onBatch(events, upTo);
@@ -126,7 +126,7 @@ export class LogSubscription implements Subscription {
         if (!woken || !this.watch.isReached(after)) continue;
       } else if (woken) {
         // The reported head is beyond what the store holds (a server was restored to an older state): wait, so as not to spin.
-        await pause(firstRetry, signal);
+        await pause(FIRST_RETRY_MS, signal);
       }
       await this.watch.waitBeyond(after, signal);
       woken = true;
@@ -134,9 +134,9 @@ export class LogSubscription implements Subscription {
   }
 
   /** Reads until it succeeds: the store may be unavailable for hours. */
-  async #readOn(after: Position, atHead: boolean): Promise<Batch> {
-    const { signal } = this.#stop;
-    for (let delay = firstRetry; !signal.aborted; delay = Math.min(delay * 2, lastRetry)) {
+  private async readOn(after: Position, atHead: boolean): Promise<Batch> {
+    const { signal } = this.stopping;
+    for (let delay = FIRST_RETRY_MS; !signal.aborted; delay = Math.min(delay * 2, LAST_RETRY_MS)) {
       try {
         return await this.read(after, atHead);
       } catch (error) {

@@ -35,22 +35,22 @@ interface Answer {
   outcomes: [verdict: Outcome['verdict'], revision: number, position: number | null][] | null;
 }
 
-const maxBatch = 500;
-const maxBatchBytes = 4 * 1024 * 1024;
-const maxQueue = 10_000;
-const maxQueueBytes = 64 * 1024 * 1024;
+const BATCH_APPENDS_MAX = 500;
+const BATCH_BYTES_MAX = 4 * 1024 * 1024;
+const QUEUE_APPENDS_MAX = 10_000;
+const QUEUE_BYTES_MAX = 64 * 1024 * 1024;
 
 /**
  * Groups commits: appends that arrive while one transaction is in flight go into the next, so that one flush to disk carries many. A batch
  * holds one append per stream, so that each is judged by itself. At most 10 000 appends or 64 MiB wait.
  */
 export class AppendBatcher {
-  #queue: Waiting[] = [];
-  #queuedBytes = 0;
-  #draining = false;
-  #drained: Promise<void> = Promise.resolve();
-  #closed = false;
-  #underWay: Promise<unknown> | null = null;
+  private queue: Waiting[] = [];
+  private queuedBytes = 0;
+  private draining = false;
+  private drained: Promise<void> = Promise.resolve();
+  private closed = false;
+  private current: Promise<unknown> | null = null;
 
   constructor(
     private readonly pool: pg.Pool,
@@ -60,48 +60,48 @@ export class AppendBatcher {
 
   /** Queues the append for the next batch. Throws `EventStoreUnavailable`, `OutcomeUnknown`. */
   append(append: Append): Promise<Outcome> {
-    if (this.#closed) return Promise.reject(new EventStoreUnavailable(new Error('the event store is closed')));
-    if (this.#queue.length >= maxQueue || this.#queuedBytes + append.size > maxQueueBytes)
+    if (this.closed) return Promise.reject(new EventStoreUnavailable(new Error('the event store is closed')));
+    if (this.queue.length >= QUEUE_APPENDS_MAX || this.queuedBytes + append.size > QUEUE_BYTES_MAX)
       return Promise.reject(new EventStoreUnavailable(new Error('too many appends are waiting')));
     return new Promise((resolve, reject) => {
-      this.#queue.push({ ...append, resolve, reject });
-      this.#queuedBytes += append.size;
-      if (!this.#draining) this.#drained = this.#drain();
+      this.queue.push({ ...append, resolve, reject });
+      this.queuedBytes += append.size;
+      if (!this.draining) this.drained = this.drain();
     });
   }
 
   /** A promise that resolves when the transaction in flight has ended; null if there is none. */
   get underWay(): Promise<unknown> | null {
-    return this.#underWay;
+    return this.current;
   }
 
   /** Refuses further appends, and waits for those that are queued. */
   async close(): Promise<void> {
-    this.#closed = true;
-    await this.#drained;
+    this.closed = true;
+    await this.drained;
   }
 
-  async #drain(): Promise<void> {
-    this.#draining = true;
-    while (this.#queue.length > 0) {
-      const batch = this.#take();
-      this.#underWay = this.#commitEach(batch);
-      await this.#underWay;
-      this.#underWay = null;
+  private async drain(): Promise<void> {
+    this.draining = true;
+    while (this.queue.length > 0) {
+      const batch = this.take();
+      this.current = this.commitEach(batch);
+      await this.current;
+      this.current = null;
       // Writers that were just answered can append again, into one batch; a single writer need not wait for others.
       if (batch.length > 1) await turn();
     }
     // No await lies between the check of the queue and this line, so a later append starts a new drain.
-    this.#draining = false;
+    this.draining = false;
   }
 
-  #take(): Waiting[] {
+  private take(): Waiting[] {
     const batch: Waiting[] = [];
     const rest: Waiting[] = [];
     const streams = new Set<string>();
     let size = 0;
-    for (const append of this.#queue) {
-      const fits = batch.length < maxBatch && (batch.length === 0 || size + append.size <= maxBatchBytes);
+    for (const append of this.queue) {
+      const fits = batch.length < BATCH_APPENDS_MAX && (batch.length === 0 || size + append.size <= BATCH_BYTES_MAX);
       if (!fits || streams.has(append.stream)) rest.push(append);
       else {
         batch.push(append);
@@ -110,19 +110,19 @@ export class AppendBatcher {
       // Appends to one stream keep their order, whether they fit into this batch or not.
       streams.add(append.stream);
     }
-    this.#queue = rest;
-    this.#queuedBytes -= size;
+    this.queue = rest;
+    this.queuedBytes -= size;
     return batch;
   }
 
   /** Commits a batch; if the database refuses it as a whole, commits each append by itself, so that one faulty append fails alone. */
-  async #commitEach(batch: Waiting[]): Promise<void> {
-    if ((await this.#commit(batch)) === 'refused') for (const append of batch) await this.#commit([append]);
+  private async commitEach(batch: Waiting[]): Promise<void> {
+    if ((await this.commit(batch)) === 'refused') for (const append of batch) await this.commit([append]);
   }
 
-  async #commit(batch: Waiting[]): Promise<'settled' | 'refused'> {
+  private async commit(batch: Waiting[]): Promise<'settled' | 'refused'> {
     try {
-      if (!(await this.#appendOne(batch))) await this.#appendAll(batch);
+      if (!(await this.appendOne(batch))) await this.appendAll(batch);
       return 'settled';
     } catch (error) {
       const known = error instanceof EventStoreUnavailable || error instanceof ResponseLost;
@@ -133,7 +133,7 @@ export class AppendBatcher {
   }
 
   /** Appends a single event by a faster function. Returns false if it was not appended, for whatever reason. */
-  async #appendOne([append, ...others]: Waiting[]): Promise<boolean> {
+  private async appendOne([append, ...others]: Waiting[]): Promise<boolean> {
     const [event, ...more] = append?.events ?? [];
     if (!append || !event || others.length > 0 || more.length > 0) return false;
     const procedure = `${this.procedure}_one`;
@@ -146,7 +146,7 @@ export class AppendBatcher {
     return true;
   }
 
-  async #appendAll(batch: Waiting[]): Promise<void> {
+  private async appendAll(batch: Waiting[]): Promise<void> {
     const [row] = await send<[Answer]>(this.pool, {
       name: this.procedure,
       text: `select public.${this.procedure}($1)`,

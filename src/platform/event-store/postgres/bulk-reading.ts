@@ -15,11 +15,11 @@ import { numberOf, positionOf, tables } from './reading.ts';
 /**
  * The most positions that one statement reads: each statement has a snapshot of its own, and a long one would delay the server's vacuum.
  */
-const maxRange = 100_000n;
+const RANGE_MAX = 100_000n;
 /** Events that are decoded at a time: what was given before is garbage by then, while it is still cheap to collect. */
-const eventsAtOnce = 200;
+const EVENTS_AT_ONCE = 200;
 /** The signature, flags and extension length that a binary COPY begins with. */
-const headerBytes = 19;
+const HEADER_BYTES = 19;
 /** The time from the Unix epoch to PostgreSQL's, in milliseconds. */
 const postgresEpoch = Date.UTC(2000, 0, 1);
 
@@ -36,8 +36,8 @@ export class BulkReader {
   async *read(after: Position, end: Position, filter: EventFilter): AsyncGenerator<EventsUpTo> {
     const last = BigInt(numberOf(end));
     for (let from = BigInt(numberOf(after)); from < last;) {
-      const to = from + maxRange < last ? from + maxRange : last;
-      for await (const events of this.#events(rangeOf(from, to, filter))) {
+      const to = from + RANGE_MAX < last ? from + RANGE_MAX : last;
+      for await (const events of this.events(rangeOf(from, to, filter))) {
         const position = events.at(-1)?.position;
         if (position !== undefined) yield { events, upTo: position };
       }
@@ -50,19 +50,19 @@ export class BulkReader {
   async *stream(table: string, stream: string, from: number): AsyncGenerator<StoredEvent[]> {
     const rows = `select ${columns} from ${table} where stream = ${pg.escapeLiteral(stream)} and version >= ${from} order by version`;
     try {
-      yield* this.#events(rows);
+      yield* this.events(rows);
     } catch (error) {
       throw error instanceof UnknownEvent ? error : new EventStoreUnavailable(error);
     }
   }
 
-  async *#events(select: string): AsyncGenerator<StoredEvent[]> {
+  private async *events(select: string): AsyncGenerator<StoredEvent[]> {
     const client = await this.pool.connect();
     let whole = false;
     try {
       let isFirst = true;
       for await (const slab of copyOut(client, `copy (${select}) to stdout (format binary)`)) {
-        yield* this.#decoded(slab, isFirst ? headerBytes : 0);
+        yield* this.decoded(slab, isFirst ? HEADER_BYTES : 0);
         isFirst = false;
       }
       whole = true;
@@ -72,7 +72,7 @@ export class BulkReader {
     }
   }
 
-  *#decoded({ bytes, rows }: Slab, skip: number): Generator<StoredEvent[]> {
+  private *decoded({ bytes, rows }: Slab, skip: number): Generator<StoredEvent[]> {
     let events: StoredEvent[] = [];
     for (let index = 0; index + 1 < rows.length; index += 1) {
       const start = (rows[index] as number) + (index === 0 ? skip : 0);
@@ -81,7 +81,7 @@ export class BulkReader {
       const event = new BulkEvent(bytes, start + 2);
       const isCurrent = this.catalogue.versionOf(event.type) === event.schemaVersion;
       events.push(isCurrent ? event : this.catalogue.upcast(event.toJSON()));
-      if (events.length < eventsAtOnce) continue;
+      if (events.length < EVENTS_AT_ONCE) continue;
       yield events;
       events = [];
     }
@@ -114,49 +114,49 @@ class BulkEvent implements StoredEvent {
   readonly type: string;
   readonly schemaVersion: number;
   readonly revision: number;
-  readonly #bytes: Buffer;
-  readonly #idAt: number;
-  readonly #positionAt: number;
-  readonly #dataAt: number;
-  #data: JsonObject | undefined;
-  #metadata: EventMetadata | undefined;
-  #at: string | undefined;
+  private readonly bytes: Buffer;
+  private readonly idAt: number;
+  private readonly positionAt: number;
+  private readonly dataAt: number;
+  private decodedData: JsonObject | undefined;
+  private decodedMetadata: EventMetadata | undefined;
+  private atText: string | undefined;
 
   constructor(bytes: Buffer, start: number) {
-    this.#bytes = bytes;
+    this.bytes = bytes;
     // Each value follows its length of 4 bytes.
-    this.#positionAt = start + 4;
+    this.positionAt = start + 4;
     let at = start + 12;
     const streamEnd = at + 4 + bytes.readInt32BE(at);
     this.stream = bytes.toString('latin1', at + 4, streamEnd);
     this.revision = int64(bytes, streamEnd + 4);
-    this.#idAt = streamEnd + 16;
-    at = this.#idAt + 16;
+    this.idAt = streamEnd + 16;
+    at = this.idAt + 16;
     const typeEnd = at + 4 + bytes.readInt32BE(at);
     this.type = bytes.toString('latin1', at + 4, typeEnd);
     this.schemaVersion = bytes.readInt16BE(typeEnd + 4);
-    this.#dataAt = typeEnd + 6;
+    this.dataAt = typeEnd + 6;
   }
 
   get position(): Position {
-    return positionOf(String(int64(this.#bytes, this.#positionAt)));
+    return positionOf(String(int64(this.bytes, this.positionAt)));
   }
 
   get id(): string {
-    const hex = this.#bytes.toString('hex', this.#idAt, this.#idAt + 16);
+    const hex = this.bytes.toString('hex', this.idAt, this.idAt + 16);
     return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
   }
 
   get data(): JsonObject {
-    return (this.#data ??= this.#json(this.#dataAt) as JsonObject);
+    return (this.decodedData ??= this.json(this.dataAt) as JsonObject);
   }
 
   get metadata(): EventMetadata {
-    return (this.#metadata ??= this.#json(this.#metadataAt()) as EventMetadata);
+    return (this.decodedMetadata ??= this.json(this.metadataAt()) as EventMetadata);
   }
 
   get at(): string {
-    return (this.#at ??= this.#time());
+    return (this.atText ??= this.time());
   }
 
   toJSON(): StoredEvent {
@@ -164,18 +164,18 @@ class BulkEvent implements StoredEvent {
     return { id, type, schemaVersion, data, metadata, stream, revision, position, at };
   }
 
-  #time(): string {
-    const metadataAt = this.#metadataAt();
-    const at = metadataAt + 4 + this.#bytes.readInt32BE(metadataAt) + 4;
-    return isoTime(postgresEpoch + Math.floor(int64(this.#bytes, at) / 1_000));
+  private time(): string {
+    const metadataAt = this.metadataAt();
+    const at = metadataAt + 4 + this.bytes.readInt32BE(metadataAt) + 4;
+    return isoTime(postgresEpoch + Math.floor(int64(this.bytes, at) / 1_000));
   }
 
-  #metadataAt(): number {
-    return this.#dataAt + 4 + this.#bytes.readInt32BE(this.#dataAt);
+  private metadataAt(): number {
+    return this.dataAt + 4 + this.bytes.readInt32BE(this.dataAt);
   }
 
-  #json(at: number): unknown {
-    return JSON.parse(this.#bytes.toString('utf8', at + 4, at + 4 + this.#bytes.readInt32BE(at)));
+  private json(at: number): unknown {
+    return JSON.parse(this.bytes.toString('utf8', at + 4, at + 4 + this.bytes.readInt32BE(at)));
   }
 }
 

@@ -16,21 +16,21 @@ const REST_MAX_MS = 250;
 
 /** Removes log events that are past their retention, in short transactions: every minute, and when asked to. */
 export class LogTrimmer {
-  readonly #logger = new Logger('EventStore');
-  readonly #timer: NodeJS.Timeout;
-  readonly #stopping = new AbortController();
-  #inBackground: Promise<void> = Promise.resolve();
-  #isTrimming = false;
-  #batch = BATCH_MAX;
-  #forgotten = 0;
-  #error: string | null = null;
+  private readonly logger = new Logger('EventStore');
+  private readonly timer: NodeJS.Timeout;
+  private readonly stopping = new AbortController();
+  private inBackground: Promise<void> = Promise.resolve();
+  private isTrimming = false;
+  private batch = BATCH_MAX;
+  private forgotten = 0;
+  private error: string | null = null;
 
   constructor(
     private readonly pool: pg.Pool,
     everyMs = TRIM_EVERY_MS,
   ) {
-    this.#timer = setInterval(() => {
-      if (!this.#isTrimming) this.#inBackground = this.#trimInBackground();
+    this.timer = setInterval(() => {
+      if (!this.isTrimming) this.inBackground = this.trimInBackground();
     }, everyMs).unref();
   }
 
@@ -40,14 +40,14 @@ export class LogTrimmer {
    */
   async trim(rest?: (batchMs: number) => Promise<void>): Promise<number> {
     let total = 0;
-    for (let more = true; more && !this.#stopping.signal.aborted;) {
+    for (let more = true; more && !this.stopping.signal.aborted;) {
       const began = performance.now();
-      const answer = await this.#step();
+      const answer = await this.step();
       total += answer?.forgotten ?? 0;
       more = answer?.more ?? false;
       if (more) await rest?.(performance.now() - began);
     }
-    this.#error = null;
+    this.error = null;
     return total;
   }
 
@@ -57,53 +57,53 @@ export class LogTrimmer {
     for (let forgotten = BATCH_MAX; forgotten === BATCH_MAX;) {
       const rows = await ask<[number]>(this.pool, { name: 'truncate stream', text, values: [stream, before, BATCH_MAX] });
       forgotten = rows[0]?.[0] ?? 0;
-      this.#forgotten += forgotten;
+      this.forgotten += forgotten;
     }
   }
 
   async status(): Promise<RetentionStatus> {
     const text = 'select min(caught_up_at) from public.es_log_retention';
     const rows = await ask<[Date | null]>(this.pool, { name: 'retention status', text, values: [] });
-    return { caughtUpAt: rows[0]?.[0]?.toISOString() ?? null, forgotten: this.#forgotten, error: this.#error };
+    return { caughtUpAt: rows[0]?.[0]?.toISOString() ?? null, forgotten: this.forgotten, error: this.error };
   }
 
   /** Stops trimming, and waits for the transaction in flight. */
   async stop(): Promise<void> {
-    clearInterval(this.#timer);
-    this.#stopping.abort();
-    await this.#inBackground;
+    clearInterval(this.timer);
+    this.stopping.abort();
+    await this.inBackground;
   }
 
   /** Runs one transaction. Returns null if another process is trimming. */
-  async #step(): Promise<{ forgotten: number; more: boolean } | null> {
+  private async step(): Promise<{ forgotten: number; more: boolean } | null> {
     try {
       const text = 'select public.es_log_forget($1)';
-      const rows = await ask<[{ forgotten: number; more: boolean } | null]>(this.pool, { name: 'trim', text, values: [this.#batch] });
+      const rows = await ask<[{ forgotten: number; more: boolean } | null]>(this.pool, { name: 'trim', text, values: [this.batch] });
       const answer = rows[0]?.[0] ?? null;
-      this.#forgotten += answer?.forgotten ?? 0;
-      this.#batch = Math.min(BATCH_MAX, this.#batch * 2);
+      this.forgotten += answer?.forgotten ?? 0;
+      this.batch = Math.min(BATCH_MAX, this.batch * 2);
       return answer;
     } catch (error) {
-      this.#batch = Math.max(BATCH_MIN, Math.floor(this.#batch / 2));
+      this.batch = Math.max(BATCH_MIN, Math.floor(this.batch / 2));
       throw error;
     }
   }
 
-  async #trimInBackground(): Promise<void> {
-    this.#isTrimming = true;
-    const { signal } = this.#stopping;
+  private async trimInBackground(): Promise<void> {
+    this.isTrimming = true;
+    const { signal } = this.stopping;
     try {
       await this.trim((batchMs) => wait(Math.min(batchMs, REST_MAX_MS), undefined, { signal }).catch(() => undefined));
     } catch (error) {
-      this.#error = (error as Error).message;
+      this.error = (error as Error).message;
       const cause = (error as Error).cause;
-      this.#logger.error(
-        `Old container output could not be removed from es_log_event: ${this.#error}${cause instanceof Error ? ` (${cause.message})` : ''}. ` +
-          `It is tried again within a minute, ${this.#batch} events at a time; until it succeeds the table grows. ` +
+      this.logger.error(
+        `Old container output could not be removed from es_log_event: ${this.error}${cause instanceof Error ? ` (${cause.message})` : ''}. ` +
+          `It is tried again within a minute, ${this.batch} events at a time; until it succeeds the table grows. ` +
           'If this goes on, look for long transactions and locks on the table (pg_stat_activity, pg_locks) and for a full or slow disk.',
       );
     } finally {
-      this.#isTrimming = false;
+      this.isTrimming = false;
     }
   }
 }

@@ -43,22 +43,22 @@ const timeouts = { lock_timeout: 5_000, statement_timeout: 10_000, query_timeout
 
 /** A bulk read may take long. It has connections of its own, so that it takes none from the other callers. */
 const bulkTimeouts = { statement_timeout: 0 };
-const bulkReaders = 3;
+const BULK_READERS_MAX = 3;
 
 /**
  * The log in PostgreSQL: one table per class, with gap-free positions in commit order, so that a reader needs only `position > …`. Events
  * are always returned in their current version; appends accept only the current version.
  */
 export class PostgresEventStore extends EventStore {
-  readonly #writers: pg.Pool;
-  readonly #batchers: Record<EventClass, AppendBatcher>;
-  readonly #watches: Record<EventClass, HeadWatch>;
-  readonly #reader: EventReader;
-  readonly #bulk: BulkReader;
-  readonly #sharedReads: Record<EventClass, SharedReads>;
-  readonly #subscriptions = new Set<LogSubscription>();
-  readonly #trimmer: LogTrimmer;
-  #listening: Promise<() => Promise<void>> | null = null;
+  private readonly writers: pg.Pool;
+  private readonly batchers: Record<EventClass, AppendBatcher>;
+  private readonly watches: Record<EventClass, HeadWatch>;
+  private readonly reader: EventReader;
+  private readonly bulk: BulkReader;
+  private readonly sharedReads: Record<EventClass, SharedReads>;
+  private readonly subscriptions = new Set<LogSubscription>();
+  private readonly trimmer: LogTrimmer;
+  private listening: Promise<() => Promise<void>> | null = null;
 
   constructor(
     private readonly database: Database,
@@ -66,13 +66,13 @@ export class PostgresEventStore extends EventStore {
   ) {
     super();
     // Appends have a pool of their own, with one connection per class, so that slow queries of other parts never delay them.
-    this.#writers = database.openPool('appends', 2, timeouts);
-    this.#reader = new EventReader(database.pool, catalogue);
-    this.#bulk = new BulkReader(database.openPool('bulk_reads', bulkReaders, bulkTimeouts), catalogue);
-    this.#sharedReads = { core: new SharedReads(this.#reader, 'core'), log: new SharedReads(this.#reader, 'log') };
-    this.#batchers = { core: new AppendBatcher(this.#writers, 'es_append'), log: new AppendBatcher(this.#writers, 'es_log_append') };
-    this.#watches = { core: new HeadWatch(() => this.head('core')), log: new HeadWatch(() => this.head('log')) };
-    this.#trimmer = new LogTrimmer(database.pool);
+    this.writers = database.openPool('appends', 2, timeouts);
+    this.reader = new EventReader(database.pool, catalogue);
+    this.bulk = new BulkReader(database.openPool('bulk_reads', BULK_READERS_MAX, bulkTimeouts), catalogue);
+    this.sharedReads = { core: new SharedReads(this.reader, 'core'), log: new SharedReads(this.reader, 'log') };
+    this.batchers = { core: new AppendBatcher(this.writers, 'es_append'), log: new AppendBatcher(this.writers, 'es_log_append') };
+    this.watches = { core: new HeadWatch(() => this.head('core')), log: new HeadWatch(() => this.head('log')) };
+    this.trimmer = new LogTrimmer(database.pool);
   }
 
   async append(stream: string, expected: ExpectedRevision, events: NewEvent[]): Promise<AppendResult> {
@@ -81,7 +81,7 @@ export class PostgresEventStore extends EventStore {
     const eventClass = classOf(stream);
     const { events: serialised, size } = prepared;
     const outcome = await timed(eventClass, () =>
-      this.#batchers[eventClass].append({ stream, expected: revision, events: serialised, size }),
+      this.batchers[eventClass].append({ stream, expected: revision, events: serialised, size }),
     );
     if (outcome.verdict === 'C') throw new StreamClosed(stream);
     if (outcome.verdict === 'W' || outcome.position === null) throw new WrongExpectedRevision(stream, expected, outcome.revision);
@@ -93,16 +93,16 @@ export class PostgresEventStore extends EventStore {
     }
     const appended = asStored(stream, serialised, outcome.revision, outcome.position, outcome.at);
     const after = positionOf(String(outcome.position - events.length));
-    this.#sharedReads[eventClass].keep({ after, events: appended, upTo: position, size });
-    this.#watches[eventClass].notify(position);
+    this.sharedReads[eventClass].keep({ after, events: appended, upTo: position, size });
+    this.watches[eventClass].notify(position);
     return { revision: outcome.revision, position, duplicate: false, events: appended };
   }
 
   readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<StoredEvent> {
     const { backwards = false, from = backwards ? Number.MAX_SAFE_INTEGER : 0, limit = Infinity } = options;
-    const kept = limit === 1 && !backwards ? this.#sharedReads[classOf(stream)].find(stream, from) : undefined;
+    const kept = limit === 1 && !backwards ? this.sharedReads[classOf(stream)].find(stream, from) : undefined;
     if (kept !== undefined) return one(kept);
-    return this.#reader.stream(tables[classOf(stream)], stream, from, backwards, limit);
+    return this.reader.stream(tables[classOf(stream)], stream, from, backwards, limit);
   }
 
   async *readAll(after: Position, filter: EventFilter): AsyncIterable<StoredEvent[]> {
@@ -110,44 +110,44 @@ export class PostgresEventStore extends EventStore {
     yield* eventsUpTo(
       after,
       end,
-      (position) => this.#reader.batch(position, filter),
+      (position) => this.reader.batch(position, filter),
       () => this.head(filter.eventClass),
     );
   }
 
   override readBulk(after: Position, end: Position, filter: EventFilter): AsyncIterable<EventsUpTo> {
-    return this.#bulk.read(after, end, filter);
+    return this.bulk.read(after, end, filter);
   }
 
   override readStreamInBulk(stream: string, from: number): AsyncIterable<StoredEvent[]> {
-    return this.#bulk.stream(tables[classOf(stream)], stream, from);
+    return this.bulk.stream(tables[classOf(stream)], stream, from);
   }
 
   override lag(after: Position, eventClass: EventClass): Promise<Lag> {
-    return this.#reader.lag(after, eventClass);
+    return this.reader.lag(after, eventClass);
   }
 
   override before(time: Date, eventClass: EventClass): Promise<Position> {
-    return this.#reader.before(time, eventClass);
+    return this.reader.before(time, eventClass);
   }
 
   subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription {
-    this.#listening ??= this.database.listen(channel, (payload) => this.#heard(payload));
-    const shared = this.#sharedReads[filter.eventClass];
-    const read = (position: Position, atHead: boolean) => (atHead ? shared : this.#reader).batch(position, filter);
-    const subscription = new LogSubscription(this.#watches[filter.eventClass], read, onBatch, after);
-    this.#subscriptions.add(subscription);
-    const forget = () => void this.#subscriptions.delete(subscription);
+    this.listening ??= this.database.listen(channel, (payload) => this.heard(payload));
+    const shared = this.sharedReads[filter.eventClass];
+    const read = (position: Position, atHead: boolean) => (atHead ? shared : this.reader).batch(position, filter);
+    const subscription = new LogSubscription(this.watches[filter.eventClass], read, onBatch, after);
+    this.subscriptions.add(subscription);
+    const forget = () => void this.subscriptions.delete(subscription);
     subscription.ended.then(forget, forget);
     return subscription;
   }
 
   head(eventClass: EventClass): Promise<Position> {
-    return this.#reader.head(eventClass);
+    return this.reader.head(eventClass);
   }
 
   readAt(positions: readonly Position[]): Promise<StoredEvent[]> {
-    return this.#reader.at(positions);
+    return this.reader.at(positions);
   }
 
   async setRetention(stream: string, { maxAgeSeconds }: { maxAgeSeconds: number }): Promise<void> {
@@ -158,11 +158,11 @@ export class PostgresEventStore extends EventStore {
 
   async truncateStream(stream: string, before: number): Promise<void> {
     checkForgettable(stream, before);
-    await this.#trimmer.truncate(stream, before);
+    await this.trimmer.truncate(stream, before);
   }
 
   override retention(): Promise<RetentionStatus> {
-    return this.#trimmer.status();
+    return this.trimmer.status();
   }
 
   async closeStream(stream: string, expected: ExpectedRevision): Promise<void> {
@@ -170,7 +170,7 @@ export class PostgresEventStore extends EventStore {
     const revision = revisionOf(expected);
     const procedure = classOf(stream) === 'log' ? 'es_log_close_stream' : 'es_close_stream';
     try {
-      const rows = await send<[string]>(this.#writers, {
+      const rows = await send<[string]>(this.writers, {
         name: procedure,
         text: `select public.${procedure}($1, $2)`,
         values: [stream, revision],
@@ -184,7 +184,7 @@ export class PostgresEventStore extends EventStore {
 
   /** Removes the log events that are past their retention; returns how many. This also runs by itself every minute. */
   trim(): Promise<number> {
-    return this.#trimmer.trim();
+    return this.trimmer.trim();
   }
 
   async ping(): Promise<void> {
@@ -193,11 +193,11 @@ export class PostgresEventStore extends EventStore {
 
   /** Ends subscriptions and waits for appends in flight. Leaves the database open. */
   async close(): Promise<void> {
-    await this.#trimmer.stop();
-    await Promise.all([...this.#subscriptions].map((subscription) => subscription.stop()));
-    await Promise.all([this.#batchers.core.close(), this.#batchers.log.close()]);
+    await this.trimmer.stop();
+    await Promise.all([...this.subscriptions].map((subscription) => subscription.stop()));
+    await Promise.all([this.batchers.core.close(), this.batchers.log.close()]);
     await (
-      await this.#listening
+      await this.listening
     )?.();
   }
 
@@ -205,9 +205,9 @@ export class PostgresEventStore extends EventStore {
    * Waits briefly for an append in flight before it wakes the subscriptions: a notification can arrive before the answer to the append, and
    * with the answer the events need not be read back.
    */
-  #tell(eventClass: EventClass, position: Position): void {
-    const told = () => this.#watches[eventClass].notify(position);
-    const { underWay } = this.#batchers[eventClass];
+  private tell(eventClass: EventClass, position: Position): void {
+    const told = () => this.watches[eventClass].notify(position);
+    const { underWay } = this.batchers[eventClass];
     if (underWay === null) return told();
     const timer = setTimeout(told, ANSWER_WITHIN_MS).unref();
     void underWay.finally(() => {
@@ -221,10 +221,10 @@ export class PostgresEventStore extends EventStore {
    * Handles a notification: `core 17` means that the core log has reached position 17; an empty payload means that notifications may have
    * been missed.
    */
-  #heard(payload: string): void {
+  private heard(payload: string): void {
     const [eventClass, number] = payload.split(' ');
-    if ((eventClass === 'core' || eventClass === 'log') && number) this.#tell(eventClass, positionOf(number));
-    else for (const watch of Object.values(this.#watches)) void watch.poll();
+    if ((eventClass === 'core' || eventClass === 'log') && number) this.tell(eventClass, positionOf(number));
+    else for (const watch of Object.values(this.watches)) void watch.poll();
   }
 }
 

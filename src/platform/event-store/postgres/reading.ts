@@ -7,11 +7,11 @@ import { ask } from './sending.ts';
 
 export const tables: Record<EventClass, string> = { core: 'public.es_event', log: 'public.es_log_event' };
 
-const maxEvents = 1_000;
-const maxBytes = 8 * 1024 * 1024;
+const EVENTS_MAX = 1_000;
+const BYTES_MAX = 8 * 1024 * 1024;
 /** The most events that one statement reads to find those that a filter lets through. */
-const maxScan = 5_000;
-const streamPage = 500;
+const SCANNED_EVENTS_MAX = 5_000;
+const STREAM_PAGE_EVENTS = 500;
 
 const columns = 'position, stream, version, id, type, schema_version, data, metadata, size, at';
 
@@ -90,17 +90,17 @@ export class EventReader {
             select * from ${tables[eventClass]} e
              where e.position > $1 and e.position <= b.up_to
                ${filtered ? `and ($3::text[] is null or split_part(e.stream, '-', 1) = any ($3)) and ($4::text[] is null or e.type = any ($4))` : ''}
-             order by e.position limit ${maxEvents}) page) sized
-         where before < ${maxBytes}) found on true
+             order by e.position limit ${EVENTS_MAX}) page) sized
+         where before < ${BYTES_MAX}) found on true
        order by position`;
-    const values = [numberOf(after), (filtered ? maxScan : maxEvents) - 1, ...(filtered ? [categories, types] : [])];
+    const values = [numberOf(after), (filtered ? SCANNED_EVENTS_MAX : EVENTS_MAX) - 1, ...(filtered ? [categories, types] : [])];
     const name = `batch ${eventClass} ${filtered ? 'filtered' : 'all'}`;
     const rows = await ask<[upTo: string, ...event: Row] | [upTo: string, null]>(this.pool, { name, text, values });
     const found = rows.flatMap(([, ...row]) => (row[0] === null ? [] : [row]));
     const last = found.at(-1);
     const size = sizeOf(found);
-    const cut = last !== undefined && (found.length === maxEvents || size >= maxBytes);
-    return { events: found.map((row) => this.#event(row)), upTo: positionOf(cut ? last[0] : (rows[0]?.[0] ?? numberOf(after))), size };
+    const cut = last !== undefined && (found.length === EVENTS_MAX || size >= BYTES_MAX);
+    return { events: found.map((row) => this.event(row)), upTo: positionOf(cut ? last[0] : (rows[0]?.[0] ?? numberOf(after))), size };
   }
 
   async at(positions: readonly Position[]): Promise<StoredEvent[]> {
@@ -109,7 +109,7 @@ export class EventReader {
     const found = new Map(rows.map((row) => [positionOf(row[0]), row]));
     return positions.flatMap((position) => {
       const row = found.get(position);
-      return row === undefined ? [] : [this.#event(row)];
+      return row === undefined ? [] : [this.event(row)];
     });
   }
 
@@ -120,19 +120,19 @@ export class EventReader {
       select ${columns} from (
         select *, sum(size) over (order by version ${order} rows unbounded preceding) - size as before from (
           select * from ${table} e where e.stream = $1 and e.version ${reaches} $2 order by e.version ${order} limit $3) page) sized
-       where before < ${maxBytes} order by version ${order}`;
+       where before < ${BYTES_MAX} order by version ${order}`;
     let left = limit;
     for (let next = from; left > 0 && next >= 0;) {
-      const wanted = Math.min(left, streamPage);
+      const wanted = Math.min(left, STREAM_PAGE_EVENTS);
       const rows = await ask<Row>(this.pool, { name: `stream ${table} ${order}`, text, values: [stream, next, wanted] });
-      for (const row of rows) yield this.#event(row);
-      if (rows.length < wanted && sizeOf(rows) < maxBytes) return;
+      for (const row of rows) yield this.event(row);
+      if (rows.length < wanted && sizeOf(rows) < BYTES_MAX) return;
       left -= rows.length;
       next = Number(rows.at(-1)?.[2]) + (backwards ? -1 : 1);
     }
   }
 
-  #event([position, stream, version, id, type, schemaVersion, data, metadata, , at]: Row): StoredEvent {
+  private event([position, stream, version, id, type, schemaVersion, data, metadata, , at]: Row): StoredEvent {
     const revision = Number(version);
     return this.catalogue.upcast({
       id,

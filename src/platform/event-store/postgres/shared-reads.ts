@@ -20,10 +20,10 @@ export interface Stretch extends Batch {
  */
 export class SharedReads {
   /** The stretches, in order: each begins where the one before ends. */
-  #kept: Stretch[] = [];
-  #keptEvents = 0;
-  #keptBytes = 0;
-  readonly #reading = new Map<Position, Promise<Stretch>>();
+  private kept: Stretch[] = [];
+  private keptEvents = 0;
+  private keptBytes = 0;
+  private readonly reading = new Map<Position, Promise<Stretch>>();
 
   constructor(
     private readonly reader: EventReader,
@@ -32,7 +32,7 @@ export class SharedReads {
 
   /** Returns the events after the position that pass the filter. */
   async batch(after: Position, filter: EventFilter): Promise<Batch> {
-    const shared = this.#following(after) ?? (await (this.#reading.get(after) ?? this.#read(after)).catch(() => null));
+    const shared = this.following(after) ?? (await (this.reading.get(after) ?? this.read(after)).catch(() => null));
     // The shared read began before the events were there, or failed, perhaps at an unreadable event that this filter excludes: read again.
     if (shared === null || shared.upTo <= after) return this.reader.batch(after, filter);
     return { events: shared.events.filter((event) => passes(event, filter)), upTo: shared.upTo };
@@ -43,38 +43,38 @@ export class SharedReads {
    * dropped.
    */
   keep(stretch: Stretch): void {
-    const end = this.#kept.at(-1)?.upTo;
+    const end = this.kept.at(-1)?.upTo;
     if (end !== undefined && stretch.upTo <= end) return;
-    if (end !== stretch.after) this.#forget();
-    this.#kept.push(stretch);
-    this.#keptEvents += stretch.events.length;
-    this.#keptBytes += stretch.size;
-    while (this.#keptEvents > KEPT_EVENTS_MAX || this.#keptBytes > KEPT_BYTES_MAX) {
-      const oldest = this.#kept.shift();
-      this.#keptEvents -= oldest?.events.length ?? 0;
-      this.#keptBytes -= oldest?.size ?? 0;
+    if (end !== stretch.after) this.forget();
+    this.kept.push(stretch);
+    this.keptEvents += stretch.events.length;
+    this.keptBytes += stretch.size;
+    while (this.keptEvents > KEPT_EVENTS_MAX || this.keptBytes > KEPT_BYTES_MAX) {
+      const oldest = this.kept.shift();
+      this.keptEvents -= oldest?.events.length ?? 0;
+      this.keptBytes -= oldest?.size ?? 0;
     }
   }
 
   /** Returns the event of the stream at that revision, if it is kept. */
   find(stream: string, revision: number): StoredEvent | undefined {
     const isWanted = (event: StoredEvent) => event.revision === revision && event.stream === stream;
-    return this.#kept.findLast(({ events }) => events.some(isWanted))?.events.find(isWanted);
+    return this.kept.findLast(({ events }) => events.some(isWanted))?.events.find(isWanted);
   }
 
   /** Returns the events after the position, or null if they are not kept. */
-  #following(after: Position): Batch | null {
-    const first = this.#kept.findLastIndex((stretch) => stretch.after <= after);
-    const last = this.#kept.at(-1);
+  private following(after: Position): Batch | null {
+    const first = this.kept.findLastIndex((stretch) => stretch.after <= after);
+    const last = this.kept.at(-1);
     if (first < 0 || last === undefined || last.upTo <= after) return null;
-    const events = this.#kept.slice(first).flatMap((stretch) => stretch.events);
+    const events = this.kept.slice(first).flatMap((stretch) => stretch.events);
     return { events: events.filter(({ position }) => position > after), upTo: last.upTo };
   }
 
-  #read(after: Position): Promise<Stretch> {
+  private read(after: Position): Promise<Stretch> {
     const reading = this.reader.batch(after, { eventClass: this.eventClass }).then((batch) => ({ ...batch, after }));
-    this.#reading.set(after, reading);
-    const forget = () => void this.#reading.delete(after);
+    this.reading.set(after, reading);
+    const forget = () => void this.reading.delete(after);
     reading.then((stretch) => {
       forget();
       if (stretch.upTo > after) this.keep(stretch);
@@ -82,9 +82,9 @@ export class SharedReads {
     return reading;
   }
 
-  #forget(): void {
-    this.#kept = [];
-    this.#keptEvents = 0;
-    this.#keptBytes = 0;
+  private forget(): void {
+    this.kept = [];
+    this.keptEvents = 0;
+    this.keptBytes = 0;
   }
 }

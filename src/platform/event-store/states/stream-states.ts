@@ -38,10 +38,10 @@ export type Moment = number;
  */
 @Injectable()
 export class StreamStates {
-  readonly #cache: StateCache;
+  private readonly cache: StateCache;
   /** The revision of the last event received, by stream. */
-  readonly #heard = new LRUCache<string, number>({ max: HEARD_MAX });
-  #moment: Moment = 0;
+  private readonly heard = new LRUCache<string, number>({ max: HEARD_MAX });
+  private currentMoment: Moment = 0;
 
   constructor(
     private readonly store: EventStore,
@@ -49,18 +49,18 @@ export class StreamStates {
     private readonly snapshots: Snapshots,
     config: Config,
   ) {
-    this.#cache = new StateCache(config.stateCacheMb * 1024 * 1024);
-    follower.listen({ onEvents: (events) => this.#hear(events), onGap: () => this.#miss() });
+    this.cache = new StateCache(config.stateCacheMb * 1024 * 1024);
+    follower.listen({ onEvents: (events) => this.hear(events), onGap: () => this.miss() });
   }
 
   /** The current moment, for `appended`. */
   get moment(): Moment {
-    return this.#moment;
+    return this.currentMoment;
   }
 
   /** Returns the cached state; another replica may have written since. */
   known<S>(stream: string, decider: AnyDecider<S>): StreamState<S> | undefined {
-    return this.#cache.get(stream, decider);
+    return this.cache.get(stream, decider);
   }
 
   /**
@@ -70,7 +70,7 @@ export class StreamStates {
     const before = this.known(stream, decider);
     if (before === undefined) return this.read(stream, decider);
     if (upTo !== undefined && upTo <= this.follower.position) return before;
-    const head = await this.#catchUpToHead();
+    const head = await this.catchUpToHead();
     const known = this.known(stream, decider);
     if (head === null || known === undefined) return this.read(stream, decider);
     if (head >= before.position) return known;
@@ -82,10 +82,10 @@ export class StreamStates {
   /** Returns the newest state by reading the stream. Throws `EventStoreUnavailable`. */
   async read<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
     for (let reads = 1; ; reads += 1) {
-      const since = this.#moment;
-      const found = await this.#readOn(stream, decider);
+      const since = this.currentMoment;
+      const found = await this.readOn(stream, decider);
       if (found.revision < 0) return found;
-      if (this.#isComplete(stream, found, since)) return this.#keep(stream, decider, found);
+      if (this.isComplete(stream, found, since)) return this.keep(stream, decider, found);
       // Events arrived meanwhile, or a node of the store lags, or the log was restored. A state that may be incomplete is not kept.
       if (reads === READS_MAX) {
         this.forget(stream);
@@ -103,87 +103,87 @@ export class StreamStates {
     events: readonly StoredEvent[],
     since: Moment,
   ): StreamState<S> {
-    const after = this.#withSnapshot(stream, decider, advanced(decider, before, events));
-    if (this.#cache.get(stream, decider)?.eventId === before.eventId) this.#cache.advance(stream, decider, after, events);
-    else if (this.#isComplete(stream, after, since)) this.#keep(stream, decider, after);
-    for (const event of events) this.#take(event);
+    const after = this.withSnapshot(stream, decider, advanced(decider, before, events));
+    if (this.cache.get(stream, decider)?.eventId === before.eventId) this.cache.advance(stream, decider, after, events);
+    else if (this.isComplete(stream, after, since)) this.keep(stream, decider, after);
+    for (const event of events) this.take(event);
     return after;
   }
 
   /** Drops everything that is known of the stream. */
   forget(stream: string): void {
-    this.#cache.forget(stream);
-    this.#heard.delete(stream);
+    this.cache.forget(stream);
+    this.heard.delete(stream);
   }
 
-  #hear(events: readonly StoredEvent[]): void {
+  private hear(events: readonly StoredEvent[]): void {
     for (const event of events) {
-      this.#moment += 1;
-      this.#heard.set(event.stream, event.revision);
-      this.#take(event);
+      this.currentMoment += 1;
+      this.heard.set(event.stream, event.revision);
+      this.take(event);
     }
   }
 
   /** Drops everything: the skipped events may belong to any stream. */
-  #miss(): void {
-    this.#moment += HEARD_MAX + 1;
-    this.#cache.clear();
-    this.#heard.clear();
+  private miss(): void {
+    this.currentMoment += HEARD_MAX + 1;
+    this.cache.clear();
+    this.heard.clear();
   }
 
   /** Folds the event into the cached states of its stream; a state that it does not directly follow is dropped. */
-  #take(event: StoredEvent): void {
+  private take(event: StoredEvent): void {
     const { stream, revision, id } = event;
     try {
-      for (const [decider, known] of this.#cache.peek(stream)) {
+      for (const [decider, known] of this.cache.peek(stream)) {
         if (revision < known.revision || (revision === known.revision && id === known.eventId)) continue;
-        this.#cache.advance(stream, decider, advanced(decider, known, [event]), [event]);
+        this.cache.advance(stream, decider, advanced(decider, known, [event]), [event]);
       }
     } catch {
-      this.#cache.forget(stream);
+      this.cache.forget(stream);
     }
   }
 
   /** Returns the log's head once all events up to it were received; null if that fails, so that the stream has to be read. */
-  async #catchUpToHead(): Promise<Position | null> {
+  private async catchUpToHead(): Promise<Position | null> {
     if (!this.follower.started) return null;
     return this.follower.catchUpToHead().catch(() => null);
   }
 
-  #keep<S>(stream: string, decider: AnyDecider<S>, state: StreamState<S>): StreamState<S> {
-    const known = this.#cache.get(stream, decider);
+  private keep<S>(stream: string, decider: AnyDecider<S>, state: StreamState<S>): StreamState<S> {
+    const known = this.cache.get(stream, decider);
     if (known !== undefined && known.revision >= state.revision) return known;
-    this.#cache.put(stream, decider, state);
+    this.cache.put(stream, decider, state);
     return state;
   }
 
   /** Returns true if no event of the stream was received that the state lacks. */
-  #isComplete(stream: string, { revision }: StreamState, since: Moment): boolean {
-    return this.#moment - since <= HEARD_MAX && (this.#heard.peek(stream) ?? -1) <= revision;
+  private isComplete(stream: string, { revision }: StreamState, since: Moment): boolean {
+    return this.currentMoment - since <= HEARD_MAX && (this.heard.peek(stream) ?? -1) <= revision;
   }
 
-  async #readOn<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
+  private async readOn<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
     const known = this.known(stream, decider);
-    const found = known === undefined ? null : await this.#continued(stream, decider, known);
+    const found = known === undefined ? null : await this.continued(stream, decider, known);
     if (found !== null) return found;
     if (known !== undefined) this.forget(stream);
-    return this.#withSnapshot(stream, decider, await this.#fromStart(stream, decider));
+    return this.withSnapshot(stream, decider, await this.fromStart(stream, decider));
   }
 
-  async #fromStart<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
+  private async fromStart<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
     const first = this.store.readStream(stream, { limit: FIRST_EVENTS });
     const begun = await folded(decider, absent(decider), first);
     if (begun.revision + 1 < FIRST_EVENTS) return begun;
     const later =
-      decider.snapshot === undefined ? await this.#standing(stream, decider) : await this.snapshots.find<S>(stream, decider.snapshot);
-    const continued = later !== null && later.revision > begun.revision ? await this.#continued(stream, decider, later) : null;
+      decider.snapshot === undefined ? await this.standing(stream, decider) : await this.snapshots.find<S>(stream, decider.snapshot);
+    const continued = later !== null && later.revision > begun.revision ? await this.continued(stream, decider, later) : null;
     if (continued !== null) return continued;
     let state = begun;
     for await (const events of this.store.readStreamInBulk(stream, begun.revision + 1)) state = advanced(decider, state, events);
     return state;
   }
 
-  async #standing<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S> | null> {
+  private async standing<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S> | null> {
     const standing = (await decider.standing?.(stream)) ?? null;
     if (standing === null) return null;
     for await (const { position, id, metadata } of this.store.readStream(stream, { from: standing.revision, limit: 1 }))
@@ -195,7 +195,7 @@ export class StreamStates {
    * Returns the state with the events that follow it in its stream; null if its last event is not in the stream, because the log was
    * restored.
    */
-  async #continued<S>(stream: string, decider: AnyDecider<S>, from: StreamState<S>): Promise<StreamState<S> | null> {
+  private async continued<S>(stream: string, decider: AnyDecider<S>, from: StreamState<S>): Promise<StreamState<S> | null> {
     const events = this.store.readStream(stream, { from: from.revision })[Symbol.asyncIterator]();
     const last = await events.next();
     if (last.done === true || last.value.revision !== from.revision || last.value.id !== from.eventId) {
@@ -207,7 +207,7 @@ export class StreamStates {
   }
 
   /** Starts writing a snapshot in the background if one is due. */
-  #withSnapshot<S>(stream: string, decider: AnyDecider<S>, state: StreamState<S>): StreamState<S> {
+  private withSnapshot<S>(stream: string, decider: AnyDecider<S>, state: StreamState<S>): StreamState<S> {
     const events = state.revision - state.snapshotAt;
     if (decider.snapshot === undefined || events < SNAPSHOT_EVENTS) return state;
     if (events < sizeOf(state.state) / SNAPSHOT_BYTES_PER_EVENT) return state;

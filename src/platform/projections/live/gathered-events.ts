@@ -14,39 +14,39 @@ const BYTES_MAX = 4 * 1024 * 1024;
 export class GatheredEvents {
   /** Rejects once a write has failed. Nothing is written after that. */
   readonly failed: Promise<never>;
-  #fail: (error: unknown) => void = () => undefined;
-  #events: StoredEvent[] = [];
-  #bytes = 0;
-  #upTo: Position | null = null;
-  #isWriting = false;
-  #turn: Promise<void> = Promise.resolve();
-  #timer: NodeJS.Timeout | null = null;
-  #nextAt = 0;
+  private fail: (error: unknown) => void = () => undefined;
+  private events: StoredEvent[] = [];
+  private bytes = 0;
+  private upTo: Position | null = null;
+  private isWriting = false;
+  private turn: Promise<void> = Promise.resolve();
+  private timer: NodeJS.Timeout | null = null;
+  private nextAt = 0;
 
   constructor(
     private readonly write: (events: StoredEvent[], upTo: Position) => Promise<void>,
     private readonly isAwaited: () => boolean,
   ) {
-    this.failed = new Promise((_, reject) => (this.#fail = reject));
+    this.failed = new Promise((_, reject) => (this.fail = reject));
     this.failed.catch(() => undefined);
   }
 
   /** Returns whether everything that was added is written. */
   get isWritten(): boolean {
-    return this.#upTo === null && !this.#isWriting;
+    return this.upTo === null && !this.isWriting;
   }
 
   /** Takes the events that follow those added before. Resolves when more may be added; throws what the write throws. */
   async add(events: readonly StoredEvent[], upTo: Position): Promise<void> {
     for (const event of events) {
-      this.#events.push(event);
-      this.#bytes += sizeOf(event);
+      this.events.push(event);
+      this.bytes += sizeOf(event);
     }
-    this.#upTo = upTo;
-    const waitMs = this.#nextAt - performance.now();
-    const isFull = this.#events.length >= EVENTS_MAX || this.#bytes >= BYTES_MAX;
+    this.upTo = upTo;
+    const waitMs = this.nextAt - performance.now();
+    const isFull = this.events.length >= EVENTS_MAX || this.bytes >= BYTES_MAX;
     if (isFull || waitMs <= 0 || this.isAwaited()) return this.flush();
-    this.#timer ??= setTimeout(() => this.flushSoon(), waitMs);
+    this.timer ??= setTimeout(() => this.flushSoon(), waitMs);
   }
 
   /** Starts a write of everything gathered, now. */
@@ -56,27 +56,27 @@ export class GatheredEvents {
 
   /** Resolves when everything that was added is written; throws what the write throws. */
   flush(): Promise<void> {
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#timer = null;
-    if (this.#upTo !== null) {
-      this.#turn = this.#turn.then(() => this.#writeAll());
-      this.#turn.catch(this.#fail);
+    if (this.timer !== null) clearTimeout(this.timer);
+    this.timer = null;
+    if (this.upTo !== null) {
+      this.turn = this.turn.then(() => this.writeAll());
+      this.turn.catch(this.fail);
     }
-    return this.#turn;
+    return this.turn;
   }
 
-  async #writeAll(): Promise<void> {
-    const [events, upTo] = [this.#events, this.#upTo];
+  private async writeAll(): Promise<void> {
+    const [events, upTo] = [this.events, this.upTo];
     if (upTo === null) return;
-    this.#events = [];
-    this.#bytes = 0;
-    this.#upTo = null;
-    this.#nextAt = performance.now() + GATHER_MS;
-    this.#isWriting = true;
+    this.events = [];
+    this.bytes = 0;
+    this.upTo = null;
+    this.nextAt = performance.now() + GATHER_MS;
+    this.isWriting = true;
     try {
       await this.write(events, upTo);
     } finally {
-      this.#isWriting = false;
+      this.isWriting = false;
     }
   }
 }

@@ -13,7 +13,7 @@ export interface FoldBounds {
 }
 
 /** One row in so many is measured, to estimate the size of all. */
-const MEASURE_EVERY = 64;
+const MEASURED_ROWS = 64;
 /** The estimated memory of a row per character of its JSON, in bytes. */
 const MEMORY_PER_CHARACTER = 2;
 const ROWS_AT_ONCE = 500;
@@ -50,9 +50,9 @@ class RowMap {
     const entry = this.find(key);
     if (entry === undefined) this.entries.set(key, (this.found.entry = { row, partition }));
     else entry.row = row;
-    if (this.sets++ % MEASURE_EVERY !== 0) return;
+    if (this.sets++ % MEASURED_ROWS !== 0) return;
     const length = JSON.stringify(row).length;
-    this.meanLength += (length - this.meanLength) / Math.min(this.sets / MEASURE_EVERY + 1, 100);
+    this.meanLength += (length - this.meanLength) / Math.min(this.sets / MEASURED_ROWS + 1, 100);
   }
 
   delete(key: string): void {

@@ -4,29 +4,29 @@ import type { Projection } from '../projection.ts';
 
 /** Holds in memory the rows that a projection's table would have after exactly the events that it was given. */
 export class Replay<Columns extends object> {
-  readonly #projection: Projection;
-  readonly #rows = new Map<string, Row>();
+  private readonly projection: Projection;
+  private readonly rows = new Map<string, Row>();
 
   constructor(projection: Projection<Columns>) {
-    this.#projection = projection as unknown as Projection;
+    this.projection = projection as unknown as Projection;
   }
 
   /** Puts a row as it is before the first event. */
   put(key: string, row: Row): void {
-    this.#rows.set(key, Object.freeze(row));
+    this.rows.set(key, Object.freeze(row));
   }
 
   /** Takes in the next event, in order. Events that the projection's filter excludes change nothing. Throws what `project` throws. */
   take(event: StoredEvent): void {
-    const { categories, types } = this.#projection.filter;
+    const { categories, types } = this.projection.filter;
     if (categories?.includes(categoryOf(event.stream)) === false || types?.includes(event.type) === false) return;
-    const { written, removed, failure } = fold(this.#projection, [event], this.#rows);
+    const { written, removed, failure } = fold(this.projection, [event], this.rows);
     if (failure !== null) throw failure.error;
-    for (const row of written) this.#rows.set(row[this.#projection.table.key] as string, row);
-    for (const key of removed) this.#rows.delete(key);
+    for (const row of written) this.rows.set(row[this.projection.table.key] as string, row);
+    for (const key of removed) this.rows.delete(key);
   }
 
   get(key: string): Columns | undefined {
-    return this.#rows.get(key) as Columns | undefined;
+    return this.rows.get(key) as Columns | undefined;
   }
 }

@@ -4,9 +4,9 @@ import { extract } from 'tar-stream';
 import { RuntimeRefused } from '../runtime.ts';
 import { call } from './engine.ts';
 
-const tarBlock = 512;
+const TAR_BLOCK_BYTES = 512;
 /** The offset of `ustar` in a tar header. */
-const magicAt = 257;
+const MAGIC_OFFSET_BYTES = 257;
 /** The first bytes of gzip, bzip2, xz and zstd data: the engine would decompress a tar that begins with them. */
 const compressed = [Buffer.from('1f8b08', 'hex'), Buffer.from('BZh'), Buffer.from('fd377a585a00', 'hex'), Buffer.from('28b52ffd', 'hex')];
 
@@ -17,13 +17,13 @@ const compressed = [Buffer.from('1f8b08', 'hex'), Buffer.from('BZh'), Buffer.fro
 export async function plainTar(tar: NodeJS.ReadableStream): Promise<Readable> {
   const chunks = (tar as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
   let head = Buffer.alloc(0);
-  while (head.length < tarBlock) {
+  while (head.length < TAR_BLOCK_BYTES) {
     const { value, done } = await chunks.next();
     if (done) break;
     head = Buffer.concat([head, value]);
   }
-  const empty = head.length >= tarBlock && head.subarray(0, tarBlock).every((byte) => byte === 0);
-  const plain = empty || head.toString('latin1', magicAt, magicAt + 5) === 'ustar';
+  const empty = head.length >= TAR_BLOCK_BYTES && head.subarray(0, TAR_BLOCK_BYTES).every((byte) => byte === 0);
+  const plain = empty || head.toString('latin1', MAGIC_OFFSET_BYTES, MAGIC_OFFSET_BYTES + 5) === 'ustar';
   if (!plain || compressed.some((magic) => head.subarray(0, magic.length).equals(magic))) {
     await chunks.return?.();
     throw new RuntimeRefused('Only a plain tar can be unpacked into a container.');

@@ -9,8 +9,8 @@ import { pack } from 'tar-stream';
 import type { Pack } from 'tar-stream';
 import { RuntimeRefused } from '../runtime.ts';
 
-const mostEntries = 100_000;
-const mostBytes = 4 * 1024 ** 3;
+const ENTRIES_MAX = 100_000;
+const CONTEXT_BYTES_MAX = 4 * 1024 ** 3;
 
 /** An entry of a tar. The content of a file is read from `source`, or given as `content`. */
 export interface TarEntry {
@@ -42,8 +42,8 @@ export async function folderEntries(directory: string, prefix: string): Promise<
       entries.push(entry);
       bytes += entry.type === 'file' ? stats.size : 0;
       if (entry.type === 'directory') waiting.push(path);
-      if (entries.length > mostEntries || bytes > mostBytes)
-        throw new RuntimeRefused(`The folder to build from has more than ${mostEntries} files or 4 GiB.`);
+      if (entries.length > ENTRIES_MAX || bytes > CONTEXT_BYTES_MAX)
+        throw new RuntimeRefused(`The folder to build from has more than ${ENTRIES_MAX} files or 4 GiB.`);
     }
   }
   return entries.toSorted((a, b) => (a.name < b.name ? -1 : 1));

@@ -22,7 +22,7 @@ import type { EgressMode } from '../../config/config.ts';
 import { AgentEgress } from './agent-egress.ts';
 import { eachContainer, eachVolume } from './bulk-list.ts';
 import { listedView, view } from './container-view.ts';
-import { call, callTimeoutMs, hasLeftoverTask, mapBounded, pingEngine, statusOf, until } from './engine.ts';
+import { call, CALL_TIMEOUT_MS, hasLeftoverTask, mapBounded, pingEngine, statusOf, until } from './engine.ts';
 import { copyOut, plainTar } from './archive.ts';
 import { EngineHealth } from './engine-health.ts';
 import { engineEvents } from './events.ts';
@@ -57,7 +57,7 @@ export interface DockerRuntimeOptions {
 }
 
 /** The attempts to create a container, 50 ms apart. */
-const createTries = 200;
+const CREATE_TRIES_MAX = 200;
 const PING_TIMEOUT_MS = 5_000;
 
 /** Runs agents as containers of a Docker Engine, API 1.41 or later. */
@@ -190,7 +190,7 @@ export class DockerRuntime extends ContainerRuntime {
         await this.remove(standing.Id);
         return null;
       },
-      createTries,
+      CREATE_TRIES_MAX,
       50,
     );
     if (made === null) throw new RuntimeRefused(`The container name ${name} stays taken.`);
@@ -225,7 +225,7 @@ export class DockerRuntime extends ContainerRuntime {
     const container = this.docker.getContainer(handle);
     await this.thawIfFrozen(handle);
     const t = Math.ceil(graceSeconds);
-    await ignoring304(call(handle, (abortSignal) => container.stop({ t, abortSignal }), t * 1_000 + callTimeoutMs));
+    await ignoring304(call(handle, (abortSignal) => container.stop({ t, abortSignal }), t * 1_000 + CALL_TIMEOUT_MS));
   }
 
   override async freeze(handle: ContainerHandle): Promise<void> {
@@ -323,7 +323,7 @@ export class DockerRuntime extends ContainerRuntime {
     if (State.Status !== 'created') throw new RuntimeRefused('Files are put only into a container that has not been started.');
     const container = this.docker.getContainer(handle);
     const plain = await plainTar(tar);
-    await call(handle, (abortSignal) => container.putArchive(plain, { path, abortSignal }), 4 * callTimeoutMs);
+    await call(handle, (abortSignal) => container.putArchive(plain, { path, abortSignal }), 4 * CALL_TIMEOUT_MS);
   }
 
   override copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream> {

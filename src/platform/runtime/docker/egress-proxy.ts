@@ -8,7 +8,7 @@ import { RuntimeRefused } from '../runtime.ts';
 import { fileIn } from './archive.ts';
 import { networksOf, subnetOf } from './bridges.ts';
 import { tarOf } from './build-context.ts';
-import { call, callTimeoutMs, statusOf, until } from './engine.ts';
+import { call, CALL_TIMEOUT_MS, statusOf, until } from './engine.ts';
 import { freeAddress, PROXY_PORT, proxyAddress } from './listed-addresses.ts';
 import { isLocalEngine } from './local-engine.ts';
 import { hasLabels, labels, networkName, proxyName, type Labels } from './names.ts';
@@ -166,7 +166,7 @@ export class EgressProxy {
     const network = networkName(this.instance, 'listed');
     const options: Dockerode.ContainerCreateOptions = {
       name: proxyName(this.instance),
-      Image: await ensureNodeBase(this.docker, AbortSignal.timeout(2 * callTimeoutMs)),
+      Image: await ensureNodeBase(this.docker, AbortSignal.timeout(2 * CALL_TIMEOUT_MS)),
       Entrypoint: ['/usr/local/bin/node', '--max-old-space-size=192', `${folder}/proxy.mjs`, folder, String(PROXY_PORT)],
       User: '65534:65534',
       Labels: { [labels.instance]: this.instance, ...wanted },

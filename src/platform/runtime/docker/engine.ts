@@ -2,9 +2,9 @@ import type Dockerode from 'dockerode';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
 
 /** The timeout of an ordinary call to the engine, ms. */
-export const callTimeoutMs = 30_000;
+export const CALL_TIMEOUT_MS = 30_000;
 
-const longestJsonLine = 4 * 1024 * 1024;
+const JSON_LINE_CHARACTERS_MAX = 4 * 1024 * 1024;
 const unreachable = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -70,7 +70,7 @@ export function hasLeftoverTask(refused: RuntimeRefused): boolean {
  * Makes one call to the engine, with a timeout of its own (ms), and converts its errors. The timeout does not rely on the client library,
  * whose promise never settles if the connection breaks in the middle of a response.
  */
-export async function call<T>(handle: string | null, work: (signal: AbortSignal) => Promise<T>, timeoutMs = callTimeoutMs): Promise<T> {
+export async function call<T>(handle: string | null, work: (signal: AbortSignal) => Promise<T>, timeoutMs = CALL_TIMEOUT_MS): Promise<T> {
   return portErrors(handle, () => withTimeout(work, timeoutMs));
 }
 
@@ -113,7 +113,7 @@ export async function* jsonLines<T>(stream: AsyncIterable<Buffer | string>): Asy
   let rest = '';
   for await (const chunk of stream) {
     rest += typeof chunk === 'string' ? chunk : decoder.decode(chunk, { stream: true });
-    if (rest.length > longestJsonLine) throw new RuntimeRefused('the engine sent a line without an end');
+    if (rest.length > JSON_LINE_CHARACTERS_MAX) throw new RuntimeRefused('the engine sent a line without an end');
     const lines = rest.split('\n');
     rest = lines.pop() ?? '';
     for (const line of lines) if (line.trim() !== '') yield JSON.parse(line) as T;

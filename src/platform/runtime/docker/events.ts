@@ -5,8 +5,8 @@ import { agentOfVolume, labels } from './names.ts';
 import type { EngineHealth } from './engine-health.ts';
 import { call, jsonLines } from './engine.ts';
 
-const firstBackOffMs = 100;
-const longestBackOffMs = 5_000;
+const FIRST_RETRY_MS = 100;
+const LAST_RETRY_MS = 5_000;
 
 interface EngineEvent {
   Type: string;
@@ -30,11 +30,11 @@ export async function* engineEvents(
   signal: AbortSignal,
   onProxyEnd: () => void,
 ): AsyncGenerator<RuntimeEvent> {
-  let backOff = firstBackOffMs;
+  let backOff = FIRST_RETRY_MS;
   while (!signal.aborted) {
     try {
       const stream = await call(null, () => docker.getEvents({ filters, abortSignal: signal }));
-      backOff = firstBackOffMs;
+      backOff = FIRST_RETRY_MS;
       health.answered();
       yield { kind: 'lost' };
       for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>)) {
@@ -47,7 +47,7 @@ export async function* engineEvents(
     }
     health.invalidate();
     await pause(backOff, undefined, { signal }).catch(() => undefined);
-    backOff = Math.min(backOff * 2, longestBackOffMs);
+    backOff = Math.min(backOff * 2, LAST_RETRY_MS);
   }
 }
 

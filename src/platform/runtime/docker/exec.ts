@@ -7,9 +7,9 @@ import { frames } from './frames.ts';
 import { helperMount, helperProgram } from './names.ts';
 
 /** The time after the deadline that the supervisor in the container has before the call returns without it, ms. */
-const graceMs = 5_000;
-const killedExitCode = 137;
-const timedOutExitCode = 124;
+const GRACE_MS = 5_000;
+const KILLED_EXIT_CODE = 137;
+const TIMED_OUT_EXIT_CODE = 124;
 
 /**
  * Runs in the container with the busybox shell. The engine can't end an exec, so this script keeps the deadline, even if the control plane
@@ -72,13 +72,13 @@ export async function execInContainer(container: Dockerode.Container, request: E
   stream.on('error', () => undefined);
   if (request.stdin !== undefined) feed(request.stdin, stream);
   const output = new Output(request.outputLimitBytes);
-  const ended = await drain(stream, output, request.timeoutMs + graceMs, handle);
-  const exitCode = ended ? await exitCodeOf(exec, handle) : timedOutExitCode;
-  const timedOut = !ended || (exitCode === killedExitCode && Date.now() - started >= request.timeoutMs);
+  const ended = await drain(stream, output, request.timeoutMs + GRACE_MS, handle);
+  const exitCode = ended ? await exitCodeOf(exec, handle) : TIMED_OUT_EXIT_CODE;
+  const timedOut = !ended || (exitCode === KILLED_EXIT_CODE && Date.now() - started >= request.timeoutMs);
   const { stdout, stderr, truncated } = output.taken();
   if (exitCode === 126 && stdout.toString('utf8', 0, 40).startsWith('OCI runtime exec failed'))
     throw new RuntimeRefused(stdout.toString('utf8').trim());
-  return { exitCode: timedOut ? timedOutExitCode : exitCode, stdout, stderr, timedOut, truncated };
+  return { exitCode: timedOut ? TIMED_OUT_EXIT_CODE : exitCode, stdout, stderr, timedOut, truncated };
 }
 
 async function refuseUnlessReady(container: Dockerode.Container): Promise<void> {

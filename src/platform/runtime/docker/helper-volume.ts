@@ -13,10 +13,10 @@ import { ensureLabelledVolume, findVolume } from './volumes.ts';
 /** The image with a static busybox that is used if neither a setting nor the machine has one. */
 const publicImage = 'busybox:1.37.0-musl';
 const machinePaths = ['/bin/busybox', '/usr/bin/busybox'];
-const mostBytes = 16 * 1024 * 1024;
-const pullMs = 60_000;
-const answerMs = 5_000;
-const askAgainMs = 5 * 60_000;
+const HELPER_BYTES_MAX = 16 * 1024 * 1024;
+const PULL_TIMEOUT_MS = 60_000;
+const ANSWER_TIMEOUT_MS = 5_000;
+const CHECK_AGAIN_MS = 5 * 60_000;
 
 /**
  * Provides the volume with the helper program that is mounted in every agent's container. The engine itself fills it: the program is
@@ -45,7 +45,7 @@ export class HelperVolume {
 
   private async fill(): Promise<string | null> {
     if (this.filled !== null && (await findVolume(this.docker, this.filled)) !== null) return this.filled;
-    if (Date.now() - this.lacksSince < askAgainMs) return null;
+    if (Date.now() - this.lacksSince < CHECK_AGAIN_MS) return null;
     this.program ??= this.findProgram();
     const program = await this.program.catch((error: unknown) => {
       this.program = null;
@@ -75,12 +75,12 @@ export class HelperVolume {
     if ((await findImage(this.docker, image)) === null) {
       const folder = { name: helperMount.slice(1), type: 'directory' as const, mode: 0o755 };
       const tar = tarOf([folder, { name: helperProgram.slice(1), type: 'file', mode: 0o755, content: program }]);
-      await importImage(this.docker, tar, image, [`LABEL ${labels.instance}=${this.instance}`], AbortSignal.timeout(pullMs));
+      await importImage(this.docker, tar, image, [`LABEL ${labels.instance}=${this.instance}`], AbortSignal.timeout(PULL_TIMEOUT_MS));
     }
     await ensureLabelledVolume(this.docker, volume, label);
     const mount = { Type: 'volume' as const, Source: volume, Target: helperMount, ReadOnly: false };
     return this.withContainer({ Image: image, Cmd: [helperProgram], Labels: label, HostConfig: { Mounts: [mount] } }, async (container) =>
-      program.equals(await fileIn(container, helperProgram, mostBytes)),
+      program.equals(await fileIn(container, helperProgram, HELPER_BYTES_MAX)),
     );
   }
 
@@ -102,9 +102,9 @@ export class HelperVolume {
   private async fromImage(image: string): Promise<Buffer | null> {
     try {
       if ((await findImage(this.docker, image)) === null)
-        await pull(this.docker, image, () => undefined, AbortSignal.timeout(pullMs), answerMs);
+        await pull(this.docker, image, () => undefined, AbortSignal.timeout(PULL_TIMEOUT_MS), ANSWER_TIMEOUT_MS);
       const options = { Image: image, Cmd: ['/bin/busybox'], Labels: { [labels.instance]: this.instance } };
-      const program = await this.withContainer(options, (container) => fileIn(container, '/bin/busybox', mostBytes));
+      const program = await this.withContainer(options, (container) => fileIn(container, '/bin/busybox', HELPER_BYTES_MAX));
       return isStatic(program) ? program : null;
     } catch (error) {
       if (error instanceof RuntimeRefused || (error as Error).name === 'TimeoutError') return null;

@@ -15,16 +15,16 @@ import { checkReference, findImage, follow, pull } from './registry.ts';
 type Log = (line: string) => void;
 
 const nodeBase = 'node:22-slim';
-const registryAnswerMs = 5_000;
-const registryForgivenMs = 10 * 60_000;
-const buildMemoryBytes = 4 * 1024 ** 3;
+const REGISTRY_TIMEOUT_MS = 5_000;
+const REGISTRY_FORGIVEN_MS = 10 * 60_000;
+const BUILD_MEMORY_BYTES = 4 * 1024 ** 3;
 /** A user that is neither root nor a user of any image. */
 const programUser = '10001:10001';
 /** The mount point of agents' volumes. A program's image has an empty folder there that every user may write to. */
 const programVolume = 'data';
-const mostRemembered = 10_000;
+const REMEMBERED_MAX = 10_000;
 /** The time for which the base image of the last program is used without another check, ms. */
-const baseKeptMs = 10 * 60_000;
+const BASE_KEPT_MS = 10 * 60_000;
 
 /** Finds, pulls and builds images. The built ones get this instance's label and a tag, so that a prune leaves them. */
 export class Images {
@@ -108,7 +108,7 @@ export class Images {
     if (found === null) await this.build(entries, 'Dockerfile', name, log, signal);
     else log(`Nothing has changed since ${name} was built`);
     const resolved = resolvedFrom(name, found ?? (await this.found(name)), null);
-    if (this.programs.size >= mostRemembered) this.programs.clear();
+    if (this.programs.size >= REMEMBERED_MAX) this.programs.clear();
     this.programs.add(resolved.image);
     return resolved;
   }
@@ -139,7 +139,7 @@ export class Images {
 
   private async findBase(log: Log, signal: AbortSignal): Promise<string> {
     const name = await this.baseOfNode(log, signal);
-    this.base = { name, until: Date.now() + baseKeptMs };
+    this.base = { name, until: Date.now() + BASE_KEPT_MS };
     return name;
   }
 
@@ -157,7 +157,7 @@ export class Images {
       ...(name === null ? {} : { t: name }),
       dockerfile,
       forcerm: true,
-      memory: buildMemoryBytes,
+      memory: BUILD_MEMORY_BYTES,
       networkmode: networkName(this.instance),
       ...(name === null ? { labels: { [labels.instance]: this.instance } } : {}),
       abortSignal: signal,
@@ -183,10 +183,10 @@ export class Images {
   private async baseOfNode(log: Log, signal: AbortSignal): Promise<string> {
     if ((await findImage(this.docker, nodeBase)) !== null) return nodeBase;
     let missed = 'no registry answered a short while ago';
-    if (Date.now() - this.registryMissedAt > registryForgivenMs) {
+    if (Date.now() - this.registryMissedAt > REGISTRY_FORGIVEN_MS) {
       try {
         log(`Pulling ${nodeBase}`);
-        await pull(this.docker, nodeBase, log, signal, registryAnswerMs);
+        await pull(this.docker, nodeBase, log, signal, REGISTRY_TIMEOUT_MS);
         return nodeBase;
       } catch (error) {
         if (signal.aborted || !(error instanceof RuntimeRefused)) throw error;

@@ -4,7 +4,7 @@ import { call, portError } from './engine.ts';
 import { frames, type Frame } from './frames.ts';
 import { identityOf } from './names.ts';
 
-const longestLine = 16 * 1024;
+const LINE_BYTES_MAX = 16 * 1024;
 
 interface Stamped {
   /** The time as RFC 3339 in UTC, always with nine digits of a second, so that text order is time order. */
@@ -65,7 +65,7 @@ async function* stampedLines(source: AsyncIterable<Frame>): AsyncGenerator<Stamp
     const space = payload.indexOf(0x20);
     const bytes = payload.subarray(space + 1);
     const first = !within[stream];
-    within[stream] = bytes.at(-1) !== 0x0a && bytes.length >= longestLine;
+    within[stream] = bytes.at(-1) !== 0x0a && bytes.length >= LINE_BYTES_MAX;
     if (first && space > 0) yield { stream, time: nineDigits(payload.toString('latin1', 0, space)), text: textOf(bytes) };
   }
 }
@@ -90,14 +90,14 @@ function cutCharacter(bytes: Buffer): number {
 function textOf(line: Buffer): string {
   const end = line.at(-1) === 0x0a ? (line.at(-2) === 0x0d ? -2 : -1) : line.length;
   const bytes = line.subarray(0, end);
-  const text = (bytes.length < longestLine ? bytes : whole(bytes)).toString('utf8').replaceAll('\0', '\uFFFD');
+  const text = (bytes.length < LINE_BYTES_MAX ? bytes : whole(bytes)).toString('utf8').replaceAll('\0', '\uFFFD');
   // U+FFFD is longer than the byte that it replaces, so the limit is applied again.
   const encoded = Buffer.from(text);
-  return encoded.length <= longestLine ? text : whole(encoded).toString('utf8');
+  return encoded.length <= LINE_BYTES_MAX ? text : whole(encoded).toString('utf8');
 }
 
 /** Returns the first 16 KiB, without a character that the cut went through. */
 function whole(bytes: Buffer): Buffer {
-  const cut = bytes.subarray(0, longestLine);
+  const cut = bytes.subarray(0, LINE_BYTES_MAX);
   return cut.subarray(0, cut.length - cutCharacter(cut));
 }

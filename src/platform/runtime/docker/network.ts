@@ -7,7 +7,7 @@ import { labels, networkName, type NetworkKind } from './names.ts';
 import type { EgressMode } from '../../config/config.ts';
 import type { AgentEgress as WantedEgress } from '../runtime.ts';
 
-const tries = 10;
+const TRIES_MAX = 10;
 
 interface Situation {
   mode: EgressMode;
@@ -56,7 +56,7 @@ export class AgentNetworks {
       else if (standing.length === 0) await this.create(name, kind);
       return standing.length === 1 ? (standing[0] ?? null) : null;
     };
-    const network = await until(settled, tries, 20);
+    const network = await until(settled, TRIES_MAX, 20);
     if (network === null) throw new RuntimeRefused(`The network ${name} can't be made.`);
     // The proxy of the listed network is on the open one, too.
     if (kind === 'listed') await this.ensure('open');

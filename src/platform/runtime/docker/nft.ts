@@ -5,7 +5,7 @@ import ipaddr from 'ipaddr.js';
 import { RuntimeRefused } from '../runtime.ts';
 import { fileIn } from './archive.ts';
 import { tarOf } from './build-context.ts';
-import { call, callTimeoutMs, statusOf } from './engine.ts';
+import { call, CALL_TIMEOUT_MS, statusOf } from './engine.ts';
 import { frames } from './frames.ts';
 import { isLocalEngine } from './local-engine.ts';
 import { labels } from './names.ts';
@@ -14,11 +14,11 @@ import { findImage, importImage } from './registry.ts';
 
 const machinePaths = ['/usr/sbin/nft', '/sbin/nft', '/usr/bin/nft', '/usr/local/sbin/nft'];
 /** The version of the layout, a part of the tag, so that a change of the content makes another image. */
-const layout = 1;
+const LAYOUT_VERSION = 1;
 const rulesFile = '/rules.nft';
 const resolvFile = '/etc/resolv.conf';
-const resolvBytes = 64 * 1024;
-const longestMessage = 300;
+const RESOLV_CONF_BYTES_MAX = 64 * 1024;
+const MESSAGE_CHARACTERS_MAX = 300;
 
 /**
  * Runs this machine's nft in the network of the engine's host, in a container whose only right is to change that network. The image is made
@@ -56,7 +56,7 @@ export class Nft {
       const container = await this.make(['--version'], network, []);
       try {
         await this.ran(container);
-        return nameserversOf((await fileIn(container, resolvFile, resolvBytes)).toString());
+        return nameserversOf((await fileIn(container, resolvFile, RESOLV_CONF_BYTES_MAX)).toString());
       } finally {
         await remove(container);
       }
@@ -105,7 +105,8 @@ export class Nft {
     const printed: Record<string, Buffer[]> = { stdout: [], stderr: [] };
     for await (const { stream, payload } of frames(logged as unknown as AsyncIterable<Buffer>)) printed[stream]?.push(payload);
     const text = (stream: 'stdout' | 'stderr'): string => Buffer.concat(printed[stream] ?? []).toString();
-    if (StatusCode !== 0) throw new RuntimeRefused(`nft ended with ${StatusCode}: ${text('stderr').trim().slice(0, longestMessage)}`);
+    if (StatusCode !== 0)
+      throw new RuntimeRefused(`nft ended with ${StatusCode}: ${text('stderr').trim().slice(0, MESSAGE_CHARACTERS_MAX)}`);
     return text('stdout');
   }
 
@@ -114,11 +115,11 @@ export class Nft {
     for (const path of machinePaths) {
       const found = await stat(path).catch(() => null);
       if (found === null) continue;
-      const key = createHash('sha256').update(JSON.stringify([layout, path, found.size, found.mtimeMs]));
+      const key = createHash('sha256').update(JSON.stringify([LAYOUT_VERSION, path, found.size, found.mtimeMs]));
       const name = `mooring-nft:${key.digest('hex').slice(0, 16)}`;
       if ((await findImage(this.docker, name)) !== null) return name;
       const tar = tarOf(await machineProgram(path, 'usr/sbin/nft'));
-      await importImage(this.docker, tar, name, ['CMD ["/usr/sbin/nft"]'], AbortSignal.timeout(2 * callTimeoutMs));
+      await importImage(this.docker, tar, name, ['CMD ["/usr/sbin/nft"]'], AbortSignal.timeout(2 * CALL_TIMEOUT_MS));
       return name;
     }
     throw new RuntimeRefused('this machine has no nft: install the package nftables');

@@ -9,7 +9,7 @@ import { tarOf, type TarEntry } from './build-context.ts';
 import { findImage, importImage } from './registry.ts';
 
 /** The version of the layout, a part of the tag, so that a change of the content makes another image. */
-const layout = 1;
+const LAYOUT_VERSION = 1;
 const certificates = '/etc/ssl/certs/ca-certificates.crt';
 /** The libraries that the C library loads for name lookups, which `ldd` does not list. */
 const nameService = ['libnss_dns.so.2', 'libnss_files.so.2', 'libresolv.so.2'];
@@ -21,7 +21,7 @@ const nameService = ['libnss_dns.so.2', 'libnss_files.so.2', 'libresolv.so.2'];
 export async function ensureNodeBase(docker: Dockerode, signal: AbortSignal): Promise<string> {
   const node = await realpath(process.execPath);
   const { size, mtimeMs } = await stat(node);
-  const key = createHash('sha256').update(JSON.stringify([layout, process.version, size, mtimeMs]));
+  const key = createHash('sha256').update(JSON.stringify([LAYOUT_VERSION, process.version, size, mtimeMs]));
   const name = `mooring-base-node:${key.digest('hex').slice(0, 16)}`;
   if ((await findImage(docker, name)) !== null) return name;
   const tar = tarOf([...fixedEntries(), ...(await machineProgram(node, 'usr/local/bin/node'))]);

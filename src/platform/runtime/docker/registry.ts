@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 import { parseImageReference } from '../../image-reference.ts';
 import { RuntimeRefused } from '../runtime.ts';
-import { call, callTimeoutMs, jsonLines, portErrors, statusOf } from './engine.ts';
+import { call, CALL_TIMEOUT_MS, jsonLines, portErrors, statusOf } from './engine.ts';
 
 /** One step of a pull, a build or an import, as reported by the engine. */
 export interface Progress {
@@ -103,7 +103,7 @@ export async function importImage(
   signal: AbortSignal,
 ): Promise<void> {
   const [repo, tag] = name.split(':');
-  const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(4 * callTimeoutMs)]);
+  const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(4 * CALL_TIMEOUT_MS)]);
   await portErrors(null, async () => {
     const stream = await docker.importImage(tar, { repo, tag, changes, abortSignal });
     await follow(stream, () => undefined);

@@ -5,7 +5,7 @@ import { containerLabels, containerName, volumeName } from './names.ts';
 import type { EnsuredVolume } from './volumes.ts';
 
 const mount = '/.mooring-volume';
-const mostRemembered = 10_000;
+const REMEMBERED_MAX = 10_000;
 
 /** The key includes the creation time, by which a volume differs from a removed one of the same name. */
 const keyOf = (volume: Dockerode.VolumeInspectInfo): string => `${volume.Name} ${(volume as { CreatedAt?: string }).CreatedAt}`;
@@ -83,6 +83,6 @@ export class VolumeRoots {
 
 /** Forgetting an entry only costs time. */
 function remember(set: Set<string>, key: string): void {
-  if (set.size >= mostRemembered) set.clear();
+  if (set.size >= REMEMBERED_MAX) set.clear();
   set.add(key);
 }
