@@ -21,7 +21,7 @@ const aims = { health_p99_ms: 100, times_without: 3, most_mb: 400 };
  * alone.
  */
 export async function bodies(): Promise<object> {
-  const bed = await ScaleBed.start();
+  const bed = await ScaleBed.start({ nodeOptions: process.env.BENCH_NODE_OPTIONS?.split(' ') });
   try {
     const [good, hostile] = [await bed.account(), await bed.account()];
     const owner = bed.caller(good.key);
