@@ -1,5 +1,6 @@
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
 
+import { pause } from '../platform/async/pause.ts';
 import { agentEvents, deploymentStep, isInTransit, type Agent, type AgentRecord, type AgentSettings } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
@@ -325,11 +326,4 @@ function endedEarly(agent: Agent, { exitCode, oomKilled }: ContainerView): Agent
 function deadlineSignal(agent: Agent): AbortSignal {
   const leftMs = agent.deadlineAt === null ? 0 : Date.parse(agent.deadlineAt) - Date.now();
   return leftMs <= 0 ? AbortSignal.abort() : AbortSignal.timeout(leftMs);
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true });
-  });
 }

@@ -1,4 +1,3 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, Logger } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 import {
@@ -17,6 +16,8 @@ import {
   type ContainerView,
   type LogLine,
 } from '../platform/runtime/runtime.ts';
+import { Backoff } from '../platform/async/retry.ts';
+import { pause } from '../platform/async/pause.ts';
 import type { CaptureCursor, CapturedLine } from './log.events.ts';
 import { leftOut, readLogLine } from './log-line.ts';
 import { Batcher } from './batcher.ts';
@@ -130,12 +131,13 @@ export class LogCapture {
 
   /** Captures the output, and starts again after a failure as long as the container may print more. */
   private async persist(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
-    for (let againMs = AGAIN_MS; !signal.aborted; againMs = Math.min(againMs * 2, AGAIN_MAX_MS)) {
+    const backoff = new Backoff({ firstMs: AGAIN_MS, lastMs: AGAIN_MAX_MS });
+    while (!signal.aborted) {
       const began = performance.now();
       try {
         await this.capture(container, account, signal).finally(() => {
           // A capture that ran well for a while starts again with the first delay.
-          if (performance.now() - began > AGAIN_MAX_MS) againMs = AGAIN_MS;
+          if (performance.now() - began > AGAIN_MAX_MS) backoff.reset();
         });
         // The stream also ends when the engine stops.
         const { containers } = await this.runtime.inspect(container.agentId, container.generation);
@@ -146,9 +148,9 @@ export class LogCapture {
         // Another process, which follows or drains the container, captures it too. This one continues after the lines of that one.
         const isCaptured = error instanceof WrongExpectedRevision;
         if (!isCaptured && !(error instanceof RuntimeUnavailable) && !signal.aborted)
-          this.logger.warn(`log capture of agent ${container.agentId} begins again in ${againMs} ms: ${String(error)}`);
+          this.logger.warn(`log capture of agent ${container.agentId} begins again in ${backoff.ms} ms: ${String(error)}`);
       }
-      await pause(againMs, signal);
+      await backoff.pause(signal);
     }
   }
 
@@ -223,8 +225,4 @@ export class LogCapture {
 /** Returns true if the store may accept the same event later. */
 function mayPass(error: unknown): boolean {
   return [WrongExpectedRevision, StreamClosed, OutcomeUnknown, EventStoreUnavailable].some((known) => error instanceof known);
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return wait(ms, undefined, { signal }).catch(() => undefined);
 }

@@ -1,5 +1,4 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
+import { retry } from '../platform/async/retry.ts';
 import { copyIn } from '../platform/database/copy.ts';
 import { addressOf, connectOwner } from '../platform/database/migrate.ts';
 import {
@@ -20,6 +19,8 @@ export type LogWriter = (events: StoredEvent[], eventClass: EventClass) => Promi
 const APPEND_EVENTS = 500;
 const APPEND_BYTES = 900 * 1024;
 const ATTEMPTS_MAX = 8;
+const FIRST_RETRY_MS = 200;
+const LAST_RETRY_MS = 12_800;
 
 /** Returns a writer that uses the port. The time is part of the metadata, where the adapter looks for it. */
 export function portWriter(store: EventStore): LogWriter {
@@ -55,15 +56,12 @@ async function append(store: EventStore, run: StoredEvent[]): Promise<void> {
     data,
     metadata: { ...metadata, recorded_at: at } as EventMetadata,
   }));
-  for (let attempt = 1; ; attempt += 1)
-    try {
-      await store.append(stream, revision === 0 ? 'no_stream' : revision - 1, events);
-      return;
-    } catch (error) {
-      const mayPass = error instanceof OutcomeUnknown || error instanceof EventStoreUnavailable;
-      if (!mayPass || attempt === ATTEMPTS_MAX) throw error;
-      await wait(100 * 2 ** attempt);
-    }
+  await retry(() => store.append(stream, revision === 0 ? 'no_stream' : revision - 1, events), {
+    firstMs: FIRST_RETRY_MS,
+    lastMs: LAST_RETRY_MS,
+    attempts: ATTEMPTS_MAX,
+    mayPass: (error) => error instanceof OutcomeUnknown || error instanceof EventStoreUnavailable,
+  });
 }
 
 /**

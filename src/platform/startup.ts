@@ -2,6 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 
 import { Logger } from '@nestjs/common';
 
+import { retry } from './async/retry.ts';
+
 /** A store that the service needs to start. */
 export type AwaitedStore = 'database' | 'event_store';
 
@@ -33,21 +35,20 @@ export class Startup {
   async until<T>(store: AwaitedStore, isAway: (error: unknown) => boolean, attempt: () => Promise<T>): Promise<T> {
     const { onChange, signal } = this.options;
     let logged: string | null = null;
-    for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(retryMs * 2, LAST_RETRY_MS)) {
-      signal?.throwIfAborted();
-      try {
-        const result = await attempt();
-        onChange?.(null);
-        return result;
-      } catch (error) {
-        if (!isAway(error)) throw error;
+    const result = await retry(attempt, {
+      firstMs: FIRST_RETRY_MS,
+      lastMs: LAST_RETRY_MS,
+      signal,
+      mayPass: isAway,
+      onRetry: (error) => {
         onChange?.(store);
         const reason = reasonOf(error);
         if (reason !== logged) logger.warn(`The start waits for the ${store === 'database' ? 'database' : 'event store'}: ${reason}`);
         logged = reason;
-      }
-      await wait(retryMs, undefined, { signal });
-    }
+      },
+    });
+    onChange?.(null);
+    return result;
   }
 
   /** Registers how to close something that the start has opened. The framework itself closes nothing of a start that failed. */

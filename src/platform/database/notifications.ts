@@ -1,6 +1,7 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import pg from 'pg';
+
+import { Backoff } from '../async/retry.ts';
 
 type OnNotify = (payload: string) => void;
 
@@ -80,8 +81,9 @@ export class NotificationListener {
   }
 
   private async comeBack(): Promise<void> {
-    for (let delay = FIRST_RETRY_MS; !this.stop.signal.aborted; delay = Math.min(delay * 2, LAST_RETRY_MS)) {
-      await wait(delay, undefined, { signal: this.stop.signal, ref: false }).catch(() => undefined);
+    const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
+    while (!this.stop.signal.aborted) {
+      await backoff.pause(this.stop.signal, { ref: false });
       if (this.stop.signal.aborted || this.client !== null || this.listeners.size === 0) return;
       try {
         await this.connect();

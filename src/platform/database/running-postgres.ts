@@ -1,5 +1,4 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
+import { pause } from '../async/pause.ts';
 import { endPostgres, isAlive, isPostgresOn, signalQuietly } from './postgres-process.ts';
 
 const CHECK_EVERY_MS = 1_000;
@@ -50,7 +49,7 @@ export class RunningPostgres {
   private async watch(): Promise<void> {
     const { signal } = this.stopping;
     const { cluster, logger, launchAgain } = this.around;
-    for (; !signal.aborted; await wait(CHECK_EVERY_MS, undefined, { signal, ref: false }).catch(() => undefined)) {
+    for (; !signal.aborted; await pause(CHECK_EVERY_MS, signal, { ref: false })) {
       if (isRunning(cluster, this.pid)) continue;
       logger?.warn({ pid: this.pid }, 'the database server ended by itself and is started again');
       this.pid = await launchAgain();

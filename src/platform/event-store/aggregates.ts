@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
+import { Backoff } from '../async/retry.ts';
 import { Clock } from '../clock.ts';
 import type { CommandContext } from '../context/command-context.ts';
 import { newId } from '../new-id.ts';
@@ -189,7 +190,7 @@ export class Aggregates {
    * is unknown, even if the last error shows only that the store is unavailable.
    */
   private async append(stream: string, revision: number, events: NewEvent[]): Promise<AppendResult> {
-    let delay = FIRST_REPEAT_MS;
+    const backoff = new Backoff({ firstMs: FIRST_REPEAT_MS, lastMs: LAST_REPEAT_MS, jitter: true });
     const began = performance.now();
     let unknown: OutcomeUnknown | null = null;
     for (let attempt = 1; ; attempt += 1) {
@@ -200,8 +201,7 @@ export class Aggregates {
         // Any other answer of the store also settles the earlier attempts: an append with the same ids is stored once.
         if (unknown === null || !(error instanceof OutcomeUnknown || error instanceof EventStoreUnavailable)) throw error;
         if (attempt === REPEATS_MAX || performance.now() - began > REPEAT_FOR_MS) throw unknown;
-        await wait(delay * (0.5 + Math.random() / 2));
-        delay = Math.min(delay * 2, LAST_REPEAT_MS);
+        await backoff.pause();
       }
     }
   }

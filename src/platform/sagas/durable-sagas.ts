@@ -1,8 +1,7 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
 import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/common';
 import { Injectable } from '@nestjs/common';
 
+import { pause } from '../async/pause.ts';
 import { Clock } from '../clock.ts';
 import { Database } from '../database/database.ts';
 import { LogFollower } from '../event-store/following/log-follower.ts';
@@ -118,12 +117,12 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
   private async resyncRegularly(): Promise<void> {
     const { signal } = this.stopping;
     for (let restMs = RESYNC_EVERY_MS; !signal.aborted;) {
-      await wait(restMs, undefined, { signal }).catch(() => undefined);
+      await pause(restMs, signal);
       const began = performance.now();
       const failed = await this.resync(this.all);
       restMs = restAfter(performance.now() - began);
       if (failed.length > 0) {
-        await wait(RESYNC_AGAIN_MS, undefined, { signal }).catch(() => undefined);
+        await pause(RESYNC_AGAIN_MS, signal);
         await this.resync(failed);
       }
     }

@@ -1,7 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
 import { Logger } from '@nestjs/common';
 
+import { Backoff } from '../async/retry.ts';
 import type { Clock } from '../clock.ts';
 import type { Database } from '../database/database.ts';
 import { categoryOf, type Position, type StoredEvent } from '../event-store/event-store.ts';
@@ -97,7 +96,7 @@ export class SagaRunner {
   async takeOver(taken: ReadonlyMap<number, Lease>): Promise<void> {
     const left = () => new Map([...taken].filter(([, { signal }]) => !signal.aborted && !this.stopping.signal.aborted));
     const takenAt = performance.now();
-    let pauseMs = AGAIN_MS;
+    const backoff = new Backoff({ firstMs: AGAIN_MS, lastMs: AGAIN_MAX_MS });
     for (let shards = left(); shards.size > 0; shards = left()) {
       try {
         await this.deadlines.load(shards);
@@ -108,8 +107,7 @@ export class SagaRunner {
       } catch (error) {
         this.logger.warn(`The saga ${this.saga.name} could not take up its shards yet: ${(error as Error).message}`);
       }
-      await this.pause(pauseMs);
-      pauseMs = Math.min(pauseMs * 2, AGAIN_MAX_MS);
+      await backoff.pause(this.stopping.signal);
     }
   }
 
@@ -192,9 +190,5 @@ export class SagaRunner {
       this.logger.error(`The saga ${this.saga.name} can't tell the key of ${event.type} at ${event.position}`, (error as Error).stack);
       return null;
     }
-  }
-
-  private async pause(ms: number): Promise<void> {
-    await wait(ms, undefined, { signal: this.stopping.signal }).catch(() => undefined);
   }
 }

@@ -1,6 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { ErrorType, streamNameFilter, type AllStreamSubscription } from '@eventstore/db-client';
 import { Logger } from '@nestjs/common';
+import { Backoff } from '../../async/retry.ts';
 import type { EventCatalogue } from '../catalogue.ts';
 import { START, type EventClass, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
 import type { Batch } from '../following/log-subscription.ts';
@@ -91,7 +91,8 @@ export class Feed {
 
   private async run(): Promise<void> {
     const { signal } = this.stopping;
-    for (let delay = FIRST_RETRY_MS; !signal.aborted; delay = Math.min(delay * 2, LAST_RETRY_MS)) {
+    const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS, jitter: true });
+    while (!signal.aborted) {
       this.progressed = false;
       try {
         await this.place();
@@ -103,8 +104,8 @@ export class Feed {
         if (isOfType(error, ErrorType.TIMEOUT)) logger.debug(text);
         else logger.warn(text);
       }
-      if (this.progressed) delay = FIRST_RETRY_MS;
-      if (!signal.aborted) await wait(delay * (0.5 + Math.random() / 2), undefined, { signal, ref: false }).catch(() => undefined);
+      if (this.progressed) backoff.reset();
+      await backoff.pause(signal, { ref: false });
     }
   }
 

@@ -1,8 +1,7 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
 import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/common';
 import { Injectable, Logger } from '@nestjs/common';
 
+import { pause } from '../../async/pause.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import { EventStore, START, type Position, type StoredEvent, type Subscription } from '../event-store.ts';
 
@@ -115,7 +114,7 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
   private async followAgain(error: Error): Promise<void> {
     this.logger.error(`Following the log begins again at its end: ${error.message}`);
     for (let again = true; again && !this.stopping.signal.aborted;) {
-      await wait(RETRY_MS, undefined, { signal: this.stopping.signal }).catch(() => undefined);
+      await pause(RETRY_MS, this.stopping.signal);
       again = await this.follow().then(
         () => false,
         () => true,

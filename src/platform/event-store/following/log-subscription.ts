@@ -1,5 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
+import { pause } from '../../async/pause.ts';
+import { Backoff } from '../../async/retry.ts';
 import { EventStoreUnavailable, START, type BatchHandler, type Position, type StoredEvent, type Subscription } from '../event-store.ts';
 
 export interface Batch {
@@ -126,7 +127,7 @@ export class LogSubscription implements Subscription {
         if (!woken || !this.watch.isReached(after)) continue;
       } else if (woken) {
         // The reported head is beyond what the store holds (a server was restored to an older state): wait, so as not to spin.
-        await pause(FIRST_RETRY_MS, signal);
+        await pause(FIRST_RETRY_MS, signal, { ref: false });
       }
       await this.watch.waitBeyond(after, signal);
       woken = true;
@@ -136,20 +137,17 @@ export class LogSubscription implements Subscription {
   /** Reads until it succeeds: the store may be unavailable for hours. */
   private async readOn(after: Position, atHead: boolean): Promise<Batch> {
     const { signal } = this.stopping;
-    for (let delay = FIRST_RETRY_MS; !signal.aborted; delay = Math.min(delay * 2, LAST_RETRY_MS)) {
+    const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
+    while (!signal.aborted) {
       try {
         return await this.read(after, atHead);
       } catch (error) {
         // A retry would meet the same error (an event that this program does not know), so the subscriber must see it.
         if (!(error instanceof EventStoreUnavailable)) throw error;
         logger.warn(`Following the log waits for the store: ${(error.cause as Error).message}`);
-        await pause(delay, signal);
+        await backoff.pause(signal, { ref: false });
       }
     }
     return { events: [], upTo: after };
   }
-}
-
-async function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
-  await wait(milliseconds, undefined, { signal, ref: false }).catch(() => undefined);
 }

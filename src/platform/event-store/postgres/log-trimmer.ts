@@ -1,6 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import type pg from 'pg';
+import { pause } from '../../async/pause.ts';
 import type { RetentionStatus } from '../event-store.ts';
 import { ask } from './sending.ts';
 
@@ -93,7 +93,7 @@ export class LogTrimmer {
     this.isTrimming = true;
     const { signal } = this.stopping;
     try {
-      await this.trim((batchMs) => wait(Math.min(batchMs, REST_MAX_MS), undefined, { signal }).catch(() => undefined));
+      await this.trim((batchMs) => pause(Math.min(batchMs, REST_MAX_MS), signal));
     } catch (error) {
       this.error = (error as Error).message;
       const cause = (error as Error).cause;

@@ -1,6 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
+import { Backoff } from '../../async/retry.ts';
 import { Config } from '../../config/config.ts';
 import { EventStore, type Position, type StoredEvent } from '../event-store.ts';
 import { LogFollower } from '../following/log-follower.ts';
@@ -81,6 +81,7 @@ export class StreamStates {
 
   /** Returns the newest state by reading the stream. Throws `EventStoreUnavailable`. */
   async read<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
+    const backoff = new Backoff({ firstMs: READ_AGAIN_MS, lastMs: Infinity });
     for (let reads = 1; ; reads += 1) {
       const since = this.currentMoment;
       const found = await this.readOn(stream, decider);
@@ -91,7 +92,7 @@ export class StreamStates {
         this.forget(stream);
         return found;
       }
-      if (reads > 1) await wait(READ_AGAIN_MS * 2 ** (reads - 2));
+      if (reads > 1) await backoff.pause();
     }
   }
 

@@ -1,8 +1,8 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
 import { Logger } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
 
+import { aborted, pause } from '../../async/pause.ts';
+import { Backoff } from '../../async/retry.ts';
 import { UnknownEvent } from '../../event-store/catalogue.ts';
 import { START, type Position, type StoredEvent } from '../../event-store/event-store.ts';
 import { GatheredEvents } from './gathered-events.ts';
@@ -11,7 +11,7 @@ import { catchUpInBulk, isFarBehind, isRebuildFaster } from './bulk-catch-up.ts'
 import { type Projection, tableOf } from '../projection.ts';
 import { ProjectionRebuild, type WithWritesPaused, type RebuildParts } from '../rebuild/projection-rebuild.ts';
 import { ProjectionRegistry } from '../tables/projection-registry.ts';
-import { LeaseLost, PoisonEvent, ReadModelTable } from '../tables/read-model-table.ts';
+import { PoisonEvent, ReadModelTable } from '../tables/read-model-table.ts';
 import type { RebuildOrders } from '../rebuild/rebuild-orders.ts';
 import type { RebuildOrder } from '../rebuild/rebuild-progress.ts';
 
@@ -59,7 +59,7 @@ export class ProjectionRunner {
   private readonly registry: ProjectionRegistry;
   private readonly stopping = new AbortController();
   private running: Promise<void> | null = null;
-  private retryMs = FIRST_RETRY_MS;
+  private readonly backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
   private table: ReadModelTable;
   private turn: Promise<void> = Promise.resolve();
   private quietWrite: NodeJS.Timeout | null = null;
@@ -135,9 +135,8 @@ export class ProjectionRunner {
       // The lease is kept, since another replica would fail at the same event. Only a rebuild may help.
       return this.serveOrders(lease, until, noLiveTable, true).catch((reason: Error) => this.logger.warn(reason.message));
     }
-    this.logger.warn(`The projection ${name} goes on in ${this.retryMs} ms: ${(error as Error).message}`);
-    await wait(this.retryMs, undefined, { signal: until }).catch(() => undefined);
-    this.retryMs = Math.min(this.retryMs * 2, LAST_RETRY_MS);
+    this.logger.warn(`The projection ${name} goes on in ${this.backoff.ms} ms: ${(error as Error).message}`);
+    await this.backoff.pause(until);
   }
 
   /**
@@ -155,7 +154,7 @@ export class ProjectionRunner {
     const told = this.registry.setState(this.projection, lease.epoch, 'failed', error.message.slice(0, 500), true);
     await told.catch((reason: Error) => this.logger.warn(reason.message));
     await lease.release();
-    await wait(OUTDATED_RETRY_MS, undefined, { signal: this.stopping.signal }).catch(() => undefined);
+    await pause(OUTDATED_RETRY_MS, this.stopping.signal);
   }
 
   private async consume(lease: Lease, until: AbortSignal): Promise<void> {
@@ -188,7 +187,7 @@ export class ProjectionRunner {
     if ((await isRebuildFaster(parts.store, projection, table)) && (await this.refill(lease, until))) return;
     this.logger.log(`${projection.name} is far behind and catches up in bulk`);
     await parts.catchUps.run(() => catchUpInBulk(parts.store, projection, table, until, () => this.moveTo(table.position)));
-    this.retryMs = FIRST_RETRY_MS;
+    this.backoff.reset();
   }
 
   /**
@@ -203,7 +202,7 @@ export class ProjectionRunner {
       return false;
     }
     this.moveTo(this.table.position);
-    this.retryMs = FIRST_RETRY_MS;
+    this.backoff.reset();
     return true;
   }
 
@@ -254,7 +253,7 @@ export class ProjectionRunner {
     };
     // If the batch has a poison event, the events before it are in the table.
     await this.inTurn(write).finally(() => this.moveTo(this.table.position));
-    this.retryMs = FIRST_RETRY_MS;
+    this.backoff.reset();
   }
 
   private async writeQuietly(): Promise<void> {
@@ -303,72 +302,30 @@ export class ProjectionRunner {
   }
 
   /** Carries out the ordered rebuilds until the signal aborts or, with `once`, until one has succeeded. */
-  private async serveOrders(lease: Lease, until: AbortSignal, changeOver: WithWritesPaused, once: boolean): Promise<void> {
-    const { name } = this.projection;
-    for (let retryMs = FIRST_RETRY_MS; !until.aborted;) {
-      try {
-        const since = this.orders.changes;
-        const wanted = await this.orders.current();
-        if (wanted === null) await this.orders.waitForChange(since, until);
-        else if ((await this.carryOut(wanted, lease, until, changeOver)) && once) return;
-        retryMs = FIRST_RETRY_MS;
-      } catch (error) {
-        if (until.aborted || error instanceof LeaseLost) throw error;
-        this.logger.warn(`The rebuild of ${name} is tried again in ${retryMs} ms: ${(error as Error).message}`);
-        await wait(retryMs, undefined, { signal: until }).catch(() => undefined);
-        retryMs = Math.min(retryMs * 2, LAST_RETRY_MS);
-      }
-    }
+  private serveOrders(lease: Lease, until: AbortSignal, withWritesPaused: WithWritesPaused, once: boolean): Promise<void> {
+    return this.orders.serve((rebuildId, signal) => this.rebuildAsOrdered(rebuildId, lease, signal, withWritesPaused), until, once);
   }
 
-  /** Returns whether rebuilt rows serve now. */
-  private async carryOut(rebuildId: string, lease: Lease, until: AbortSignal, changeOver: WithWritesPaused): Promise<boolean> {
-    const { name } = this.projection;
+  /** If the rows of this rebuild serve already, only the record of it was interrupted and is missing. */
+  private async rebuildAsOrdered(rebuildId: string, lease: Lease, until: AbortSignal, withWritesPaused: WithWritesPaused): Promise<void> {
     const { rebuildId: last } = await this.registry.claim(this.projection, lease.epoch);
-    const before = this.state;
-    // If the rows of this rebuild serve already, only the record of it was interrupted and is missing.
-    if (last !== rebuildId) {
-      const canceled = new AbortController();
-      const watching = new AbortController();
-      const watched = this.orders.whenCanceled(rebuildId, AbortSignal.any([until, watching.signal]), () => canceled.abort(new Canceled()));
-      try {
-        if (before === 'live') await this.registry.setState(this.projection, lease.epoch, 'rebuilding', null);
-        await this.rebuild({ id: rebuildId, reason: 'requested' }, lease, AbortSignal.any([until, canceled.signal]), changeOver);
-      } catch (error) {
-        if (error instanceof Canceled) {
-          this.logger.log(`The rebuild of ${name} was canceled`);
-          return false;
-        }
-        if (!(error instanceof PoisonEvent || error instanceof UnknownEvent)) throw error;
-        await this.orders.recordFailure(rebuildId, error.message);
-        return false;
-      } finally {
-        watching.abort();
-        await watched;
-        if (before === 'live') await this.registry.setState(this.projection, lease.epoch, 'running', null);
-      }
+    if (last === rebuildId) return;
+    const wasLive = this.state === 'live';
+    try {
+      if (wasLive) await this.registry.setState(this.projection, lease.epoch, 'rebuilding', null);
+      await this.rebuild({ id: rebuildId, reason: 'requested' }, lease, until, withWritesPaused);
+    } finally {
+      if (wasLive) await this.registry.setState(this.projection, lease.epoch, 'running', null);
     }
-    await this.orders.recordSuccess(rebuildId);
-    return true;
   }
 
-  private async rebuild(order: RebuildOrder, lease: Lease, until: AbortSignal, changeOver: WithWritesPaused): Promise<void> {
+  private async rebuild(order: RebuildOrder, lease: Lease, until: AbortSignal, withWritesPaused: WithWritesPaused): Promise<void> {
     const rebuild = new ProjectionRebuild(this.parts, this.projection, lease.epoch);
-    const { events, eventsPerSecond } = await rebuild.run(order, until, changeOver);
+    const { events, eventsPerSecond } = await rebuild.run(order, until, withWritesPaused);
     this.filled = true;
     this.logger.log(`${this.projection.name} was rebuilt from ${events} events, ${eventsPerSecond ?? 0} a second`);
   }
 }
 
-/** The order was canceled. */
-class Canceled extends Error {}
-
 /** The change-over if nothing writes the serving table meanwhile. */
 const noLiveTable: WithWritesPaused = async (swap) => void (await swap(START));
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-}

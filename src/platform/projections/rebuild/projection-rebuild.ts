@@ -78,7 +78,7 @@ export class ProjectionRebuild {
   async run(
     order: RebuildOrder,
     signal: AbortSignal,
-    changeOver: WithWritesPaused,
+    withWritesPaused: WithWritesPaused,
   ): Promise<{ events: number; eventsPerSecond: number | null }> {
     const { store } = this.parts;
     const { eventClass } = this.projection.filter;
@@ -87,7 +87,7 @@ export class ProjectionRebuild {
       const { built, rate } = await this.build(order, signal);
       await this.progress.enter('catching_up');
       await this.catchUp(built, signal);
-      await this.swap(order, built, signal, changeOver);
+      await this.swap(order, built, signal, withWritesPaused);
       return rate;
     } finally {
       // If this fails too, the next holder of the lease cleans up.
@@ -180,12 +180,12 @@ export class ProjectionRebuild {
     return taken;
   }
 
-  private async swap({ id }: RebuildOrder, built: ReadModelTable, signal: AbortSignal, changeOver: WithWritesPaused): Promise<void> {
+  private async swap({ id }: RebuildOrder, built: ReadModelTable, signal: AbortSignal, withWritesPaused: WithWritesPaused): Promise<void> {
     const { projection, epoch } = this;
     for (;;) {
       signal.throwIfAborted();
       try {
-        return await changeOver(async (upTo) => {
+        return await withWritesPaused(async (upTo) => {
           await this.takeUpTo(built, upTo);
           await this.registry.swap(projection, this.building, epoch, id);
           return new ReadModelTable(this.parts.database, projection, tableOf(projection), epoch, built.position);

@@ -1,5 +1,5 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import type Dockerode from 'dockerode';
+import { Backoff } from '../../async/retry.ts';
 import type { RuntimeEvent } from '../runtime.ts';
 import { agentOfVolume, labels } from './names.ts';
 import type { EngineHealth } from './engine-health.ts';
@@ -30,11 +30,11 @@ export async function* engineEvents(
   signal: AbortSignal,
   onProxyEnd: () => void,
 ): AsyncGenerator<RuntimeEvent> {
-  let backOff = FIRST_RETRY_MS;
+  const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
   while (!signal.aborted) {
     try {
       const stream = await call(null, () => docker.getEvents({ filters, abortSignal: signal }));
-      backOff = FIRST_RETRY_MS;
+      backoff.reset();
       health.answered();
       yield { kind: 'lost' };
       for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>)) {
@@ -46,8 +46,7 @@ export async function* engineEvents(
       // The engine is or became unavailable; in both cases it reconnects.
     }
     health.invalidate();
-    await pause(backOff, undefined, { signal }).catch(() => undefined);
-    backOff = Math.min(backOff * 2, LAST_RETRY_MS);
+    await backoff.pause(signal);
   }
 }
 
