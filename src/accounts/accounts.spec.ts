@@ -43,6 +43,16 @@ describe('an account', () => {
   });
 });
 
+describe('a session', () => {
+  it('is recorded from its start to its end, and changes nothing else of the account', () => {
+    const signedIn: AccountEvent = { type: 'SignedIn', data: { session_id: 's', expires_at: '2026-01-02T00:00:00.000Z' } };
+    const signedOut: AccountEvent = { type: 'SignedOut', data: { session_id: 's' } };
+    expect(decide([opened], { type: 'SignIn', sessionId: 's', expiresAt: '2026-01-02T00:00:00.000Z' })).toEqual([signedIn]);
+    expect(decide([opened, signedIn], { type: 'SignOut', sessionId: 's' })).toEqual([signedOut]);
+    expect(stateAfter([opened, signedIn, signedOut])).toEqual(stateAfter([opened]));
+  });
+});
+
 describe('a seat', () => {
   it('is taken and its first month charged in one decision', () => {
     expect(decide([opened, plan(1)], take('a', 'user-7'))).toEqual([

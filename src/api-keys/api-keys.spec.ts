@@ -38,6 +38,22 @@ describe('an API key', () => {
   });
 });
 
+describe('the expiry of an API key', () => {
+  const ending = { ...issued, data: { ...issued.data, expires_at: '2025-12-31T00:00:00.000Z' } } as ApiKeyEvent;
+  const expired: ApiKeyEvent = { type: 'ApiKeyExpired', data: { account_id: 'acme', key_id: 'k' } };
+
+  it('is recorded once, and not before its time', () => {
+    expect(apiKeyDecider.decide({ type: 'RecordExpiry' }, after(ending), now)).toEqual([expired]);
+    expect(apiKeyDecider.decide({ type: 'RecordExpiry' }, after(ending), new Date('2025-12-30T23:59:59Z'))).toEqual([]);
+    expect(apiKeyDecider.decide({ type: 'RecordExpiry' }, after(ending, expired), now)).toEqual([]);
+  });
+
+  it('is not recorded for a key that never expires or was revoked before', () => {
+    for (const state of [after(issued), after(ending, revoked), null])
+      expect(apiKeyDecider.decide({ type: 'RecordExpiry' }, state, now)).toEqual([]);
+  });
+});
+
 describe('a raw key', () => {
   it('has a fixed form that secret scanners can find', () => {
     for (let count = 0; count < 200; count += 1) {

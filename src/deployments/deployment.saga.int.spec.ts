@@ -189,7 +189,9 @@ describe('a deployment', () => {
     expect(record.build_log).not.toContain('hush-hush');
     const log = await ask('GET', path(agentId, `deployments/${record.id}/log`));
     expect(log.text).toBe(record.build_log);
-    expect(JSON.stringify(await streamOf(`deployment-${record.id}`))).not.toContain('hush-hush');
+    const captured = await streamOf(`deployment-${record.id}`);
+    expect(captured.map(({ type }) => type)).toContain('BuildLogCaptured');
+    expect(JSON.stringify(captured)).not.toContain('hush-hush');
   });
 
   it('is not restarted when a variable is set during it', async () => {

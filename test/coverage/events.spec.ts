@@ -20,6 +20,15 @@ describe('docs/events.md', () => {
     expect(catalogue).not.toContain('NO STREAM SAID');
   });
 
+  it('lists only events that a test of the behaviour names', () => {
+    const specs = ['src', 'test/features', 'test/e2e']
+      .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((path) => join(root, folder, path)))
+      .filter((path) => path.endsWith('.spec.ts'));
+    const named = new Set(specs.flatMap((path) => readFileSync(path, 'utf8').match(/\b[A-Z]\w+\b/g) ?? []));
+    // A failure is fixed by a test of the decider in the event's folder, which says when the event is appended and when it is not.
+    expect(eventDefinitions.map(({ type }) => type).filter((type) => !named.has(type))).toEqual([]);
+  });
+
   it('has every event that the service knows, and no other', () => {
     const declared = files.flatMap((file) => declaredEvents(readFileSync(file, 'utf8')));
     const known = eventDefinitions.map(({ type, version }) => `${type} ${version}`);
