@@ -77,6 +77,8 @@ export class ScaleBed {
         DATABASE_URL: this.database.url,
         MOORING_MASTER_KEY: masterKey,
         MOORING_LOG_LEVEL: 'warn',
+        // The engine's stand-in keeps no volumes that could be measured.
+        MOORING_VOLUME_MAX_MB: '0',
         MOORING_SHARED_IMAGES: `bench/agent,${REAL_IMAGE}`,
         BENCH_REPLICA: String(n),
         ...environment,

@@ -291,6 +291,33 @@ describe('error', () => {
       .then();
   });
 
+  it.each(['active', 'starting', 'restarting', 'waking', 'sleeping'] as const)('follows when the volume is too full, from %s', (status) => {
+    const failed: AgentEvent = { type: 'AgentFailed', data: { during: status, kind: 'volume', reason: 'full' } };
+    agent(...everyStatus[status])
+      .when({ type: 'RecordVolumeFull', reason: 'full' })
+      .then(failed);
+    const full = [...everyStatus[status], failed];
+    expect(stateAfter(...full)).toMatchObject({ status: 'error', failure: 'volume', message: 'full', sleepDepth: null });
+    agent(...full)
+      .when({ type: 'RecordVolumeFull', reason: 'full' })
+      .then();
+    agent(...full)
+      .when({ type: 'RecordReady', generation: stateAfter(...full).generation })
+      .then();
+  });
+
+  it('of a deployment follows when the volume is too full', () => {
+    agent(...deploying)
+      .when({ type: 'RecordVolumeFull', reason: 'full' })
+      .then({ type: 'DeploymentFailed', data: { deployment_id: 'd1', step: 'container', kind: 'deployment', reason: 'full' } });
+  });
+
+  it.each(['created', 'stopped', 'stopping'] as const)('does not follow from %s, in which nothing is written', (status) => {
+    agent(...everyStatus[status])
+      .when({ type: 'RecordVolumeFull', reason: 'full' })
+      .then();
+  });
+
   it('ends when the container is healthy again, but not after a failed deployment', () => {
     const late: AgentEvent[] = [...starting, { type: 'AgentFailed', data: { during: 'starting', kind: 'timeout', reason: 'late' } }];
     agent(...late)

@@ -83,7 +83,9 @@ export type AgentRecord =
       cause: 'exited' | 'removed';
       deadlineAt: string;
     }
-  | { type: 'RecordFailure'; kind: FailureKind; reason: string }
+  | { type: 'RecordFailure'; kind: Exclude<FailureKind, 'volume'>; reason: string }
+  /** The agent's volume holds more than it may, so the agent has to stop. */
+  | { type: 'RecordVolumeFull'; reason: string }
   | { type: 'RecordDeleted' };
 
 /**
@@ -306,6 +308,8 @@ function record(command: AgentRecord, agent: Agent, now: Date): AgentEvent[] {
       return recordExit(agent, command, now);
     case 'RecordFailure':
       return recordFailure(agent, command.kind, command.reason);
+    case 'RecordVolumeFull':
+      return recordVolumeFull(agent, command.reason);
     case 'RecordDeleted':
       return agent.status === 'deleting' ? [{ type: 'AgentDeleted', data: {} }] : [];
   }
@@ -331,7 +335,7 @@ function recordReady(agent: Agent, now: Date): AgentEvent[] {
     case 'waking':
       return [{ type: 'AgentWoke', data: { after: agent.sleepDepth ?? 'frozen', started_at } }];
     case 'error':
-      if (agent.failure === 'deployment' || agent.release === null) return [];
+      if (agent.failure === 'deployment' || agent.failure === 'volume' || agent.release === null) return [];
       return [{ type: 'AgentStarted', data: { generation: agent.generation, started_at } }];
     default:
       return [];
@@ -368,10 +372,18 @@ function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit
   ];
 }
 
-function recordFailure(agent: Agent, kind: FailureKind, reason: string): AgentEvent[] {
+function recordFailure(agent: Agent, kind: Exclude<FailureKind, 'volume'>, reason: string): AgentEvent[] {
   if (agent.status === 'deploying') return [deploymentFailed(agent, kind === 'crash' ? 'deployment' : kind, reason)];
   if (!isInTransit(agent)) return [];
   return [{ type: 'AgentFailed', data: { during: agent.status, kind, reason } }];
+}
+
+/** An agent whose container is stopped, or is going to be, can't write any more. */
+function recordVolumeFull(agent: Agent, reason: string): AgentEvent[] {
+  if (agent.status === 'deploying') return [deploymentFailed(agent, 'deployment', reason)];
+  const writes = ['active', 'starting', 'restarting', 'waking', 'sleeping'].includes(agent.status) || isAsleep(agent);
+  const stillRuns = agent.status === 'error' && (agent.failure === 'timeout' || agent.failure === 'runtime');
+  return writes || stillRuns ? [{ type: 'AgentFailed', data: { during: agent.status, kind: 'volume', reason } }] : [];
 }
 
 export const agentDecider: Decider<AgentState, AgentCommand, AgentEvent> = {

@@ -6,14 +6,14 @@ export type DeploymentSource = 'docker' | 'github' | 'template';
 export type SleepDepth = 'frozen' | 'stopped';
 export type SleepReason = 'requested' | 'idle' | 'deep' | 'memory';
 /**
- * The reason why an agent is in `error`: its deployment failed, its container keeps exiting, it was not ready in time, or the engine was
- * unavailable.
+ * The reason why an agent is in `error`: its deployment failed, its container keeps exiting, it was not ready in time, the engine was
+ * unavailable, or its volume is full.
  */
-export type FailureKind = 'deployment' | 'crash' | 'timeout' | 'runtime';
+export type FailureKind = 'deployment' | 'crash' | 'timeout' | 'runtime' | 'volume';
 /** The steps of a deployment: resolving its image, creating its container, and starting that. */
 export type DeploymentStep = 'image' | 'container' | 'start';
 /** The reason why a deployment failed: its source, its deadline, or the engine. */
-export type DeploymentFailureKind = Exclude<FailureKind, 'crash'>;
+export type DeploymentFailureKind = Exclude<FailureKind, 'crash' | 'volume'>;
 
 /** The source that an agent is deployed from. A null means that the field was not given. */
 export type AgentSourceFields = {

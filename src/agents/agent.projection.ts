@@ -10,7 +10,8 @@ import { agentStream } from './agent-stream.ts';
 import { agentNotFound } from './agent.decider.ts';
 import { AgentRow, type ShownAgent } from './agent.entity.ts';
 import type { AgentEvent } from './agent.events.ts';
-import { EveryAgent, GetAgent, GetWrittenAgent, ListAgents, LiveAgentIds, type AgentInUse } from './agent.queries.ts';
+import { AgentsThatMayWrite, EveryAgent, GetAgent, GetWrittenAgent, ListAgents, LiveAgentIds } from './agent.queries.ts';
+import type { AgentInUse, AgentOfAccount } from './agent.queries.ts';
 
 export interface AgentColumns {
   agent_id: string;
@@ -151,6 +152,23 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
       [after ?? '', limit],
     );
     return rows.map(({ agent_id: agentId, state: agent, last_active_at: lastActiveAt, held }) => ({ agentId, agent, lastActiveAt, held }));
+  }
+}
+
+@QueryHandler(AgentsThatMayWrite)
+export class AgentsThatMayWriteHandler implements IQueryHandler<AgentsThatMayWrite> {
+  constructor(private readonly database: Database) {}
+
+  async execute({ since }: AgentsThatMayWrite): Promise<AgentOfAccount[]> {
+    const rows = await this.database.query<{ agent_id: string; account_id: string }>(
+      `select agent_id, account_id from ${tableOf(agentsProjection)}
+        where status in ('deploying', 'active', 'starting', 'stopping', 'restarting', 'waking')
+           or (status = 'sleeping' and updated_at > $1)
+           or (status = 'error' and state->>'failure' in ('timeout', 'runtime'))
+        limit 20000`,
+      [since],
+    );
+    return rows.map((row) => ({ agentId: row.agent_id, accountId: row.account_id }));
   }
 }
 

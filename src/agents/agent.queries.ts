@@ -91,3 +91,16 @@ export class EveryAgent extends Query<AgentInUse[]> {
  * `stopped`, in deep sleep), of which there may be very many.
  */
 export class LiveAgentIds extends Query<string[]> {}
+
+/** An agent of any account, and the account. */
+export interface AgentOfAccount {
+  agentId: string;
+  accountId: string;
+}
+
+/** Returns the agents of all accounts whose containers may have written to their volumes since then, 20,000 at most. */
+export class AgentsThatMayWrite extends Query<AgentOfAccount[]> {
+  constructor(readonly since: Date) {
+    super();
+  }
+}

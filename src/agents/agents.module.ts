@@ -15,6 +15,7 @@ import {
 } from './agent.handlers.ts';
 import {
   agentsProjection,
+  AgentsThatMayWriteHandler,
   EveryAgentHandler,
   GetAgentHandler,
   GetWrittenAgentHandler,
@@ -48,6 +49,7 @@ import { WakeGate } from './wake-gate.service.ts';
     GetWrittenAgentHandler,
     ListAgentsHandler,
     LiveAgentIdsHandler,
+    AgentsThatMayWriteHandler,
     AwaitAgentHandler,
   ],
   exports: [Activity, Agents, AgentAnswers, AllowLists, ImageRegistries, WakeGate],

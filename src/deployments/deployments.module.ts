@@ -18,6 +18,8 @@ import { DeploymentsController } from './deployments.controller.ts';
 import { Differences } from './differences.service.ts';
 import { EngineLimits } from './engine-limits.ts';
 import { EngineView } from './engine-view.service.ts';
+import { VolumeMeter } from './volume-meter.service.ts';
+import { VolumesSaga } from './volumes.saga.ts';
 
 @Module({
   imports: [AgentsModule, EnvironmentModule, LogsModule, TemplatesModule],
@@ -32,6 +34,8 @@ import { EngineView } from './engine-view.service.ts';
     Differences,
     EngineLimits,
     EngineView,
+    VolumeMeter,
+    VolumesSaga,
     AccountHasImageHandler,
     DeployAgentHandler,
     FindDeploymentHandler,

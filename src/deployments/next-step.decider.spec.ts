@@ -91,6 +91,7 @@ const deepening = state(...sleeping, given.sleepRequested('stopped', 'deep'));
 const deep = state(...active, given.sleepRequested('stopped'), given.slept('stopped'));
 const failure = (kind: 'timeout' | 'runtime') =>
   state(...starting, { type: 'AgentFailed', data: { during: 'starting', kind, reason: 'no' } });
+const volumeFull = state(...active, { type: 'AgentFailed', data: { during: 'active', kind: 'volume', reason: 'full' } });
 const neverSleeps = { ...state(...active), settings: { ...given.settings, idle_ttl_seconds: 0 } };
 const notServerless = { ...state(...active), settings: { ...given.settings, serverless: false } };
 
@@ -114,6 +115,9 @@ const table: Row[] = [
   ['deploying, container was frozen', made, one('frozen'), terms(), 'thaw g1'],
   ['deploying, container ended', made, one('exited'), terms(), 'fail_exited g1'],
 
+  ['its volume is full, it runs', volumeFull, one('running'), terms(), 'stop g1'],
+  ['its volume is full, it was frozen', volumeFull, one('frozen'), terms(), 'stop g1'],
+  ['its volume is full, it ended', volumeFull, one('exited'), terms(), 'rest'],
   ['starting, nothing there', state(...starting), nothing, terms(), 'create from nginx@sha256:1'],
   ['starting, old container runs', state(...starting), one('running'), terms(), 'remove g1'],
   ['starting, old container ended', state(...starting), one('exited'), terms(), 'remove g1'],

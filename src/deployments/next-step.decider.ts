@@ -235,6 +235,7 @@ function recover(agent: Agent, actual: Actual): Step {
   const stale = removeStale(agent, actual);
   if (stale !== null) return stale;
   if (agent.failure === 'deployment') return mine === undefined ? rest : { do: 'remove', container: mine, gently: true };
+  if (agent.failure === 'volume') return stopRunning(agent, actual) ?? rest;
   if (agent.failure === 'crash') return rest;
   if (mine?.state === 'running') return { do: 'await_ready', container: mine, withinMs: LAST_LOOK_MS, otherwise: null };
   return agent.failure === 'runtime' && agent.release !== null ? { do: 'order', order: 'restart' } : rest;

@@ -253,5 +253,6 @@ export const timers: Record<string, Record<string, readonly string[]>> = {
   seats: { 'no agent came for a seat': ['SeatReleased'] },
   'api-keys': { 'a key comes to its end': ['ApiKeyExpired'] },
   logs: {},
+  volumes: { 'an agent whose volume is too full stops': ['AgentFailed', 'DeploymentFailed'] },
   'output-retention': { 'the output of an agent that was deleted is removed': ['LogLinesCaptured'] },
 };

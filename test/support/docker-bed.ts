@@ -32,6 +32,12 @@ export class DockerBed {
     return new DockerRuntime({ instance: this.instance, docker: this.docker, helperImage: null, ociRuntime, egress, open });
   }
 
+  /** Returns a runtime whose new volumes have a quota, if the engine can enforce one. */
+  limited(volumeMaxBytes: number): DockerRuntime {
+    const { instance, docker, egress } = this;
+    return new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null, egress, volumeMaxBytes });
+  }
+
   /** Makes a busybox image with these Dockerfile lines. */
   async imageWith(changes: string[]): Promise<string> {
     const name = await importBusyboxImage(this.docker, `mooring-test-${this.instance}:${this.images.length}`, changes);

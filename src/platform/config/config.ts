@@ -55,6 +55,8 @@ export class Config {
   agentMemoryMb: number;
   agentCpus: number;
   agentPids: number;
+  /** The most MiB in an agent's volume; 0 means no limit. */
+  volumeMaxMb: number;
   /** The most concurrent passes over agents' containers, each of which makes a quick call to the engine. */
   engineCalls: number;
   /** The most containers that are made or started concurrently. */
@@ -203,6 +205,7 @@ function agentSettings(read: Reader) {
     agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
     agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
     agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
+    volumeMaxMb: read.integer('MOORING_VOLUME_MAX_MB', 10_240, 0, 1_073_741_824),
     engineCalls: read.integer('MOORING_ENGINE_CALLS', 32, 1, 1_024),
     containerStarts: read.integer('MOORING_CONTAINER_STARTS', 16, 1, 1_024),
     imageBuilds: read.integer('MOORING_IMAGE_BUILDS', 4, 1, 256),

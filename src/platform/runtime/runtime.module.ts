@@ -13,7 +13,7 @@ const ENGINE_ANSWERS_MS = 2_000;
 
 type RuntimeConfig = Pick<
   Config,
-  'runtime' | 'dataDir' | 'helperImage' | 'containerRuntime' | 'agentEgress' | 'agentEgressPrivate' | 'production'
+  'runtime' | 'dataDir' | 'helperImage' | 'containerRuntime' | 'agentEgress' | 'agentEgressPrivate' | 'volumeMaxMb' | 'production'
 >;
 type Log = Pick<Logger, 'log' | 'warn'>;
 
@@ -29,6 +29,7 @@ export async function openRuntime(config: RuntimeConfig, instance: Instance, log
       ociRuntime: config.containerRuntime,
       egress: config.agentEgress,
       open: config.agentEgressPrivate,
+      volumeMaxBytes: config.volumeMaxMb === 0 ? null : config.volumeMaxMb * 1024 * 1024,
       logger: {
         log: (fields, message) => logger.log({ msg: message, ...fields }),
         warn: (fields, message) => logger.warn({ msg: message, ...fields }),

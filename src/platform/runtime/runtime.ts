@@ -195,6 +195,11 @@ export abstract class ContainerRuntime {
   abstract ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage>;
   abstract ensureVolume(agentId: string): Promise<void>;
   abstract removeVolume(agentId: string): Promise<void>;
+  /**
+   * Returns the space that each agent's volume takes, in bytes: `Infinity` for one that no program can measure. Volumes that do not exist, or
+   * are not measured within `withinMs`, are left out.
+   */
+  abstract volumeSizes(agentIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, number>>;
   /** Creates the container without starting it, and its volume if there is none. An existing container is adopted. */
   abstract create(spec: ContainerSpec): Promise<ContainerView>;
   abstract start(handle: ContainerHandle): Promise<void>;

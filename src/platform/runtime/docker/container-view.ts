@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 import type { ContainerState, ContainerView, ListedContainer } from '../runtime.ts';
-import { identityOf } from './names.ts';
+import { identityOf, labels, type Labels } from './names.ts';
 
 const states: Record<string, ContainerState> = { created: 'created', running: 'running', restarting: 'running', paused: 'frozen' };
 const neverTime = '0001-01-01T00:00:00Z';
@@ -24,4 +24,12 @@ export function view(found: Dockerode.ContainerInspectInfo): ContainerView {
     oomKilled: found.State.OOMKilled,
     startedAt: found.State.StartedAt === neverTime ? null : found.State.StartedAt,
   };
+}
+
+/** Returns whether the container is that of an agent with a list of names. */
+export const isListed = ({ Config }: Dockerode.ContainerInspectInfo): boolean => labels.address in Config.Labels;
+
+/** Returns the label of the address that the container got when it was created. */
+export function addressOf({ Config: { Labels } }: Dockerode.ContainerInspectInfo): Labels {
+  return labels.address in Labels ? { [labels.address]: Labels[labels.address] ?? '' } : {};
 }

@@ -21,8 +21,8 @@ import type {
 import type { EgressMode } from '../../config/config.ts';
 import { AgentEgress } from './agent-egress.ts';
 import { eachContainer, eachVolume } from './bulk-list.ts';
-import { listedView, view } from './container-view.ts';
-import { call, CALL_TIMEOUT_MS, hasLeftoverTask, mapBounded, pingEngine, statusOf, until } from './engine.ts';
+import { addressOf, isListed, listedView, view } from './container-view.ts';
+import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, mapBounded, pingEngine, statusOf, until } from './engine.ts';
 import { copyOut, plainTar } from './archive.ts';
 import { EngineHealth } from './engine-health.ts';
 import { engineEvents } from './events.ts';
@@ -37,6 +37,7 @@ import { hasLabels, containerName, identityOf, labels, networkKinds, networkName
 import type { Labels } from './names.ts';
 import { AgentNetworks } from './network.ts';
 import { findImage } from './registry.ts';
+import { dockerVolumeSizes } from './volume-sizes.ts';
 import { VolumeRoots } from './volume-root.ts';
 import { ensureLabelledVolume, findVolume, removeAgentVolume } from './volumes.ts';
 
@@ -53,6 +54,8 @@ export interface DockerRuntimeOptions {
   egress: EgressMode;
   /** The private addresses that they may reach nevertheless. */
   open?: readonly OpenRange[];
+  /** The quota of new volumes, on engines that enforce one; null stands for none. */
+  volumeMaxBytes?: number | null;
   logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
@@ -70,6 +73,7 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly publish: boolean;
   private readonly agentEgress: AgentEgress;
   private readonly networks: AgentNetworks;
+  private readonly volumeMaxBytes: number | null;
   private readonly helper: HelperVolume;
   private readonly images: Images;
   private readonly volumeRoots: VolumeRoots;
@@ -82,6 +86,7 @@ export class DockerRuntime extends ContainerRuntime {
     this.docker = options.docker ?? new Dockerode();
     this.instance = options.instance;
     this.ociRuntime = options.ociRuntime;
+    this.volumeMaxBytes = options.volumeMaxBytes ?? null;
     this.publish = process.platform !== 'linux' || !hasSocketFile(this.docker);
     this.agentEgress = new AgentEgress({
       docker: this.docker,
@@ -122,7 +127,8 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   private async ownVolume(agentId: string): Promise<Dockerode.VolumeInspectInfo> {
-    return this.volumeRoots.made(await ensureLabelledVolume(this.docker, volumeName(agentId), this.volumeLabels(agentId)));
+    const { docker, volumeMaxBytes } = this;
+    return this.volumeRoots.made(await ensureLabelledVolume(docker, volumeName(agentId), this.volumeLabels(agentId), volumeMaxBytes));
   }
 
   private volumeLabels(agentId: string): Labels {
@@ -137,6 +143,12 @@ export class DockerRuntime extends ContainerRuntime {
       this.generations.forget(agentId);
       throw error;
     }
+  }
+
+  override async volumeSizes(agentIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, number>> {
+    const image = await this.helper.ensureProgramImage();
+    if (image === null) throw new RuntimeRefused('there is no helper program');
+    return dockerVolumeSizes(this.docker, this.instance, image, agentIds, withinMs);
   }
 
   override async create(spec: ContainerSpec): Promise<ContainerView> {
@@ -379,19 +391,4 @@ export class DockerRuntime extends ContainerRuntime {
   }
 }
 
-const isListed = ({ Config }: Dockerode.ContainerInspectInfo): boolean => labels.address in Config.Labels;
-
-/** Returns the label of the address that the container got when it was created. */
-function addressOf({ Config: { Labels } }: Dockerode.ContainerInspectInfo): Labels {
-  return labels.address in Labels ? { [labels.address]: Labels[labels.address] ?? '' } : {};
-}
-
 const isNamedWell = ({ Name, Config }: Dockerode.ContainerInspectInfo): boolean => Name === `/${containerName(identityOf(Config.Labels))}`;
-
-async function ignoring304(work: Promise<unknown>): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    if (statusOf(error) !== 304) throw error;
-  }
-}

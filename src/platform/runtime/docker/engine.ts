@@ -141,3 +141,12 @@ export async function mapBounded<T, R>(items: readonly T[], width: number, work:
   await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane));
   return answers;
 }
+
+/** Ignores the engine's answer that nothing had to be changed. */
+export async function ignoring304(work: Promise<unknown>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    if (statusOf(error) !== 304) throw error;
+  }
+}

@@ -43,6 +43,13 @@ export class HelperVolume {
     return this.filling;
   }
 
+  /** Returns an image with the helper program and nothing else; null if no helper program is available. */
+  async ensureProgramImage(): Promise<string | null> {
+    const volume = await this.ensure();
+    const program = await this.program;
+    return volume === null || program === null ? null : this.ensureImage(volume, program);
+  }
+
   private async fill(): Promise<string | null> {
     if (this.filled !== null && (await findVolume(this.docker, this.filled)) !== null) return this.filled;
     if (Date.now() - this.lacksSince < CHECK_AGAIN_MS) return null;
@@ -70,18 +77,22 @@ export class HelperVolume {
 
   /** Fills the volume. Returns whether it then holds the program, byte for byte. */
   private async fillVolume(volume: string, program: Buffer): Promise<boolean> {
-    const image = `mooring-helper:${volume.slice('mooring-helper-'.length)}`;
+    const image = await this.ensureImage(volume, program);
     const label = { [labels.instance]: this.instance };
-    if ((await findImage(this.docker, image)) === null) {
-      const folder = { name: helperMount.slice(1), type: 'directory' as const, mode: 0o755 };
-      const tar = tarOf([folder, { name: helperProgram.slice(1), type: 'file', mode: 0o755, content: program }]);
-      await importImage(this.docker, tar, image, [`LABEL ${labels.instance}=${this.instance}`], AbortSignal.timeout(PULL_TIMEOUT_MS));
-    }
     await ensureLabelledVolume(this.docker, volume, label);
     const mount = { Type: 'volume' as const, Source: volume, Target: helperMount, ReadOnly: false };
     return this.withContainer({ Image: image, Cmd: [helperProgram], Labels: label, HostConfig: { Mounts: [mount] } }, async (container) =>
       program.equals(await fileIn(container, helperProgram, HELPER_BYTES_MAX)),
     );
+  }
+
+  private async ensureImage(volume: string, program: Buffer): Promise<string> {
+    const image = `mooring-helper:${volume.slice('mooring-helper-'.length)}`;
+    if ((await findImage(this.docker, image)) !== null) return image;
+    const folder = { name: helperMount.slice(1), type: 'directory' as const, mode: 0o755 };
+    const tar = tarOf([folder, { name: helperProgram.slice(1), type: 'file', mode: 0o755, content: program }]);
+    await importImage(this.docker, tar, image, [`LABEL ${labels.instance}=${this.instance}`], AbortSignal.timeout(PULL_TIMEOUT_MS));
+    return image;
   }
 
   private async findProgram(): Promise<Buffer | null> {

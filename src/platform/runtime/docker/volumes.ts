@@ -9,11 +9,26 @@ export interface EnsuredVolume {
   isNew: boolean;
 }
 
-/** Creates the volume, or finds it. Throws `RuntimeRefused` if a volume of that name has other labels. */
-export async function ensureLabelledVolume(docker: Dockerode, name: string, wanted: Labels): Promise<EnsuredVolume> {
+/**
+ * Creates the volume, or finds it. A new one has the quota if the engine can enforce one. Throws `RuntimeRefused` if a volume of that name has
+ * other labels.
+ */
+export async function ensureLabelledVolume(
+  docker: Dockerode,
+  name: string,
+  wanted: Labels,
+  maxBytes: number | null = null,
+): Promise<EnsuredVolume> {
   const standing = await findVolume(docker, name);
   // Creating an existing volume returns it unchanged.
-  if (standing === null) await call(null, (abortSignal) => docker.createVolume({ Name: name, Labels: wanted, abortSignal }));
+  const create = (DriverOpts: Labels): Promise<unknown> =>
+    call(null, (abortSignal) => docker.createVolume({ Name: name, Labels: wanted, DriverOpts, abortSignal }));
+  if (standing === null)
+    await create(maxBytes === null ? {} : { size: String(maxBytes) }).catch((error: unknown) => {
+      // Most file systems have no quotas for folders.
+      if (error instanceof RuntimeRefused && /quota/i.test(error.message)) return create({});
+      throw error;
+    });
   const volume = standing ?? (await findVolume(docker, name));
   if (volume === null || !hasLabels(volume.Labels, wanted))
     throw new RuntimeRefused(`A volume named ${name} exists that this installation did not make.`);

@@ -31,6 +31,7 @@ import { runOneShot } from './one-shot.ts';
 import { outputLines } from './output-log.ts';
 import { Ports } from './ports.ts';
 import { liveness, signalProcess } from './processes.ts';
+import { folderSize } from './folder-size.ts';
 import { copyTree, ensureProgramImage } from './program-image.ts';
 import { startSupervisor } from './start-supervisor.ts';
 
@@ -99,6 +100,16 @@ export class LocalRuntime extends ContainerRuntime {
   async removeVolume(agentId: string): Promise<void> {
     await removeFolder(this.volume(agentId));
     await rm(this.changes.file(agentId), { force: true });
+  }
+
+  async volumeSizes(agentIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, number>> {
+    const end = performance.now() + withinMs;
+    const sizes = new Map<string, number>();
+    for (const agentId of agentIds) {
+      const size = await folderSize(this.volume(agentId), end - performance.now());
+      if (size !== null) sizes.set(agentId, size);
+    }
+    return sizes;
   }
 
   async create(spec: ContainerSpec): Promise<ContainerView> {

@@ -1,0 +1,85 @@
+import { Injectable, Logger } from '@nestjs/common';
+import { QueryBus } from '@nestjs/cqrs';
+
+import { AgentsThatMayWrite, type AgentOfAccount } from '../agents/index.ts';
+import { Config } from '../platform/config/config.ts';
+import { ContainerRuntime, RuntimeRefused } from '../platform/runtime/runtime.ts';
+
+/** The longest time for which volumes are measured at a time, ms, and the largest number of them. */
+const MEASURE_MS = 20_000;
+const VOLUMES_MAX = 1_000;
+/** The time by which an agent's row may be late, ms. */
+const ROW_LATE_MS = 60_000;
+const MIB = 1024 * 1024;
+
+/** Finds the agents whose volumes hold more than they may. Only what may have been written to since the last look is measured. */
+@Injectable()
+export class VolumeMeter {
+  private readonly logger = new Logger('Volumes');
+  /** The times at which agents were measured or tried, ms since 1970. */
+  private measuredAt = new Map<string, number>();
+  /** The time up to which all agents that wrote were measured, ms since 1970. */
+  private completeTo = 0;
+
+  constructor(
+    private readonly runtime: ContainerRuntime,
+    private readonly queries: QueryBus,
+    private readonly config: Config,
+  ) {}
+
+  get isLimited(): boolean {
+    return this.config.volumeMaxMb > 0;
+  }
+
+  /** Measures volumes for 20 s at most. Returns the agents whose volumes are too full, each with the reason in a sentence. */
+  async findFull(): Promise<Map<string, string>> {
+    const now = Date.now();
+    const due: AgentOfAccount[] = await this.queries.execute(new AgentsThatMayWrite(new Date(this.completeTo - ROW_LATE_MS)));
+    const before = this.measuredAt;
+    this.measuredAt = new Map(due.map(({ agentId }) => [agentId, before.get(agentId) ?? 0]));
+    const chosen = inTurns(due, this.measuredAt).slice(0, VOLUMES_MAX);
+    if (chosen.length === 0) return new Map();
+    const sizes = await this.sizes(chosen);
+    for (const agentId of chosen) this.measuredAt.set(agentId, now);
+    if (chosen.length === due.length && chosen.every((agentId) => sizes.has(agentId))) this.completeTo = now;
+    return this.reasons(sizes);
+  }
+
+  private async sizes(agentIds: string[]): Promise<ReadonlyMap<string, number>> {
+    try {
+      return await this.runtime.volumeSizes(agentIds, MEASURE_MS);
+    } catch (error) {
+      if (!(error instanceof RuntimeRefused)) throw error;
+      this.logger.warn(`volumes can't be measured, so that MOORING_VOLUME_MAX_MB does not hold: ${error.message}`);
+      return new Map();
+    }
+  }
+
+  private reasons(sizes: ReadonlyMap<string, number>): Map<string, string> {
+    const most = this.config.volumeMaxMb;
+    const full = [...sizes].filter(([, bytes]) => bytes > most * MIB);
+    return new Map(
+      full.map(([agentId, bytes]) => [
+        agentId,
+        Number.isFinite(bytes)
+          ? `Its volume holds ${Math.ceil(bytes / MIB)} MiB, and ${most} MiB is the most. It can be started again, and has to remove files then.`
+          : 'Its volume has paths that are too long to be measured. It can be started again, and has to remove them then.',
+      ]),
+    );
+  }
+}
+
+/** Returns the agents' ids in the order of their turns: one agent of each account after another, each account's longest unmeasured ones first. */
+export function inTurns(due: readonly AgentOfAccount[], measuredAt: ReadonlyMap<string, number>): string[] {
+  const at = (agentId: string): number => measuredAt.get(agentId) ?? 0;
+  const taken = new Map<string, number>();
+  return due
+    .toSorted((one, other) => at(one.agentId) - at(other.agentId))
+    .map(({ agentId, accountId }) => {
+      const turn = taken.get(accountId) ?? 0;
+      taken.set(accountId, turn + 1);
+      return { agentId, turn };
+    })
+    .toSorted((one, other) => one.turn - other.turn)
+    .map(({ agentId }) => agentId);
+}

@@ -1,0 +1,86 @@
+import fc from 'fast-check';
+import type { QueryBus } from '@nestjs/cqrs';
+
+import type { Config } from '../platform/config/config.ts';
+import { RuntimeRefused, type ContainerRuntime } from '../platform/runtime/runtime.ts';
+import { inTurns, VolumeMeter } from './volume-meter.service.ts';
+
+const MIB = 1024 * 1024;
+const due = [
+  { agentId: 'a1', accountId: 'a' },
+  { agentId: 'a2', accountId: 'a' },
+  { agentId: 'b1', accountId: 'b' },
+];
+
+/** Returns a meter on volumes of these sizes. It remembers which agents were measured, and since when agents were asked for. */
+function meterOn(volumeSizes: ContainerRuntime['volumeSizes']) {
+  const since: Date[] = [];
+  const queries = { execute: async (query: { since: Date }) => (since.push(query.since), due) } as unknown as QueryBus;
+  const meter = new VolumeMeter({ volumeSizes } as ContainerRuntime, queries, { volumeMaxMb: 10 } as Config);
+  return { meter, since };
+}
+
+describe('the meter of volumes', () => {
+  it('finds those that hold more than they may, and says how much', async () => {
+    const { meter } = meterOn(
+      async () =>
+        new Map([
+          ['a1', 10 * MIB],
+          ['a2', 10 * MIB + 1],
+          ['b1', Infinity],
+        ]),
+    );
+    const full = await meter.findFull();
+    expect([...full.keys()]).toEqual(['a2', 'b1']);
+    expect(full.get('a2')).toContain('holds 11 MiB, and 10 MiB is the most');
+    expect(full.get('b1')).toContain('too long to be measured');
+  });
+
+  it('looks only at what was written since all were measured, and first at those that were not', async () => {
+    const asked: string[][] = [];
+    let measured = ['b1'];
+    const { meter, since } = meterOn(async (agentIds) => {
+      asked.push([...agentIds]);
+      return new Map(measured.map((agentId) => [agentId, 0]));
+    });
+    await meter.findFull();
+    await meter.findFull();
+    measured = ['a1', 'a2', 'b1'];
+    await meter.findFull();
+    await meter.findFull();
+    expect(asked[0]).toEqual(['a1', 'b1', 'a2']);
+    expect(since.slice(0, 3).every((date) => date.getTime() <= 0)).toBe(true);
+    expect(since[3]?.getTime()).toBeGreaterThan(0);
+  });
+
+  it('finds nothing where volumes can’t be measured', async () => {
+    const { meter } = meterOn(async () => {
+      throw new RuntimeRefused('there is no helper program');
+    });
+    expect((await meter.findFull()).size).toBe(0);
+  });
+
+  it('gives each account its turn, and takes every agent once', () => {
+    const agents = fc.uniqueArray(fc.record({ agentId: fc.uuid(), accountId: fc.constantFrom('a', 'b', 'c') }), {
+      selector: ({ agentId }) => agentId,
+    });
+    fc.assert(
+      fc.property(agents, fc.array(fc.nat(5)), (all, times) => {
+        const measuredAt = new Map(all.map(({ agentId }, index) => [agentId, times[index] ?? 0]));
+        const order = inTurns(all, measuredAt);
+        expect([...order].toSorted()).toEqual(all.map(({ agentId }) => agentId).toSorted());
+        const accountOf = new Map(all.map(({ agentId, accountId }) => [agentId, accountId]));
+        const counts = new Map<string | undefined, number>();
+        let turn = 0;
+        for (const agentId of order) {
+          const account = accountOf.get(agentId);
+          const own = counts.get(account) ?? 0;
+          // Nobody has a second turn before each other account with agents left had its first.
+          expect(own).toBeGreaterThanOrEqual(turn);
+          turn = Math.max(turn, own);
+          counts.set(account, own + 1);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,57 @@
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+
+import { Agents } from '../agents/services.ts';
+import { systemContext } from '../platform/context/command-context.ts';
+import { sagaStep } from '../platform/sagas/saga-step.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
+import { VolumeMeter } from './volume-meter.service.ts';
+
+/** The only key, so that one replica measures for all. */
+const ALL = 'all';
+const AGAIN_MS = 30_000;
+/** A pause is at least this many times as long as the work before it. */
+const REST_FACTOR = 4;
+
+/** Stops agents whose volumes hold more than they may. */
+@Injectable()
+export class VolumesSaga implements Saga, OnModuleInit {
+  readonly name = 'volumes';
+  /** No event tells that a volume has grown. */
+  readonly filter = { eventClass: 'core' as const, categories: ['agent'], types: ['AgentDeleted'] };
+  readonly concurrency = 1;
+  private hasBegun = false;
+
+  constructor(
+    private readonly sagas: Sagas,
+    private readonly meter: VolumeMeter,
+    private readonly agents: Agents,
+  ) {}
+
+  onModuleInit(): void {
+    this.sagas.register(this);
+  }
+
+  keyOf(): null {
+    return null;
+  }
+
+  /** Begins the series of passes; each one after it is begun by the deadline that the one before returned. */
+  async resync(): Promise<SagaKey[]> {
+    return this.hasBegun || !this.meter.isLimited ? [] : [{ key: ALL, account: null }];
+  }
+
+  async reconcile(_key: string, { assertLease, withoutSlot }: SagaPass): Promise<Date | null> {
+    this.hasBegun = true;
+    if (!this.meter.isLimited) return null;
+    const begun = performance.now();
+    const full = await withoutSlot(() => this.meter.findFull());
+    for (const [agentId, reason] of full) {
+      const { state: agent } = await this.agents.find(agentId);
+      if (agent === null) continue;
+      assertLease();
+      await this.agents.execute(agentId, { type: 'RecordVolumeFull', reason }, systemContext(this.name, agent.accountId));
+      sagaStep(this.name, agentId, 'full');
+    }
+    return new Date(Date.now() + Math.max(AGAIN_MS, REST_FACTOR * (performance.now() - begun)));
+  }
+}
