@@ -5,7 +5,7 @@ import type { AccountRow } from './account.entity.ts';
 
 const EMAIL = /^[^\s@\p{C}]{1,64}@[^\s@\p{C}]{1,255}$/u;
 
-export class Registration {
+export class RegisterDto {
   @Matches(EMAIL, { message: 'email must be an e-mail address' })
   email: string;
 
@@ -18,14 +18,14 @@ export class Registration {
   name: string;
 }
 
-export class AccountCreation extends Registration {
+export class CreateAccountDto extends RegisterDto {
   /** The role of the account; the default is `member`. */
   @IsOptional()
   @IsIn(['admin', 'member'])
   role?: 'admin' | 'member';
 }
 
-export class Login {
+export class LoginDto {
   @IsString()
   @MaxLength(320)
   email: string;
@@ -35,14 +35,14 @@ export class Login {
   password: string;
 }
 
-export class Session {
+export class SessionDto {
   /** The token `ms_…`, to be sent as `Authorization: Bearer`. */
   session_token: string;
   /** The time at which the session ends, ISO 8601 UTC. A week without use ends it sooner. */
   expires_at: string;
 }
 
-export class PlanAssignment {
+export class AssignPlanDto {
   /** The plan's name. */
   @IsString()
   @Length(1, 100)
@@ -57,25 +57,25 @@ export class PlanAssignment {
   payment_method: boolean;
 }
 
-export class PlanView {
+export class PlanDto {
   name: string;
   seats: number;
   seats_used: number;
 }
 
-export class AccountView {
+export class AccountDto {
   account_id: string;
   email: string;
   name: string;
   role: 'admin' | 'member';
   /** The plan of the account; null if it has none. */
-  plan: PlanView | null;
+  plan: PlanDto | null;
   payment_method: boolean;
   /** The time at which the account was opened, ISO 8601 UTC. */
   created_at: string;
 }
 
-export function accountView(row: AccountRow): AccountView {
+export function toAccountDto(row: AccountRow): AccountDto {
   const { plan_name, plan_seats, seats_used } = row;
   return {
     account_id: row.account_id,

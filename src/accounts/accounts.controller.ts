@@ -5,9 +5,9 @@ import { RequireAdmin } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { decodeCursor } from '../platform/http/responses/paging.ts';
-import { PageQuery } from '../platform/http/requests/page.dto.ts';
+import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
-import { AccountCreation, accountView, AccountView, PlanAssignment } from './account.dto.ts';
+import { AccountDto, AssignPlanDto, CreateAccountDto, toAccountDto } from './account.dto.ts';
 import { AssignPlan, OpenAccount } from './accounts.commands.ts';
 import { accountsProjection, GetWrittenAccount, ListAccounts } from './accounts.projection.ts';
 
@@ -22,31 +22,31 @@ export class AccountsController {
   /** Lists all accounts, newest first. */
   @Get()
   @ReadsModel(accountsProjection.name)
-  async list(@Query() { limit = 50, cursor }: PageQuery, @CurrentCall() call: Call): Promise<AccountView[]> {
+  async list(@Query() { limit = 50, cursor }: PageQueryDto, @CurrentCall() call: Call): Promise<AccountDto[]> {
     const rows = await this.queries.execute(new ListAccounts(limit, decodeCursor(cursor, 2)));
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.account_id]);
-    return rows.map(accountView);
+    return rows.map(toAccountDto);
   }
 
   /** Opens an account with its first password, on behalf of its holder. */
   @Post()
   @Idempotent()
   async create(
-    @Body() { email, password, name, role = 'member' }: AccountCreation,
+    @Body() { email, password, name, role = 'member' }: CreateAccountDto,
     @CurrentCall() { context, seed }: Call,
-  ): Promise<AccountView> {
+  ): Promise<AccountDto> {
     const id = await this.commands.execute(new OpenAccount(context, { email, password, name, role }, seed));
-    return accountView(await this.queries.execute(new GetWrittenAccount(id)));
+    return toAccountDto(await this.queries.execute(new GetWrittenAccount(id)));
   }
 
   /** Assigns a plan, which replaces the account's current one. */
   @Put(':accountId/plan')
   async assignPlan(
     @Param('accountId') accountId: string,
-    @Body() { plan, seats, payment_method }: PlanAssignment,
+    @Body() { plan, seats, payment_method }: AssignPlanDto,
     @CurrentCall() { context }: Call,
-  ): Promise<AccountView> {
+  ): Promise<AccountDto> {
     await this.commands.execute(new AssignPlan(context, accountId, { name: plan, seats, paymentMethod: payment_method }));
-    return accountView(await this.queries.execute(new GetWrittenAccount(accountId)));
+    return toAccountDto(await this.queries.execute(new GetWrittenAccount(accountId)));
   }
 }

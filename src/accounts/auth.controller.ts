@@ -6,7 +6,7 @@ import { Public, RequireCaller, RequireSession } from '../platform/http/auth/acc
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { accountView, AccountView, Login, Registration, Session } from './account.dto.ts';
+import { AccountDto, LoginDto, RegisterDto, SessionDto, toAccountDto } from './account.dto.ts';
 import { OpenAccount } from './accounts.commands.ts';
 import { accountsProjection, GetAccount, GetWrittenAccount } from './accounts.projection.ts';
 import { SignIn } from './sign-in.service.ts';
@@ -23,18 +23,18 @@ export class AuthController {
   /** Opens an account for the caller, if the operator allows it. */
   @Post('register')
   @Public()
-  async register(@Body() { email, password, name }: Registration, @CurrentCall() { context }: Call): Promise<AccountView> {
+  async register(@Body() { email, password, name }: RegisterDto, @CurrentCall() { context }: Call): Promise<AccountDto> {
     if (!this.config.openRegistration)
       throw new Refusal('registration_closed', 'Registration is closed. Ask an administrator for an account.');
     const id = await this.commands.execute(new OpenAccount(context, { email, password, name, role: 'member' }, null));
-    return accountView(await this.queries.execute(new GetWrittenAccount(id)));
+    return toAccountDto(await this.queries.execute(new GetWrittenAccount(id)));
   }
 
   /** Signs in. An address has 10 tries a minute; while many try one account, a new address waits for its turn (429 with `Retry-After`). */
   @Post('login')
   @HttpCode(200)
   @Public()
-  async login(@Body() { email, password }: Login, @CurrentCall() { context }: Call): Promise<Session> {
+  async login(@Body() { email, password }: LoginDto, @CurrentCall() { context }: Call): Promise<SessionDto> {
     const { token, expiresAt } = await this.signIn.signIn(email, password, context);
     return { session_token: token, expires_at: expiresAt.toISOString() };
   }
@@ -51,7 +51,7 @@ export class AuthController {
   @Get('me')
   @RequireCaller()
   @ReadsModel(accountsProjection.name)
-  async me(@CurrentCall() { accountId }: Call): Promise<AccountView> {
-    return accountView(await this.queries.execute(new GetAccount(accountId)));
+  async me(@CurrentCall() { accountId }: Call): Promise<AccountDto> {
+    return toAccountDto(await this.queries.execute(new GetAccount(accountId)));
   }
 }

@@ -5,7 +5,7 @@ import { selectionOf } from '../history/index.ts';
 import { RequireAdmin } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
-import { BrowsedEvent, BrowseQuery } from './events.dto.ts';
+import { BrowsedEventDto, BrowseEventsQueryDto } from './events.dto.ts';
 import { BrowseEvents } from './events.handlers.ts';
 
 const DEFAULT_LIMIT = 50;
@@ -20,7 +20,7 @@ export class EventsController {
    * leads to the next page.
    */
   @Get()
-  async list(@Query() query: BrowseQuery, @CurrentCall() call: Call): Promise<BrowsedEvent[]> {
+  async list(@Query() query: BrowseEventsQueryDto, @CurrentCall() call: Call): Promise<BrowsedEventDto[]> {
     const { stream = null, class: eventClass = 'core', limit = DEFAULT_LIMIT } = query;
     const after = placeOf(query.cursor) ?? query.after ?? null;
     const { items, next } = await this.queries.execute(new BrowseEvents(selectionOf(query), stream, eventClass, after, limit));

@@ -1,8 +1,8 @@
 import { IsIn, IsOptional, Matches } from 'class-validator';
 
-import { EventsQuery, HistoryItem } from '../history/index.ts';
+import { EventsQueryDto, HistoryItem } from '../history/index.ts';
 
-export class BrowseQuery extends EventsQuery {
+export class BrowseEventsQueryDto extends EventsQueryDto {
   /** The stream whose events are listed, as `agent-<id>`; all streams if absent. */
   @IsOptional()
   @Matches(/^[a-zA-Z][a-zA-Z0-9]*-[\x21-\x7e]{1,200}$/, { message: 'must be the name of a stream' })
@@ -20,7 +20,7 @@ export class BrowseQuery extends EventsQuery {
 }
 
 /** An event of any account, or of none. */
-export class BrowsedEvent extends HistoryItem {
+export class BrowsedEventDto extends HistoryItem {
   stream: string;
   /** The value is null if the event belongs to no account. */
   account_id: string | null;

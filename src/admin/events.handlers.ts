@@ -3,10 +3,10 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { historyItem, isSelected, type EventSelection } from '../history/index.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import { EventStore, START, type EventClass, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
-import type { BrowsedEvent } from './events.dto.ts';
+import type { BrowsedEventDto } from './events.dto.ts';
 
 export interface EventPage {
-  items: BrowsedEvent[];
+  items: BrowsedEventDto[];
   /** The position after which the next page begins; null if the whole log was searched. */
   next: Position | null;
 }
@@ -36,7 +36,7 @@ export class BrowseEventsHandler implements IQueryHandler<BrowseEvents> {
 
   async execute(browse: BrowseEvents): Promise<EventPage> {
     const { selection, limit } = browse;
-    const items: BrowsedEvent[] = [];
+    const items: BrowsedEventDto[] = [];
     let seen = START;
     let scanned = 0;
     for await (const event of this.events(browse)) {

@@ -3,7 +3,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { RequireAdmin } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { ProjectionView, RebuildStarted, VerificationView } from './projections.dto.ts';
+import { ProjectionDto, RebuildStartedDto, VerificationDto } from './projections.dto.ts';
 import { CancelRebuild, ListProjections, RebuildProjection, VerifyProjection } from './projections.handlers.ts';
 
 @Controller('api/admin/projections')
@@ -16,7 +16,7 @@ export class ProjectionsController {
 
   /** Lists the state of every read model: how far it is behind the log, and its running rebuild, if there is one. */
   @Get()
-  list(): Promise<ProjectionView[]> {
+  list(): Promise<ProjectionDto[]> {
     return this.queries.execute(new ListProjections());
   }
 
@@ -26,7 +26,7 @@ export class ProjectionsController {
    */
   @Post(':name/rebuild')
   @HttpCode(202)
-  async rebuild(@Param('name') name: string, @CurrentCall() { context }: Call): Promise<RebuildStarted> {
+  async rebuild(@Param('name') name: string, @CurrentCall() { context }: Call): Promise<RebuildStartedDto> {
     return { rebuild_id: await this.commands.execute(new RebuildProjection(context, name)) };
   }
 
@@ -40,7 +40,7 @@ export class ProjectionsController {
   /** Folds the log into separate tables and compares them row by row with the current rows, at the same position. */
   @Post(':name/verify')
   @HttpCode(200)
-  verify(@Param('name') name: string, @CurrentCall() { context }: Call): Promise<VerificationView> {
+  verify(@Param('name') name: string, @CurrentCall() { context }: Call): Promise<VerificationDto> {
     return this.commands.execute(new VerifyProjection(context, name));
   }
 }

@@ -1,5 +1,5 @@
 /** A running rebuild of a read model. */
-export class RebuildView {
+export class RebuildDto {
   id: string;
   /** The reason: an administrator requested it, its version changed, its rows were missing, or it was far behind the log. */
   reason: 'requested' | 'version' | 'empty' | 'behind';
@@ -13,7 +13,7 @@ export class RebuildView {
   started_at: string;
 }
 
-export class ProjectionView {
+export class ProjectionDto {
   name: string;
   version: number;
   /** The position up to which all events are in its rows. */
@@ -29,14 +29,14 @@ export class ProjectionView {
   error: string | null;
   /** The value is false while rows are missing: reads answer 503 until they are rebuilt. */
   filled: boolean;
-  rebuild: RebuildView | null;
+  rebuild: RebuildDto | null;
 }
 
-export class RebuildStarted {
+export class RebuildStartedDto {
   rebuild_id: string;
 }
 
-export class DifferenceView {
+export class DifferenceDto {
   /** The key of the row. */
   key: string;
   /** The kind is `missing` if the log has the row but the table does not, and `unexpected` if only the table has it. */
@@ -45,12 +45,12 @@ export class DifferenceView {
   columns: string[];
 }
 
-export class VerificationView {
+export class VerificationDto {
   equal: boolean;
   /** The position at which both sides were compared. */
   position: string;
   /** The number of rows in the current table. */
   rows: number;
   /** The first 100 differences. */
-  differences: DifferenceView[];
+  differences: DifferenceDto[];
 }

@@ -7,16 +7,16 @@ import { Projections, shareOf } from '../platform/projections/projections.ts';
 import { rebuildDecider, rebuildStream } from '../platform/projections/rebuild/rebuild.decider.ts';
 import type { RebuildProgress } from '../platform/projections/rebuild/rebuild-progress.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import type { ProjectionView, RebuildView, VerificationView } from './projections.dto.ts';
+import type { ProjectionDto, RebuildDto, VerificationDto } from './projections.dto.ts';
 
 /** Returns the state of every projection, by name. */
-export class ListProjections extends Query<ProjectionView[]> {}
+export class ListProjections extends Query<ProjectionDto[]> {}
 
 @QueryHandler(ListProjections)
 export class ListProjectionsHandler implements IQueryHandler<ListProjections> {
   constructor(private readonly projections: Projections) {}
 
-  async execute(): Promise<ProjectionView[]> {
+  async execute(): Promise<ProjectionDto[]> {
     const [statuses, rebuilds] = await Promise.all([this.projections.status(), this.projections.rebuilds()]);
     return Promise.all(
       statuses.map(async ({ name, version, position, status, error, filled }) => {
@@ -39,7 +39,7 @@ export class ListProjectionsHandler implements IQueryHandler<ListProjections> {
   }
 }
 
-function rebuildView(rebuild: RebuildProgress): RebuildView {
+function rebuildView(rebuild: RebuildProgress): RebuildDto {
   const { id, reason, phase, events, eventsPerSecond, startedAt, updatedAt } = rebuild;
   const progress = shareOf(rebuild);
   const isToldApart = phase === 'folding' && progress > 0 && events > 0 && eventsPerSecond !== null && eventsPerSecond > 0;
@@ -118,7 +118,7 @@ export class CancelRebuildHandler implements ICommandHandler<CancelRebuild> {
 }
 
 /** Compares the read model with the log; only the comparison is recorded. Throws `not_found`, or `invalid_state` during a rebuild. */
-export class VerifyProjection extends Command<VerificationView> {
+export class VerifyProjection extends Command<VerificationDto> {
   constructor(
     readonly context: CommandContext,
     readonly projection: string,
@@ -134,7 +134,7 @@ export class VerifyProjectionHandler implements ICommandHandler<VerifyProjection
     private readonly aggregates: Aggregates,
   ) {}
 
-  async execute({ context, projection }: VerifyProjection): Promise<VerificationView> {
+  async execute({ context, projection }: VerifyProjection): Promise<VerificationDto> {
     refuseUnknown(this.projections, projection);
     const compared = await this.projections.verify(projection);
     const { equal, position, differences } = compared;

@@ -4,7 +4,7 @@ import { QueryBus } from '@nestjs/cqrs';
 import { isInTransit, LiveAgentIds, type Agent } from '../agents/index.ts';
 import { Agents } from '../agents/services.ts';
 import { ContainerRuntime, type ContainerState, type ListedContainer } from '../platform/runtime/runtime.ts';
-import type { EngineContainer, RuntimeView } from './runtime.dto.ts';
+import type { EngineContainerDto, RuntimeDto } from './runtime.dto.ts';
 
 /** The number of streams that are read concurrently. */
 const AT_ONCE = 16;
@@ -19,7 +19,7 @@ export class RuntimeDrift {
   ) {}
 
   /** Returns the comparison. Throws `RuntimeUnavailable`. */
-  async find(): Promise<RuntimeView> {
+  async find(): Promise<RuntimeDto> {
     const { containers, volumes } = await this.runtime.list();
     const live = await this.queries.execute(new LiveAgentIds());
     const agents = await this.existing([...new Set([...containers.map(({ agentId }) => agentId), ...volumes, ...live])]);
@@ -52,7 +52,7 @@ export class RuntimeDrift {
   }
 }
 
-function judged({ agentId, generation, deploymentId, state }: ListedContainer, agent: Agent | null): EngineContainer {
+function judged({ agentId, generation, deploymentId, state }: ListedContainer, agent: Agent | null): EngineContainerDto {
   return {
     agent_id: agentId,
     generation,
@@ -64,7 +64,7 @@ function judged({ agentId, generation, deploymentId, state }: ListedContainer, a
   };
 }
 
-function verdictOn(generation: number, state: ContainerState, agent: Agent | null): EngineContainer['verdict'] {
+function verdictOn(generation: number, state: ContainerState, agent: Agent | null): EngineContainerDto['verdict'] {
   if (agent === null) return 'orphan';
   if (isInTransit(agent) || agent.status === 'deleting') return 'in_transit';
   if (generation < agent.generation) return 'orphan';

@@ -3,7 +3,7 @@ import { Controller, Get } from '@nestjs/common';
 import { RequireAdmin } from '../platform/http/auth/access.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { RuntimeDrift } from './runtime-drift.service.ts';
-import { RuntimeView } from './runtime.dto.ts';
+import { RuntimeDto } from './runtime.dto.ts';
 
 @Controller('api/admin/runtime')
 @RequireAdmin()
@@ -13,7 +13,7 @@ export class RuntimeController {
   /** Compares what the engine has with the log. The sagas settle a difference within seconds, so one that lasts is a fault. */
   @Get()
   @ReadsModel('agents')
-  look(): Promise<RuntimeView> {
+  look(): Promise<RuntimeDto> {
     return this.drift.find();
   }
 }

@@ -1,4 +1,4 @@
-export class EngineContainer {
+export class EngineContainerDto {
   agent_id: string;
   generation: number;
   deployment_id: string;
@@ -15,22 +15,22 @@ export class EngineContainer {
   verdict: 'as_wanted' | 'in_transit' | 'drifted' | 'orphan';
 }
 
-export class MissingContainer {
+export class MissingContainerDto {
   agent_id: string;
   agent_status: string;
 }
 
-export class Orphans {
+export class OrphansDto {
   /** The containers of deleted agents and of stale generations, as `mooring-<agent>-g<generation>`. */
   containers: string[];
   /** The volumes of deleted agents, as `mooring-<agent>`. */
   volumes: string[];
 }
 
-export class RuntimeView {
+export class RuntimeDto {
   engine: 'docker' | 'local';
-  containers: EngineContainer[];
-  orphans: Orphans;
+  containers: EngineContainerDto[];
+  orphans: OrphansDto;
   /** Agents that should have a container but have none. */
-  missing: MissingContainer[];
+  missing: MissingContainerDto[];
 }

@@ -1,7 +1,7 @@
 import { Controller, Get } from '@nestjs/common';
 
 import { RequireAdmin } from '../platform/http/auth/access.ts';
-import type { SagaWork } from './work.dto.ts';
+import type { SagaWorkDto } from './work.dto.ts';
 import { WorkService } from './work.service.ts';
 
 @Controller('api/admin/work')
@@ -13,7 +13,7 @@ export class WorkController {
    * Returns this replica's work by saga, and the accounts that have the most of it. `/metrics` has the same figures without account ids.
    */
   @Get()
-  look(): SagaWork[] {
+  look(): SagaWorkDto[] {
     return this.work.stats();
   }
 }

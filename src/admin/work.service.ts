@@ -1,14 +1,14 @@
 import { Injectable } from '@nestjs/common';
 
 import { DurableSagas } from '../platform/sagas/durable-sagas.ts';
-import type { SagaWork } from './work.dto.ts';
+import type { SagaWorkDto } from './work.dto.ts';
 
 /** Reports the work of this process's sagas. */
 @Injectable()
 export class WorkService {
   constructor(private readonly sagas: DurableSagas) {}
 
-  stats(): SagaWork[] {
+  stats(): SagaWorkDto[] {
     return Object.entries(this.sagas.stats()).map(([saga, { queued, working, aside, retrying, dropped, oldestWaitMs, topAccounts }]) => ({
       saga,
       queued: { signals: queued.signal, reminders: queued.reminder },

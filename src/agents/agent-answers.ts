@@ -5,7 +5,7 @@ import { START } from '../platform/event-store/event-store.ts';
 import type { Call } from '../platform/http/call.ts';
 import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { statusesOf, type ListAgentsQuery, type WaitQuery } from './agent.dto.ts';
+import { type ListAgentsQueryDto, statusesOf, type WaitQueryDto } from './agent.dto.ts';
 import type { AgentRow, ShownAgent } from './agent.entity.ts';
 import { StartAgent, type AgentWrite, type DeleteAgent } from './agent.commands.ts';
 import { AwaitAgent, GetAgent, GetWrittenAgent, ListAgents } from './agent.queries.ts';
@@ -38,7 +38,7 @@ export class AgentAnswers {
     return row;
   }
 
-  async list(query: ListAgentsQuery, call: Call): Promise<AgentRow[]> {
+  async list(query: ListAgentsQueryDto, call: Call): Promise<AgentRow[]> {
     const limit = query.limit ?? DEFAULT_LIMIT;
     const rows = await this.queries.execute(new ListAgents(call.accountId, limit, placeOf(query.cursor), query.external_id ?? null));
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.agent_id]);
@@ -71,7 +71,7 @@ export class AgentAnswers {
     return gone ? undefined : this.showWritten(command.agentId, call);
   }
 
-  async wait(agentId: string, query: WaitQuery, call: Call): Promise<AgentRow> {
+  async wait(agentId: string, query: WaitQueryDto, call: Call): Promise<AgentRow> {
     const seconds = query.timeout ?? DEFAULT_WAIT_SECONDS;
     const { reached, status, position } = await this.queries.execute(new AwaitAgent(call.accountId, agentId, statusesOf(query), seconds));
     if (!reached) throw new Refusal('wait_timeout', `After ${seconds} s the agent is ${status}.`, { members: { agent_status: status } });

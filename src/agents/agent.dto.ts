@@ -20,7 +20,7 @@ import {
 import type { ShownAgent } from './agent.entity.ts';
 
 /** The parameters of a page of a list. */
-export class ListQuery {
+export class ListQueryDto {
   /** The largest number of items; default 50. */
   @IsOptional()
   @IntegerQuery(1, 200)
@@ -33,7 +33,7 @@ export class ListQuery {
   cursor?: string;
 }
 
-export class ListAgentsQuery extends ListQuery {
+export class ListAgentsQueryDto extends ListQueryDto {
   /** Selects the agent with this external id. */
   @IsOptional()
   @IsString()
@@ -41,7 +41,7 @@ export class ListAgentsQuery extends ListQuery {
   external_id?: string;
 }
 
-export class WaitQuery {
+export class WaitQueryDto {
   /** The statuses to wait for, separated by commas. Default: any in which the agent has settled. */
   @IsOptional()
   @checked('statuses', statusesMessage)
@@ -59,13 +59,13 @@ function statusesMessage(value: unknown): string | null {
   return fits ? null : `must be one or more of ${agentStatuses.join(', ')}, separated by commas`;
 }
 
-/** Returns the statuses that a `WaitQuery` names; null means any settled one. */
-export function statusesOf(query: WaitQuery): AgentStatus[] | null {
+/** Returns the statuses that a `WaitQueryDto` names; null means any settled one. */
+export function statusesOf(query: WaitQueryDto): AgentStatus[] | null {
   return query.status === undefined ? null : (query.status.split(',').map((status) => status.trim()) as AgentStatus[]);
 }
 
 /** The settings to change; those that are absent stay. A change takes effect at the next deployment, a new idle time at once. */
-export class PatchAgent {
+export class UpdateAgentDto {
   @Given()
   @Text(nameRule)
   name?: string;
@@ -103,7 +103,7 @@ export class PatchAgent {
 }
 
 /** An agent in the Provisioning API. */
-export class AgentView {
+export class AgentDto {
   agent_id: string;
   name: string;
   status: string;
@@ -129,7 +129,7 @@ export class AgentView {
 }
 
 /** An agent in the REST API. */
-export class RestAgentView {
+export class RestAgentDto {
   id: string;
   agent_id: string;
   name: string;
@@ -154,7 +154,7 @@ export class RestAgentView {
   updatedAt: string;
 }
 
-export function agentView({ agent_id, state, activity, created_at, updated_at }: ShownAgent): AgentView {
+export function toAgentDto({ agent_id, state, activity, created_at, updated_at }: ShownAgent): AgentDto {
   const { settings, status, externalId, deployment, message } = state;
   return {
     agent_id,
@@ -180,8 +180,8 @@ export function agentView({ agent_id, state, activity, created_at, updated_at }:
   };
 }
 
-export function restAgentView(row: ShownAgent): RestAgentView {
-  const view = agentView(row);
+export function toRestAgentDto(row: ShownAgent): RestAgentDto {
+  const view = toAgentDto(row);
   return {
     id: view.agent_id,
     agent_id: view.agent_id,

@@ -7,7 +7,7 @@ import type { Scope } from '../platform/context/caller.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AgentId } from './agent-id.ts';
-import { agentView, AgentView, ListAgentsQuery, PatchAgent, restAgentView, RestAgentView, WaitQuery } from './agent.dto.ts';
+import { AgentDto, ListAgentsQueryDto, RestAgentDto, toAgentDto, toRestAgentDto, UpdateAgentDto, WaitQueryDto } from './agent.dto.ts';
 import type { ShownAgent } from './agent.entity.ts';
 import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agent.commands.ts';
 
@@ -30,7 +30,7 @@ function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
     @RequireScope(...readers)
     @ReadsModel('agents')
     @ApiResponse({ status: 200, type: [View] })
-    async list(@Query() query: ListAgentsQuery, @CurrentCall() call: Call): Promise<View[]> {
+    async list(@Query() query: ListAgentsQueryDto, @CurrentCall() call: Call): Promise<View[]> {
       return (await this.answers.list(query, call)).map(viewOf);
     }
 
@@ -46,7 +46,7 @@ function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
     @Get(':agentId/wait')
     @RequireScope('provision', 'deploy', 'manage')
     @ApiResponse({ status: 200, type: View })
-    async wait(@AgentId() agentId: string, @Query() query: WaitQuery, @CurrentCall() call: Call): Promise<View> {
+    async wait(@AgentId() agentId: string, @Query() query: WaitQueryDto, @CurrentCall() call: Call): Promise<View> {
       return viewOf(await this.answers.wait(agentId, query, call));
     }
 
@@ -109,23 +109,23 @@ function agentRoutes<View>({ path, View, viewOf, readers }: Spelling<View>) {
 /** Serves agents on the REST API. */
 export class AgentsController extends agentRoutes({
   path: 'api/agents',
-  View: RestAgentView,
-  viewOf: restAgentView,
+  View: RestAgentDto,
+  viewOf: toRestAgentDto,
   readers: ['provision', 'deploy', 'manage'],
 }) {}
 
 /** Serves agents on the Provisioning API, which can also change their settings. */
 export class AgentsV1Controller extends agentRoutes({
   path: 'api/v1/agents',
-  View: AgentView,
-  viewOf: agentView,
+  View: AgentDto,
+  viewOf: toAgentDto,
   readers: ['provision'],
 }) {
   /** Changes the settings that the body names. */
   @Patch(':agentId')
   @RequireScope('manage')
-  async configure(@AgentId() agentId: string, @Body() changes: PatchAgent, @CurrentCall() call: Call): Promise<AgentView> {
+  async configure(@AgentId() agentId: string, @Body() changes: UpdateAgentDto, @CurrentCall() call: Call): Promise<AgentDto> {
     const { context, accountId, ifMatch } = call;
-    return agentView(await this.answers.change(new ConfigureAgent(context, accountId, agentId, ifMatch, changes), null, call));
+    return toAgentDto(await this.answers.change(new ConfigureAgent(context, accountId, agentId, ifMatch, changes), null, call));
   }
 }

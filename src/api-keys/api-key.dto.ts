@@ -4,7 +4,7 @@ import { type Scope, scopes } from '../platform/context/caller.ts';
 import { Length } from '../platform/http/requests/validation.ts';
 import type { ApiKeyRow } from './api-key.entity.ts';
 
-export class KeyCreation {
+export class CreateApiKeyDto {
   /** The display name of the key. */
   @IsString()
   @Length(1, 100)
@@ -26,7 +26,7 @@ export class KeyCreation {
   expires_in_days?: number | null;
 }
 
-export class KeyView {
+export class ApiKeyDto {
   id: string;
   name: string;
   /** The first 11 characters of the key. */
@@ -42,16 +42,16 @@ export class KeyView {
   created_at: string;
 }
 
-export class CreatedKeyView extends KeyView {
+export class CreatedApiKeyDto extends ApiKeyDto {
   /** The key itself, which is returned only here. */
   raw_key: string;
 }
 
-export function createdKeyView(row: ApiKeyRow, now: Date, rawKey: string): CreatedKeyView {
-  return Object.assign(keyView(row, now), { raw_key: rawKey });
+export function toCreatedApiKeyDto(row: ApiKeyRow, now: Date, rawKey: string): CreatedApiKeyDto {
+  return Object.assign(toApiKeyDto(row, now), { raw_key: rawKey });
 }
 
-export function keyView(row: ApiKeyRow, now: Date): KeyView {
+export function toApiKeyDto(row: ApiKeyRow, now: Date): ApiKeyDto {
   return {
     id: row.key_id,
     name: row.name,

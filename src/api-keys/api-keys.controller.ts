@@ -7,9 +7,9 @@ import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { scopes } from '../platform/context/caller.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { decodeCursor } from '../platform/http/responses/paging.ts';
-import { PageQuery } from '../platform/http/requests/page.dto.ts';
+import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
-import { createdKeyView, CreatedKeyView, KeyCreation, keyView, KeyView } from './api-key.dto.ts';
+import { ApiKeyDto, CreateApiKeyDto, CreatedApiKeyDto, toApiKeyDto, toCreatedApiKeyDto } from './api-key.dto.ts';
 import { IssueApiKey, RevokeApiKey } from './api-keys.handlers.ts';
 import { apiKeysProjection, GetWrittenApiKey, ListApiKeys } from './api-keys.projection.ts';
 
@@ -26,23 +26,23 @@ export class ApiKeysController {
   @Post()
   @Idempotent()
   async create(
-    @Body() { name, scopes: wanted, expires_in_days }: KeyCreation,
+    @Body() { name, scopes: wanted, expires_in_days }: CreateApiKeyDto,
     @CurrentCall() { context, accountId, seed }: Call,
-  ): Promise<CreatedKeyView> {
+  ): Promise<CreatedApiKeyDto> {
     const key = { name, scopes: wanted ?? [...scopes], expiresInDays: expires_in_days ?? null };
     const { keyId, rawKey } = await this.commands.execute(new IssueApiKey(context, accountId, key, seed));
     const row = await this.queries.execute(new GetWrittenApiKey(accountId, keyId));
-    return createdKeyView(row, this.clock.now(), rawKey);
+    return toCreatedApiKeyDto(row, this.clock.now(), rawKey);
   }
 
   /** Lists the account's keys, newest first, including revoked ones. */
   @Get()
   @ReadsModel(apiKeysProjection.name)
-  async list(@Query() { limit = 50, cursor }: PageQuery, @CurrentCall() call: Call): Promise<KeyView[]> {
+  async list(@Query() { limit = 50, cursor }: PageQueryDto, @CurrentCall() call: Call): Promise<ApiKeyDto[]> {
     const rows = await this.queries.execute(new ListApiKeys(call.accountId, limit, decodeCursor(cursor, 2)));
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.key_id]);
     const now = this.clock.now();
-    return rows.map((row) => keyView(row, now));
+    return rows.map((row) => toApiKeyDto(row, now));
   }
 
   /** Revokes a key, which is refused as soon as this call has answered. */

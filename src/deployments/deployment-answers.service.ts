@@ -7,7 +7,7 @@ import type { Call } from '../platform/http/call.ts';
 import { invalidField, Refusal } from '../platform/errors/refusal.ts';
 import { readBuildLog } from './build-log.ts';
 import { repositoryRefusal, type SourceOverrides } from './deployment-source.decider.ts';
-import { deploymentView, type DeploymentView, type RestDeployBody } from './deployment.dto.ts';
+import { type DeploymentDto, type RestDeployDto, toDeploymentDto } from './deployment.dto.ts';
 import { DeployAgent } from './deployment.commands.ts';
 import { FindDeployment, ListDeployments } from './deployment.queries.ts';
 
@@ -42,15 +42,15 @@ export class DeploymentAnswers {
     return { agent_id: agentId, deployment_id: deploymentId, status: state.status, message: state.message };
   }
 
-  async redeploy(body: RestDeployBody, call: Call): Promise<RestDeployAnswer> {
+  async redeploy(body: RestDeployDto, call: Call): Promise<RestDeployAnswer> {
     const answer = await this.deploy(body.agentId.toLowerCase(), overridesOf(body), call);
     return { agentId: answer.agent_id, deploymentId: answer.deployment_id, status: answer.status, message: answer.message };
   }
 
-  async list(accountId: string, agentId: string, limit: number): Promise<DeploymentView[]> {
+  async list(accountId: string, agentId: string, limit: number): Promise<DeploymentDto[]> {
     await this.queries.execute(new GetAgent(accountId, agentId));
     const rows = await this.queries.execute(new ListDeployments(agentId, limit));
-    return Promise.all(rows.map(async (row) => deploymentView(row, await readBuildLog(this.events, row.id))));
+    return Promise.all(rows.map(async (row) => toDeploymentDto(row, await readBuildLog(this.events, row.id))));
   }
 
   async log(accountId: string, agentId: string, deploymentId: string): Promise<string> {
@@ -61,7 +61,7 @@ export class DeploymentAnswers {
   }
 }
 
-function overridesOf({ source, imageName, repoUrl, templateId }: RestDeployBody): SourceOverrides {
+function overridesOf({ source, imageName, repoUrl, templateId }: RestDeployDto): SourceOverrides {
   const required = { github: ['repoUrl', repoUrl], docker: ['imageName', imageName], template: ['templateId', templateId] } as const;
   const [field, value] = required[source];
   if (value === undefined) throw invalidField(field, `must be given where source is ${source}`);

@@ -5,7 +5,7 @@ import { IntegerQuery, MaxLength } from '../platform/http/requests/validation.ts
 import type { DeploymentRow } from './deployment.entity.ts';
 
 /** Each field overrides a setting of the agent for this deployment. */
-export class DeployBody {
+export class DeployDto {
   @Given()
   @Text(imageNameRule)
   image_name?: string;
@@ -19,7 +19,7 @@ export class DeployBody {
   branch?: string;
 }
 
-export class RestDeployBody {
+export class RestDeployDto {
   @IsUUID()
   agentId: string;
 
@@ -45,7 +45,7 @@ export class RestDeployBody {
   templateId?: string;
 }
 
-export class DeploymentsQuery {
+export class DeploymentsQueryDto {
   /** The largest number of deployments to return; default 10. */
   @IsOptional()
   @IntegerQuery(1, 50)
@@ -53,7 +53,7 @@ export class DeploymentsQuery {
 }
 
 /** The fields that every view of a deployment has. */
-export class DeploymentRecordView {
+export class DeploymentRecordDto {
   id: string;
   agent_id: string;
   status: string;
@@ -67,11 +67,11 @@ export class DeploymentRecordView {
   completed_at: string | null;
 }
 
-export interface DeploymentView extends DeploymentRecordView {
+export interface DeploymentDto extends DeploymentRecordDto {
   build_log: string;
 }
 
-export function deploymentRecordView(row: DeploymentRow): DeploymentRecordView {
+export function toDeploymentRecordDto(row: DeploymentRow): DeploymentRecordDto {
   return {
     id: row.id,
     agent_id: row.agent_id,
@@ -87,6 +87,6 @@ export function deploymentRecordView(row: DeploymentRow): DeploymentRecordView {
   };
 }
 
-export function deploymentView(row: DeploymentRow, build_log: string): DeploymentView {
-  return Object.assign(deploymentRecordView(row), { build_log });
+export function toDeploymentDto(row: DeploymentRow, build_log: string): DeploymentDto {
+  return Object.assign(toDeploymentRecordDto(row), { build_log });
 }

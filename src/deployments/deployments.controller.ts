@@ -6,7 +6,7 @@ import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { DeploymentAnswers, type DeployAnswer, type RestDeployAnswer } from './deployment-answers.service.ts';
-import { DeployBody, DeploymentsQuery, RestDeployBody, type DeploymentView } from './deployment.dto.ts';
+import { DeployDto, type DeploymentDto, DeploymentsQueryDto, RestDeployDto } from './deployment.dto.ts';
 
 @Controller('api')
 export class DeploymentsController {
@@ -17,7 +17,7 @@ export class DeploymentsController {
   @HttpCode(202)
   @RequireScope('deploy')
   @Idempotent()
-  deploy(@AgentId() agentId: string, @Body() body: DeployBody, @CurrentCall() call: Call): Promise<DeployAnswer> {
+  deploy(@AgentId() agentId: string, @Body() body: DeployDto, @CurrentCall() call: Call): Promise<DeployAnswer> {
     const { image_name: imageName, repo_url: repoUrl, branch } = body ?? {};
     return this.answers.deploy(agentId, { imageName, repoUrl, branch }, call);
   }
@@ -27,7 +27,7 @@ export class DeploymentsController {
   @HttpCode(202)
   @RequireScope('deploy')
   @Idempotent()
-  redeploy(@Body() body: RestDeployBody, @CurrentCall() call: Call): Promise<RestDeployAnswer> {
+  redeploy(@Body() body: RestDeployDto, @CurrentCall() call: Call): Promise<RestDeployAnswer> {
     return this.answers.redeploy(body, call);
   }
 
@@ -35,7 +35,7 @@ export class DeploymentsController {
   @Get(['v1/agents/:agentId/deployments', 'agents/:agentId/deployments'])
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'deployments')
-  list(@AgentId() agentId: string, @Query() query: DeploymentsQuery, @CurrentCall() { accountId }: Call): Promise<DeploymentView[]> {
+  list(@AgentId() agentId: string, @Query() query: DeploymentsQueryDto, @CurrentCall() { accountId }: Call): Promise<DeploymentDto[]> {
     return this.answers.list(accountId, agentId, query.limit ?? 10);
   }
 

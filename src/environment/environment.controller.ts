@@ -5,7 +5,7 @@ import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { ReplaceVariableRequest, SetVariableRequest, VariablePath, variableView, VariableView } from './environment.dto.ts';
+import { ReplaceVariableDto, SetVariableDto, toVariableDto, VariableDto, VariablePathDto } from './environment.dto.ts';
 import { ListVariables, RemoveVariable, SetVariable } from './environment.handlers.ts';
 
 /** The variables of an agent's environment; a change takes effect at its next deployment, restart, or start after a stop. */
@@ -18,38 +18,34 @@ export class EnvironmentController {
 
   @Get()
   @RequireScope('provision', 'deploy', 'manage')
-  async list(@AgentId() agentId: string, @CurrentCall() { accountId }: Call): Promise<VariableView[]> {
-    return (await this.queries.execute(new ListVariables(accountId, agentId))).map(variableView);
+  async list(@AgentId() agentId: string, @CurrentCall() { accountId }: Call): Promise<VariableDto[]> {
+    return (await this.queries.execute(new ListVariables(accountId, agentId))).map(toVariableDto);
   }
 
   /** Makes the variable or changes its value. */
   @Post()
   @Idempotent()
   @RequireScope('manage')
-  async set(
-    @AgentId() agentId: string,
-    @Body() body: SetVariableRequest,
-    @CurrentCall() { context, accountId }: Call,
-  ): Promise<VariableView> {
+  async set(@AgentId() agentId: string, @Body() body: SetVariableDto, @CurrentCall() { context, accountId }: Call): Promise<VariableDto> {
     const { key, value, is_secret = false } = body;
-    return variableView(await this.commands.execute(new SetVariable(context, accountId, agentId, { key, value, isSecret: is_secret })));
+    return toVariableDto(await this.commands.execute(new SetVariable(context, accountId, agentId, { key, value, isSecret: is_secret })));
   }
 
   /** Changes the value of the variable, which stays secret or readable as it was. */
   @Put(':key')
   @RequireScope('manage')
   async replace(
-    @Param() { agentId, key }: VariablePath,
-    @Body() { value }: ReplaceVariableRequest,
+    @Param() { agentId, key }: VariablePathDto,
+    @Body() { value }: ReplaceVariableDto,
     @CurrentCall() { context, accountId }: Call,
-  ): Promise<VariableView> {
-    return variableView(await this.commands.execute(new SetVariable(context, accountId, agentId, { key, value, isSecret: null })));
+  ): Promise<VariableDto> {
+    return toVariableDto(await this.commands.execute(new SetVariable(context, accountId, agentId, { key, value, isSecret: null })));
   }
 
   @Delete(':key')
   @HttpCode(204)
   @RequireScope('manage')
-  remove(@Param() { agentId, key }: VariablePath, @CurrentCall() { context, accountId }: Call): Promise<void> {
+  remove(@Param() { agentId, key }: VariablePathDto, @CurrentCall() { context, accountId }: Call): Promise<void> {
     return this.commands.execute(new RemoveVariable(context, accountId, agentId, key));
   }
 }

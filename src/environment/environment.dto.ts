@@ -6,7 +6,7 @@ import { keyProblem, valueProblem, type KeyedVariable } from './environment.deci
 const text = (problem: (value: string) => string | null) => (value: unknown) =>
   typeof value === 'string' ? problem(value) : 'must be a string';
 
-export class VariablePath {
+export class VariablePathDto {
   @AgentIdMember()
   agentId: string;
 
@@ -14,13 +14,13 @@ export class VariablePath {
   key: string;
 }
 
-export class ReplaceVariableRequest {
+export class ReplaceVariableDto {
   /** The value of the variable, at most 32 KB. */
   @checked('variableValue', text(valueProblem))
   value: string;
 }
 
-export class SetVariableRequest extends ReplaceVariableRequest {
+export class SetVariableDto extends ReplaceVariableDto {
   /** The name of the variable: letters, digits and _; not PORT, and not beginning with MOORING_. */
   @checked('variableKey', text(keyProblem))
   key: string;
@@ -31,7 +31,7 @@ export class SetVariableRequest extends ReplaceVariableRequest {
   is_secret?: boolean;
 }
 
-export class VariableView {
+export class VariableDto {
   key: string;
   /** The value of the variable, masked if it is secret. */
   value: string;
@@ -39,6 +39,6 @@ export class VariableView {
   updated_at: string;
 }
 
-export function variableView({ key, isSecret, value, mask, setAt }: KeyedVariable): VariableView {
+export function toVariableDto({ key, isSecret, value, mask, setAt }: KeyedVariable): VariableDto {
   return { key, value: (isSecret ? mask : value) ?? '', is_secret: isSecret, updated_at: setAt };
 }

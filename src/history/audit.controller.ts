@@ -11,7 +11,7 @@ import { NDJSON, ResponseStreams, type Streamed } from '../platform/http/respons
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ExportAudit, ListAudit } from './audit.handlers.ts';
 import type { AuditSelection } from './audit-entries.ts';
-import { AuditQuery, selectionOf } from './history.dto.ts';
+import { AuditQueryDto, selectionOf } from './history.dto.ts';
 import { AuditItem } from './history-item.ts';
 
 const DEFAULT_LIMIT = 50;
@@ -32,7 +32,7 @@ export class AuditController {
   @ReadsModel('audit_entries')
   @ApiProduces('application/json', NDJSON)
   @ApiOkResponse({ type: [AuditItem] })
-  async list(@Query() query: AuditQuery, @CurrentCall() call: Call): Promise<AuditItem[] | Streamed> {
+  async list(@Query() query: AuditQueryDto, @CurrentCall() call: Call): Promise<AuditItem[] | Streamed> {
     const selection = auditOf(query, call.caller);
     const after = placeOf(query.cursor);
     if (call.accepts(NDJSON)) {
@@ -47,7 +47,7 @@ export class AuditController {
 }
 
 /** Only an administrator's session may read another account's audit. The refusal does not tell whether that account exists. */
-function auditOf(query: AuditQuery, caller: Caller): AuditSelection {
+function auditOf(query: AuditQueryDto, caller: Caller): AuditSelection {
   const isAdmin = caller.kind === 'session' && caller.role === 'admin';
   const asked = query.account_id?.toLowerCase() ?? null;
   if (!isAdmin && asked !== null && asked !== caller.accountId)

@@ -7,11 +7,11 @@ import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { ReadModels } from '../platform/projections/projection.ts';
 import { AuditEntries } from './audit-entries.ts';
 import { auditProjection } from './audit.projection.ts';
-import type { CauseView, ExplanationView } from './history.dto.ts';
+import type { CauseDto, ExplanationDto } from './history.dto.ts';
 import { Transitions } from './transitions.ts';
 
 /** Returns the causes of the agent's current status. Throws `agent_not_found`. */
-export class ExplainStatus extends Query<ExplanationView> {
+export class ExplainStatus extends Query<ExplanationDto> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
@@ -32,12 +32,12 @@ export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
     private readonly entries: AuditEntries,
   ) {}
 
-  async execute({ accountId, agentId }: ExplainStatus): Promise<ExplanationView> {
+  async execute({ accountId, agentId }: ExplainStatus): Promise<ExplanationDto> {
     const { position } = await this.agents.loadWithDeleted(agentId, accountId);
     const transitions = new Transitions();
     for await (const event of this.agents.events(agentId)) transitions.take(event);
     await this.readModels.waitFor(auditProjection.name, position);
-    const causes: CauseView[] = [];
+    const causes: CauseDto[] = [];
     for (
       let event = transitions.last;
       event !== null && causes.length < CAUSES_MAX;
@@ -60,7 +60,7 @@ export class ExplainStatusHandler implements IQueryHandler<ExplainStatus> {
     return transitions.byId(causation_id) ?? (await this.entries.messageTo(agentId, causation_id, event.position)) ?? standing;
   }
 
-  private view(event: StoredEvent, transitions: Transitions): CauseView {
+  private view(event: StoredEvent, transitions: Transitions): CauseDto {
     const { id: event_id, type, at, metadata } = event;
     const summary = this.catalogue.summaryOf(event);
     return {

@@ -10,15 +10,15 @@ import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } fr
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ExplainStatus } from './explain.handlers.ts';
 import {
-  DiffQuery,
-  DiffView,
-  ExplanationView,
-  HistoryQuery,
-  momentOf,
-  PastState,
-  selectionOf,
-  StateQuery,
+  DiffDto,
+  DiffQueryDto,
+  ExplanationDto,
+  HistoryQueryDto,
   type Moment,
+  momentOf,
+  PastStateDto,
+  selectionOf,
+  StateQueryDto,
 } from './history.dto.ts';
 import { FollowHistory, GetHistory, type Place } from './history.handlers.ts';
 import { HistoryItem } from './history-item.ts';
@@ -41,7 +41,7 @@ export class HistoryController {
   @Get()
   @ApiProduces('application/json', EVENT_STREAM)
   @ApiOkResponse({ type: [HistoryItem] })
-  async list(@AgentId() agentId: string, @Query() query: HistoryQuery, @CurrentCall() call: Call): Promise<HistoryItem[] | Streamed> {
+  async list(@AgentId() agentId: string, @Query() query: HistoryQueryDto, @CurrentCall() call: Call): Promise<HistoryItem[] | Streamed> {
     const { accountId } = call;
     const after = placeOf(query, call);
     const selection = selectionOf(query);
@@ -57,25 +57,25 @@ export class HistoryController {
 
   /** Returns the agent as GET answered at a time or after a revision, with its variables and its latest deployment. */
   @Get('state')
-  state(@AgentId() agentId: string, @Query() query: StateQuery, @CurrentCall() { accountId }: Call): Promise<PastState> {
+  state(@AgentId() agentId: string, @Query() query: StateQueryDto, @CurrentCall() { accountId }: Call): Promise<PastStateDto> {
     return this.queries.execute(new GetPastState(accountId, agentId, onlyMoment(query)));
   }
 
   /** Lists what changed between two moments, and for each change the last event that made it. */
   @Get('diff')
-  diff(@AgentId() agentId: string, @Query() { from, to }: DiffQuery, @CurrentCall() { accountId }: Call): Promise<DiffView> {
+  diff(@AgentId() agentId: string, @Query() { from, to }: DiffQueryDto, @CurrentCall() { accountId }: Call): Promise<DiffDto> {
     return this.queries.execute(new GetDiff(accountId, agentId, moment(from), moment(to)));
   }
 
   /** Explains the agent's current status: returns the chain of causes, starting with the first one. */
   @Get('explain')
-  explain(@AgentId() agentId: string, @CurrentCall() { accountId }: Call): Promise<ExplanationView> {
+  explain(@AgentId() agentId: string, @CurrentCall() { accountId }: Call): Promise<ExplanationDto> {
     return this.queries.execute(new ExplainStatus(accountId, agentId));
   }
 }
 
 /** Returns the place after which to begin: that of the cursor, of `after`, or of the last event that the reader of a stream received. */
-function placeOf(query: HistoryQuery, call: Call): Place {
+function placeOf(query: HistoryQueryDto, call: Call): Place {
   const place = decodeCursor(query.cursor, 1)?.[0];
   if (place === undefined) return afterOf(query.after) ?? afterOf(call.lastEventId) ?? -1;
   if (typeof place === 'number' && Number.isSafeInteger(place) && place >= -1) return place;
@@ -88,7 +88,7 @@ function afterOf(text: unknown): Place | null {
   return text.length >= 20 ? text : Math.min(Number(text), Number.MAX_SAFE_INTEGER - 1);
 }
 
-function onlyMoment({ at, revision }: StateQuery): Moment {
+function onlyMoment({ at, revision }: StateQueryDto): Moment {
   if (at !== undefined && revision === undefined) return { time: at };
   if (revision !== undefined && at === undefined) return { revision };
   const message = 'give either at or revision';

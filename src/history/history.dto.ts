@@ -1,15 +1,15 @@
 import { IsIn, IsOptional, IsUUID, Matches } from 'class-validator';
 
-import { AgentView, checked, ListQuery } from '../agents/index.ts';
-import { DeploymentRecordView } from '../deployments/index.ts';
-import { VariableView } from '../environment/index.ts';
+import { AgentDto, checked, ListQueryDto } from '../agents/index.ts';
+import { DeploymentRecordDto } from '../deployments/index.ts';
+import { VariableDto } from '../environment/index.ts';
 import { instantOf, IntegerQuery, TimeQuery } from '../platform/http/requests/validation.ts';
 import { type EventSelection, ActorView } from './history-item.ts';
 
 const REVISION_MAX = 2_147_483_647;
 
 /** The filters that all lists of events accept. */
-export class EventsQuery extends ListQuery {
+export class EventsQueryDto extends ListQueryDto {
   /** Selects events of these types, separated by commas. */
   @IsOptional()
   @Matches(/^[A-Z][A-Za-z0-9]{0,99}(,[A-Z][A-Za-z0-9]{0,99}){0,49}$/, {
@@ -31,14 +31,14 @@ export class EventsQuery extends ListQuery {
   until?: string;
 }
 
-export class HistoryQuery extends EventsQuery {
+export class HistoryQueryDto extends EventsQueryDto {
   /** Selects events after this revision, or after this position in the log (as `X-Event-Position` gives it). */
   @IsOptional()
   @Matches(/^(-1|\d{1,60})$/, { message: 'must be a revision or a position' })
   after?: string;
 }
 
-export class AuditQuery extends EventsQuery {
+export class AuditQueryDto extends EventsQueryDto {
   /**
    * The account whose events are listed. Default: the caller's own; for an administrator's session, all accounts. Only such a session may
    * name another account.
@@ -58,11 +58,11 @@ export class AuditQuery extends EventsQuery {
   order?: 'asc' | 'desc';
 }
 
-export function selectionOf({ type, actor, since, until }: EventsQuery): EventSelection {
+export function selectionOf({ type, actor, since, until }: EventsQueryDto): EventSelection {
   return { types: type?.split(',') ?? null, actor: actor ?? null, since: since ?? null, until: until ?? null };
 }
 
-export class StateQuery {
+export class StateQueryDto {
   /** Selects the state after the last event at or before this time. A time in the future selects the current state. */
   @TimeQuery()
   at?: string;
@@ -78,7 +78,7 @@ export type Moment = { revision: number } | { time: string };
 
 const momentRule = (value: unknown) => (momentOf(value) === null ? 'must be a revision or a time in ISO 8601' : null);
 
-export class DiffQuery {
+export class DiffQueryDto {
   /** The first moment: a revision, or a time. */
   @checked('moment', momentRule)
   from: string;
@@ -96,25 +96,25 @@ export function momentOf(text: unknown): Moment | null {
 }
 
 /** An agent as GET answered at a moment of the past. */
-export class PastState {
+export class PastStateDto {
   /** The revision of the last event that the state includes. */
   revision: number;
   /** The time of that event. */
   at: string;
   /** The agent as GET answered then; null if it was deleted. `last_active_at` is null, because it is not kept in the log. */
-  agent: AgentView | null;
+  agent: AgentDto | null;
   /** The agent's variables, with secrets masked. */
-  env: VariableView[];
+  env: VariableDto[];
   /** The latest deployment, without its log. */
-  deployment: DeploymentRecordView | null;
+  deployment: DeploymentRecordDto | null;
 }
 
-export class MomentView {
+export class MomentDto {
   revision: number;
   at: string;
 }
 
-export class ChangeView {
+export class ChangeDto {
   /** The path of the member in the state, such as `/agent/status`. A variable is found by its key: `/env/TOKEN/value`. */
   path: string;
   /** The earlier value; null if the member was absent. */
@@ -125,13 +125,13 @@ export class ChangeView {
   event_id: string;
 }
 
-export class DiffView {
-  from: MomentView;
-  to: MomentView;
-  changes: ChangeView[];
+export class DiffDto {
+  from: MomentDto;
+  to: MomentDto;
+  changes: ChangeDto[];
 }
 
-export class CauseView {
+export class CauseDto {
   event_id: string;
   type: string;
   at: string;
@@ -139,11 +139,11 @@ export class CauseView {
   summary: string;
 }
 
-export class ExplanationView {
+export class ExplanationDto {
   /** The agent's current status, which may be `deleted`. */
   status: string;
   /** The time at which the agent reached that status. */
   since: string;
   /** The causes, starting with the first one; the last is the event that set the status. */
-  causes: CauseView[];
+  causes: CauseDto[];
 }

@@ -1,2 +1,2 @@
-export { EventsQuery, selectionOf } from './history.dto.ts';
+export { EventsQueryDto, selectionOf } from './history.dto.ts';
 export { HistoryItem, historyItem, isSelected, type EventSelection } from './history-item.ts';

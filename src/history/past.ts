@@ -1,17 +1,17 @@
-import { agentView, AgentRow, type AgentView } from '../agents/index.ts';
+import { toAgentDto, AgentRow, type AgentDto } from '../agents/index.ts';
 import { agentsProjection } from '../agents/services.ts';
-import { deploymentRecordView, DeploymentRow, deploymentsProjection, type DeploymentRecordView } from '../deployments/index.ts';
-import { environmentDecider, keyedVariables, variableView, type EnvironmentEvent, type VariableView } from '../environment/index.ts';
+import { toDeploymentRecordDto, DeploymentRow, deploymentsProjection, type DeploymentRecordDto } from '../deployments/index.ts';
+import { environmentDecider, keyedVariables, toVariableDto, type EnvironmentEvent, type VariableDto } from '../environment/index.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { Replay } from '../platform/projections/tables/replay.ts';
 
 /** The state of an agent that callers saw at one moment. */
 export interface AgentThen {
   /** The agent; null if it was deleted. */
-  agent: AgentView | null;
-  env: VariableView[];
+  agent: AgentDto | null;
+  env: VariableDto[];
   /** The latest deployment. */
-  deployment: DeploymentRecordView | null;
+  deployment: DeploymentRecordDto | null;
 }
 
 /** Rebuilds one agent from a part of its events, with the projections, deciders and views that serve the current state. */
@@ -35,11 +35,11 @@ export class AgentReplay {
     const { created_at, updated_at, ...others } = columns;
     // The time of the last use is not in the log, so it is unknown for the past.
     const row: AgentRow = { ...others, created_at: new Date(created_at), updated_at: new Date(updated_at), activity: null };
-    const env = keyedVariables(this.environment).map(variableView);
-    return { agent: agentView(row), env, deployment: this.deployment(row.state.deployment?.id ?? '') };
+    const env = keyedVariables(this.environment).map(toVariableDto);
+    return { agent: toAgentDto(row), env, deployment: this.deployment(row.state.deployment?.id ?? '') };
   }
 
-  private deployment(id: string): DeploymentRecordView | null {
+  private deployment(id: string): DeploymentRecordDto | null {
     const columns = this.deployments.get(id);
     if (columns === undefined) return null;
     const { started_at, completed_at, ...others } = columns;
@@ -48,6 +48,6 @@ export class AgentReplay {
       started_at: new Date(started_at),
       completed_at: completed_at === null ? null : new Date(completed_at),
     };
-    return deploymentRecordView(row);
+    return toDeploymentRecordDto(row);
   }
 }

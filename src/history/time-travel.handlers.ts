@@ -5,14 +5,14 @@ import { Agents } from '../agents/services.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { invalidField, Refusal } from '../platform/errors/refusal.ts';
 import { differences, overlaps } from './differences.ts';
-import type { ChangeView, DiffView, Moment, MomentView, PastState } from './history.dto.ts';
+import type { ChangeDto, DiffDto, Moment, MomentDto, PastStateDto } from './history.dto.ts';
 import { AgentReplay, type AgentThen } from './past.ts';
 
 /**
  * Returns the agent as it was at the moment. Throws `agent_not_found`, also if the agent did not exist yet, and `invalid_request` for a
  * revision that the agent has not reached.
  */
-export class GetPastState extends Query<PastState> {
+export class GetPastState extends Query<PastStateDto> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
@@ -26,7 +26,7 @@ export class GetPastState extends Query<PastState> {
 export class GetPastStateHandler implements IQueryHandler<GetPastState> {
   constructor(private readonly agents: Agents) {}
 
-  async execute({ accountId, agentId, moment }: GetPastState): Promise<PastState> {
+  async execute({ accountId, agentId, moment }: GetPastState): Promise<PastStateDto> {
     const { revision: head } = await this.agents.loadWithDeleted(agentId, accountId);
     const revision = await revisionAt(this.agents, agentId, head, moment, 'revision');
     const replay = new AgentReplay(agentId);
@@ -40,7 +40,7 @@ export class GetPastStateHandler implements IQueryHandler<GetPastState> {
 }
 
 /** Returns the differences between two states, and the event behind each one. Throws the errors of `GetPastState`. */
-export class GetDiff extends Query<DiffView> {
+export class GetDiff extends Query<DiffDto> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,
@@ -55,7 +55,7 @@ export class GetDiff extends Query<DiffView> {
 export class GetDiffHandler implements IQueryHandler<GetDiff> {
   constructor(private readonly agents: Agents) {}
 
-  async execute({ accountId, agentId, from, to }: GetDiff): Promise<DiffView> {
+  async execute({ accountId, agentId, from, to }: GetDiff): Promise<DiffDto> {
     const { revision: head } = await this.agents.loadWithDeleted(agentId, accountId);
     const first = await revisionAt(this.agents, agentId, head, from, 'from');
     const last = await revisionAt(this.agents, agentId, head, to, 'to');
@@ -72,8 +72,8 @@ export class DiffWalk {
   private readonly replay: AgentReplay;
   /** Maps each path to the last event that changed it; the latest change is last. */
   private readonly changed = new Map<string, string>();
-  private earlier: { moment: MomentView; state: object } | null = null;
-  private later: { moment: MomentView; state: object } | null = null;
+  private earlier: { moment: MomentDto; state: object } | null = null;
+  private later: { moment: MomentDto; state: object } | null = null;
 
   constructor(
     agentId: string,
@@ -95,7 +95,7 @@ export class DiffWalk {
     }
   }
 
-  result(): { earlier: MomentView; later: MomentView; changes: ChangeView[] } {
+  result(): { earlier: MomentDto; later: MomentDto; changes: ChangeDto[] } {
     if (this.earlier === null || this.later === null) throw agentNotFound();
     const latestFirst = [...this.changed].toReversed();
     const changes = differences(this.earlier.state, this.later.state).map((difference) => ({

@@ -2,7 +2,7 @@ import { IsIn, IsISO8601, IsOptional, IsString, MaxLength } from 'class-validato
 import { IntegerQuery } from '../platform/http/requests/validation.ts';
 import type { LogLevel } from './log.events.ts';
 
-export class LogQuery {
+export class LogQueryDto {
   /** The largest number of entries; default 100. */
   @IsOptional()
   @IntegerQuery(1, 1000)

@@ -6,7 +6,7 @@ import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import type { Streamed } from '../platform/http/response-streams.ts';
 import type { LogEntry } from './log-entries.projection.ts';
-import { LogQuery } from './log.dto.ts';
+import { LogQueryDto } from './log.dto.ts';
 import { LogsService } from './logs.service.ts';
 
 @Controller(['api/v1/agents/:agentId/logs', 'api/agents/:agentId/logs'])
@@ -18,7 +18,7 @@ export class LogsController {
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'log_journal')
   @ApiOkResponse()
-  read(@AgentId() agentId: string, @Query() query: LogQuery, @CurrentCall() call: Call): Promise<LogEntry[] | Streamed> {
+  read(@AgentId() agentId: string, @Query() query: LogQueryDto, @CurrentCall() call: Call): Promise<LogEntry[] | Streamed> {
     return this.logs.answer(agentId, query, call);
   }
 }

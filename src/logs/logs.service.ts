@@ -7,7 +7,7 @@ import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } fr
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ListLogEntries, type LogEntry, type LogFilter } from './log-entries.projection.ts';
 import { LogTail } from './log-tail.service.ts';
-import type { LogQuery } from './log.dto.ts';
+import type { LogQueryDto } from './log.dto.ts';
 
 /** Reads an agent's log, and follows it. */
 @Injectable()
@@ -19,7 +19,7 @@ export class LogsService {
     private readonly streams: ResponseStreams,
   ) {}
 
-  async answer(agentId: string, query: LogQuery, call: Call): Promise<LogEntry[] | Streamed> {
+  async answer(agentId: string, query: LogQueryDto, call: Call): Promise<LogEntry[] | Streamed> {
     await this.agents.load(agentId, call.accountId);
     const filter = filterOf(query);
     if (call.accepts(EVENT_STREAM)) {
@@ -32,7 +32,7 @@ export class LogsService {
     return entries;
   }
 
-  private async newest(agentId: string, { limit = 100, cursor }: LogQuery, filter: LogFilter): Promise<LogEntry[]> {
+  private async newest(agentId: string, { limit = 100, cursor }: LogQueryDto, filter: LogFilter): Promise<LogEntry[]> {
     await this.tail.shown(agentId);
     return this.queries.execute(new ListLogEntries(agentId, filter, limit, decodeCursor(cursor, 2)));
   }
@@ -40,7 +40,7 @@ export class LogsService {
   /** Yields the stored entries, then new ones. An entry that arrives while the stored ones are read is given once. */
   private async *follow(
     agentId: string,
-    query: LogQuery,
+    query: LogQueryDto,
     filter: LogFilter,
     live: AsyncIterable<LogEntry[]>,
   ): AsyncGenerator<ServerSentEvent> {
@@ -54,7 +54,7 @@ export class LogsService {
   }
 }
 
-function filterOf({ level, since, until, q }: LogQuery): LogFilter {
+function filterOf({ level, since, until, q }: LogQueryDto): LogFilter {
   return { level, since: instantOf('since', since), until: instantOf('until', until), q };
 }
 

@@ -3,7 +3,7 @@ import { Allow, IsOptional, IsString, IsUUID } from 'class-validator';
 import { AgentIdMember } from '../agents/index.ts';
 import { Length } from '../platform/http/requests/validation.ts';
 
-export class ConversationPath {
+export class ConversationPathDto {
   @AgentIdMember()
   agentId: string;
 
@@ -11,7 +11,7 @@ export class ConversationPath {
   conversationId: string;
 }
 
-export class ChatRequest {
+export class ChatDto {
   /** The text of the message. */
   @IsString()
   @Length(1, 200_000)

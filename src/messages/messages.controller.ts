@@ -1,6 +1,6 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
-import { AgentId, ListQuery } from '../agents/index.ts';
+import { AgentId, ListQueryDto } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
@@ -8,7 +8,7 @@ import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.t
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ListConversations } from './conversation.projection.ts';
-import { ChatRequest, type ChatResponse, ConversationPath, type ConversationView } from './message.dto.ts';
+import { ChatDto, type ChatResponse, ConversationPathDto, type ConversationView } from './message.dto.ts';
 import { ListMessages, SendChatMessage } from './messages.handlers.ts';
 import type { ThreadMessage } from './threads.ts';
 
@@ -24,7 +24,7 @@ export class MessagesController {
   @HttpCode(200)
   @RequireScope('deploy')
   @Idempotent({ sealedFor: 'agentId' })
-  async chat(@AgentId() agentId: string, @Body() body: ChatRequest, @CurrentCall() call: Call): Promise<ChatResponse> {
+  async chat(@AgentId() agentId: string, @Body() body: ChatDto, @CurrentCall() call: Call): Promise<ChatResponse> {
     const { context, accountId, attempt } = call;
     const conversationId = body.conversation_id?.toLowerCase() ?? null;
     const command = new SendChatMessage({ context, accountId, agentId, text: body.message, conversationId, attempt });
@@ -39,7 +39,7 @@ export class MessagesController {
   @Get('conversations')
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'conversations')
-  async conversations(@AgentId() agentId: string, @Query() query: ListQuery, @CurrentCall() call: Call): Promise<ConversationView[]> {
+  async conversations(@AgentId() agentId: string, @Query() query: ListQueryDto, @CurrentCall() call: Call): Promise<ConversationView[]> {
     const limit = query.limit ?? 50;
     const rows = await this.queries.execute(new ListConversations(agentId, call.accountId, limit, decodeCursor(query.cursor, 2)));
     call.linkAfter(rows, limit, (last) => [last.updated_at.toISOString(), last.conversation_id]);
@@ -59,8 +59,8 @@ export class MessagesController {
   @Get('conversations/:conversationId/messages')
   @RequireScope('provision', 'deploy', 'manage')
   async messages(
-    @Param() { agentId, conversationId }: ConversationPath,
-    @Query() query: ListQuery,
+    @Param() { agentId, conversationId }: ConversationPathDto,
+    @Query() query: ListQueryDto,
     @CurrentCall() call: Call,
   ): Promise<ThreadMessage[]> {
     if (!/^[0-9a-f-]{36}$/.test(conversationId)) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');

@@ -40,7 +40,7 @@ function variablesMessage(value: unknown): string | null {
 }
 
 /** The request to make an agent on the Provisioning API. */
-export class ProvisionBody {
+export class ProvisionAgentDto {
   /** The name of the agent, 1 to 63 characters; it need not be unique. */
   @Text(nameRule)
   name: string;
@@ -97,7 +97,7 @@ export class ProvisionBody {
   egress?: AgentEgress | null;
 }
 
-export function provisionRequest(body: ProvisionBody): ProvisionRequest {
+export function provisionRequest(body: ProvisionAgentDto): ProvisionRequest {
   const { name, description, image, branch, serverless, egress } = body;
   const { image_name: imageName, repo_url: repoUrl, external_id: externalId, idle_ttl_seconds: idleTtlSeconds } = body;
   const { auto_deploy: autoDeploy, env_vars: variables } = body;
@@ -105,7 +105,7 @@ export function provisionRequest(body: ProvisionBody): ProvisionRequest {
 }
 
 /** The request to make an agent on the REST API, which is made from a template and deployed at once. */
-export class CreateAgentBody {
+export class CreateAgentDto {
   /** The name of the agent, 1 to 63 characters; it need not be unique. */
   @Text(nameRule)
   name: string;
@@ -144,6 +144,6 @@ export class CreateAgentBody {
   egress?: AgentEgress | null;
 }
 
-export function createRequest({ envVars, ...rest }: CreateAgentBody): ProvisionRequest {
+export function createRequest({ envVars, ...rest }: CreateAgentDto): ProvisionRequest {
   return { ...rest, variables: envVars };
 }

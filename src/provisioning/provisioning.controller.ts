@@ -1,12 +1,12 @@
 import { Body, Controller, Post } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 
-import { AgentAnswers, type AgentRow, AgentView, agentView, RestAgentView, restAgentView } from '../agents/index.ts';
+import { AgentAnswers, type AgentRow, AgentDto, toAgentDto, RestAgentDto, toRestAgentDto } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import type { ProvisionRequest } from './provision-request.ts';
-import { CreateAgentBody, createRequest, ProvisionBody, provisionRequest } from './provision.dto.ts';
+import { CreateAgentDto, createRequest, ProvisionAgentDto, provisionRequest } from './provision.dto.ts';
 import { Provision } from './provision.commands.ts';
 
 @Controller('api')
@@ -20,16 +20,16 @@ export class ProvisioningController {
   @Post('v1/provision')
   @RequireScope('provision')
   @Idempotent()
-  async provision(@Body() body: ProvisionBody, @CurrentCall() call: Call): Promise<AgentView> {
-    return agentView(await this.makeAgent(provisionRequest(body), '/api/v1/agents', call));
+  async provision(@Body() body: ProvisionAgentDto, @CurrentCall() call: Call): Promise<AgentDto> {
+    return toAgentDto(await this.makeAgent(provisionRequest(body), '/api/v1/agents', call));
   }
 
   /** Makes an agent from a template and deploys it; answers 200 with the existing agent if one has the same externalId. */
   @Post('agents')
   @RequireScope('provision')
   @Idempotent()
-  async create(@Body() body: CreateAgentBody, @CurrentCall() call: Call): Promise<RestAgentView> {
-    return restAgentView(await this.makeAgent(createRequest(body), '/api/agents', call));
+  async create(@Body() body: CreateAgentDto, @CurrentCall() call: Call): Promise<RestAgentDto> {
+    return toRestAgentDto(await this.makeAgent(createRequest(body), '/api/agents', call));
   }
 
   private async makeAgent(request: ProvisionRequest, agents: string, call: Call): Promise<AgentRow> {

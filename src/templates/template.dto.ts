@@ -1,7 +1,7 @@
 import type { Template } from './template.ts';
 
 /** A variable that agents of the template understand. */
-export class TemplateVariableView {
+export class TemplateVariableDto {
   name: string;
   description: string;
   /** The value is true if the agent can't do its work without the variable. */
@@ -10,7 +10,7 @@ export class TemplateVariableView {
   secret: boolean;
 }
 
-export class TemplateView {
+export class TemplateDto {
   /** The id of the template, which `templateId` takes. */
   id: string;
   name: string;
@@ -21,10 +21,10 @@ export class TemplateView {
   port: number;
   /** The memory limit in MB; null means the installation's default. */
   memoryMb: number | null;
-  variables: TemplateVariableView[];
+  variables: TemplateVariableDto[];
 }
 
-export function templateView(template: Template): TemplateView {
+export function toTemplateDto(template: Template): TemplateDto {
   const { id, name, description, port, protocol, resources, variables } = template;
   return { id, name, description, protocol: protocol.name, port, memoryMb: resources.memoryMb, variables };
 }

@@ -1,6 +1,6 @@
 import { Controller, Get } from '@nestjs/common';
 import { Public } from '../platform/http/auth/access.ts';
-import { templateView, TemplateView } from './template.dto.ts';
+import { TemplateDto, toTemplateDto } from './template.dto.ts';
 import { Templates } from './templates.catalogue.ts';
 
 @Controller('api/templates')
@@ -10,7 +10,7 @@ export class TemplatesController {
   /** Lists the templates from which agents can be made. */
   @Get()
   @Public()
-  list(): TemplateView[] {
-    return this.templates.list().map(templateView);
+  list(): TemplateDto[] {
+    return this.templates.list().map(toTemplateDto);
   }
 }

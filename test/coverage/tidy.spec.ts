@@ -53,6 +53,7 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
   'private members are marked `private`': { path: 'src/a.ts', text: 'class A {\n  #b = 1;\n}\n', line: 2 },
   'a bound is named in capitals, with its unit': { path: 'src/a.ts', text: 'const PAGE = 5;\nconst retryMs = 2 * 50;\n', line: 2 },
   'a saga registers itself': { path: 'src/a.module.ts', text: 'f();\nsagas.register(boats);\n', line: 2 },
+  'a class of a body, a query or a response ends in Dto': { path: 'src/a.dto.ts', text: 'f();\nexport class AgentView {\n}\n', line: 2 },
   'every file ends with a newline': { path: 'src/a.ts', text: 'f();\ng();', line: 2 },
 };
 

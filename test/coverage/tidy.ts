@@ -66,6 +66,11 @@ export const tidyRules: TidyRule[] = [
     applies: (path) => isProduct(path) && !path.endsWith('.saga.ts'),
     check: lines(/\bsagas\.register\(/i, 'a saga is registered'),
   },
+  {
+    name: 'a class of a body, a query or a response ends in Dto',
+    applies: (path) => path.endsWith('.dto.ts'),
+    check: lines(/^export (abstract )?class (?!\w+Dto\b)/, 'a class without Dto'),
+  },
   { name: 'every file ends with a newline', applies: everywhere, check: missingNewline },
 ];
 

@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { newId } from '../new-id.ts';
 import { Refusal } from '../errors/refusal.ts';
 import type { AwaitedStore } from '../startup.ts';
-import type { Readiness } from './health/health.dto.ts';
+import type { ReadinessDto } from './health/health.dto.ts';
 import { toProblem } from './responses/problems.ts';
 
 const PORT_RETRY_MS = 100;
@@ -87,7 +87,7 @@ export class Entrance {
     response.end(request.method === 'HEAD' ? undefined : text);
   }
 
-  private readiness(): Readiness {
+  private readiness(): ReadinessDto {
     const dependency = { name: this.awaited ?? 'start', status: 'unavailable' as const, required: true, detail: this.sentence() };
     return { status: 'unavailable', dependencies: [dependency] };
   }

@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import ipaddr from 'ipaddr.js';
 
 import { Public } from '../auth/access.ts';
-import { Health, Readiness } from './health.dto.ts';
+import { HealthDto, ReadinessDto } from './health.dto.ts';
 import { Metrics } from '../../observability/metrics.ts';
 import { ReadinessChecks } from './readiness.service.ts';
 import { Config } from '../../config/config.ts';
@@ -23,7 +23,7 @@ export class HealthController {
   /** Returns whether the service answers at all. Callers on the same machine also get its version. */
   @Get('health')
   @Public()
-  health(@Req() request: FastifyRequest): Health {
+  health(@Req() request: FastifyRequest): HealthDto {
     return { status: 'ok', runtime: 'fleet', ...(isLocal(request) ? { version } : {}) };
   }
 
@@ -31,7 +31,7 @@ export class HealthController {
   @Get('ready')
   @Public()
   @Header('cache-control', 'no-store')
-  async ready(@Res({ passthrough: true }) reply: FastifyReply): Promise<Readiness> {
+  async ready(@Res({ passthrough: true }) reply: FastifyReply): Promise<ReadinessDto> {
     const readiness = await this.checks.look();
     void reply.status(readiness.status === 'unavailable' ? 503 : 200);
     return readiness;

@@ -1,4 +1,4 @@
-export class Health {
+export class HealthDto {
   /** Always `ok`: the service answers. */
   status: string;
   runtime: string;
@@ -6,7 +6,7 @@ export class Health {
   version?: string;
 }
 
-export class Dependency {
+export class DependencyDto {
   name: string;
   status: 'ok' | 'unavailable';
   /** The value is true if the service refuses writes without it. Agents go on running in any case. */
@@ -15,7 +15,7 @@ export class Dependency {
   detail?: string;
 }
 
-export class Readiness {
+export class ReadinessDto {
   status: 'ready' | 'degraded' | 'unavailable';
-  dependencies: Dependency[];
+  dependencies: DependencyDto[];
 }

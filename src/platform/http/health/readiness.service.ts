@@ -5,7 +5,7 @@ import { Database } from '../../database/database.ts';
 import { EventStore } from '../../event-store/event-store.ts';
 import { type ReadModelProgress, ReadModels } from '../../projections/projection.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';
-import type { Dependency, Readiness } from './health.dto.ts';
+import type { DependencyDto, ReadinessDto } from './health.dto.ts';
 
 /** The time after which a dependency counts as unavailable, ms. */
 const PING_TIMEOUT_MS = 3_000;
@@ -18,7 +18,7 @@ export class ReadinessChecks {
   constructor(private readonly modules: ModuleRef) {}
 
   /** Returns `unavailable` if a required dependency is unavailable, and `degraded` if another one is. */
-  async look(): Promise<Readiness> {
+  async look(): Promise<ReadinessDto> {
     const dependencies = await Promise.all([
       this.ping('database', true, Database, async (database) => void (await database.query('select 1'))),
       this.ping('event_store', true, EventStore, (store) => store.ping()),
@@ -40,7 +40,7 @@ export class ReadinessChecks {
    * Checks the read models. They are required until each is filled and has caught up. A stopped one serves its rows on every replica alike,
    * so the service is only degraded.
    */
-  private async readModels(): Promise<Dependency> {
+  private async readModels(): Promise<DependencyDto> {
     let progress: ReadModelProgress[] = [];
     const looked = await this.ping('read_models', true, ReadModels, async (readModels) => void (progress = await readModels.progress()));
     const wrong = progress.filter(({ reason }) => reason !== null);
@@ -54,7 +54,7 @@ export class ReadinessChecks {
   }
 
   /** Checks whether the egress rules are enforced. Returns null if the runtime has no such rules, or is unavailable. */
-  private async agentEgress(): Promise<Dependency | null> {
+  private async agentEgress(): Promise<DependencyDto | null> {
     let lack: string | null | undefined;
     let proxyLack: string | null = null;
     const looked = await this.ping('agent_egress', false, ContainerRuntime, async (runtime) => {
@@ -74,7 +74,7 @@ export class ReadinessChecks {
     required: boolean,
     token: abstract new (...parts: never[]) => T,
     answer: (part: T) => Promise<void>,
-  ): Promise<Dependency> {
+  ): Promise<DependencyDto> {
     let timer: NodeJS.Timeout | undefined;
     try {
       const late = new Promise<never>((_, reject) => (timer = setTimeout(() => reject(new Error('no answer')), PING_TIMEOUT_MS)));

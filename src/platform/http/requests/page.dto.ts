@@ -3,7 +3,7 @@ import { IsOptional, IsString, MaxLength } from 'class-validator';
 import { IntegerQuery } from './validation.ts';
 
 /** The query of a list. */
-export class PageQuery {
+export class PageQueryDto {
   /** The maximum number of items in the page; the default is 50. */
   @IsOptional()
   @IntegerQuery(1, 200)
