@@ -7,7 +7,7 @@ import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor
 import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
-import { AccountDto, AssignPlanDto, CreateAccountDto, toAccountDto } from './account.dto.ts';
+import { AccountDto, AssignPlanDto, CreateAccountDto, toAccountDto } from './accounts.dto.ts';
 import { AssignPlan, OpenAccount } from './accounts.commands.ts';
 import { accountsProjection, GetWrittenAccount, ListAccounts } from './accounts.projection.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { type Account, accountDecider, agentFor, type AccountCommand } from './account.decider.ts';
+import { type Account, accountDecider, agentFor, type AccountCommand } from './accounts.decider.ts';
 import type { AccountEvent } from './accounts.events.ts';
 import { normalizeEmail } from './credentials.ts';
 import { hashPassword, verifyPassword } from './passwords.ts';

@@ -6,7 +6,7 @@ import { Public, RequireCaller, RequireSession } from '../platform/http/auth/acc
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { AccountDto, LoginDto, RegisterDto, SessionDto, toAccountDto } from './account.dto.ts';
+import { AccountDto, LoginDto, RegisterDto, SessionDto, toAccountDto } from './accounts.dto.ts';
 import { OpenAccount } from './accounts.commands.ts';
 import { accountsProjection, GetAccount, GetWrittenAccount } from './accounts.projection.ts';
 import { SignIn } from './sign-in.service.ts';

@@ -5,7 +5,7 @@ import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import { LoginLimiter } from '../platform/http/auth/login-limiter.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { accountDecider } from './account.decider.ts';
+import { accountDecider } from './accounts.decider.ts';
 import { Credentials, normalizeEmail } from './credentials.ts';
 import { newSession, type NewSession, sessionIdOf, Sessions } from './sessions.ts';
 

@@ -5,10 +5,10 @@ import { START } from '../platform/event-store/event-store.ts';
 import type { Call } from '../platform/http/call.ts';
 import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { type ListAgentsQueryDto, statusesOf, type WaitQueryDto } from './agent.dto.ts';
-import type { AgentRow, ShownAgent } from './agent.entity.ts';
-import { StartAgent, type AgentWrite, type DeleteAgent } from './agent.commands.ts';
-import { AwaitAgent, GetAgent, GetWrittenAgent, ListAgents } from './agent.queries.ts';
+import { type ListAgentsQueryDto, statusesOf, type WaitQueryDto } from './agents.dto.ts';
+import type { AgentRow, ShownAgent } from './agents.entity.ts';
+import { StartAgent, type AgentWrite, type DeleteAgent } from './agents.commands.ts';
+import { AwaitAgent, GetAgent, GetWrittenAgent, ListAgents } from './agents.queries.ts';
 
 const DEFAULT_LIMIT = 50;
 const DEFAULT_WAIT_SECONDS = 60;

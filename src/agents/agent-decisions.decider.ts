@@ -1,6 +1,6 @@
 import type { Agent } from './agent-state.decider.ts';
-import { agentDecider, type AgentCommand, type DeploymentRequest } from './agent.decider.ts';
-import type { AgentEvent } from './agent.events.ts';
+import { agentDecider, type AgentCommand, type DeploymentRequest } from './agents.decider.ts';
+import type { AgentEvent } from './agents.events.ts';
 
 /*
  * These decisions are for code that stores an agent's events together with others, in an append of its own.

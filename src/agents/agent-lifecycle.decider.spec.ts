@@ -29,8 +29,8 @@ import {
   exit,
 } from '../../test/support/agents.ts';
 import { CRASHES_MAX } from './agent-state.decider.ts';
-import { agentDecider } from './agent.decider.ts';
-import type { AgentEvent } from './agent.events.ts';
+import { agentDecider } from './agents.decider.ts';
+import type { AgentEvent } from './agents.events.ts';
 
 describe('starting', () => {
   it.each(['active', 'starting', 'restarting', 'waking', 'deploying'] as const)('changes nothing when it is %s', (status) => {

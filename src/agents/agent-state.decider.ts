@@ -10,7 +10,7 @@ import {
   type FailureKind,
   type LifecycleEvent,
   type SleepDepth,
-} from './agent.events.ts';
+} from './agents.events.ts';
 
 export const agentStatuses = [
   'created',

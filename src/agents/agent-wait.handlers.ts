@@ -1,9 +1,9 @@
 import { QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import { isInTransit, type Agent } from './agent-state.decider.ts';
-import { visible } from './agent.decider.ts';
+import { visible } from './agents.decider.ts';
 import { Agents } from './agents.service.ts';
-import { AwaitAgent, type AgentWaited } from './agent.queries.ts';
+import { AwaitAgent, type AgentWaited } from './agents.queries.ts';
 
 @QueryHandler(AwaitAgent)
 export class AwaitAgentHandler implements IQueryHandler<AwaitAgent> {

@@ -8,7 +8,7 @@ import type { Answer, RequestOptions, TestServer } from '../../test/support/http
 import { until } from '../../test/support/until.ts';
 import { EventWaits } from '../platform/event-store/following/event-waits.ts';
 import { systemContext } from '../platform/context/command-context.ts';
-import { DeleteAgent } from './agent.commands.ts';
+import { DeleteAgent } from './agents.commands.ts';
 
 let server: TestServer;
 let agents: AgentBed;

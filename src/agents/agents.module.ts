@@ -12,7 +12,7 @@ import {
   SleepAgentHandler,
   StartAgentHandler,
   StopAgentHandler,
-} from './agent.handlers.ts';
+} from './agents.handlers.ts';
 import {
   agentsProjection,
   AgentsThatMayWriteHandler,
@@ -21,7 +21,7 @@ import {
   GetWrittenAgentHandler,
   ListAgentsHandler,
   LiveAgentIdsHandler,
-} from './agent.projection.ts';
+} from './agents.projection.ts';
 import { Agents } from './agents.service.ts';
 import { AllowLists } from './allow-lists.service.ts';
 import { AgentsController, AgentsV1Controller } from './agents.controller.ts';

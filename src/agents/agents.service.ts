@@ -12,8 +12,8 @@ import { EventWaits, type EventWatch } from '../platform/event-store/following/e
 import type { CommandContext } from '../platform/context/command-context.ts';
 import type { Agent, AgentState } from './agent-state.decider.ts';
 import { agentStream } from './agent-stream.ts';
-import { agentDecider, agentNotFound, owned, type AgentCommand } from './agent.decider.ts';
-import type { AgentEvent } from './agent.events.ts';
+import { agentDecider, agentNotFound, owned, type AgentCommand } from './agents.decider.ts';
+import type { AgentEvent } from './agents.events.ts';
 
 /** Loads agents and executes commands on them. The rest of the program knows neither an agent's decider nor its stream. */
 @Injectable()

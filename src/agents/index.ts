@@ -1,7 +1,7 @@
-export { AgentActivityRow, AgentRow } from './agent.entity.ts';
-export { agentEvents, type AgentEvent, type AgentSettings, type ImageChoice } from './agent.events.ts';
+export { AgentActivityRow, AgentRow } from './agents.entity.ts';
+export { agentEvents, type AgentEvent, type AgentSettings, type ImageChoice } from './agents.events.ts';
 export { deletionOf, newAgent } from './agent-decisions.decider.ts';
-export { agentNotFound, type AgentCommand, type AgentRecord, type DeploymentRequest } from './agent.decider.ts';
+export { agentNotFound, type AgentCommand, type AgentRecord, type DeploymentRequest } from './agents.decider.ts';
 export {
   beginsTransition,
   deploymentStep,
@@ -28,6 +28,6 @@ export {
 export { AgentAnswers } from './agent-answers.ts';
 export { agentStream } from './agent-stream.ts';
 export { AgentId, AgentIdMember } from './agent-id.ts';
-export { AgentDto, ListQueryDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agent.dto.ts';
-export { AgentsThatMayWrite, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse, type AgentOfAccount } from './agent.queries.ts';
+export { AgentDto, ListQueryDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
+export { AgentsThatMayWrite, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse, type AgentOfAccount } from './agents.queries.ts';
 export { restartTimeoutSeconds, transitionDeadlines } from './deadlines.ts';

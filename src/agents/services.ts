@@ -1,5 +1,5 @@
 export { Activity } from './activity.service.ts';
-export { agentsProjection } from './agent.projection.ts';
+export { agentsProjection } from './agents.projection.ts';
 export { Agents } from './agents.service.ts';
 export { AllowLists } from './allow-lists.service.ts';
 export { ImageRegistries, RESOLVE_HOST } from './image-registries.service.ts';

@@ -8,7 +8,7 @@ import type { CommandContext } from '../platform/context/command-context.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { Activity, type HeldRow } from './activity.service.ts';
 import type { Agent } from './agent-state.decider.ts';
-import { owned } from './agent.decider.ts';
+import { owned } from './agents.decider.ts';
 import { Agents } from './agents.service.ts';
 import { transitionDeadlines } from './deadlines.ts';
 

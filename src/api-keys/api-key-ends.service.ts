@@ -4,7 +4,7 @@ import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { categoryOf, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LogFollower } from '../platform/event-store/following/log-follower.ts';
 import { OpenRequests } from '../platform/http/auth/open-requests.ts';
-import { apiKeyDecider } from './api-key.decider.ts';
+import { apiKeyDecider } from './api-keys.decider.ts';
 
 /** Ends the requests and streams of a revoked or expired key, on every replica, as soon as its event is read from the log. */
 @Injectable()

@@ -9,7 +9,7 @@ import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor
 import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
-import { ApiKeyDto, CreateApiKeyDto, CreatedApiKeyDto, toApiKeyDto, toCreatedApiKeyDto } from './api-key.dto.ts';
+import { ApiKeyDto, CreateApiKeyDto, CreatedApiKeyDto, toApiKeyDto, toCreatedApiKeyDto } from './api-keys.dto.ts';
 import { IssueApiKey, RevokeApiKey } from './api-keys.handlers.ts';
 import { apiKeysProjection, GetWrittenApiKey, ListApiKeys } from './api-keys.projection.ts';
 

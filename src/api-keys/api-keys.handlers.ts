@@ -5,7 +5,7 @@ import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { Scope } from '../platform/context/caller.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { apiKeyDecider } from './api-key.decider.ts';
+import { apiKeyDecider } from './api-keys.decider.ts';
 import { newRawKey, prefixOf, sha256Of } from './raw-key.ts';
 
 /** The most tries of one request that may die after their append; each leaves a key that no caller received. */

@@ -2,7 +2,7 @@ import { Module } from '@nestjs/common';
 
 import { Projections } from '../platform/projections/projections.ts';
 import { ApiKeyEnds } from './api-key-ends.service.ts';
-import { ApiKeyVerifier } from './api-key.verifier.ts';
+import { ApiKeyVerifier } from './api-keys.verifier.ts';
 import { ApiKeysController } from './api-keys.controller.ts';
 import { IssueApiKeyHandler, RevokeApiKeyHandler } from './api-keys.handlers.ts';
 import { apiKeysProjection, GetWrittenApiKeyHandler, ListApiKeysHandler, ListEndedApiKeysHandler } from './api-keys.projection.ts';

@@ -6,7 +6,7 @@ import type { Scope } from '../platform/context/caller.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { ApiKeyRow, ApiKeyUseRow } from './api-key.entity.ts';
+import { ApiKeyRow, ApiKeyUseRow } from './api-keys.entity.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
 
 export interface ApiKeyColumns {

@@ -6,10 +6,10 @@ import { EventStore } from '../platform/event-store/event-store.ts';
 import type { Call } from '../platform/http/call.ts';
 import { invalidField, Refusal } from '../platform/errors/refusal.ts';
 import { readBuildLog } from './build-log.ts';
-import { repositoryRefusal, type SourceOverrides } from './deployment-source.decider.ts';
-import { type DeploymentDto, type RestDeployDto, toDeploymentDto } from './deployment.dto.ts';
-import { DeployAgent } from './deployment.commands.ts';
-import { FindDeployment, ListDeployments } from './deployment.queries.ts';
+import { repositoryRefusal, type SourceOverrides } from './deployment-sources.decider.ts';
+import { type DeploymentDto, type RestDeployDto, toDeploymentDto } from './deployments.dto.ts';
+import { DeployAgent } from './deployments.commands.ts';
+import { FindDeployment, ListDeployments } from './deployments.queries.ts';
 
 export interface DeployAnswer {
   agent_id: string;

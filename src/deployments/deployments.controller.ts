@@ -6,7 +6,7 @@ import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { DeploymentAnswers, type DeployAnswer, type RestDeployAnswer } from './deployment-answers.service.ts';
-import { DeployDto, type DeploymentDto, DeploymentsQueryDto, RestDeployDto } from './deployment.dto.ts';
+import { DeployDto, type DeploymentDto, DeploymentsQueryDto, RestDeployDto } from './deployments.dto.ts';
 
 @Controller('api')
 export class DeploymentsController {

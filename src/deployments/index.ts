@@ -1,5 +1,5 @@
 export { DeploymentSources } from './deployment-sources.service.ts';
-export { DeploymentRecordDto, toDeploymentRecordDto } from './deployment.dto.ts';
-export { deploymentEvents } from './deployment.events.ts';
-export { DeploymentRow } from './deployment.entity.ts';
-export { deploymentsProjection } from './deployment.projection.ts';
+export { DeploymentRecordDto, toDeploymentRecordDto } from './deployments.dto.ts';
+export { deploymentEvents } from './deployments.events.ts';
+export { DeploymentRow } from './deployments.entity.ts';
+export { deploymentsProjection } from './deployments.projection.ts';

@@ -18,7 +18,7 @@ import { LogCapture } from './capture.service.ts';
 import { LineBound } from './line-bound.ts';
 import { OutputShare } from './output-share.ts';
 import { LogRetention } from './log-entries.projection.ts';
-import { logEvents, type CapturedLine } from './log.events.ts';
+import { logEvents, type CapturedLine } from './logs.events.ts';
 
 /** A program that prints COUNT numbers, 20 at a time, and then exits or keeps running. */
 const program = `

@@ -18,7 +18,7 @@ import {
 } from '../platform/runtime/runtime.ts';
 import { Backoff } from '../platform/async/retry.ts';
 import { pause } from '../platform/async/pause.ts';
-import type { CaptureCursor, CapturedLine } from './log.events.ts';
+import type { CaptureCursor, CapturedLine } from './logs.events.ts';
 import { leftOut, readLogLine } from './log-line.ts';
 import { Batcher } from './batcher.ts';
 import { LineRate, linesLeftOut, linesOf } from './line-rate.ts';

@@ -1,2 +1,2 @@
 export { LogCapture, RETENTION } from './capture.service.ts';
-export { logEvents } from './log.events.ts';
+export { logEvents } from './logs.events.ts';

@@ -1,5 +1,5 @@
 import type { LogLine } from '../platform/runtime/runtime.ts';
-import type { CapturedLine, LogLevel } from './log.events.ts';
+import type { CapturedLine, LogLevel } from './logs.events.ts';
 
 /** The levels by name. This is a map, because an agent may name its level `constructor`. */
 const levels = new Map<string, LogLevel>([

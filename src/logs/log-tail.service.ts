@@ -3,7 +3,7 @@ import { EventStore, idOf, type Position, type StoredEvent, type Subscription } 
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import { ReadModels, type Projection } from '../platform/projections/projection.ts';
 import type { LogEntry } from './log-entries.projection.ts';
-import { journalProjection, logLinesProjection, type LogEntryColumns } from './log.projection.ts';
+import { journalProjection, logLinesProjection, type LogEntryColumns } from './logs.projection.ts';
 
 /** The number of entries that a slow reader may lag behind before its stream is ended. */
 const LAG_MAX = 5_000;

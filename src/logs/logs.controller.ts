@@ -6,7 +6,7 @@ import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import type { Streamed } from '../platform/http/response-streams.ts';
 import type { LogEntry } from './log-entries.projection.ts';
-import { LogQueryDto } from './log.dto.ts';
+import { LogQueryDto } from './logs.dto.ts';
 import { LogsService } from './logs.service.ts';
 
 @Controller(['api/v1/agents/:agentId/logs', 'api/agents/:agentId/logs'])

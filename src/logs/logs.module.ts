@@ -7,7 +7,7 @@ import { DrainedRuns } from './drained-runs.ts';
 import { LineBound } from './line-bound.ts';
 import { ListLogEntriesHandler, LogRetention } from './log-entries.projection.ts';
 import { LogTail } from './log-tail.service.ts';
-import { journalProjection, logLinesProjection } from './log.projection.ts';
+import { journalProjection, logLinesProjection } from './logs.projection.ts';
 import { LogsController } from './logs.controller.ts';
 import { LogsSaga } from './logs.saga.ts';
 import { LogsService } from './logs.service.ts';

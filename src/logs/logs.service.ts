@@ -7,7 +7,7 @@ import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } fr
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ListLogEntries, type LogEntry, type LogFilter } from './log-entries.projection.ts';
 import { LogTail } from './log-tail.service.ts';
-import type { LogQueryDto } from './log.dto.ts';
+import type { LogQueryDto } from './logs.dto.ts';
 
 /** Reads an agent's log, and follows it. */
 @Injectable()

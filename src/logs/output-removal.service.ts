@@ -7,7 +7,7 @@ import { ReadModels } from '../platform/projections/projection.ts';
 import { DrainedRuns } from './drained-runs.ts';
 import { LogRetention } from './log-entries.projection.ts';
 import { totalOf } from './line-bound.ts';
-import { LOG_JOURNAL_NAME, logLinesProjection } from './log.projection.ts';
+import { LOG_JOURNAL_NAME, logLinesProjection } from './logs.projection.ts';
 
 const REMOVAL_NAMESPACE = '8f2f4d0e-6d0b-4a4c-9e56-5a7d4f1c2b90';
 const TRIES = 5;

@@ -9,7 +9,7 @@ import type { IdempotentTry } from '../platform/http/request.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ContainerRuntime } from '../platform/runtime/runtime.ts';
 import { ChatRate } from './chat-rate.ts';
-import { TEXT_BYTES_MAX, type Conversation } from './conversation.decider.ts';
+import { TEXT_BYTES_MAX, type Conversation } from './conversations.decider.ts';
 import { Conversations } from './conversations.service.ts';
 
 /** The time in milliseconds that a sender waits on top of the reply timeout: for a wake, and for earlier messages. */

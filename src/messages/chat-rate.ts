@@ -4,7 +4,7 @@ import { Config } from '../platform/config/config.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
 import { LogFollower } from '../platform/event-store/following/log-follower.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import type { ConversationEvent } from './conversation.events.ts';
+import type { ConversationEvent } from './conversations.events.ts';
 
 const WINDOW_MS = 60_000;
 

@@ -4,8 +4,8 @@ import { Keyring, type Sealed } from '../platform/crypto/sealed.ts';
 import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../platform/event-store/aggregates.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
-import { conversationDecider, type ConversationCommand, type ConversationState } from './conversation.decider.ts';
-import type { ConversationEvent } from './conversation.events.ts';
+import { conversationDecider, type ConversationCommand, type ConversationState } from './conversations.decider.ts';
+import type { ConversationEvent } from './conversations.events.ts';
 
 /** Loads conversations, executes commands on them, and seals their texts. */
 @Injectable()

@@ -19,8 +19,8 @@ import { systemContext } from '../platform/context/command-context.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../platform/runtime/runtime.ts';
 import { Templates } from '../templates/index.ts';
-import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from './conversation.decider.ts';
-import type { DeadLetterCode } from './conversation.events.ts';
+import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from './conversations.decider.ts';
+import type { DeadLetterCode } from './conversations.events.ts';
 import { MessageMemory } from './message-memory.ts';
 import { HISTORY_BYTES_MAX, Threads } from './threads.ts';
 

@@ -1,3 +1,3 @@
-export { conversationDecider } from './conversation.decider.ts';
-export { conversationEvents } from './conversation.events.ts';
-export { ConversationRow } from './conversation.entity.ts';
+export { conversationDecider } from './conversations.decider.ts';
+export { conversationEvents } from './conversations.events.ts';
+export { ConversationRow } from './conversations.entity.ts';

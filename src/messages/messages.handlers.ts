@@ -7,7 +7,7 @@ import { EventWaits } from '../platform/event-store/following/event-waits.ts';
 import { newId } from '../platform/new-id.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ChatIntake, conversationOf, type Chat, type ChatIds } from './chat-intake.service.ts';
-import { isOutcomeOf, type Outcome } from './conversation.events.ts';
+import { isOutcomeOf, type Outcome } from './conversations.events.ts';
 import { Conversations, conversationStream } from './conversations.service.ts';
 import { Threads, type ThreadPage } from './threads.ts';
 

@@ -4,7 +4,7 @@ import { TemplatesModule } from '../templates/templates.module.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { ChatIntake } from './chat-intake.service.ts';
 import { ChatRate } from './chat-rate.ts';
-import { conversationsProjection, ListConversationsHandler, ListWaitingConversationsHandler } from './conversation.projection.ts';
+import { conversationsProjection, ListConversationsHandler, ListWaitingConversationsHandler } from './conversations.projection.ts';
 import { Conversations } from './conversations.service.ts';
 import { MessageDelivery } from './delivery.service.ts';
 import { MessagesController } from './messages.controller.ts';

@@ -12,8 +12,8 @@ import {
   type ConversationCommand,
   type ConversationState,
   type PendingMessage,
-} from './conversation.decider.ts';
-import { ListWaitingConversations } from './conversation.projection.ts';
+} from './conversations.decider.ts';
+import { ListWaitingConversations } from './conversations.projection.ts';
 import { Conversations } from './conversations.service.ts';
 import { MessageDelivery, type DeliveryOutcome } from './delivery.service.ts';
 

@@ -2,8 +2,8 @@ import { Injectable } from '@nestjs/common';
 
 import type { Turn } from '../platform/agent-protocol/agent-protocol.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { PENDING_MAX, RETRY_DELAYS_MS, type Conversation, type PendingMessage } from './conversation.decider.ts';
-import { isOutcomeOf, type ConversationEvent, type Outcome } from './conversation.events.ts';
+import { PENDING_MAX, RETRY_DELAYS_MS, type Conversation, type PendingMessage } from './conversations.decider.ts';
+import { isOutcomeOf, type ConversationEvent, type Outcome } from './conversations.events.ts';
 import { Conversations, conversationStream } from './conversations.service.ts';
 
 /** The largest size of the texts on one page of a thread, in bytes of UTF-8. A page holds at least one message. */

@@ -1,1 +1,1 @@
-export { Provision } from './provision.commands.ts';
+export { Provision } from './provisioning.commands.ts';

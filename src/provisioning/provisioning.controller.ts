@@ -6,8 +6,8 @@ import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import type { ProvisionRequest } from './provision-request.ts';
-import { CreateAgentDto, createRequest, ProvisionAgentDto, provisionRequest } from './provision.dto.ts';
-import { Provision } from './provision.commands.ts';
+import { CreateAgentDto, createRequest, ProvisionAgentDto, provisionRequest } from './provisioning.dto.ts';
+import { Provision } from './provisioning.commands.ts';
 
 @Controller('api')
 export class ProvisioningController {

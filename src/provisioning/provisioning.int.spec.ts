@@ -324,7 +324,7 @@ describe('one request, however often it is tried', () => {
   });
 
   it.each(['after the seat', 'after the agent'])('continues after the first try died %s', async (when) => {
-    const { Provision } = await import('./provision.commands.ts');
+    const { Provision } = await import('./provisioning.commands.ts');
     const commands = server.app.get(CommandBus);
     const seed = uuidv4();
     const context = systemContext('test', 'acme');
@@ -338,7 +338,7 @@ describe('one request, however often it is tried', () => {
   });
 
   it('makes the agent even if the seat of the first try was released', async () => {
-    const { Provision } = await import('./provision.commands.ts');
+    const { Provision } = await import('./provisioning.commands.ts');
     const commands = server.app.get(CommandBus);
     const seed = uuidv4();
     const context = systemContext('test', 'acme');

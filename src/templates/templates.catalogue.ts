@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseTemplate, type Template } from './template.ts';
+import { parseTemplate, type Template } from './templates.ts';
 
 /** The folder is two levels above both src/templates and dist/templates. */
 export const templatesFolder = fileURLToPath(new URL('../../templates', import.meta.url));

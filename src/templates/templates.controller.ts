@@ -1,6 +1,6 @@
 import { Controller, Get } from '@nestjs/common';
 import { Public } from '../platform/http/auth/access.ts';
-import { TemplateDto, toTemplateDto } from './template.dto.ts';
+import { TemplateDto, toTemplateDto } from './templates.dto.ts';
 import { Templates } from './templates.catalogue.ts';
 
 @Controller('api/templates')

@@ -4,8 +4,8 @@ import { CommandBus } from '@nestjs/cqrs';
 import { v7 as uuidv7 } from 'uuid';
 
 import { AssignPlan, OpenAccount, TakeSeat } from '../../src/accounts/index.ts';
-import { agentDecider } from '../../src/agents/agent.decider.ts';
-import { apiKeyDecider } from '../../src/api-keys/api-key.decider.ts';
+import { agentDecider } from '../../src/agents/agents.decider.ts';
+import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
 import { nextStep } from '../../src/deployments/next-step.decider.ts';
 import { Database } from '../../src/platform/database/database.ts';

@@ -1,10 +1,10 @@
 import type { AccountEvent } from '../../src/accounts/accounts.events.ts';
-import type { AgentEvent } from '../../src/agents/agent.events.ts';
+import type { AgentEvent } from '../../src/agents/agents.events.ts';
 import type { ApiKeyEvent } from '../../src/api-keys/api-keys.events.ts';
-import type { deploymentEvents } from '../../src/deployments/deployment.events.ts';
+import type { deploymentEvents } from '../../src/deployments/deployments.events.ts';
 import type { EnvironmentEvent } from '../../src/environment/environment.events.ts';
-import type { LogEvent } from '../../src/logs/log.events.ts';
-import type { ConversationEvent } from '../../src/messages/conversation.events.ts';
+import type { LogEvent } from '../../src/logs/logs.events.ts';
+import type { ConversationEvent } from '../../src/messages/conversations.events.ts';
 import type { EventsOf } from '../../src/platform/event-store/event-definition.ts';
 import type { RebuildEvent } from '../../src/platform/projections/rebuild/rebuild.events.ts';
 

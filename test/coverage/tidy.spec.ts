@@ -81,6 +81,12 @@ const good: Record<string, { path: string; text: string }> = {
 };
 
 describe('the tree is tidy', () => {
+  it('names the files of one family after one stem, the plural', () => {
+    const named = files.flatMap(({ path }) => /^(src\/.+\/)([\w-]+)\.(?!d\.|m?ts$)[\w.-]+\.ts$/.exec(path)?.slice(1, 3).join('') ?? []);
+    const stems = new Set(named);
+    expect([...stems].filter((stem) => stems.has(`${stem}s`))).toEqual([]);
+  });
+
   it('finds the files', () => {
     expect(files.map(({ path }) => path)).toContain('test/coverage/tidy.spec.ts');
   });

@@ -4,7 +4,7 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { AgentsModule } from '../../src/agents/agents.module.ts';
 import { DeploymentAnswers } from '../../src/deployments/deployment-answers.service.ts';
-import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } from '../../src/deployments/deployment.projection.ts';
+import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } from '../../src/deployments/deployments.projection.ts';
 import { DeploymentsController } from '../../src/deployments/deployments.controller.ts';
 import { DeploymentRow } from '../../src/deployments/index.ts';
 import { logEvents } from '../../src/logs/index.ts';

@@ -1,11 +1,11 @@
 import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
-import { agentsProjection } from '../../src/agents/agent.projection.ts';
+import { agentsProjection } from '../../src/agents/agents.projection.ts';
 import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
 import { auditProjection } from '../../src/history/audit.projection.ts';
 import { accountImagesProjection } from '../../src/deployments/account-images.projection.ts';
-import { deploymentsProjection } from '../../src/deployments/deployment.projection.ts';
-import { journalProjection, logLinesProjection } from '../../src/logs/log.projection.ts';
-import { conversationsProjection } from '../../src/messages/conversation.projection.ts';
+import { deploymentsProjection } from '../../src/deployments/deployments.projection.ts';
+import { journalProjection, logLinesProjection } from '../../src/logs/logs.projection.ts';
+import { conversationsProjection } from '../../src/messages/conversations.projection.ts';
 import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
 import type { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import { categoryOf, classOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';

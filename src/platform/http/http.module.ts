@@ -9,7 +9,7 @@ import { OpenRequests } from './auth/open-requests.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { Positions } from './responses/positions.ts';
 import { PostgresIdempotencyStore } from './idempotency/postgres-idempotency-store.ts';
-import { ProblemFilter } from './responses/problem.filter.ts';
+import { ProblemFilter } from './responses/problems.filter.ts';
 import { LoginLimiter } from './auth/login-limiter.ts';
 import { ReadinessChecks } from './health/readiness.service.ts';
 import { ResponseStreams } from './response-streams.ts';

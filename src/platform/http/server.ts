@@ -13,7 +13,7 @@ import { Entrance } from './entrance.ts';
 import { recordRoutes } from './known-routes.ts';
 import { createPino, PinoLogger } from '../observability/logger.ts';
 import { setUpOpenApi } from './docs/openapi.ts';
-import { sendProblem } from './responses/problem.filter.ts';
+import { sendProblem } from './responses/problems.filter.ts';
 import { toProblem } from './responses/problems.ts';
 import { routeOf } from './request-route.ts';
 import { newId } from '../new-id.ts';

@@ -9,7 +9,7 @@ import { Refusal } from '../../errors/refusal.ts';
 import type { Call } from '../call.ts';
 import type { MooringRequest } from '../request.ts';
 import type { Caller } from '../../context/caller.ts';
-import { sendProblem } from '../responses/problem.filter.ts';
+import { sendProblem } from '../responses/problems.filter.ts';
 
 /** The interval at which the credentials in use are checked for expiry, ms. */
 const LOOK_EVERY_MS = 500;

@@ -17,7 +17,7 @@ import {
   repoUrlRule,
   Text,
 } from './agent-fields.ts';
-import type { ShownAgent } from './agent.entity.ts';
+import type { ShownAgent } from './agents.entity.ts';
 
 /** The parameters of a page of a list. */
 export class ListQueryDto {

@@ -7,7 +7,7 @@ import { Config } from '../platform/config/config.ts';
 import { Clock } from '../platform/clock.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
 import { DeploymentSources } from './deployment-sources.service.ts';
-import { DeployAgent } from './deployment.commands.ts';
+import { DeployAgent } from './deployments.commands.ts';
 
 @CommandHandler(DeployAgent)
 export class DeployAgentHandler implements ICommandHandler<DeployAgent> {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import type { Sealed } from '../platform/crypto/sealed.ts';
 import { given } from '../../test/support/decider-spec.ts';
-import { conversationDecider, PENDING_BYTES_MAX, PENDING_MAX, RETRY_DELAYS_MS, type ConversationCommand } from './conversation.decider.ts';
-import type { ConversationEvent } from './conversation.events.ts';
+import { conversationDecider, PENDING_BYTES_MAX, PENDING_MAX, RETRY_DELAYS_MS, type ConversationCommand } from './conversations.decider.ts';
+import type { ConversationEvent } from './conversations.events.ts';
 
 const sealed = (name: string): Sealed => ({ v: 1, key: 1, iv: 'iv', ct: name });
 const accept = (

@@ -12,7 +12,7 @@ import type { CommandContext } from '../platform/context/command-context.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 import { wholeAgentDecider, type MakeAgent } from './whole-agent.ts';
-import { Provision, type Provisioned } from './provision.commands.ts';
+import { Provision, type Provisioned } from './provisioning.commands.ts';
 
 /** The number of agents that may turn out to be deleted, or to come too late, before the request fails. */
 const ATTEMPTS = 5;

@@ -3,8 +3,8 @@ import { GetAgent } from '../agents/index.ts';
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
-import { ConversationRow } from './conversation.entity.ts';
-import type { ConversationEvent } from './conversation.events.ts';
+import { ConversationRow } from './conversations.entity.ts';
+import type { ConversationEvent } from './conversations.events.ts';
 
 export interface ConversationColumns {
   conversation_id: string;

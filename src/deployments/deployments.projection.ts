@@ -4,8 +4,8 @@ import type { AgentEvent } from '../agents/index.ts';
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import type { Projection } from '../platform/projections/projection.ts';
-import { DeploymentRow } from './deployment.entity.ts';
-import { FindDeployment, ListDeployments } from './deployment.queries.ts';
+import { DeploymentRow } from './deployments.entity.ts';
+import { FindDeployment, ListDeployments } from './deployments.queries.ts';
 
 export interface DeploymentColumns {
   id: string;

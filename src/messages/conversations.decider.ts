@@ -1,7 +1,7 @@
 import type { Decider } from '../platform/event-store/event-definition.ts';
 import type { Sealed } from '../platform/crypto/sealed.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import type { AcceptedData, Channel, ConversationEvent, DeadLetterCode } from './conversation.events.ts';
+import type { AcceptedData, Channel, ConversationEvent, DeadLetterCode } from './conversations.events.ts';
 
 /** The largest number of messages that may wait in one conversation, and of bytes that they may have together as stored. */
 export const PENDING_MAX = 100;

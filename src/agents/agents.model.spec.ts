@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { owner, steps, walk } from '../../test/support/agent-walks.ts';
 import { fold, NOON } from '../../test/support/decider-spec.ts';
 import { agentStatuses, isInTransit, type Agent, type AgentState } from './agent-state.decider.ts';
-import { agentDecider, type AgentCommand } from './agent.decider.ts';
-import type { AgentEvent } from './agent.events.ts';
+import { agentDecider, type AgentCommand } from './agents.decider.ts';
+import type { AgentEvent } from './agents.events.ts';
 
 /**
  * Checks that an agent is never in an inconsistent state, whatever callers request and the saga records, in any order, while the clock

@@ -7,11 +7,11 @@ import { ReadModels, tableOf, type Projection } from '../platform/projections/pr
 import { Activity, HOLD_COUNTS } from './activity.service.ts';
 import { evolve, type Agent } from './agent-state.decider.ts';
 import { agentStream } from './agent-stream.ts';
-import { agentNotFound } from './agent.decider.ts';
-import { AgentRow, type ShownAgent } from './agent.entity.ts';
-import type { AgentEvent } from './agent.events.ts';
-import { AgentsThatMayWrite, EveryAgent, GetAgent, GetWrittenAgent, ListAgents, LiveAgentIds } from './agent.queries.ts';
-import type { AgentInUse, AgentOfAccount } from './agent.queries.ts';
+import { agentNotFound } from './agents.decider.ts';
+import { AgentRow, type ShownAgent } from './agents.entity.ts';
+import type { AgentEvent } from './agents.events.ts';
+import { AgentsThatMayWrite, EveryAgent, GetAgent, GetWrittenAgent, ListAgents, LiveAgentIds } from './agents.queries.ts';
+import type { AgentInUse, AgentOfAccount } from './agents.queries.ts';
 
 export interface AgentColumns {
   agent_id: string;

@@ -18,7 +18,7 @@ import type {
   FailureKind,
   SleepDepth,
   SleepReason,
-} from './agent.events.ts';
+} from './agents.events.ts';
 
 /** The time in seconds for which a container must run until its earlier crashes are forgotten. */
 const STEADY_AFTER_SECONDS = 600;

@@ -8,7 +8,7 @@ import { runningFeatures } from '../../test/support/features.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
 import { freePass } from '../../test/support/saga-pass.ts';
 import { until } from '../../test/support/until.ts';
-import { DeploymentSaga } from './deployment.saga.ts';
+import { DeploymentSaga } from './deployments.saga.ts';
 
 const settings: Partial<AgentSettings> = { image: 'auto', image_name: null, template_id: 'hello' };
 const credential = 'mk_acme';

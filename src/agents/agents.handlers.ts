@@ -7,7 +7,7 @@ import { Clock } from '../platform/clock.ts';
 import type { Executed } from '../platform/event-store/aggregates.ts';
 import { checkRevision } from '../platform/http/responses/etag.ts';
 import type { AgentState } from './agent-state.decider.ts';
-import { visible, type AgentCommand } from './agent.decider.ts';
+import { visible, type AgentCommand } from './agents.decider.ts';
 import { Agents } from './agents.service.ts';
 import { AllowLists } from './allow-lists.service.ts';
 import { transitionDeadlines } from './deadlines.ts';
@@ -21,7 +21,7 @@ import {
   StopAgent,
   type AgentWrite,
   type AgentWritten,
-} from './agent.commands.ts';
+} from './agents.commands.ts';
 
 const GONE_WITHIN_MS = 30_000;
 

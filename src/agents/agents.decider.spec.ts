@@ -31,8 +31,8 @@ import {
 } from '../../test/support/agents.ts';
 import { NOON, refusalOf } from '../../test/support/decider-spec.ts';
 import { desiredState } from './agent-state.decider.ts';
-import { agentDecider, type AgentCommand } from './agent.decider.ts';
-import type { AgentEvent } from './agent.events.ts';
+import { agentDecider, type AgentCommand } from './agents.decider.ts';
+import type { AgentEvent } from './agents.events.ts';
 
 test.each(Object.entries(everyStatus))('the events lead to %s', (status, events) => {
   expect(stateAfter(...events).status).toBe(status);

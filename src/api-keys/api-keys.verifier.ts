@@ -8,7 +8,7 @@ import { categoryOf, idOf, START, type Position, type StoredEvent } from '../pla
 import { LogFollower } from '../platform/event-store/following/log-follower.ts';
 import type { Caller } from '../platform/context/caller.ts';
 import { ReadModels, tableOf } from '../platform/projections/projection.ts';
-import { apiKeyDecider } from './api-key.decider.ts';
+import { apiKeyDecider } from './api-keys.decider.ts';
 import { apiKeysProjection, type ApiKeyColumns } from './api-keys.projection.ts';
 import { isWellFormed, sha256Of } from './raw-key.ts';
 
