@@ -11,7 +11,7 @@ import { Client } from 'pg';
 
 import { removeDataDir } from '../../../test/support/shared-postgres.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts';
-import { isAlive, isPostgresOn } from './postgres-process.ts';
+import { isAlive, isPostgresOn, readPostmaster } from './postgres-process.ts';
 
 const root = new URL('../../../', import.meta.url);
 
@@ -60,6 +60,22 @@ describe('embedded PostgreSQL', () => {
     expect(await answer()).toEqual([{ berth: 7 }]);
     await server.stop();
     expect(serves(server.pid)).toBe(false);
+  });
+
+  it('starts the server again until it stays, when it is killed while it starts', async () => {
+    let lost: Error | undefined;
+    const server = (running = await startEmbeddedPostgres({ dataDir, onLost: (error) => (lost = error) }));
+    await ask(server.url, 'CREATE TABLE boats AS SELECT 7 AS berth');
+    const killed = new Set<number>();
+    for (let kills = 0; kills < 3; kills += 1) {
+      const next = () => [readPostmaster(join(dataDir, 'postgres'))?.pid ?? 0].find((pid) => pid > 0 && !killed.has(pid));
+      const pid = await until('another server starts', async () => next(), 30_000, 5);
+      process.kill(pid, 'SIGKILL');
+      killed.add(pid);
+    }
+    const answer = () => ask(server.url, 'SELECT berth FROM boats').catch(() => undefined);
+    expect(await until('it answers again', answer, 60_000, 100)).toEqual([{ berth: 7 }]);
+    expect(lost).toBeUndefined();
   });
 
   it('takes over the server of a killed process, with its data, and leaves no orphan', async () => {

@@ -1,7 +1,10 @@
 import { pause } from '../async/pause.ts';
+import { retry } from '../async/retry.ts';
 import { endPostgres, isAlive, isPostgresOn, signalQuietly } from './postgres-process.ts';
 
 const CHECK_EVERY_MS = 1_000;
+/** The attempts to start a server again: some ten seconds, since what remains of the killed one may hold its memory, or kill the new one too. */
+const LAUNCH_AGAIN = { firstMs: 100, lastMs: 2_000, attempts: 10 };
 
 export interface EmbeddedPostgresLogger {
   info(fields: object, message: string): void;
@@ -32,7 +35,9 @@ export class RunningPostgres {
     private readonly around: Surroundings,
   ) {
     process.once('exit', this.onExit);
-    this.watching = this.watch().catch((error: Error) => around.onLost(error));
+    this.watching = this.watch().catch((error: Error) => {
+      if (!this.stopping.signal.aborted) around.onLost(error);
+    });
   }
 
   /** Stops the server and releases the data directory. Idempotent. */
@@ -52,7 +57,9 @@ export class RunningPostgres {
     for (; !signal.aborted; await pause(CHECK_EVERY_MS, signal, { ref: false })) {
       if (isRunning(cluster, this.pid)) continue;
       logger?.warn({ pid: this.pid }, 'the database server ended by itself and is started again');
-      this.pid = await launchAgain();
+      const onRetry = (error: unknown, retryInMs: number) =>
+        logger?.warn({ err: error, retryInMs }, 'the database server did not start, and is started again');
+      this.pid = await retry(launchAgain, { ...LAUNCH_AGAIN, signal, onRetry });
       logger?.info({ pid: this.pid }, 'the database server runs again');
     }
   }
