@@ -96,7 +96,7 @@ export class UpdateAgentDto {
   @Text(branchRule)
   branch?: string;
 
-  /** The agent may reach everything that the operator allows agents to reach (`internet`, or null), nothing (`none`), or the listed names alone (`{"allow": ["api.example.com", "*.example.org"]}`). A change takes effect at the next deployment, restart, or start after a stop. */
+  /** The agent may reach everything that the operator allows agents to reach (`internet`, or null), nothing (`none`), or the listed names and IPv4 addresses alone (`{"allow": ["api.example.com", "*.example.org", "203.0.113.0/24"]}`). A change takes effect at the next deployment, restart, or start after a stop. */
   @Given()
   @Egress()
   egress?: AgentEgress | null;

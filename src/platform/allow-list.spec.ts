@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { ALLOW_LIST_MAX_CHARACTERS, allowedName, allowListMessage } from './allow-list.ts';
+import { ALLOW_LIST_MAX_CHARACTERS, allowedEntry, allowedName, allowListMessage } from './allow-list.ts';
 
 const label = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?$/).filter((text) => !text.startsWith('xn--'));
 const name = fc
@@ -74,6 +74,33 @@ describe('a name that an agent may reach', () => {
   });
 });
 
+describe('an entry of a list', () => {
+  it.each([
+    ['API.example.com', 'api.example.com'],
+    ['93.184.216.34', '93.184.216.34/32'],
+    ['10.1.2.0/24', '10.1.2.0/24'],
+    ['203.0.113.0/24:5432', '203.0.113.0/24:5432'],
+    ['93.184.216.34:8443', '93.184.216.34/32:8443'],
+  ])('may be written %s', (written, compared) => {
+    expect(allowedEntry(written)).toBe(compared);
+  });
+
+  it.each([
+    '0x7f.1',
+    '1.2.3',
+    '10.1.2.0/33',
+    '10.1.2.0/24:0',
+    '10.1.2.0/24:65536',
+    '2130706433',
+    '[2606:2800:220::1]',
+    'fe80::1/10',
+    '*.10.1.2.0/24',
+    ' 10.1.2.0/24',
+  ])('is not %j', (written) => {
+    expect(allowedEntry(written)).toBeNull();
+  });
+});
+
 describe('a list of names', () => {
   it('has 1 to 64 of them, and no more than 4,000 characters', () => {
     const names = (count: number) => Array.from({ length: count }, (_, index) => `h${index}.example.com`);
@@ -92,6 +119,6 @@ describe('a list of names', () => {
   });
 
   it('says which entry is wrong', () => {
-    expect(allowListMessage({ allow: ['api.example.com', '10.0.0.1'] })).toContain('entry 2');
+    expect(allowListMessage({ allow: ['api.example.com', '10.1.2.0/24', 'fe80::1'] })).toContain('entry 3');
   });
 });

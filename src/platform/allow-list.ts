@@ -1,13 +1,24 @@
 import { domainToASCII } from 'node:url';
+import { openRange } from './open-ranges.ts';
 
-/** The names that one agent may reach, as their owner wrote them: `api.example.com`, `*.example.org` or `host.example.com:8443`. */
+/**
+ * The names and IPv4 addresses that one agent may reach, as their owner wrote them: `api.example.com`, `*.example.org`, `203.0.113.0/24` or
+ * `host.example.com:8443`.
+ */
 // A type, because an interface is not assignable to the JSON of an event.
 export type AllowList = { allow: string[] };
 
 export const ALLOWED_NAMES_MAX = 64;
 export const ALLOW_LIST_MAX_CHARACTERS = 4_000;
 
-/** Returns the entry in ASCII and lower case, which is how it is compared; null if it is no name of at least two labels. */
+/** Returns the entry as it is compared: an IPv4 address or range in CIDR notation, or a name (`allowedName`); null if it is neither. */
+export function allowedEntry(entry: string): string | null {
+  const found = openRange(entry);
+  if (found === null) return allowedName(entry);
+  return found.family === 'ip' ? `${found.range}${found.port === null ? '' : `:${found.port}`}` : null;
+}
+
+/** Returns the name in ASCII and lower case, which is how it is compared; null if it is no name of at least two labels. */
 export function allowedName(entry: string): string | null {
   const [, any = '', name = '', port] = /^(\*\.)?([^\s:/@*?#\\%[\]]+)(?::([1-9]\d{0,4}))?$/.exec(entry) ?? [];
   const host = domainToASCII(name);
@@ -20,12 +31,12 @@ export function allowedName(entry: string): string | null {
 
 /** Returns what is wrong with a value that should be an allow list, or null. */
 export function allowListMessage(value: unknown): string | null {
-  const shape = `must be {"allow": [...]} with 1 to ${ALLOWED_NAMES_MAX} names, ${ALLOW_LIST_MAX_CHARACTERS} characters together`;
+  const shape = `must be {"allow": [...]} with 1 to ${ALLOWED_NAMES_MAX} entries, ${ALLOW_LIST_MAX_CHARACTERS} characters together`;
   if (typeof value !== 'object' || value === null || Object.keys(value).join() !== 'allow') return shape;
   const { allow } = value as { allow: unknown };
   if (!Array.isArray(allow) || allow.length === 0 || allow.length > ALLOWED_NAMES_MAX) return shape;
   if (!allow.every((entry) => typeof entry === 'string') || allow.join('').length > ALLOW_LIST_MAX_CHARACTERS) return shape;
-  const wrong = allow.findIndex((entry) => allowedName(entry) === null);
+  const wrong = allow.findIndex((entry) => allowedEntry(entry) === null);
   if (wrong === -1) return null;
-  return `must hold names such as api.example.com, *.example.org or host.example.com:8443, and entry ${wrong + 1} is not one`;
+  return `must hold names, IPv4 addresses or ranges such as api.example.com, *.example.org, 203.0.113.0/24 or host.example.com:8443, and entry ${wrong + 1} is none`;
 }

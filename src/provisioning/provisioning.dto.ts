@@ -91,7 +91,7 @@ export class ProvisionAgentDto {
   @IdleTtl()
   idle_ttl_seconds?: number;
 
-  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), nothing (`none`), or the listed names alone (`{"allow": ["api.example.com", "*.example.org"]}`). */
+  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), nothing (`none`), or the listed names and IPv4 addresses alone (`{"allow": ["api.example.com", "*.example.org", "203.0.113.0/24"]}`). */
   @Given()
   @Egress()
   egress?: AgentEgress | null;
@@ -138,7 +138,7 @@ export class CreateAgentDto {
   @IdleTtl()
   idleTtlSeconds?: number;
 
-  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), nothing (`none`), or the listed names alone (`{"allow": ["api.example.com", "*.example.org"]}`). */
+  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), nothing (`none`), or the listed names and IPv4 addresses alone (`{"allow": ["api.example.com", "*.example.org", "203.0.113.0/24"]}`). */
   @Given()
   @Egress()
   egress?: AgentEgress | null;

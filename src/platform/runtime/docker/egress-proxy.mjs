@@ -1,13 +1,13 @@
 /*
  * The proxy of agents with a list of names. It runs in a container of its own, between the network of those agents and the open one. Plain
  * Node without packages, because it runs as it is. Arguments: its folder, its port, and, for tests, a name server.
- * The folder holds table.json: { agents: { address: [name] }, closed: { ip: [range], ip6: [range] }, open: [{ range, port }] }. The program
+ * The folder holds table.json: { agents: { address: [name or range] }, closed: { ip: [range], ip6: [range] }, open: [{ range, port }] }. The program
  * keeps the number of refused requests, by reason, in counts/refused.json there.
  */
 import { Resolver } from 'node:dns/promises';
 import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, request as httpRequest, STATUS_CODES } from 'node:http';
-import { BlockList, connect } from 'node:net';
+import { BlockList, connect, isIPv4 } from 'node:net';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream';
 
@@ -73,8 +73,7 @@ class Table {
   allows(agent, host, wantedPort) {
     return (this.#agents.get(agent) ?? []).some((entry) => {
       const [name, ownPort] = entry.split(':');
-      const fits = name.startsWith('*.') ? host.endsWith(name.slice(1)) && host.length > name.length - 1 : host === name;
-      return fits && (ownPort === undefined ? DEFAULT_PORTS.includes(wantedPort) : Number(ownPort) === wantedPort);
+      return fitsEntry(host, name) && (ownPort === undefined ? DEFAULT_PORTS.includes(wantedPort) : Number(ownPort) === wantedPort);
     });
   }
 
@@ -82,6 +81,12 @@ class Table {
     if (!this.#closed.check(address, 'ipv4')) return true;
     return this.#open.some((each) => (each.port === null || each.port === wantedPort) && each.list.check(address, 'ipv4'));
   }
+}
+
+/** Returns whether an entry of a list covers the host. An address is covered by a range alone, and a name by a name. */
+function fitsEntry(host, entry) {
+  if (entry.includes('/')) return isIPv4(host) && listOf([entry]).check(host, 'ipv4');
+  return entry.startsWith('*.') ? host.endsWith(entry.slice(1)) && host.length > entry.length - 1 : host === entry;
 }
 
 function listOf(ranges) {
@@ -136,11 +141,11 @@ const requests = new Shares();
 async function reach(agent, hostname, wantedPort) {
   const host = hostname.toLowerCase().replace(/\.$/, '');
   if (!table.refresh().allows(agent, host, wantedPort))
-    throw new Refused('name', `This agent may reach only the names in its list, and ${host}:${wantedPort} is not among them.`);
-  const found = await resolver.resolve4(host).catch(() => []);
+    throw new Refused('name', `This agent may reach only what is in its list, and ${host}:${wantedPort} is not among them.`);
+  const found = isIPv4(host) ? [host] : await resolver.resolve4(host).catch(() => []);
   if (found.length === 0) throw new Refused('lookup', `The name ${host} was not found.`, 502);
   const open = found.filter((address) => table.isOpen(address, wantedPort));
-  if (open.length === 0) throw new Refused('address', `The name ${host} leads to a private address, which agents may not reach.`);
+  if (open.length === 0) throw new Refused('address', `${host} is or leads to a private address, which agents may not reach.`);
   const addresses = open.map((address) => ({ address, family: 4 }));
   const lookup = (_, { all }, answer) => (all ? answer(null, addresses) : answer(null, addresses[0].address, 4));
   return { host, port: wantedPort, lookup, timeout: CONNECT_MS };

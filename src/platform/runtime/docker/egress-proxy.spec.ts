@@ -132,7 +132,7 @@ describe('the proxy of agents with a list of names', () => {
     asked.length = 0;
     for (const name of ['other.example.com', 'example.org', 'api.example.com.evil.example', 'xapi.example.com', self, '[::1]']) {
       const { status, text } = await get(`http://${name}:${webPort}/`);
-      expect({ name, status, text }).toEqual({ name, status: 403, text: expect.stringContaining('may reach only the names in its list') });
+      expect({ name, status, text }).toEqual({ name, status: 403, text: expect.stringContaining('may reach only what is in its list') });
     }
     expect((await tunnel(`other.example.com:${webPort}`)).answer).toContain('403 Forbidden');
     expect(asked).toEqual([]);
@@ -155,6 +155,24 @@ describe('the proxy of agents with a list of names', () => {
       expect(await get(`http://${name}:${webPort}/`)).toEqual({ status: 403, text: expect.stringContaining('private address') });
     tell([`api.example.com:${webPort}`]);
     expect((await get(`http://api.example.com:${webPort}/`)).status).toBe(200);
+  });
+
+  it('passes requests and tunnels to listed addresses on, and to no other one', async () => {
+    tell([`127.0.0.0/8:${webPort}`]);
+    asked.length = 0;
+    expect((await get(`http://${self}:${webPort}/`)).status).toBe(200);
+    const { answer, socket } = await tunnel(`${self}:${webPort}`);
+    expect(answer).toContain('200 Connection established');
+    socket.destroy();
+    for (const place of [`http://128.0.0.1:${webPort}/`, `http://${self}:${webPort + 1}/`, `http://api.example.com:${webPort}/`])
+      expect(await get(place)).toEqual({ status: 403, text: expect.stringContaining('may reach only what is in its list') });
+    expect(asked).toEqual([]);
+  });
+
+  it('refuses a listed address that is private, unless the operator opened it', async () => {
+    tell([`127.0.0.0/8:${webPort}`, '10.1.2.0/24'], []);
+    for (const place of [`http://${self}:${webPort}/`, 'http://10.1.2.3/'])
+      expect(await get(place)).toEqual({ status: 403, text: expect.stringContaining('private address') });
   });
 
   it('connects to the address that it checked, though the name leads elsewhere a moment later', async () => {

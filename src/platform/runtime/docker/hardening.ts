@@ -1,5 +1,5 @@
 import type Dockerode from 'dockerode';
-import { allowedName } from '../../allow-list.ts';
+import { allowedEntry } from '../../allow-list.ts';
 import type { ContainerSpec } from '../runtime.ts';
 import type { Listed } from './egress-proxy.ts';
 import { containerLabels, containerName, helperMount, labels, networkName, volumeName, type Labels, type NetworkKind } from './names.ts';
@@ -78,7 +78,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
 function listedLabels({ egress }: ContainerSpec, listed: Listed | null): Labels {
   if (listed === null || typeof egress === 'string') return {};
   return {
-    [labels.allow]: JSON.stringify(egress.allow.map(allowedName).filter((name) => name !== null)),
+    [labels.allow]: JSON.stringify(egress.allow.map(allowedEntry).filter((entry) => entry !== null)),
     [labels.address]: listed.address,
   };
 }
