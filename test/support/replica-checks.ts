@@ -1,7 +1,7 @@
 import { eventDefinitions } from '../../src/app.module.ts';
 import { openDatabase, type Database } from '../../src/platform/database/database.ts';
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
-import { START, type EventClass, type EventStore, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
+import { START, type EventClass, type EventStore, type Position, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
 import { fold } from '../../src/platform/projections/tables/fold.ts';
 import { tableOf, type Projection } from '../../src/platform/projections/projection.ts';
@@ -49,21 +49,33 @@ export class SeenLog {
   async caughtUp(): Promise<void> {
     const positions = 'select table_name, position from projection_checkpoints';
     await untilTrue(async () => {
-      const [core, log] = [await this.store.head('core'), await this.store.head('log')];
+      const [core, log] = await this.heads();
       const rows = await this.query<{ table_name: string; position: string }>(positions);
       return rows.every(({ table_name, position }) => position >= (table_name.startsWith('log_lines') ? log : core));
     }, 30_000);
   }
 
-  /** Returns, for each read model, the number of rows that are missing from it or that a fold of the whole log does not produce. */
+  /**
+   * Returns, for each read model, the number of rows that are missing from it or that a fold of the whole log does not produce. Compares again
+   * if something was appended meanwhile, since agents print lines and fall asleep at any time.
+   */
   async differences(): Promise<Record<string, number>> {
-    const events = { core: await this.events(), log: await this.events('log') };
-    const told = foldedProjections(this.catalogue).map(async (projection) => {
-      const { eventClass } = projection.filter;
-      // Rows may remain of log events that retention has deleted.
-      return [projection.name, await this.difference(projection, events[eventClass], eventClass === 'log')] as const;
-    });
-    return Object.fromEntries(await Promise.all(told));
+    for (;;) {
+      await this.caughtUp();
+      const before = await this.heads();
+      const events = { core: await this.events(), log: await this.events('log') };
+      const told = foldedProjections(this.catalogue).map(async (projection) => {
+        const { eventClass } = projection.filter;
+        // Rows may remain of log events that retention has deleted.
+        return [projection.name, await this.difference(projection, events[eventClass], eventClass === 'log')] as const;
+      });
+      const differences = Object.fromEntries(await Promise.all(told));
+      if ((await this.heads()).join() === before.join()) return differences;
+    }
+  }
+
+  private heads(): Promise<[Position, Position]> {
+    return Promise.all([this.store.head('core'), this.store.head('log')]);
   }
 
   /** Returns a test that is true for rows whose owner still exists; rows of deleted agents, for example, may be removed. */
