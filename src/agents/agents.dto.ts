@@ -1,5 +1,6 @@
 import { IsBoolean, IsOptional, IsString, MaxLength } from 'class-validator';
 
+import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { IntegerQuery } from '../platform/http/requests/validation.ts';
 import { MAX_WAIT_SECONDS } from '../platform/http/responses/prefer.ts';
 import type { AgentEgress } from '../platform/runtime/runtime.ts';
@@ -19,21 +20,7 @@ import {
 } from './agent-fields.ts';
 import type { ShownAgent } from './agents.entity.ts';
 
-/** The parameters of a page of a list. */
-export class ListQueryDto {
-  /** The largest number of items; default 50. */
-  @IsOptional()
-  @IntegerQuery(1, 200)
-  limit?: number;
-
-  /** The cursor that the `Link` header of the previous page gives. */
-  @IsOptional()
-  @IsString()
-  @MaxLength(1_000)
-  cursor?: string;
-}
-
-export class ListAgentsQueryDto extends ListQueryDto {
+export class ListAgentsQueryDto extends PageQueryDto {
   /** Selects the agent with this external id. */
   @IsOptional()
   @IsString()

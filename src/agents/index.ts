@@ -28,6 +28,6 @@ export {
 export { AgentAnswers } from './agent-answers.ts';
 export { agentStream } from './agent-stream.ts';
 export { AgentId, AgentIdMember } from './agent-id.ts';
-export { AgentDto, ListQueryDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
+export { AgentDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
 export { AgentsThatMayWrite, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse, type AgentOfAccount } from './agents.queries.ts';
 export { restartTimeoutSeconds, transitionDeadlines } from './deadlines.ts';

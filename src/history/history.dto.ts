@@ -1,6 +1,7 @@
 import { IsIn, IsOptional, IsUUID, Matches } from 'class-validator';
 
-import { AgentDto, checked, ListQueryDto } from '../agents/index.ts';
+import { AgentDto, checked } from '../agents/index.ts';
+import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { DeploymentRecordDto } from '../deployments/index.ts';
 import { VariableDto } from '../environment/index.ts';
 import { instantOf, IntegerQuery, TimeQuery } from '../platform/http/requests/validation.ts';
@@ -9,7 +10,7 @@ import { type EventSelection, ActorView } from './history-item.ts';
 const REVISION_MAX = 2_147_483_647;
 
 /** The filters that all lists of events accept. */
-export class EventsQueryDto extends ListQueryDto {
+export class EventsQueryDto extends PageQueryDto {
   /** Selects events of these types, separated by commas. */
   @IsOptional()
   @Matches(/^[A-Z][A-Za-z0-9]{0,99}(,[A-Z][A-Za-z0-9]{0,99}){0,49}$/, {

@@ -1,6 +1,7 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
-import { AgentId, ListQueryDto } from '../agents/index.ts';
+import { AgentId } from '../agents/index.ts';
+import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
@@ -39,7 +40,7 @@ export class MessagesController {
   @Get('conversations')
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'conversations')
-  async conversations(@AgentId() agentId: string, @Query() query: ListQueryDto, @CurrentCall() call: Call): Promise<ConversationView[]> {
+  async conversations(@AgentId() agentId: string, @Query() query: PageQueryDto, @CurrentCall() call: Call): Promise<ConversationView[]> {
     const limit = query.limit ?? 50;
     const rows = await this.queries.execute(new ListConversations(agentId, call.accountId, limit, decodeCursor(query.cursor, 2)));
     call.linkAfter(rows, limit, (last) => [last.updated_at.toISOString(), last.conversation_id]);
@@ -60,7 +61,7 @@ export class MessagesController {
   @RequireScope('provision', 'deploy', 'manage')
   async messages(
     @Param() { agentId, conversationId }: ConversationPathDto,
-    @Query() query: ListQueryDto,
+    @Query() query: PageQueryDto,
     @CurrentCall() call: Call,
   ): Promise<ThreadMessage[]> {
     if (!/^[0-9a-f-]{36}$/.test(conversationId)) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
