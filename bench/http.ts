@@ -7,14 +7,11 @@ import { setTimeout as wait } from 'node:timers/promises';
 
 import pg from 'pg';
 
-import { openDatabase } from '../src/platform/database/database.ts';
 import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
-import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
-import { defineEvent, type JsonObject } from '../src/platform/event-store/event-definition.ts';
-import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
 import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
 import { appendsPerSecond, portAppends } from './support/appending.ts';
+import { emptyStore } from './support/empty-store.ts';
 import { rateOf, type Rate, type Target } from './support/rate.ts';
 
 const READERS = 16;
@@ -25,7 +22,7 @@ const SLICE_MS = 2_000;
 const CHATS = 100;
 const IDLE_MS = 10_000;
 
-/** Measures GET and PATCH of agents with a key against the framework and the store alone, and the service's cost of one request. */
+/** Measures GET and PATCH of agents with a key against the framework alone and the store alone, and the service's cost of one request. */
 export async function run(): Promise<object> {
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
   await chmod(dataDir, 0o711);
@@ -48,6 +45,7 @@ async function withServers(databaseUrl: string): Promise<object> {
     const figures = {
       get: await gets(target, bare.target, agentIds),
       patch: await patches(target, agentIds, databaseUrl),
+      patch_beside_bare: await patchesBesideBare(target, bare.target, agentIds),
       chat: await chats(service, target, databaseUrl),
     };
     console.table(figures);
@@ -68,7 +66,7 @@ class BareServer {
   static async start(databaseUrl: string): Promise<BareServer> {
     const program = join(import.meta.dirname, 'support', 'bare-server.ts');
     const child = spawn(process.execPath, ['--import', './scripts/typescript.mjs', program], {
-      env: { ...process.env, DATABASE_URL: databaseUrl },
+      env: { ...process.env, DATABASE_URL: databaseUrl, BENCH_WRITERS: String(WRITERS) },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const [line] = (await once(child.stdout, 'data')) as [Buffer];
@@ -101,26 +99,30 @@ async function gets(service: Target, bare: Target, agentIds: string[]): Promise<
   return inTurn(mine, limit);
 }
 
+/** Compares with the appends of the store alone, whose writers need neither HTTP nor a read model. */
 async function patches(service: Target, agentIds: string[], url: string): Promise<object> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  await client.query('create database appends');
-  await client.end();
-  const database = await openDatabase({ url: url.replace(/\/[^/]*$/, '/appends') });
-  const store = new PostgresEventStore(database, new EventCatalogue([defineEvent<JsonObject>()('DeploymentRequested', () => 'Asked')]));
+  const { store, close } = await emptyStore(url, 'appends');
   const append = portAppends(store, WRITERS);
-  let count = 0;
-  const mine = () =>
-    rateOf(service, WRITERS, SLICE_MS, (caller) => [
-      'PATCH',
-      `/api/v1/agents/${agentIds[caller]}`,
-      { description: `change ${(count += 1)}` },
-    ]);
   const limit = async () => ({ perSecond: await appendsPerSecond(append, WRITERS, SLICE_MS), cpuMs: NaN });
-  const figures = await inTurn(mine, limit);
-  await store.close();
-  await database.close();
+  const figures = await inTurn(() => patchRate(service, agentIds), limit);
+  await close();
   return figures;
+}
+
+/** Compares with a handler of the same framework that does nothing but one append. */
+async function patchesBesideBare(service: Target, bare: Target, agentIds: string[]): Promise<object> {
+  const limit = () => rateOf(bare, WRITERS, SLICE_MS, (caller) => ['PATCH', `/agents/${caller}`, { description: 'a change' }]);
+  return inTurn(() => patchRate(service, agentIds), limit);
+}
+
+let changes = 0;
+
+function patchRate(service: Target, agentIds: string[]): Promise<Rate> {
+  return rateOf(service, WRITERS, SLICE_MS, (caller) => [
+    'PATCH',
+    `/api/v1/agents/${agentIds[caller]}`,
+    { description: `change ${(changes += 1)}` },
+  ]);
 }
 
 /**

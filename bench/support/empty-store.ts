@@ -1,0 +1,22 @@
+import pg from 'pg';
+
+import { openDatabase } from '../../src/platform/database/database.ts';
+import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
+import type { EventStore } from '../../src/platform/event-store/event-store.ts';
+import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
+
+/** Makes a database of that name beside the one of the URL, with an event store that nothing else uses. */
+export async function emptyStore(url: string, name: string): Promise<{ store: EventStore; close: () => Promise<void> }> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(`create database ${name}`);
+  await client.end();
+  const database = await openDatabase({ url: url.replace(/\/[^/]*$/, `/${name}`) });
+  const store = new PostgresEventStore(database, new EventCatalogue([defineEvent<JsonObject>()('DeploymentRequested', () => 'Asked')]));
+  const close = async () => {
+    await store.close();
+    await database.close();
+  };
+  return { store, close };
+}
