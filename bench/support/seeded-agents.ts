@@ -5,7 +5,7 @@ import { openDatabase, type Database } from '../../src/platform/database/databas
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import type { NewEvent } from '../../src/platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
-import { containerLabels, containerName, networkName, volumeName } from '../../src/platform/runtime/docker/names.ts';
+import { containerLabels, containerName, networkName, volumeName } from '../../src/platform/runtime/docker/engine/names.ts';
 import type { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
 import { together } from './scale-bed.ts';
 

@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import Dockerode from 'dockerode';
-import { tarOf } from '../../src/platform/runtime/docker/build-context.ts';
-import { ensureNodeBase } from '../../src/platform/runtime/docker/node-base.ts';
-import { noRules } from '../../src/platform/runtime/docker/egress-rules.ts';
-import { Nft } from '../../src/platform/runtime/docker/nft.ts';
+import { tarOf } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
+import { ensureNodeBase } from '../../src/platform/runtime/docker/image-sources/node-base.ts';
+import { noRules } from '../../src/platform/runtime/docker/networks/egress-rules.ts';
+import { Nft } from '../../src/platform/runtime/docker/networks/nft.ts';
 import { RuntimeRefused } from '../../src/platform/runtime/runtime.ts';
-import { importImage } from '../../src/platform/runtime/docker/registry.ts';
+import { importImage } from '../../src/platform/runtime/docker/image-sources/registry.ts';
 
 const importMs = 60_000;
 

@@ -2,7 +2,7 @@ import { jest } from '@jest/globals';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../../test/support/docker.ts';
 import { ContainerGone, RuntimeRefused } from '../runtime.ts';
-import { containerName, volumeName } from './names.ts';
+import { containerName, volumeName } from './engine/names.ts';
 
 describeWithDocker('what is ours on the engine', () => {
   let bed: DockerBed;

@@ -19,27 +19,27 @@ import type {
   RuntimeList,
 } from '../runtime.ts';
 import type { EgressMode } from '../../config/config.ts';
-import { AgentEgress } from './agent-egress.ts';
-import { eachContainer, eachVolume } from './bulk-list.ts';
-import { addressOf, isListed, listedView, view } from './container-view.ts';
-import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, mapBounded, pingEngine, statusOf, until } from './engine.ts';
-import { copyOut, plainTar } from './archive.ts';
-import { EngineHealth } from './engine-health.ts';
-import { engineEvents } from './events.ts';
-import { execInContainer } from './exec.ts';
-import { createOptions, ignoredSettings, isUnprivileged } from './hardening.ts';
-import { Generations } from './generations.ts';
-import { HelperVolume } from './helper-volume.ts';
-import { Images } from './images.ts';
-import { hasSocketFile } from './local-engine.ts';
-import { containerLog } from './logs.ts';
-import { hasLabels, containerName, identityOf, labels, networkKinds, networkName, volumeName } from './names.ts';
-import type { Labels } from './names.ts';
-import { AgentNetworks } from './network.ts';
-import { findImage } from './registry.ts';
-import { dockerVolumeSizes } from './volume-sizes.ts';
-import { VolumeRoots } from './volume-root.ts';
-import { ensureLabelledVolume, findVolume, removeAgentVolume } from './volumes.ts';
+import { AgentEgress } from './networks/agent-egress.ts';
+import { eachContainer, eachVolume } from './engine/bulk-list.ts';
+import { addressOf, isListed, listedView, view } from './containers/container-view.ts';
+import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, mapBounded, pingEngine, statusOf, until } from './engine/engine.ts';
+import { copyOut, plainTar } from './engine/archive.ts';
+import { EngineHealth } from './engine/engine-health.ts';
+import { engineEvents } from './engine/events.ts';
+import { execInContainer } from './containers/exec.ts';
+import { createOptions, ignoredSettings, isUnprivileged } from './containers/hardening.ts';
+import { Generations } from './containers/generations.ts';
+import { HelperVolume } from './volumes/helper-volume.ts';
+import { Images } from './images/images.ts';
+import { hasSocketFile } from './engine/local-engine.ts';
+import { containerLog } from './containers/logs.ts';
+import { hasLabels, containerName, identityOf, labels, networkKinds, networkName, volumeName } from './engine/names.ts';
+import type { Labels } from './engine/names.ts';
+import { AgentNetworks } from './networks/network.ts';
+import { findImage } from './image-sources/registry.ts';
+import { dockerVolumeSizes } from './volumes/volume-sizes.ts';
+import { VolumeRoots } from './volumes/volume-root.ts';
+import { ensureLabelledVolume, findVolume, removeAgentVolume } from './volumes/volumes.ts';
 
 export interface DockerRuntimeOptions {
   /** The installation's id, short hex, which is part of labels and names. */

@@ -1,0 +1,160 @@
+import type Dockerode from 'dockerode';
+import { allowedEntry } from '../../../allow-list.ts';
+import type { ContainerSpec } from '../../runtime.ts';
+import type { Listed } from '../networks/egress-proxy.ts';
+import { containerLabels, containerName, helperMount, labels, networkName, volumeName, type Labels, type NetworkKind } from '../engine/names.ts';
+
+/**
+ * The capabilities that the start scripts of ordinary images need as root, and no more: to hand their folders to a user (CHOWN,
+ * DAC_OVERRIDE, FOWNER), become that user (SETUID, SETGID), end what they started (KILL), and listen below 1024 (NET_BIND_SERVICE).
+ */
+const capabilities = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'NET_BIND_SERVICE', 'SETGID', 'SETUID'];
+
+export interface Surroundings {
+  instance: string;
+  network: NetworkKind;
+  /** The addresses of an agent on the listed network; null on any other. */
+  listed: Listed | null;
+  /** The value is null if there is no helper program, and therefore no exec. */
+  helperVolume: string | null;
+  ociRuntime: string | null;
+  /** The value is true if the port is to be published on the loopback address, because containers can't be reached by their own address. */
+  publish: boolean;
+  /**
+   * The value is true if the volume is new and our own image has an empty folder at its mount point, which gives the volume's root its
+   * mode.
+   */
+  rootFromImage: boolean;
+}
+
+export function createOptions(spec: ContainerSpec, around: Surroundings): Dockerode.ContainerCreateOptions {
+  const port = `${spec.port}/tcp`;
+  const environment = {
+    PORT: String(spec.port),
+    MOORING_VOLUME: spec.volumePath,
+    ...proxyVariables(spec, around.listed),
+    ...spec.environment,
+  };
+  const network = networkName(around.instance, around.network);
+  return {
+    name: containerName(spec),
+    Image: spec.image,
+    // The whole command is in Entrypoint, so that the image's own entry point does not precede it.
+    ...(spec.command === null ? {} : { Entrypoint: spec.command, Cmd: [] }),
+    Env: Object.entries(environment).map(([name, value]) => `${name}=${value}`),
+    Hostname: spec.hostname,
+    ...(spec.user === null ? {} : { User: spec.user }),
+    Labels: { ...containerLabels(around.instance, spec), ...listedLabels(spec, around.listed) },
+    StopTimeout: 10,
+    // An image's own health check would run a program in every idle agent; readiness is checked from outside.
+    Healthcheck: { Test: ['NONE'] },
+    ...(around.publish ? { ExposedPorts: { [port]: {} } } : {}),
+    HostConfig: {
+      CapDrop: ['ALL'],
+      CapAdd: capabilities,
+      SecurityOpt: ['no-new-privileges:true'],
+      Privileged: false,
+      Init: true,
+      PidsLimit: spec.pids,
+      Memory: spec.memoryBytes,
+      MemorySwap: spec.memoryBytes,
+      NanoCpus: Math.round(spec.cpus * 1e9),
+      RestartPolicy: { Name: 'no' },
+      LogConfig: { Type: 'json-file', Config: { 'max-size': '10m', 'max-file': '3' } },
+      NetworkMode: network,
+      ReadonlyRootfs: spec.readOnlyRoot,
+      Tmpfs: Object.fromEntries(spec.tmpfs.map((path) => [path, 'rw,nosuid,nodev,mode=1777'])),
+      Mounts: mounts(spec, around),
+      ...(around.ociRuntime === null ? {} : { Runtime: around.ociRuntime }),
+      ...(around.publish ? { PortBindings: { [port]: [{ HostIp: '127.0.0.1', HostPort: '' }] } } : {}),
+    },
+    ...(around.listed === null
+      ? {}
+      : { NetworkingConfig: { EndpointsConfig: { [network]: { IPAMConfig: { IPv4Address: around.listed.address } } } } }),
+  };
+}
+
+/** Returns the labels from which the proxy's table is made. */
+function listedLabels({ egress }: ContainerSpec, listed: Listed | null): Labels {
+  if (listed === null || typeof egress === 'string') return {};
+  return {
+    [labels.allow]: JSON.stringify(egress.allow.map(allowedEntry).filter((entry) => entry !== null)),
+    [labels.address]: listed.address,
+  };
+}
+
+/** Returns the variables by which programs find their proxy. Programs read either case, so a variable of the user takes the place of both. */
+function proxyVariables({ environment }: ContainerSpec, listed: Listed | null): Record<string, string> {
+  if (listed === null) return {};
+  const own = new Set(Object.keys(environment).map((name) => name.toUpperCase()));
+  const wanted = { HTTP_PROXY: listed.proxy, HTTPS_PROXY: listed.proxy, NO_PROXY: 'localhost,127.0.0.1,::1' };
+  return Object.fromEntries(
+    Object.entries(wanted).flatMap(([name, value]) =>
+      own.has(name)
+        ? []
+        : [
+            [name, value],
+            [name.toLowerCase(), value],
+          ],
+    ),
+  );
+}
+
+function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSettings[] {
+  const volume = (Source: string, Target: string, ReadOnly: boolean, NoCopy: boolean): Dockerode.MountSettings => ({
+    Type: 'volume',
+    Source,
+    Target,
+    ReadOnly,
+    // Nothing of a foreign image is copied into a volume: a link at the mount point could redirect the copy.
+    VolumeOptions: { NoCopy, Labels: {}, DriverConfig: { Name: '', Options: {} } },
+  });
+  const own = [volume(volumeName(spec.agentId), spec.volumePath, false, !around.rootFromImage)];
+  return around.helperVolume === null ? own : [...own, volume(around.helperVolume, helperMount, true, true)];
+}
+
+/**
+ * Returns the names of settings that the engine accepted but did not apply, as engines do if their kernel lacks them. MemorySwap is left
+ * out: a kernel without swap accounting drops it, and the memory limit holds nevertheless.
+ */
+export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: Dockerode.ContainerInspectInfo): string[] {
+  const want = asked.HostConfig ?? {};
+  const have = made.HostConfig;
+  const bare = (names: string[] | null | undefined): string =>
+    (names ?? [])
+      .map((name) => name.replace(/^CAP_/, ''))
+      .toSorted()
+      .join();
+  const known = new Set((want.Mounts ?? []).map((mount) => mount.Source));
+  const security: string[] = have.SecurityOpt ?? [];
+  const checks: Record<string, boolean> = {
+    CapDrop: bare(have.CapDrop) === 'ALL',
+    CapAdd: bare(have.CapAdd) === bare(want.CapAdd),
+    'no-new-privileges': security.some((option) => /^no-new-privileges(:true)?$/.test(option)),
+    seccomp: !security.some((option) => /unconfined/.test(option)),
+    Privileged: have.Privileged === false,
+    Init: have.Init === true,
+    PidsLimit: have.PidsLimit === want.PidsLimit,
+    Memory: have.Memory === want.Memory,
+    NanoCpus: have.NanoCpus === want.NanoCpus,
+    RestartPolicy: (have.RestartPolicy?.Name ?? '') === 'no',
+    LogConfig: have.LogConfig?.Type === 'json-file' && (have.LogConfig.Config as Record<string, string>)['max-size'] === '10m',
+    NetworkMode: have.NetworkMode === want.NetworkMode,
+    ReadonlyRootfs: have.ReadonlyRootfs === want.ReadonlyRootfs,
+    Runtime: want.Runtime === undefined || have.Runtime === want.Runtime,
+    Binds: (have.Binds ?? []).length === 0,
+    // Besides ours, only the anonymous volumes that the image itself asks for are allowed.
+    Mounts: made.Mounts.every(
+      (mount) => known.has(mount.Name ?? '') || (mount.Type === 'volume' && /^[0-9a-f]{64}$/.test(mount.Name ?? '')),
+    ),
+    MountsMade: (want.Mounts ?? []).every((mount) =>
+      made.Mounts.some((found) => found.Destination === mount.Target && found.RW === !mount.ReadOnly && found.Name === mount.Source),
+    ),
+  };
+  return Object.entries(checks)
+    .filter(([, kept]) => !kept)
+    .map(([name]) => name);
+}
+
+/** Returns whether the user of an image or a container is not root. */
+export const isUnprivileged = (user: string | undefined): boolean => !/^(|0|root)(:.*)?$/.test(user ?? '');

@@ -1,0 +1,106 @@
+import type { LogCursor, LogLine } from '../../runtime.ts';
+import { frames, type Frame } from '../engine/frames.ts';
+import { linesAfter } from './logs.ts';
+
+type Written = [stream: 'stdout' | 'stderr', nanoseconds: number, text: string];
+
+const stamp = (nanoseconds: number): string => `2026-01-02T03:04:05.${String(nanoseconds).padStart(9, '0')}Z`;
+
+async function* framed(written: Written[]): AsyncGenerator<Frame> {
+  for (const [stream, nanoseconds, text] of written) yield { stream, payload: Buffer.from(`${stamp(nanoseconds)} ${text}`) };
+}
+
+async function read(written: Written[], from: LogCursor | null = null): Promise<LogLine[]> {
+  const lines: LogLine[] = [];
+  for await (const line of linesAfter(framed(written), 1, from)) lines.push(line);
+  return lines;
+}
+
+const texts = (lines: LogLine[]): string[] => lines.map(({ text }) => text);
+
+describe('a container’s lines', () => {
+  it('go on after any line without loss or repeat, though many bear the same time', async () => {
+    const written: Written[] = Array.from({ length: 60 }, (_, at) => ['stdout', Math.floor(at / 20), `line ${at}\n`]);
+    const all = await read(written);
+    expect(all).toHaveLength(60);
+    for (const [at, { cursor }] of all.entries()) expect(texts(await read(written, cursor))).toEqual(texts(all.slice(at + 1)));
+  });
+
+  it('go on after any line though the two streams are stamped out of order', async () => {
+    const written: Written[] = [
+      ['stdout', 10, 'a\n'],
+      ['stderr', 30, 'b\n'],
+      ['stdout', 20, 'c\n'],
+      ['stdout', 30, 'd\n'],
+      ['stderr', 25, 'e\n'],
+      ['stdout', 40, 'f\n'],
+    ];
+    const all = await read(written);
+    expect(texts(all)).toEqual(['a', 'b', 'c', 'd', 'e', 'f']);
+    for (const [at, { cursor }] of all.entries()) expect(texts(await read(written, cursor))).toEqual(texts(all.slice(at + 1)));
+    expect(all.map(({ cursor }) => cursor.time)).toEqual([10, 30, 30, 30, 30, 40].map(stamp));
+  });
+
+  it('lose what follows 16 KiB, and nothing of the next line', async () => {
+    const piece = 'x'.repeat(16 * 1024);
+    const written: Written[] = [
+      ['stdout', 1, piece],
+      ['stderr', 2, 'between\n'],
+      ['stdout', 1, piece],
+      ['stdout', 1, 'rest\n'],
+      ['stdout', 3, 'next\n'],
+    ];
+    expect(texts(await read(written))).toEqual([piece, 'between', 'next']);
+  });
+
+  it('tell a last line without an end from the first line of the next start', async () => {
+    const written: Written[] = [
+      ['stdout', 1, 'no line end'],
+      ['stdout', 2, 'started again\n'],
+    ];
+    expect(texts(await read(written))).toEqual(['no line end', 'started again']);
+  });
+
+  it('are valid text: no NUL, no line end, U+FFFD for what is not UTF-8, never over 16 KiB', async () => {
+    const bytes = Buffer.concat([Buffer.from(`${stamp(1)} a`), Buffer.from([0, 0xff, 0xe2, 0x82]), Buffer.from('b\r\n')]);
+    const long = Buffer.concat([Buffer.from(`${stamp(2)} `), Buffer.alloc(16 * 1024, 0xff)]);
+    async function* source(): AsyncGenerator<Frame> {
+      yield { stream: 'stdout', payload: bytes };
+      yield { stream: 'stdout', payload: long };
+    }
+    const lines: LogLine[] = [];
+    for await (const line of linesAfter(source(), 1, null)) lines.push(line);
+    expect(lines[0]?.text).toBe('a\uFFFD\uFFFD\uFFFDb');
+    expect(Buffer.byteLength(lines[1]?.text ?? '')).toBe(Math.floor((16 * 1024) / 3) * 3);
+  });
+});
+
+describe('the engine’s framing', () => {
+  it('comes apart the same wherever the bytes were cut', async () => {
+    const frame = (stream: number, text: string): Buffer => {
+      const header = Buffer.alloc(8);
+      header[0] = stream;
+      header.writeUInt32BE(Buffer.byteLength(text), 4);
+      return Buffer.concat([header, Buffer.from(text)]);
+    };
+    const bytes = Buffer.concat([frame(1, 'out'), frame(2, ''), frame(2, 'error'), frame(1, 'o'.repeat(40))]);
+    for (let size = 1; size <= bytes.length; size += 1) {
+      async function* chunks(): AsyncGenerator<Buffer> {
+        for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+      }
+      const seen: string[] = [];
+      for await (const { stream, payload } of frames(chunks())) seen.push(`${stream}:${payload.toString()}`);
+      expect(seen).toEqual(['stdout:out', 'stderr:', 'stderr:error', `stdout:${'o'.repeat(40)}`]);
+    }
+  });
+
+  it('says so when it ends within a frame', async () => {
+    async function* cut(): AsyncGenerator<Buffer> {
+      yield Buffer.from([1, 0, 0, 0, 0, 0, 0, 9, 0x61]);
+    }
+    const reading = async (): Promise<void> => {
+      for await (const frame of frames(cut())) expect(frame).toBeUndefined();
+    };
+    await expect(reading()).rejects.toThrow('does not answer');
+  });
+});

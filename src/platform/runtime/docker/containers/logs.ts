@@ -1,0 +1,103 @@
+import type Dockerode from 'dockerode';
+import type { LogCursor, LogLine } from '../../runtime.ts';
+import { call, portError } from '../engine/engine.ts';
+import { frames, type Frame } from '../engine/frames.ts';
+import { identityOf } from '../engine/names.ts';
+
+const LINE_BYTES_MAX = 16 * 1024;
+
+interface Stamped {
+  /** The time as RFC 3339 in UTC, always with nine digits of a second, so that text order is time order. */
+  time: string;
+  text: string;
+  stream: LogLine['stream'];
+}
+
+/**
+ * Yields a container's output after the cursor, and new output. Ends with the container or the signal; throws `ContainerGone`,
+ * `RuntimeUnavailable`.
+ */
+export async function* containerLog(container: Dockerode.Container, after: LogCursor | null, signal: AbortSignal): AsyncGenerator<LogLine> {
+  const handle = container.id;
+  try {
+    const { Config } = await call(handle, (abortSignal) => container.inspect({ abortSignal }));
+    const { generation } = identityOf(Config.Labels);
+    const from = after?.generation === generation ? after : null;
+    const stream = await call(handle, () => openLog(container, from, signal));
+    yield* linesAfter(frames(stream), generation, from);
+  } catch (error) {
+    if (!signal.aborted) throw portError(error, handle);
+  }
+}
+
+/**
+ * Yields the lines after the cursor, each cut at 16 KiB. The two streams get their time stamps independently, so a line can come after one
+ * with a later time. Each line therefore counts under the latest time seen so far. A resumed reading starts a second earlier and computes
+ * the same times and counts, so that no line is lost or repeated.
+ */
+export async function* linesAfter(source: AsyncIterable<Frame>, generation: number, from: LogCursor | null): AsyncGenerator<LogLine> {
+  let time = '';
+  let count = 0;
+  for await (const line of stampedLines(source)) {
+    count = line.time > time ? 1 : count + 1;
+    time = line.time > time ? line.time : time;
+    const seen = from !== null && (time < from.time || (time === from.time && count <= from.count));
+    if (!seen) yield { stream: line.stream, text: line.text, cursor: { generation, time, count } };
+  }
+}
+
+async function openLog(container: Dockerode.Container, from: LogCursor | null, abortSignal: AbortSignal): Promise<AsyncIterable<Buffer>> {
+  const options = { follow: true as const, stdout: true, stderr: true, timestamps: true, abortSignal };
+  const stream = await container.logs(from === null ? options : { ...options, since: secondBefore(from.time) as unknown as number });
+  return stream as unknown as AsyncIterable<Buffer>;
+}
+
+/** Returns a second before the time in the format of the engine's API: seconds and nanoseconds since 1970. */
+function secondBefore(time: string): string {
+  const seconds = Math.floor(Date.parse(`${time.slice(0, 19)}Z`) / 1_000);
+  return `${Math.max(seconds - 1, 0)}.${time.slice(20, 29)}`;
+}
+
+async function* stampedLines(source: AsyncIterable<Frame>): AsyncGenerator<Stamped> {
+  // The engine splits a long line into pieces of 16 KiB; all but the first piece are dropped.
+  const within = { stdout: false, stderr: false };
+  for await (const { stream, payload } of source) {
+    const space = payload.indexOf(0x20);
+    const bytes = payload.subarray(space + 1);
+    const first = !within[stream];
+    within[stream] = bytes.at(-1) !== 0x0a && bytes.length >= LINE_BYTES_MAX;
+    if (first && space > 0) yield { stream, time: nineDigits(payload.toString('latin1', 0, space)), text: textOf(bytes) };
+  }
+}
+
+function nineDigits(time: string): string {
+  const [, seconds = time, digits = ''] = /^([^.Z]*)\.?(\d*)Z$/.exec(time) ?? [];
+  return `${seconds}.${digits.padEnd(9, '0')}Z`;
+}
+
+/** Returns the number of bytes at the end that begin an incomplete character. */
+function cutCharacter(bytes: Buffer): number {
+  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
+    const byte = bytes.at(-back) ?? 0;
+    if (byte < 0x80) return 0;
+    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 0;
+    if (length > 0) return length > back ? back : 0;
+  }
+  return 0;
+}
+
+/** Returns the line as valid UTF-8 without NUL or line end, at most 16 KiB. */
+function textOf(line: Buffer): string {
+  const end = line.at(-1) === 0x0a ? (line.at(-2) === 0x0d ? -2 : -1) : line.length;
+  const bytes = line.subarray(0, end);
+  const text = (bytes.length < LINE_BYTES_MAX ? bytes : whole(bytes)).toString('utf8').replaceAll('\0', '\uFFFD');
+  // U+FFFD is longer than the byte that it replaces, so the limit is applied again.
+  const encoded = Buffer.from(text);
+  return encoded.length <= LINE_BYTES_MAX ? text : whole(encoded).toString('utf8');
+}
+
+/** Returns the first 16 KiB, without a character that the cut went through. */
+function whole(bytes: Buffer): Buffer {
+  const cut = bytes.subarray(0, LINE_BYTES_MAX);
+  return cut.subarray(0, cut.length - cutCharacter(cut));
+}

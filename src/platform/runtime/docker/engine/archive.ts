@@ -1,0 +1,63 @@
+import { Readable } from 'node:stream';
+import type Dockerode from 'dockerode';
+import { extract } from 'tar-stream';
+import { RuntimeRefused } from '../../runtime.ts';
+import { call } from './engine.ts';
+
+const TAR_BLOCK_BYTES = 512;
+/** The offset of `ustar` in a tar header. */
+const MAGIC_OFFSET_BYTES = 257;
+/** The first bytes of gzip, bzip2, xz and zstd data: the engine would decompress a tar that begins with them. */
+const compressed = [Buffer.from('1f8b08', 'hex'), Buffer.from('BZh'), Buffer.from('fd377a585a00', 'hex'), Buffer.from('28b52ffd', 'hex')];
+
+/**
+ * Returns the same stream after checking that its first block is that of a tar and of nothing else: to decompress data, the engine may run
+ * a program found in the container, as root. Throws `RuntimeRefused`.
+ */
+export async function plainTar(tar: NodeJS.ReadableStream): Promise<Readable> {
+  const chunks = (tar as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
+  let head = Buffer.alloc(0);
+  while (head.length < TAR_BLOCK_BYTES) {
+    const { value, done } = await chunks.next();
+    if (done) break;
+    head = Buffer.concat([head, value]);
+  }
+  const empty = head.length >= TAR_BLOCK_BYTES && head.subarray(0, TAR_BLOCK_BYTES).every((byte) => byte === 0);
+  const plain = empty || head.toString('latin1', MAGIC_OFFSET_BYTES, MAGIC_OFFSET_BYTES + 5) === 'ustar';
+  if (!plain || compressed.some((magic) => head.subarray(0, magic.length).equals(magic))) {
+    await chunks.return?.();
+    throw new RuntimeRefused('Only a plain tar can be unpacked into a container.');
+  }
+  return Readable.from(rest(head, chunks), { objectMode: false });
+}
+
+async function* rest(head: Buffer, chunks: AsyncIterator<Buffer>): AsyncGenerator<Buffer> {
+  yield head;
+  yield* { [Symbol.asyncIterator]: () => chunks };
+}
+
+/**
+ * Returns the path as a tar. It uses only GET, since the running container can race with the engine's HEAD of a path. Throws
+ * `RuntimeRefused` if the path does not exist.
+ */
+export async function copyOut(container: Dockerode.Container, path: string): Promise<NodeJS.ReadableStream> {
+  return call(container.id, (abortSignal) => container.getArchive({ path, abortSignal }));
+}
+
+/**
+ * Returns the content of the file, and nothing if it is a link. Throws `RuntimeRefused` if it does not exist or has more than `mostBytes`
+ * bytes.
+ */
+export async function fileIn(container: Dockerode.Container, path: string, mostBytes: number): Promise<Buffer> {
+  const tar = (await copyOut(container, path)).pipe(extract());
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const entry of tar) {
+    for await (const chunk of entry) {
+      size += (chunk as Buffer).length;
+      if (size > mostBytes) throw new RuntimeRefused(`${path} has more than ${mostBytes} bytes.`);
+      parts.push(chunk as Buffer);
+    }
+  }
+  return Buffer.concat(parts);
+}

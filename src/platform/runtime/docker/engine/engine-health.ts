@@ -1,0 +1,65 @@
+import { ContainerGone, RuntimeRefused } from '../../runtime.ts';
+import { call } from './engine.ts';
+
+/** The time for which an answer of the engine, or its silence, is trusted, ms. */
+const TRUSTED_MS = 1_000;
+const SILENCE_TRUSTED_MS = 250;
+/** An engine that accepts a connection but sends nothing for this time counts as unavailable, ms. */
+const SILENT_AFTER_MS = 900;
+
+/**
+ * Remembers whether the engine answered lately. There is no polling: every call to the engine reports its outcome here, and a ping is sent
+ * only if a caller asks and nothing was reported just before. An idle service therefore costs nothing.
+ */
+export class EngineHealth {
+  private answeredAt = -Infinity;
+  private silentAt = -Infinity;
+  private asking: Promise<boolean> | null = null;
+
+  constructor(private readonly ping: (signal: AbortSignal) => Promise<unknown>) {}
+
+  /** Returns whether the engine answers, within a second. Never throws. */
+  async available(): Promise<boolean> {
+    const now = performance.now();
+    if (now - this.answeredAt < TRUSTED_MS) return true;
+    if (now - this.silentAt < SILENCE_TRUSTED_MS) return false;
+    this.asking ??= this.ask().finally(() => (this.asking = null));
+    return this.asking;
+  }
+
+  /** Returns or throws the outcome of the call, and remembers whether the engine answered it. */
+  async observe<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      const answer = await work();
+      this.answered();
+      return answer;
+    } catch (error) {
+      if (error instanceof ContainerGone || error instanceof RuntimeRefused) this.answered();
+      else this.invalidate();
+      throw error;
+    }
+  }
+
+  answered(): void {
+    this.answeredAt = performance.now();
+  }
+
+  /** Notes a failure that may mean that the engine is unavailable: the next caller of `available` pings it. */
+  invalidate(): void {
+    this.answeredAt = -Infinity;
+  }
+
+  private async ask(): Promise<boolean> {
+    const asked = performance.now();
+    try {
+      await call(null, this.ping, SILENT_AFTER_MS);
+      this.answered();
+      return true;
+    } catch {
+      // A busy engine may answer the ping late while it answers other calls.
+      if (this.answeredAt > asked) return true;
+      this.silentAt = performance.now();
+      return false;
+    }
+  }
+}

@@ -1,0 +1,111 @@
+import type Dockerode from 'dockerode';
+import { parseImageReference } from '../../../image-reference.ts';
+import { RuntimeRefused } from '../../runtime.ts';
+import { call, CALL_TIMEOUT_MS, jsonLines, portErrors, statusOf } from '../engine/engine.ts';
+
+/** One step of a pull, a build or an import, as reported by the engine. */
+export interface Progress {
+  stream?: string;
+  status?: string;
+  id?: string;
+  progressDetail?: { total?: number };
+  error?: string;
+  errorDetail?: { message?: string };
+  aux?: { ID?: string };
+}
+
+/** Throws `RuntimeRefused` unless the text is an image reference of at most 255 characters. */
+export function checkReference(reference: string): void {
+  if (parseImageReference(reference) === null)
+    throw new RuntimeRefused('This is no image reference: it must read [registry/]name[:tag][@sha256:digest], in at most 255 characters.');
+}
+
+/** Returns the image as this engine has it, or null. */
+export async function findImage(docker: Dockerode, reference: string): Promise<Dockerode.ImageInspectInfo | null> {
+  try {
+    return await call(null, (abortSignal) => docker.getImage(reference).inspect({ abortSignal } as Dockerode.ImageInspectOptions));
+  } catch (error) {
+    if (statusOf(error) === 404) return null;
+    throw error;
+  }
+}
+
+/**
+ * Reads the engine's progress and passes each step to `onStep`. Throws `RuntimeRefused` with the engine's message if it ends in an error.
+ */
+export async function follow(stream: NodeJS.ReadableStream, onStep: (step: Progress) => void): Promise<void> {
+  for await (const step of jsonLines<Progress>(stream as AsyncIterable<Buffer>)) {
+    if (step.error !== undefined) throw new RuntimeRefused((step.errorDetail?.message ?? step.error).trim());
+    onStep(step);
+  }
+}
+
+/** The engine's messages about failed pulls, and the messages to callers. */
+const pullRefusals: [RegExp, (reference: string) => string][] = [
+  [
+    /not found|manifest unknown|does not exist|access denied|unauthorized|denied:|no basic auth/i,
+    (reference) =>
+      `The image ${reference} was not found at its registry, or may not be had from it. ` +
+      'One that only the engine has is for the operator to share, with MOORING_SHARED_IMAGES.',
+  ],
+  [/toomanyrequests|429/i, (reference) => `The registry of ${reference} allows no more pulls for now.`],
+  [/no space left/i, (reference) => `The engine has no space left for ${reference}.`],
+  [/no matching manifest/i, (reference) => `The image ${reference} is not made for the engine's kind of machine.`],
+  [
+    /dial tcp|lookup |connection refused|no such host|timeout|deadline|x509|tls:|HTTP response to HTTPS|EOF/i,
+    (reference) => `The registry of ${reference} could not be reached.`,
+  ],
+];
+
+/** Returns the message to the caller. The engine's own message may repeat the response of a server that callers can't reach themselves. */
+function pullRefusal(reference: string, said: string): string {
+  const known = pullRefusals.find(([pattern]) => pattern.test(said));
+  return known === undefined ? `The engine could not pull ${reference}.` : known[1](reference);
+}
+
+/**
+ * Pulls an image, without credentials. It logs a line for each step, but none for download progress. The registry must answer within
+ * `answerMs`; only the signal bounds the whole pull.
+ */
+export async function pull(
+  docker: Dockerode,
+  reference: string,
+  log: (line: string) => void,
+  signal: AbortSignal,
+  answerMs = 60_000,
+): Promise<void> {
+  const silence = new AbortController();
+  const timer = setTimeout(() => silence.abort(new RuntimeRefused(`The registry did not answer within ${answerMs / 1_000} s.`)), answerMs);
+  const either = AbortSignal.any([signal, silence.signal]);
+  const tagged = /@|:[^/]*$/.test(reference) ? reference : `${reference}:latest`;
+  try {
+    await portErrors(null, async () => {
+      const stream = await docker.createImage({ fromImage: tagged, abortSignal: either });
+      await follow(stream, ({ status, id, progressDetail }) => {
+        clearTimeout(timer);
+        if (status !== undefined && progressDetail?.total === undefined) log(id === undefined ? status : `${id}: ${status}`);
+      });
+    });
+  } catch (error) {
+    if (either.aborted) throw either.reason;
+    throw error instanceof RuntimeRefused ? new RuntimeRefused(pullRefusal(reference, error.message), { cause: error }) : error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Imports a root file system as an image; `changes` are Dockerfile lines. */
+export async function importImage(
+  docker: Dockerode,
+  tar: NodeJS.ReadableStream,
+  name: string,
+  changes: string[],
+  signal: AbortSignal,
+): Promise<void> {
+  const [repo, tag] = name.split(':');
+  const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(4 * CALL_TIMEOUT_MS)]);
+  await portErrors(null, async () => {
+    const stream = await docker.importImage(tar, { repo, tag, changes, abortSignal });
+    await follow(stream, () => undefined);
+  });
+}

@@ -1,0 +1,31 @@
+import { RuntimeRefused, ShellCommand } from '../../runtime.ts';
+
+const shell = /^(.*\/)?(sh|bash|ash|dash|ksh|zsh)$/;
+
+/**
+ * Returns the command that a container of an image runs: its entry point, then `start` or the image's own CMD. Throws `ShellCommand`,
+ * `RuntimeRefused`.
+ */
+export function startCommand(config: { Entrypoint?: string | string[] | null; Cmd?: string[] | null }, start: string[] | null): string[] {
+  const entry = typeof config.Entrypoint === 'string' ? [config.Entrypoint] : (config.Entrypoint ?? []);
+  const command = [...entry, ...(start ?? config.Cmd ?? [])];
+  if (command.length === 0 || command[0] === '')
+    throw new RuntimeRefused('The image names no start command: give it a CMD or an ENTRYPOINT.');
+  if (isShellString(command)) throw new ShellCommand(command);
+  return command;
+}
+
+/** Returns whether the command has a shell with `-c` anywhere: at its beginning, or after an entry point that runs what follows it. */
+function isShellString(command: string[]): boolean {
+  return command.some((word, at) => shell.test(word) && takesString(command.slice(at + 1)));
+}
+
+function takesString(options: string[]): boolean {
+  for (let at = 0; at < options.length; at += 1) {
+    const option = options[at] ?? '';
+    if (/^-[a-z]*c$/.test(option)) return true;
+    if (/^[-+]o$/.test(option)) at += 1;
+    else if (!/^[-+]/.test(option)) return false;
+  }
+  return false;
+}

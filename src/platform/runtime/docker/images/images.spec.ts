@@ -1,0 +1,179 @@
+import { Readable } from 'node:stream';
+import { gzipSync } from 'node:zlib';
+import type Dockerode from 'dockerode';
+import { RuntimeRefused, RuntimeUnavailable, ShellCommand } from '../../runtime.ts';
+import { plainTar } from '../engine/archive.ts';
+import { tarOf } from '../image-sources/build-context.ts';
+import { startCommand } from './command.ts';
+import { call, portError } from '../engine/engine.ts';
+import { createOptions, ignoredSettings } from '../containers/hardening.ts';
+import { checkReference } from '../image-sources/registry.ts';
+
+describe('an image reference', () => {
+  const digest = `sha256:${'a'.repeat(64)}`;
+  const good = ['node', 'node:22-slim', 'ghcr.io/some/image:v1.2', '127.0.0.1:5000/x', 'a/b/c', `x@${digest}`, `r.io:1/x:t@${digest}`];
+  const bad = [
+    '',
+    ' ',
+    '-x',
+    '--help',
+    'Upper/Case',
+    'a b',
+    'a//b',
+    '/a',
+    'a/',
+    'a:',
+    ':t',
+    'a:t:u',
+    'a@sha256:12',
+    `a@${digest}0`,
+    'a;id',
+    '$(id)',
+    'a\nb',
+    'a\0b',
+    'http://a/b',
+    'a/../b',
+    '.a',
+    'a..b',
+    'x:-t',
+    'a?b',
+    'a#b',
+    'a%2fb',
+    'ä',
+    'user:pass@host/x',
+    digest,
+    'a'.repeat(64),
+    'a'.repeat(256),
+  ];
+
+  it.each(good)('may read %j', (reference) => expect(() => checkReference(reference)).not.toThrow());
+  it.each(bad)('may not read %j', (reference) => expect(() => checkReference(reference)).toThrow(RuntimeRefused));
+});
+
+describe('a start command', () => {
+  it.each([
+    [{ Cmd: ['/bin/sh', '-c', 'npm start'] }],
+    [{ Entrypoint: ['/bin/sh', '-c', 'node x.js'] }],
+    [{ Entrypoint: ['tini', '--'], Cmd: ['bash', '-lc', 'x'] }],
+    [{ Cmd: ['/bin/bash', '-o', 'pipefail', '-c', 'x'] }],
+  ])('may not be the shell string %j', (config) => {
+    expect(() => startCommand(config, null)).toThrow(ShellCommand);
+    expect(() => startCommand(config, null)).toThrow(/exec form/);
+  });
+
+  it('may be a shell script, or a program with -c', () => {
+    expect(startCommand({ Cmd: ['sh', '/start.sh', '-c', 'x'] }, null)).toEqual(['sh', '/start.sh', '-c', 'x']);
+    expect(startCommand({ Entrypoint: ['python'], Cmd: ['-c', 'print()'] }, null)).toEqual(['python', '-c', 'print()']);
+  });
+
+  it('is the entry point, then the start that was asked for, else CMD', () => {
+    const config = { Entrypoint: ['tini', '--'], Cmd: ['node', 'a.js'] };
+    expect(startCommand(config, null)).toEqual(['tini', '--', 'node', 'a.js']);
+    expect(startCommand(config, ['node', 'b.js'])).toEqual(['tini', '--', 'node', 'b.js']);
+    expect(() => startCommand({ Entrypoint: null, Cmd: null }, null)).toThrow(/no start command/);
+  });
+});
+
+describe('a tar for a container', () => {
+  const readAll = async (stream: Readable): Promise<Buffer> => Buffer.concat((await stream.toArray()) as Buffer[]);
+  const entry = (name: string) => tarOf([{ name, type: 'file', mode: 0o644, content: 'x'.repeat(2_000) }]);
+
+  it('arrives as it was sent', async () => {
+    expect((await readAll(await plainTar(entry('a.txt')))).equals(await readAll(entry('a.txt')))).toBe(true);
+  });
+
+  it('may not be compressed, nor look so to the engine, nor be something else', async () => {
+    const tar = await readAll(entry('a.txt'));
+    for (const stream of [Readable.from([gzipSync(tar)]), entry('BZh91AY'), Readable.from([Buffer.alloc(600, 1)]), Readable.from([])])
+      await expect(plainTar(stream)).rejects.toThrow(RuntimeRefused);
+  });
+});
+
+describe('what the engine made', () => {
+  const spec = {
+    agentId: 'a',
+    generation: 1,
+    deploymentId: 'd',
+    image: 'i',
+    command: null,
+    environment: {},
+    port: 8080,
+    volumePath: '/data',
+  };
+  const limits = {
+    hostname: 'h',
+    user: null,
+    memoryBytes: 64 << 20,
+    cpus: 0.5,
+    pids: 32,
+    readOnlyRoot: false,
+    egress: 'internet' as const,
+    tmpfs: [],
+  };
+  const asked = createOptions(
+    { ...spec, ...limits },
+    {
+      instance: 'x',
+      helperVolume: 'h',
+      ociRuntime: 'runsc',
+      network: 'open',
+      listed: null,
+      publish: false,
+      rootFromImage: false,
+    },
+  );
+  const made = (changes: object): Dockerode.ContainerInspectInfo =>
+    ({
+      HostConfig: { ...asked.HostConfig, ...changes },
+      Mounts: [
+        { Type: 'volume', Name: 'mooring-a', Destination: '/data', RW: true },
+        { Type: 'volume', Name: 'h', Destination: '/.mooring', RW: false },
+      ],
+    }) as unknown as Dockerode.ContainerInspectInfo;
+
+  it('is taken where it is what was asked for, in either spelling of capabilities', () => {
+    expect(ignoredSettings(asked, made({}))).toEqual([]);
+    expect(ignoredSettings(asked, made({ CapAdd: asked.HostConfig?.CapAdd?.map((name: string) => `CAP_${name}`) }))).toEqual([]);
+  });
+
+  it.each([
+    ['PidsLimit', { PidsLimit: null }],
+    ['Memory', { Memory: 0 }],
+    ['NanoCpus', { NanoCpus: 0 }],
+    ['CapDrop', { CapDrop: null }],
+    ['CapAdd', { CapAdd: ['SYS_ADMIN'] }],
+    ['no-new-privileges', { SecurityOpt: null }],
+    ['Privileged', { Privileged: true }],
+    ['Init', { Init: null }],
+    ['Runtime', { Runtime: 'runc' }],
+    ['NetworkMode', { NetworkMode: 'default' }],
+    ['Binds', { Binds: ['/:/host'] }],
+  ])('is refused where %s was ignored', (name, changes) => {
+    expect(ignoredSettings(asked, made(changes))).toEqual([name]);
+  });
+});
+
+describe('an error of the engine', () => {
+  const error = (fields: object) => Object.assign(new Error('(HTTP code 409) unexpected - it said no '), fields);
+
+  it.each([
+    ['RuntimeUnavailable', error({ code: 'ECONNREFUSED' })],
+    ['RuntimeUnavailable', error({ code: 'ENOENT' })],
+    ['RuntimeUnavailable', new Error('socket hang up')],
+    ['RuntimeUnavailable', error({ statusCode: 503 })],
+    ['RuntimeUnavailable', error({ statusCode: 500, json: { message: 'ttrpc: closed: unknown' } })],
+    ['ContainerGone', error({ statusCode: 404, json: { message: 'No such container: x' } })],
+    ['RuntimeRefused', error({ statusCode: 404, json: { message: 'network x not found' } })],
+    ['RuntimeRefused', error({ statusCode: 409 })],
+    ['RuntimeRefused', error({ statusCode: 500, json: { message: 'OCI runtime create failed' } })],
+  ])('is %s', (name, thrown) => expect(portError(thrown, 'x').name).toBe(name));
+
+  it('is an engine that hangs, after a time', async () => {
+    const hanging = call(null, () => new Promise(() => undefined), 20);
+    await expect(hanging).rejects.toThrow(RuntimeUnavailable);
+  });
+
+  it('keeps the engine’s words, and not the client library’s', () => {
+    expect(portError(error({ statusCode: 409 }), null).message).toBe('it said no');
+  });
+});

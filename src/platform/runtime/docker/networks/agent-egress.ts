@@ -1,0 +1,167 @@
+import type Dockerode from 'dockerode';
+import type { OpenRange } from '../../../open-ranges.ts';
+import { RuntimeRefused, type EgressStatus } from '../../runtime.ts';
+import type { EgressMode } from '../../../config/config.ts';
+import { agentBridges, type Bridges } from './bridges.ts';
+import { EgressProxy, type Listed } from './egress-proxy.ts';
+import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
+import { Nft } from './nft.ts';
+
+/** Returns a status in which nothing was refused yet. */
+const unrefused = (lack: string | null): EgressStatus => ({ lack, proxyLack: null, refused: new Map(), refusedRequests: new Map() });
+
+/** The interval at which the rules are loaded again, whatever became of them meanwhile, ms. */
+const RELOAD_MS = 60_000;
+/** The engine's name servers are looked up with every such number of loads. */
+const NAMESERVERS_EACH = 10;
+
+export interface EgressOptions {
+  docker: Dockerode;
+  instance: string;
+  mode: EgressMode;
+  /** The private addresses that agents may reach nevertheless. */
+  open: readonly OpenRange[];
+  /** Called with the reason when the rules can't be enforced, and with null when they can be again. */
+  onChange: (lack: string | null) => void;
+}
+
+/**
+ * Keeps the egress rules of agents in place. They are loaded before a container starts on a network that they don't cover yet, again
+ * whenever the engine may have restarted, and every minute.
+ */
+export class AgentEgress {
+  private readonly nft: Nft;
+  private covered: ReadonlySet<string> = new Set();
+  /** The number of times that the rules became doubtful; `heard` is the number that the last load took into account. */
+  private doubts = 1;
+  private heard = 0;
+  private loading: Promise<void> | null = null;
+  private nameservers: string[] = [];
+  private loads = 0;
+  private status: EgressStatus = unrefused(null);
+  private readonly proxy: EgressProxy;
+  private hasListed = false;
+  private timer: NodeJS.Timeout | undefined;
+  private closed = false;
+
+  constructor(private readonly options: EgressOptions) {
+    this.nft = new Nft(options.docker, options.instance);
+    this.proxy = new EgressProxy(options.docker, options.instance, options.open);
+  }
+
+  /** Resolves when the rules cover the bridge, or it is known and reported that they can't. Throws `RuntimeUnavailable`. */
+  async cover(bridge: string, isListed: boolean): Promise<void> {
+    if (this.covered.has(bridge)) return this.settle();
+    this.doubts += 1;
+    if (this.options.mode !== 'all' || isListed) await this.load();
+  }
+
+  /** Resolves when the rules are in place, or it is known and reported that they can't be. Throws `RuntimeUnavailable`. */
+  async settle(): Promise<void> {
+    // In mode `all` the rules are only those of agents with a list of names, whose network was covered before they were created.
+    if (this.heard === this.doubts || (this.options.mode === 'all' && !this.hasListed)) return;
+    await this.load();
+  }
+
+  /**
+   * Returns the addresses for one more agent with a list of names. Throws `RuntimeRefused` if the rules that keep such agents apart can't be
+   * enforced.
+   */
+  async seat(): Promise<Listed> {
+    this.refuseUnheld();
+    return this.proxy.seat();
+  }
+
+  /** Resolves when the proxy knows the agents that were created before the call. */
+  async listed(): Promise<void> {
+    this.status = { ...this.status, ...(await this.settleProxy()) };
+    this.refuseUnheld();
+  }
+
+  /** Throws `RuntimeRefused` if an agent with a list of names could not be held to it. */
+  refuseUnheld(): void {
+    const { lack, proxyLack } = this.status;
+    if (this.isLacking) throw new RuntimeRefused(`An agent can't be held to a list of names: ${lack ?? proxyLack}.`);
+  }
+
+  get isLacking(): boolean {
+    return this.status.lack !== null || this.status.proxyLack !== null;
+  }
+
+  /** Notes that the engine may have restarted, and loads the rules again. */
+  doubt(): void {
+    this.doubts += 1;
+    // A failed load is retried before the next start of an agent and by the timer.
+    this.load().catch(() => undefined);
+  }
+
+  async read(): Promise<EgressStatus> {
+    await this.settle();
+    return this.status;
+  }
+
+  close(): void {
+    this.closed = true;
+    clearTimeout(this.timer);
+  }
+
+  /** Loads the rules. A load that began before the call may have listed the networks too early, so one more follows it. */
+  private async load(): Promise<void> {
+    if (this.loading !== null) await this.loading.catch(() => undefined);
+    this.loading ??= this.loadNow().finally(() => (this.loading = null));
+    return this.loading;
+  }
+
+  private async loadNow(): Promise<void> {
+    clearTimeout(this.timer);
+    try {
+      const { doubts } = this;
+      const bridges = await agentBridges(this.options.docker, this.options.instance);
+      this.hasListed = bridges.listed.length > 0;
+      const status = await this.apply(bridges);
+      this.tell(this.hasListed && status.lack === null ? { ...status, ...(await this.settleProxy()) } : status);
+      this.covered = new Set([...bridges.open, ...bridges.closed, ...bridges.listed.map(({ bridge }) => bridge)]);
+      this.heard = doubts;
+    } finally {
+      clearTimeout(this.timer);
+      if (!this.closed) this.timer = setTimeout(() => void this.load().catch(() => undefined), RELOAD_MS).unref();
+    }
+  }
+
+  private async settleProxy(): Promise<Pick<EgressStatus, 'proxyLack' | 'refusedRequests'>> {
+    try {
+      return { proxyLack: null, refusedRequests: await this.proxy.settle() };
+    } catch (error) {
+      if (!(error instanceof RuntimeRefused)) throw error;
+      return { proxyLack: error.message, refusedRequests: new Map() };
+    }
+  }
+
+  private async apply(bridges: Bridges): Promise<EgressStatus> {
+    const { instance, mode, open } = this.options;
+    try {
+      if (mode === 'all' && !this.hasListed) {
+        await this.nft.run(noRules(instance));
+        return unrefused(null);
+      }
+      if (mode === 'internet' && this.loads++ % NAMESERVERS_EACH === 0) this.nameservers = await this.nft.nameservers();
+      const rules = egressRules(instance, mode, bridges, { nameservers: this.nameservers, ranges: open });
+      const listed = await this.nft.run(rules).catch((error: unknown) => {
+        // A table that can't be changed into ours is created again.
+        if (error instanceof RuntimeRefused) return this.nft.run(noRules(instance) + rules);
+        throw error;
+      });
+      return { ...unrefused(null), refused: refusedPackets(listed) };
+    } catch (error) {
+      if (!(error instanceof RuntimeRefused)) throw error;
+      this.loads = 0;
+      // If everything is allowed, there is nothing to enforce, and mostly nothing to remove.
+      return unrefused(mode === 'all' && !this.hasListed ? null : error.message);
+    }
+  }
+
+  private tell(status: EgressStatus): void {
+    if (status.lack !== this.status.lack) this.options.onChange(status.lack);
+    this.status = status;
+  }
+}

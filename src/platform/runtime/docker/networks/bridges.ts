@@ -1,0 +1,50 @@
+import type Dockerode from 'dockerode';
+import { RuntimeRefused } from '../../runtime.ts';
+import { call } from '../engine/engine.ts';
+import { hasLabels, labels, networkName, type Labels, type NetworkKind } from '../engine/names.ts';
+import { proxyAddress } from './listed-addresses.ts';
+
+/**
+ * Returns the network's options. On the open and the closed network the engine keeps containers from each other. On the listed one they have
+ * to reach the proxy, so that the packet rules keep them from each other.
+ */
+export const networkOptions = (kind: NetworkKind): Labels => ({ 'com.docker.network.bridge.enable_icc': String(kind === 'listed') });
+
+/** The bridges of an installation's networks, by their names in the host's kernel. */
+export interface Bridges {
+  open: readonly string[];
+  closed: readonly string[];
+  /** The listed bridges, each with the address of the proxy on it. */
+  listed: readonly { bridge: string; proxy: string }[];
+}
+
+/** Returns the name that the engine gives to a network's bridge. */
+export const bridgeOf = ({ Id }: Dockerode.NetworkInspectInfo): string => `br-${Id.slice(0, 12)}`;
+
+/** Returns the bridges of the existing networks. */
+export async function agentBridges(docker: Dockerode, instance: string): Promise<Bridges> {
+  const networks = (kind: NetworkKind) => networksOf(docker, instance, kind);
+  return {
+    open: (await networks('open')).map(bridgeOf),
+    closed: (await networks('closed')).map(bridgeOf),
+    listed: (await networks('listed')).map((network) => ({ bridge: bridgeOf(network), proxy: proxyAddress(subnetOf(network)) })),
+  };
+}
+
+/** Returns the network's range of addresses, in CIDR notation. */
+export const subnetOf = ({ IPAM }: Dockerode.NetworkInspectInfo): string => IPAM?.Config?.[0]?.Subnet ?? '';
+
+/**
+ * Returns the networks of this kind, the oldest first. Throws `RuntimeRefused` if one of them is foreign, or lets agents reach each other.
+ */
+export async function networksOf(docker: Dockerode, instance: string, kind: NetworkKind): Promise<Dockerode.NetworkInspectInfo[]> {
+  const name = networkName(instance, kind);
+  const filters = JSON.stringify({ name: [name] });
+  const listed = await call(null, (abortSignal) => docker.listNetworks({ filters, abortSignal }));
+  const found = listed.filter(({ Name }) => Name === name);
+  if (!found.every(({ Labels }) => hasLabels(Labels, { [labels.instance]: instance })))
+    throw new RuntimeRefused(`A network named ${name} exists that this installation did not make.`);
+  if (!found.every(({ Options }) => hasLabels(Options, networkOptions(kind))))
+    throw new RuntimeRefused(`The network ${name} lets agents reach each other: remove it.`);
+  return found.toSorted((a, b) => (a.Created + a.Id < b.Created + b.Id ? -1 : 1));
+}

@@ -1,0 +1,222 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import type Dockerode from 'dockerode';
+import type { OpenRange } from '../../../open-ranges.ts';
+import { privateRanges4 } from '../../private-addresses.ts';
+import { RuntimeRefused } from '../../runtime.ts';
+import { fileIn } from '../engine/archive.ts';
+import { networksOf, subnetOf } from './bridges.ts';
+import { tarOf } from '../image-sources/build-context.ts';
+import { call, CALL_TIMEOUT_MS, statusOf, until } from '../engine/engine.ts';
+import { freeAddress, PROXY_PORT, proxyAddress } from './listed-addresses.ts';
+import { isLocalEngine } from '../engine/local-engine.ts';
+import { hasLabels, labels, networkName, proxyName, type Labels } from '../engine/names.ts';
+import { ensureNodeBase } from '../image-sources/node-base.ts';
+
+const program = fileURLToPath(new URL('./egress-proxy.mjs', import.meta.url));
+const folder = '/egress';
+const countsFile = `${folder}/counts/refused.json`;
+const COUNTS_BYTES = 64 * 1024;
+const STOPPED = new Set(['created', 'exited']);
+const TRIES = 20;
+const TRY_AGAIN_MS = 50;
+
+/** The addresses of an agent with a list of names, and of the proxy through which it reaches them. */
+export interface Listed {
+  address: string;
+  proxy: string;
+}
+
+type Requests = ReadonlyMap<string, number>;
+
+/**
+ * Keeps the proxy of agents with a list of names running while there is such an agent. The lists are labels of the agents' containers, so
+ * that the engine alone says what the proxy has to know; a list and an address belong to a container from its creation to its removal.
+ */
+export class EgressProxy {
+  /** The table that this process wrote last, and the container that it wrote it to. */
+  private written = { table: '', container: '' };
+  /** A proxy with another program is replaced only until this process has found or made one. */
+  private isFirst = true;
+  private settling: Promise<Requests> | null = null;
+
+  constructor(
+    private readonly docker: Dockerode,
+    private readonly instance: string,
+    private readonly open: readonly OpenRange[],
+  ) {}
+
+  /** Returns the addresses for one more agent. Throws `RuntimeRefused` if the network is gone or has no free address. */
+  async seat(): Promise<Listed> {
+    const [[network], agents] = await Promise.all([networksOf(this.docker, this.instance, 'listed'), this.agents()]);
+    if (network === undefined) throw new RuntimeRefused('The network of agents with a list of names is gone.');
+    const subnet = subnetOf(network);
+    const address = freeAddress(subnet, new Set(agents.map(({ Labels }) => Labels[labels.address] ?? '')));
+    return { address, proxy: `http://${proxyAddress(subnet)}:${PROXY_PORT}` };
+  }
+
+  /** Starts the proxy, or removes it if no agent needs it, and tells it the lists. Returns the number of refused requests, by reason. */
+  async settle(): Promise<Requests> {
+    // One that began before the call may have listed the agents too early, so one more follows it.
+    if (this.settling !== null) await this.settling.catch(() => undefined);
+    this.settling ??= this.settleNow().finally(() => (this.settling = null));
+    return this.settling;
+  }
+
+  private async settleNow(): Promise<Requests> {
+    const settled = await until(() => this.attempt(), TRIES, TRY_AGAIN_MS);
+    if (settled === null) throw new RuntimeRefused('the proxy keeps being changed by somebody else');
+    return settled;
+  }
+
+  /** Returns null if another replica changed the proxy, or the agents, meanwhile. */
+  private async attempt(): Promise<Requests | null> {
+    const agents = await this.agents();
+    if (agents.length === 0) {
+      await this.remove();
+      return new Map();
+    }
+    try {
+      const container = await this.running(this.tableOf(agents));
+      return container === null ? null : await this.refusedBy(container);
+    } catch (error) {
+      if (statusOf(error) === 404 || statusOf(error) === 409) return null;
+      throw error;
+    }
+  }
+
+  private agents(): Promise<Dockerode.ContainerInfo[]> {
+    const filters = JSON.stringify({ label: [`${labels.instance}=${this.instance}`, labels.agent, labels.allow] });
+    return call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
+  }
+
+  private tableOf(containers: Dockerode.ContainerInfo[]): string {
+    const lists = new Map<string, string[]>();
+    for (const { Labels } of containers) {
+      const { [labels.address]: address = '', [labels.allow]: allow = '[]' } = Labels;
+      // Should two containers ever have one address, neither gets what the other may reach.
+      lists.set(address, lists.has(address) ? [] : (JSON.parse(allow) as string[]));
+    }
+    const open = this.open.filter(({ family }) => family === 'ip').map(({ range, port }) => ({ range, port }));
+    const agents = [...lists].toSorted(([one], [other]) => (one < other ? -1 : 1));
+    return JSON.stringify({ agents: Object.fromEntries(agents), closed: privateRanges4, open });
+  }
+
+  /** Returns the running proxy, which has this table; null if it was told another one until now, or can't be started. */
+  private async running(table: string): Promise<Dockerode.Container | null> {
+    const [[listed], [open], source] = await Promise.all([
+      networksOf(this.docker, this.instance, 'listed'),
+      networksOf(this.docker, this.instance, 'open'),
+      readFile(program),
+    ]);
+    if (listed === undefined || open === undefined) throw new RuntimeRefused('The networks of agents are gone.');
+    const networks = { [labels.proxy]: `${listed.Id} ${open.Id}` };
+    const wanted = { ...networks, [labels.program]: createHash('sha256').update(source).digest('hex') };
+    const found = await this.standing();
+    // Replicas of two releases would otherwise replace each other's proxy for ever.
+    if (found === null) {
+      const made = await this.make(wanted, proxyAddress(subnetOf(listed)), source);
+      await call(null, () => this.docker.getNetwork(open.Id).connect({ Container: made.id }));
+      await this.tell(made, table);
+      await call(null, (abortSignal) => made.start({ abortSignal }));
+      return null;
+    }
+    if (!hasLabels(found.Config.Labels, this.isFirst ? wanted : networks) || !(await this.started(found))) {
+      await this.remove();
+      return null;
+    }
+    this.isFirst = false;
+    const container = this.docker.getContainer(found.Id);
+    if (this.written.container === found.Id && this.written.table === table) return container;
+    // A replica that listed the agents earlier may write its table later, so each looks once more after it wrote.
+    await this.tell(container, table);
+    return null;
+  }
+
+  private async standing(): Promise<Dockerode.ContainerInspectInfo | null> {
+    const name = proxyName(this.instance);
+    try {
+      const found = await call(null, (abortSignal) => this.docker.getContainer(name).inspect({ abortSignal }));
+      if (hasLabels(found.Config.Labels, { [labels.instance]: this.instance })) return found;
+    } catch (error) {
+      if (statusOf(error) === 404) return null;
+      throw error;
+    }
+    throw new RuntimeRefused(`A container named ${name} exists that this installation did not make.`);
+  }
+
+  /** Starts a container that has ended. Returns false if it can't be started. */
+  private async started({ Id, State }: Dockerode.ContainerInspectInfo): Promise<boolean> {
+    if (!STOPPED.has(State.Status)) return State.Running && !State.Paused;
+    // One that was made but not completed has no table.
+    if (State.Status === 'created') return false;
+    try {
+      await call(null, (abortSignal) => this.docker.getContainer(Id).start({ abortSignal }));
+    } catch (error) {
+      if (error instanceof RuntimeRefused && statusOf(error) !== 304) return false;
+      throw error;
+    }
+    return true;
+  }
+
+  private async make(wanted: Labels, address: string, source: Buffer): Promise<Dockerode.Container> {
+    if (!(await isLocalEngine(this.docker)))
+      throw new RuntimeRefused('An agent is held to a list of names only by an engine on the machine of the service.');
+    const network = networkName(this.instance, 'listed');
+    const options: Dockerode.ContainerCreateOptions = {
+      name: proxyName(this.instance),
+      Image: await ensureNodeBase(this.docker, AbortSignal.timeout(2 * CALL_TIMEOUT_MS)),
+      Entrypoint: ['/usr/local/bin/node', '--max-old-space-size=192', `${folder}/proxy.mjs`, folder, String(PROXY_PORT)],
+      User: '65534:65534',
+      Labels: { [labels.instance]: this.instance, ...wanted },
+      HostConfig: {
+        NetworkMode: network,
+        CapDrop: ['ALL'],
+        SecurityOpt: ['no-new-privileges:true'],
+        Memory: 320 * 1024 * 1024,
+        MemorySwap: 320 * 1024 * 1024,
+        PidsLimit: 64,
+        // The engine starts it again where no service does.
+        RestartPolicy: { Name: 'always' },
+        LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
+      },
+      NetworkingConfig: { EndpointsConfig: { [network]: { IPAMConfig: { IPv4Address: address } } } },
+    };
+    const container = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
+    const tar = tarOf([
+      { name: 'egress', type: 'directory', mode: 0o755 },
+      { name: 'egress/counts', type: 'directory', mode: 0o777 },
+      { name: 'egress/proxy.mjs', type: 'file', mode: 0o644, content: source },
+    ]);
+    await call(null, (abortSignal) => container.putArchive(tar, { path: '/', abortSignal }));
+    return container;
+  }
+
+  /** Writes the table. The engine may write into this running container, because no program of an agent is in it. */
+  private async tell(container: Dockerode.Container, table: string): Promise<void> {
+    const tar = tarOf([{ name: 'table.json', type: 'file', mode: 0o644, content: table }]);
+    await call(null, (abortSignal) => container.putArchive(tar, { path: folder, abortSignal }));
+    this.written = { table, container: container.id };
+  }
+
+  private async refusedBy(container: Dockerode.Container): Promise<Requests> {
+    try {
+      const counts = JSON.parse((await fileIn(container, countsFile, COUNTS_BYTES)).toString()) as Record<string, number>;
+      return new Map(Object.entries(counts));
+    } catch (error) {
+      // Nothing was refused yet.
+      if (statusOf(error) === 404) return new Map();
+      throw error;
+    }
+  }
+
+  private async remove(): Promise<void> {
+    if ((await this.standing()) === null) return;
+    try {
+      await call(null, (abortSignal) => this.docker.getContainer(proxyName(this.instance)).remove({ force: true, v: true, abortSignal }));
+    } catch (error) {
+      if (statusOf(error) !== 404 && statusOf(error) !== 409) throw error;
+    }
+  }
+}

@@ -1,0 +1,101 @@
+import type { OpenRange } from '../../../open-ranges.ts';
+import type { EgressMode } from '../../../config/config.ts';
+import type { Bridges } from './bridges.ts';
+import { PROXY_PORT } from './listed-addresses.ts';
+import { privateRanges4, privateRanges6 } from '../../private-addresses.ts';
+
+/** The private addresses that agents may reach. */
+export interface Opened {
+  /** The servers that the engine asks for names on behalf of agents. */
+  nameservers: readonly string[];
+  /** The ranges that the operator opens. */
+  ranges: readonly OpenRange[];
+}
+
+/** The kinds of destinations of refused packets. */
+export const refusedTo = ['private', 'host', 'agents', 'anywhere'] as const;
+
+const nameOf = (instance: string): string => `inet mooring_${instance}`;
+
+/** Returns the script that removes the installation's table. */
+export const noRules = (instance: string): string => `add table ${nameOf(instance)}\ndelete table ${nameOf(instance)}\n`;
+
+/**
+ * Returns the rules of an installation as one transaction of nft. It may be loaded again at any time: it undoes changes by others, and
+ * keeps the counters. Each rule begins with a bridge of the installation, so that no other traffic is affected. Replies to callers of an
+ * agent pass; every other packet is judged by its destination, so that a connection made while the rules were missing ends when they are
+ * back. At its end the script lists the counters. In mode `all` only agents with a list of names are restricted.
+ */
+export function egressRules(instance: string, mode: EgressMode, { open, closed, listed }: Bridges, opened: Opened): string {
+  const table = nameOf(instance);
+  const chain = (name: string, rules: string[], hook = ''): string[] => [
+    `add chain ${table} ${name}${hook}`,
+    `flush chain ${table} ${name}`,
+    ...rules.map((rule) => `add rule ${table} ${name} ${rule}`),
+  ];
+  const set = (name: string, type: string, elements: readonly string[], flags = ''): string[] => [
+    `add set ${table} ${name} { type ${type}; ${flags}}`,
+    `flush set ${table} ${name}`,
+    ...(elements.length === 0 ? [] : [`add element ${table} ${name} { ${elements.join(', ')} }`]),
+  ];
+  const refuse = (to: (typeof refusedTo)[number]): string => `counter name refused_${to} goto refuse`;
+  const names = (family: string, version: 4 | 6): string =>
+    `${family} daddr @nameservers${version} meta l4proto { tcp, udp } th dport 53 accept`;
+  const answers = 'ct direction reply ct state established accept';
+  const neighbours = 'icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit } accept';
+  const ours = [...open, ...closed, ...listed.map(({ bridge }) => bridge)].map((bridge) => `"${bridge}"`);
+  const leave = opened.ranges.map(
+    ({ family, range, port }) => `${family} daddr ${range} meta l4proto { tcp, udp } th dport ${port ?? '0-65535'} accept`,
+  );
+  const toHost = mode === 'none' ? [] : [names('ip', 4), names('ip6', 6), ...leave];
+  const outward =
+    mode === 'none'
+      ? [refuse('anywhere')]
+      : [...toHost, `ip daddr @private4 ${refuse('private')}`, `ip6 daddr @private6 ${refuse('private')}`];
+  const hooked = (hook: 'forward' | 'input'): string[] =>
+    chain(
+      hook,
+      [
+        ...(hook === 'forward' ? listed.map(toProxy) : []),
+        ...(mode === 'all' ? [] : open.map((bridge) => `iifname "${bridge}" jump open_${hook}`)),
+        ...(mode === 'all' ? [] : closed.map((bridge) => `iifname "${bridge}" jump closed_${hook}`)),
+        ...listed.map(({ bridge }) => `iifname "${bridge}" jump closed_${hook}`),
+      ],
+      ` { type filter hook ${hook} priority filter - 10; policy accept; }`,
+    );
+  // The engine sends packets between the containers of one bridge through these chains, too.
+  const toProxy = ({ bridge, proxy }: Bridges['listed'][number]): string =>
+    `iifname "${bridge}" oifname "${bridge}" ip daddr ${proxy} tcp dport ${PROXY_PORT} accept`;
+  const amongAgents = ours.length === 0 ? [] : [`oifname { ${ours.join(', ')} } ${refuse('agents')}`];
+  return [
+    `add table ${table}`,
+    ...refusedTo.map((to) => `add counter ${table} refused_${to}`),
+    ...set('private4', 'ipv4_addr', privateRanges4, 'flags interval; '),
+    ...set('private6', 'ipv6_addr', privateRanges6, 'flags interval; '),
+    ...set(
+      'nameservers4',
+      'ipv4_addr',
+      opened.nameservers.filter((address) => !address.includes(':')),
+    ),
+    ...set(
+      'nameservers6',
+      'ipv6_addr',
+      opened.nameservers.filter((address) => address.includes(':')),
+    ),
+    ...chain('refuse', ['meta l4proto tcp reject with tcp reset', 'reject with icmpx admin-prohibited']),
+    ...chain('open_forward', [answers, ...amongAgents, ...outward]),
+    ...chain('closed_forward', [answers, ...amongAgents, refuse('anywhere')]),
+    ...chain('open_input', [answers, neighbours, ...toHost, refuse('host')]),
+    ...chain('closed_input', [answers, neighbours, refuse('host')]),
+    ...hooked('forward'),
+    ...hooked('input'),
+    `list counters table ${table}`,
+    '',
+  ].join('\n');
+}
+
+/** Returns the number of packets refused since the table was created, by destination, from nft's list of counters. */
+export function refusedPackets(listed: string): Map<string, number> {
+  const found = [...listed.matchAll(/counter refused_(\w+) \{\s*packets (\d+)/g)];
+  return new Map(found.map(([, to = '', packets]) => [to, Number(packets)]));
+}

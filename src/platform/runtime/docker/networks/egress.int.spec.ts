@@ -1,0 +1,204 @@
+import { jest } from '@jest/globals';
+import { DockerBed } from '../../../../../test/support/docker-bed.ts';
+import { Neighbourhood, places, webPort } from '../../../../../test/support/neighbourhood.ts';
+import { describeWithNft, PrivateEngine } from '../../../../../test/support/private-engine.ts';
+import { until } from '../../../../../test/support/until.ts';
+import { openRange, type OpenRange } from '../../../open-ranges.ts';
+import type { ContainerView } from '../../runtime.ts';
+import type { EgressMode } from '../../../config/config.ts';
+import type { DockerRuntime } from '../docker-runtime.ts';
+
+const dns = ['--dns', places.nameserver];
+const server = { command: ['/bin/busybox', 'httpd', '-f', '-p', String(webPort), '-h', '/www'] };
+const refused = expect.stringContaining('Connection refused');
+
+// A machine under load takes seconds for each container and each run of nft.
+jest.setTimeout(120_000);
+
+describeWithNft('what an agent may reach', () => {
+  let engine: PrivateEngine;
+  let around: Neighbourhood;
+  let bed: DockerBed;
+  let neighbour: ContainerView;
+  let agent: ContainerView;
+
+  beforeAll(async () => {
+    engine = await PrivateEngine.open();
+    around = await Neighbourhood.open(engine);
+    await engine.start(dns);
+    bed = await DockerBed.open(engine.docker, 'internet');
+    neighbour = await bed.running(server);
+    agent = await bed.running();
+  }, 60_000);
+  afterAll(async () => {
+    await bed?.close();
+    await around?.close();
+    await engine?.close();
+  }, 60_000);
+
+  const gateway = async (): Promise<string> => {
+    const [network] = Object.values((await engine.docker.getContainer(agent.handle).inspect()).NetworkSettings.Networks);
+    return network?.Gateway ?? '';
+  };
+  /** Returns what the agent gets from an address, be it a response or an error. */
+  const hears = (host: string, from = agent) => bed.output(from, `echo 'GET / HTTP/1.0\r\n\r\n' | nc -w 20 ${host} ${webPort}`);
+  const table = () => around.nft('list', 'tables').includes(bed.instance);
+
+  async function expectRules(): Promise<void> {
+    expect({
+      gateway: await hears(await gateway()),
+      machine: await hears(places.machine),
+      loopback: await hears('127.0.0.1'),
+      neighbour: await hears(places.neighbour),
+      metadata: await hears(places.metadata),
+      agent: await hears((await bed.runtime.address(neighbour, webPort)).host),
+      internet: await hears(places.internet),
+    }).toEqual({
+      gateway: refused,
+      machine: refused,
+      loopback: refused,
+      neighbour: refused,
+      metadata: refused,
+      agent: refused,
+      internet: expect.stringContaining(`reached ${places.internet}`),
+    });
+  }
+
+  async function withRuntime(egress: EgressMode, work: (runtime: DockerRuntime) => Promise<void>, open: OpenRange[] = []): Promise<void> {
+    const runtime = bed.another(null, egress, open);
+    try {
+      await work(runtime);
+    } finally {
+      await runtime.close();
+    }
+  }
+
+  it('is the internet and nothing private; what is refused is refused at once, and counted', async () => {
+    await expectRules();
+    await withRuntime('internet', async (restarted) => {
+      const { lack, refused: counted } = await restarted.egress();
+      expect(lack).toBeNull();
+      expect(['private', 'host', 'agents'].filter((to) => (counted.get(to) ?? 0) === 0)).toEqual([]);
+    });
+  });
+
+  it('is reached by names, though the engine asks a private server for them', async () => {
+    expect(await bed.output(agent, 'nslookup somewhere.example 127.0.0.11')).toContain(places.internet);
+  });
+
+  it('is less than what may reach the agent: the service does', async () => {
+    expect(around.ask((await bed.runtime.address(neighbour, webPort)).host, webPort)).toBe('404');
+  });
+
+  it('is set right by a service that starts, after somebody took the rules away', async () => {
+    around.nft('delete', 'table', 'inet', `mooring_${bed.instance}`);
+    expect(await hears(places.neighbour)).toContain(`reached ${places.neighbour}`);
+    expect(await hears(await gateway())).toContain('reached the host');
+    await withRuntime('internet', async (restarted) => void (await restarted.egress()));
+    await expectRules();
+  });
+
+  it('is set right where somebody changed the rules, or put a table of another kind in their place', async () => {
+    around.nft('flush', 'chain', 'inet', `mooring_${bed.instance}`, 'open_forward');
+    expect(await hears(places.neighbour)).toContain('reached');
+    await withRuntime('internet', async (restarted) => void (await restarted.egress()));
+    await expectRules();
+    around.nft('delete', 'table', 'inet', `mooring_${bed.instance}`);
+    around.nft('add', 'table', 'inet', `mooring_${bed.instance}`);
+    around.nft('add', 'set', 'inet', `mooring_${bed.instance}`, 'private4', '{ type inet_service; }');
+    await withRuntime('internet', async (restarted) => void (await restarted.egress()));
+    await expectRules();
+  });
+
+  it('is the same on a network that was removed and made again', async () => {
+    for (const { handle } of (await bed.runtime.list()).containers) await bed.runtime.remove(handle);
+    await engine.docker.getNetwork(`mooring-${bed.instance}`).remove();
+    neighbour = await bed.running(server);
+    agent = await bed.running();
+    await expectRules();
+  });
+
+  it('is the same after the engine and its machine’s rules started anew', async () => {
+    const stop = new AbortController();
+    let connections = 0;
+    const listening = (async () => {
+      for await (const { kind } of bed.runtime.events(stop.signal)) connections += kind === 'lost' ? 1 : 0;
+    })();
+    await until('the event stream stands', () => (connections === 1 ? true : undefined));
+    await engine.stop();
+    around.nft('flush', 'ruleset');
+    await engine.start(dns);
+    await until('the service has found the engine again', () => (connections === 2 ? true : undefined), 60_000);
+    for (const { handle } of [neighbour, agent]) await bed.runtime.start(handle);
+    await expectRules();
+    stop.abort();
+    await listening;
+  });
+
+  it('does not depend on another installation on the engine', async () => {
+    const other = await DockerBed.open(engine.docker, 'internet');
+    const theirs = await other.running();
+    const ask = `echo 'GET / HTTP/1.0\r\n\r\n' | nc -w 20 ${places.neighbour} ${webPort}`;
+    expect(await other.output(theirs, ask)).toEqual(refused);
+    await other.close();
+    expect(around.nft('list', 'tables')).not.toContain(other.instance);
+    await expectRules();
+  });
+
+  it('is nothing at all where the operator says so, and the service still reaches the agent', async () => {
+    await withRuntime('none', async (closed) => {
+      const made = await closed.create(bed.spec(server));
+      await closed.start(made.handle);
+      expect(await hears(places.internet, made)).toEqual(refused);
+      const [network] = Object.values((await engine.docker.getContainer(made.handle).inspect()).NetworkSettings.Networks);
+      expect((await engine.docker.getNetwork(network?.NetworkID ?? '').inspect()).Internal).toBe(true);
+      expect(await hears(network?.Gateway ?? '', made)).toEqual(refused);
+      expect(around.ask((await closed.address(made, webPort)).host, webPort)).toBe('404');
+      // An agent that was created when more was allowed loses it at once.
+      expect(await hears(places.internet)).toEqual(refused);
+      expect(await bed.output(agent, 'nslookup somewhere.example 127.0.0.11')).not.toContain(places.internet);
+      expect(around.ask((await closed.address(neighbour, webPort)).host, webPort)).toBe('404');
+      await closed.remove(made.handle);
+    });
+    await withRuntime('internet', async (restarted) => void (await restarted.egress()));
+    await expectRules();
+  });
+
+  it('is nothing for an agent whose owner says so, while others reach the internet', async () => {
+    const made = await bed.running({ ...server, egress: 'none' });
+    expect(await hears(places.internet, made)).toEqual(refused);
+    expect(await bed.output(made, 'nslookup somewhere.example 127.0.0.11')).not.toContain(places.internet);
+    expect(around.ask((await bed.runtime.address(made, webPort)).host, webPort)).toBe('404');
+    await expectRules();
+    await bed.runtime.remove(made.handle);
+  });
+
+  it('is what the operator opens of private addresses, too: by address and port, and of the host', async () => {
+    const open = [`${places.neighbour}:${webPort}`, `${places.machine}:${webPort}`, `${places.metadata}:80`].map(openRange);
+    await withRuntime(
+      'internet',
+      async (runtime) => void (await runtime.egress()),
+      open.filter((range) => range !== null),
+    );
+    expect(await hears(places.neighbour)).toContain(`reached ${places.neighbour}`);
+    expect(await hears(places.machine)).toContain('reached the host');
+    expect([await hears(places.metadata), await hears(await gateway())]).toEqual([refused, refused]);
+    await withRuntime('internet', async (restarted) => void (await restarted.egress()));
+    await expectRules();
+  });
+
+  it('is everything but other agents where the operator says so, and the rules are gone', async () => {
+    await withRuntime('all', async (open) => {
+      const stop = new AbortController();
+      const listening = (async () => {
+        for await (const event of open.events(stop.signal)) void event;
+      })();
+      await until('the rules are gone', () => (table() ? undefined : true), 60_000);
+      stop.abort();
+      await listening;
+    });
+    expect(await hears(places.neighbour)).toContain(`reached ${places.neighbour}`);
+    expect(await hears(await gateway())).toContain('reached the host');
+    expect(around.nft('list', 'tables')).not.toContain('mooring');
+  });
+});

@@ -1,0 +1,36 @@
+import { randomInt } from 'node:crypto';
+import ipaddr from 'ipaddr.js';
+import { RuntimeRefused } from '../../runtime.ts';
+
+/** The port on which the proxy listens. */
+export const PROXY_PORT = 3128;
+/** The number of the proxy's address in its network; the engine takes the first one for the bridge. */
+const PROXY_AT = 2;
+
+/** Returns the proxy's address in a network. */
+export const proxyAddress = (subnet: string): string => addressAt(rangeOf(subnet).first + PROXY_AT);
+
+/**
+ * Returns an address for one more agent. It is random, so that two replicas which choose at the same time do not choose the same one. Throws
+ * `RuntimeRefused` if all are taken.
+ */
+export function freeAddress(subnet: string, taken: ReadonlySet<string>): string {
+  const { first, count } = rangeOf(subnet);
+  // The last address is the broadcast address.
+  const places = count - PROXY_AT - 2;
+  const from = places > 0 ? randomInt(places) : 0;
+  for (let step = 0; step < places; step += 1) {
+    const address = addressAt(first + PROXY_AT + 1 + ((from + step) % places));
+    if (!taken.has(address)) return address;
+  }
+  throw new RuntimeRefused('The network of agents with a list of names has no free address: give the engine larger address pools.');
+}
+
+function rangeOf(subnet: string): { first: number; count: number } {
+  const [network, bits] = ipaddr.IPv4.parseCIDR(subnet);
+  const count = 2 ** (32 - bits);
+  const number = network.octets.reduce((sum, octet) => sum * 256 + octet, 0);
+  return { first: number - (number % count), count };
+}
+
+const addressAt = (number: number): string => [24, 16, 8, 0].map((shift) => (number >>> shift) & 255).join('.');

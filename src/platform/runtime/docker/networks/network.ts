@@ -1,0 +1,110 @@
+import type Dockerode from 'dockerode';
+import { RuntimeRefused } from '../../runtime.ts';
+import { call, statusOf, until } from '../engine/engine.ts';
+import type { AgentEgress } from './agent-egress.ts';
+import { bridgeOf, networkOptions, networksOf, subnetOf } from './bridges.ts';
+import { labels, networkName, type NetworkKind } from '../engine/names.ts';
+import type { EgressMode } from '../../../config/config.ts';
+import type { AgentEgress as WantedEgress } from '../../runtime.ts';
+
+const TRIES_MAX = 10;
+
+interface Situation {
+  mode: EgressMode;
+  /** The value is true if agents are reached by published ports. */
+  publish: boolean;
+}
+
+/** The agents' own bridges, on which they can't reach each other. They are created on demand, and again after their removal. */
+export class AgentNetworks {
+  private readonly making = new Map<NetworkKind, Promise<void>>();
+
+  constructor(
+    private readonly docker: Dockerode,
+    private readonly instance: string,
+    private readonly egress: AgentEgress,
+    private readonly situation: Situation,
+  ) {}
+
+  /**
+   * Returns the kind of network for an agent. The closed network publishes no ports, so if they have to be published, the rules of the open
+   * one alone keep agents in. Throws `RuntimeRefused` if they would have to keep in only this agent.
+   */
+  kindFor(egress: WantedEgress): NetworkKind {
+    const { mode, publish } = this.situation;
+    if (mode !== 'none' && egress === 'internet') return 'open';
+    if (!publish) return mode === 'none' || egress === 'none' ? 'closed' : 'listed';
+    if (mode === 'none') return 'open';
+    const what = egress === 'none' ? 'egress "none"' : 'a list of names';
+    throw new RuntimeRefused(`An agent with ${what} can be run only where the engine is reached by a socket on Linux.`);
+  }
+
+  /** Resolves when the network exists and the egress rules cover it. Throws `RuntimeRefused` if the name belongs to a foreign network. */
+  ensure(kind: NetworkKind): Promise<void> {
+    const making = this.making.get(kind) ?? this.make(kind).finally(() => this.making.delete(kind));
+    this.making.set(kind, making);
+    return making;
+  }
+
+  private async make(kind: NetworkKind): Promise<void> {
+    const name = networkName(this.instance, kind);
+    const settled = async (): Promise<Dockerode.NetworkInspectInfo | null> => {
+      const standing = await networksOf(this.docker, this.instance, kind);
+      // An engine allows several networks of one name, but then does not resolve the name. Callers that created them at the same time keep
+      // the oldest.
+      if (standing.length > 1) await this.removeAllButOne(standing);
+      else if (standing.length === 0) await this.create(name, kind);
+      return standing.length === 1 ? (standing[0] ?? null) : null;
+    };
+    const network = await until(settled, TRIES_MAX, 20);
+    if (network === null) throw new RuntimeRefused(`The network ${name} can't be made.`);
+    // The proxy of the listed network is on the open one, too.
+    if (kind === 'listed') await this.ensure('open');
+    await this.egress.cover(bridgeOf(network), kind === 'listed');
+  }
+
+  private async create(name: string, kind: NetworkKind): Promise<void> {
+    const network = {
+      Name: name,
+      CheckDuplicate: true,
+      Driver: 'bridge',
+      Internal: kind !== 'open',
+      Options: networkOptions(kind),
+      Labels: { [labels.instance]: this.instance },
+    };
+    const make = (more: Partial<Dockerode.NetworkCreateOptions>): Promise<unknown> =>
+      // A range may be taken, and a name made, by somebody else meanwhile.
+      call(null, (abortSignal) => this.docker.createNetwork({ ...network, ...more, abortSignal })).catch(ignore(403, 409));
+    if (kind !== 'listed') return void (await make({}));
+    // Agents on this network have fixed addresses, which an engine allows only in a range that was named. It chooses a free one first.
+    const draft = `${name}-draft`;
+    await make({ Name: draft });
+    const drafted = await call(null, () => this.docker.getNetwork(draft).inspect()).catch(ignore(404));
+    await call(null, () => this.docker.getNetwork(draft).remove()).catch(ignore(404));
+    if (drafted) await make({ IPAM: { Driver: 'default', Config: [{ Subnet: subnetOf(drafted) }] } });
+  }
+
+  /** Removes all but the oldest, or also the oldest if a container runs on another one. */
+  private async removeAllButOne([oldest, ...others]: Dockerode.NetworkInspectInfo[]): Promise<void> {
+    let kept = true;
+    for (const { Id } of others) kept = (await this.remove(Id)) && kept;
+    if (!kept && oldest !== undefined) await this.remove(oldest.Id);
+  }
+
+  /** Removes the network. Returns whether it is gone; the engine keeps it while containers run on it. */
+  private async remove(id: string): Promise<boolean> {
+    try {
+      await call(null, () => this.docker.getNetwork(id).remove()).catch(ignore(404));
+      return true;
+    } catch (error) {
+      if (statusOf(error) === 403) return false;
+      throw error;
+    }
+  }
+}
+
+const ignore =
+  (...statuses: number[]) =>
+  (error: unknown): void => {
+    if (!statuses.includes(statusOf(error) ?? 0)) throw error;
+  };

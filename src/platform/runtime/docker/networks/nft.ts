@@ -1,0 +1,141 @@
+import { createHash } from 'node:crypto';
+import { stat } from 'node:fs/promises';
+import Dockerode from 'dockerode';
+import ipaddr from 'ipaddr.js';
+import { RuntimeRefused } from '../../runtime.ts';
+import { fileIn } from '../engine/archive.ts';
+import { tarOf } from '../image-sources/build-context.ts';
+import { call, CALL_TIMEOUT_MS, statusOf } from '../engine/engine.ts';
+import { frames } from '../engine/frames.ts';
+import { isLocalEngine } from '../engine/local-engine.ts';
+import { labels } from '../engine/names.ts';
+import { machineProgram } from '../image-sources/node-base.ts';
+import { findImage, importImage } from '../image-sources/registry.ts';
+
+const machinePaths = ['/usr/sbin/nft', '/sbin/nft', '/usr/bin/nft', '/usr/local/sbin/nft'];
+/** The version of the layout, a part of the tag, so that a change of the content makes another image. */
+const LAYOUT_VERSION = 1;
+const rulesFile = '/rules.nft';
+const resolvFile = '/etc/resolv.conf';
+const RESOLV_CONF_BYTES_MAX = 64 * 1024;
+const MESSAGE_CHARACTERS_MAX = 300;
+
+/**
+ * Runs this machine's nft in the network of the engine's host, in a container whose only right is to change that network. The image is made
+ * from the program and its libraries, once for each machine; none is pulled.
+ */
+export class Nft {
+  private image: Promise<string> | null = null;
+
+  constructor(
+    private readonly docker: Dockerode,
+    private readonly instance: string,
+  ) {}
+
+  /**
+   * Runs the script as one transaction and returns what nft prints. Throws `RuntimeRefused` if there is no nft, or it fails, and
+   * `RuntimeUnavailable`.
+   */
+  async run(script: string): Promise<string> {
+    const container = await this.make(['-f', rulesFile], 'host', ['NET_ADMIN']);
+    try {
+      const tar = tarOf([{ name: rulesFile.slice(1), type: 'file', mode: 0o644, content: script }]);
+      await call(null, (abortSignal) => container.putArchive(tar, { path: '/', abortSignal }));
+      return await this.ran(container);
+    } finally {
+      await remove(container);
+    }
+  }
+
+  /**
+   * Returns the name servers that the engine asks on behalf of agents. It asks them from within the agent's network, so their addresses
+   * have to be open. A container on the engine's default network gets their list.
+   */
+  async nameservers(): Promise<string[]> {
+    const onNetwork = async (network: string): Promise<string[]> => {
+      const container = await this.make(['--version'], network, []);
+      try {
+        await this.ran(container);
+        return nameserversOf((await fileIn(container, resolvFile, RESOLV_CONF_BYTES_MAX)).toString());
+      } finally {
+        await remove(container);
+      }
+    };
+    return onNetwork('bridge').catch((error: unknown) => {
+      // An engine may be configured without its default network.
+      if (error instanceof RuntimeRefused) return onNetwork('host');
+      throw error;
+    });
+  }
+
+  private async make(words: string[], network: string, rights: string[]): Promise<Dockerode.Container> {
+    this.image ??= this.ensureImage();
+    const image = await this.image.catch((error: unknown) => {
+      this.image = null;
+      throw error;
+    });
+    const options: Dockerode.ContainerCreateOptions = {
+      Image: image,
+      Entrypoint: ['/usr/sbin/nft', ...words],
+      Labels: { [labels.instance]: this.instance },
+      HostConfig: {
+        NetworkMode: network,
+        UsernsMode: 'host',
+        CapDrop: ['ALL'],
+        CapAdd: rights,
+        SecurityOpt: ['no-new-privileges:true'],
+        Memory: 64 * 1024 * 1024,
+        PidsLimit: 16,
+        LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
+      },
+    };
+    try {
+      return await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
+    } catch (error) {
+      // The image was removed, so it is made again the next time.
+      if (statusOf(error) === 404) this.image = null;
+      throw error;
+    }
+  }
+
+  private async ran(container: Dockerode.Container): Promise<string> {
+    await call(null, (abortSignal) => container.start({ abortSignal }));
+    const { StatusCode } = (await call(null, (abortSignal) => container.wait({ abortSignal }))) as { StatusCode: number };
+    const logged = await call(null, (abortSignal) => container.logs({ stdout: true, stderr: true, follow: true, abortSignal }));
+    const printed: Record<string, Buffer[]> = { stdout: [], stderr: [] };
+    for await (const { stream, payload } of frames(logged as unknown as AsyncIterable<Buffer>)) printed[stream]?.push(payload);
+    const text = (stream: 'stdout' | 'stderr'): string => Buffer.concat(printed[stream] ?? []).toString();
+    if (StatusCode !== 0)
+      throw new RuntimeRefused(`nft ended with ${StatusCode}: ${text('stderr').trim().slice(0, MESSAGE_CHARACTERS_MAX)}`);
+    return text('stdout');
+  }
+
+  private async ensureImage(): Promise<string> {
+    if (!(await isLocalEngine(this.docker))) throw new RuntimeRefused('the engine is on another machine than the service');
+    for (const path of machinePaths) {
+      const found = await stat(path).catch(() => null);
+      if (found === null) continue;
+      const key = createHash('sha256').update(JSON.stringify([LAYOUT_VERSION, path, found.size, found.mtimeMs]));
+      const name = `mooring-nft:${key.digest('hex').slice(0, 16)}`;
+      if ((await findImage(this.docker, name)) !== null) return name;
+      const tar = tarOf(await machineProgram(path, 'usr/sbin/nft'));
+      await importImage(this.docker, tar, name, ['CMD ["/usr/sbin/nft"]'], AbortSignal.timeout(2 * CALL_TIMEOUT_MS));
+      return name;
+    }
+    throw new RuntimeRefused('this machine has no nft: install the package nftables');
+  }
+}
+
+async function remove(container: Dockerode.Container): Promise<void> {
+  try {
+    await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal }));
+  } catch (error) {
+    if (statusOf(error) !== 404) throw error;
+  }
+}
+
+/** Returns the addresses in a text of the form of /etc/resolv.conf, without those that are valid only on one link. */
+export function nameserversOf(text: string): string[] {
+  const named = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].map(([, address = '']) => address);
+  return [...new Set(named.filter((address) => ipaddr.isValid(address) && !address.includes('%')))];
+}
