@@ -6,7 +6,7 @@ import { Agents } from '../agents/services.ts';
 import { Config } from '../platform/config/config.ts';
 import { Clock } from '../platform/clock.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
-import { DeploymentSources } from './deployment-sources.service.ts';
+import { DeploymentSources } from './sources/deployment-sources.service.ts';
 import { DeployAgent } from './deployments.commands.ts';
 
 @CommandHandler(DeployAgent)

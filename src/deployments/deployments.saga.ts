@@ -6,11 +6,11 @@ import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
-import { AgentRecords, type AgentAtRevision } from './agent-records.ts';
-import { ContainerSteps } from './container-steps.service.ts';
-import { Differences } from './differences.service.ts';
-import { EngineView, type Pass } from './engine-view.service.ts';
-import { nextCheckAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
+import { AgentRecords, type AgentAtRevision } from './records/agent-records.ts';
+import { ContainerSteps } from './containers/container-steps.service.ts';
+import { Differences } from './differences/differences.service.ts';
+import { EngineView, type Pass } from './containers/engine-view.service.ts';
+import { nextCheckAt, nextStep, type Actual, type Rules, type Step } from './containers/next-step.decider.ts';
 
 /** The largest number of steps in one pass; the next pass continues. */
 const STEPS_MAX = 60;

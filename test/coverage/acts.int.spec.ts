@@ -7,7 +7,7 @@ import { AssignPlan, OpenAccount, TakeSeat } from '../../src/accounts/index.ts';
 import { agentDecider } from '../../src/agents/agents.decider.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
-import { nextStep } from '../../src/deployments/next-step.decider.ts';
+import { nextStep } from '../../src/deployments/containers/next-step.decider.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { EventStore, START, type StoredEvent } from '../../src/platform/event-store/event-store.ts';

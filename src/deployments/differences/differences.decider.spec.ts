@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 
-import type { AgentEvent } from '../agents/index.ts';
-import type { ContainerState, ContainerView, ListedContainer } from '../platform/runtime/runtime.ts';
-import * as given from '../../test/support/agents.ts';
-import { NOON } from '../../test/support/decider-spec.ts';
+import type { AgentEvent } from '../../agents/index.ts';
+import type { ContainerState, ContainerView, ListedContainer } from '../../platform/runtime/runtime.ts';
+import * as given from '../../../test/support/agents.ts';
+import { NOON } from '../../../test/support/decider-spec.ts';
 import { differs } from './differences.decider.ts';
-import { nextStep, type Rules } from './next-step.decider.ts';
+import { nextStep, type Rules } from '../containers/next-step.decider.ts';
 
 const rules: Rules = { canFreeze: true, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60, restartTimeoutSeconds: 210 };
 const nothing = { containers: [], volume: false };

@@ -1,14 +1,14 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { AgentSettings } from '../agents/index.ts';
-import { AgentBed } from '../../test/support/agent-bed.ts';
-import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faulty-runtime.ts';
-import { startFeatureServer } from '../../test/support/feature-server.ts';
-import { runningFeatures } from '../../test/support/features.ts';
-import type { TestServer } from '../../test/support/http-server.ts';
-import { freePass } from '../../test/support/saga-pass.ts';
-import { until } from '../../test/support/until.ts';
+import type { AgentSettings } from '../../agents/index.ts';
+import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { FaultyRuntimeModule, type FaultyRuntime } from '../../../test/support/faulty-runtime.ts';
+import { startFeatureServer } from '../../../test/support/feature-server.ts';
+import { runningFeatures } from '../../../test/support/features.ts';
+import type { TestServer } from '../../../test/support/http-server.ts';
+import { freePass } from '../../../test/support/saga-pass.ts';
+import { until } from '../../../test/support/until.ts';
 import { VolumesSaga } from './volumes.saga.ts';
 
 const settings: Partial<AgentSettings> = { image: 'auto', image_name: null, template_id: 'hello' };

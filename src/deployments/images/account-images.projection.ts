@@ -1,8 +1,8 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import type { AgentEvent } from '../agents/index.ts';
-import { Database } from '../platform/database/database.ts';
-import { tableOf, type Projection } from '../platform/projections/projection.ts';
+import type { AgentEvent } from '../../agents/index.ts';
+import { Database } from '../../platform/database/database.ts';
+import { tableOf, type Projection } from '../../platform/projections/projection.ts';
 
 interface AccountImageColumns {
   /** The account's id and the image, separated by a slash. */

@@ -1,5 +1,5 @@
-import type { Agent, AgentRecord, Release } from '../agents/index.ts';
-import type { ContainerHandle, ContainerView } from '../platform/runtime/runtime.ts';
+import type { Agent, AgentRecord, Release } from '../../agents/index.ts';
+import type { ContainerHandle, ContainerView } from '../../platform/runtime/runtime.ts';
 
 /** The actual state, read in one look after the agent's state was read. */
 export interface Actual {

@@ -1,14 +1,14 @@
 import { Injectable } from '@nestjs/common';
 
-import { restartTimeoutSeconds, type Agent, type Release } from '../agents/index.ts';
-import { Config } from '../platform/config/config.ts';
-import { Variables } from '../environment/services.ts';
-import { LogCapture } from '../logs/index.ts';
-import { ready } from '../platform/agent-protocol/agent-protocol.ts';
-import { ContainerRuntime, type ContainerView } from '../platform/runtime/runtime.ts';
-import type { BuildLog } from './build-log.ts';
+import { restartTimeoutSeconds, type Agent, type Release } from '../../agents/index.ts';
+import { Config } from '../../platform/config/config.ts';
+import { Variables } from '../../environment/services.ts';
+import { LogCapture } from '../../logs/index.ts';
+import { ready } from '../../platform/agent-protocol/agent-protocol.ts';
+import { ContainerRuntime, type ContainerView } from '../../platform/runtime/runtime.ts';
+import type { BuildLog } from '../records/build-log.ts';
 import { containerSpec, runningAs } from './container-spec.ts';
-import { DeploymentImages } from './deployment-images.service.ts';
+import { DeploymentImages } from '../images/deployment-images.service.ts';
 import type { Pass } from './engine-view.service.ts';
 import { privateVariables } from './private-variables.ts';
 import type { Rules } from './next-step.decider.ts';

@@ -1,7 +1,7 @@
-import type { Agent } from '../agents/index.ts';
-import type { ContainerView } from '../platform/runtime/runtime.ts';
-import * as given from '../../test/support/agents.ts';
-import { NOON } from '../../test/support/decider-spec.ts';
+import type { Agent } from '../../agents/index.ts';
+import type { ContainerView } from '../../platform/runtime/runtime.ts';
+import * as given from '../../../test/support/agents.ts';
+import { NOON } from '../../../test/support/decider-spec.ts';
 import { nextCheckAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
 
 const container = (generation: number, state: ContainerView['state'], more: Partial<ContainerView> = {}): ContainerView => ({

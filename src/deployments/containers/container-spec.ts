@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 
-import type { Agent, Release } from '../agents/index.ts';
-import type { Config } from '../platform/config/config.ts';
-import type { ContainerSpec } from '../platform/runtime/runtime.ts';
-import type { Template } from '../templates/index.ts';
+import type { Agent, Release } from '../../agents/index.ts';
+import type { Config } from '../../platform/config/config.ts';
+import type { ContainerSpec } from '../../platform/runtime/runtime.ts';
+import type { Template } from '../../templates/index.ts';
 
 const DEFAULT_PORT = 8080;
 export const VOLUME_PATH = '/data';

@@ -1,9 +1,9 @@
-import { AgentBed } from '../../test/support/agent-bed.ts';
-import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faulty-runtime.ts';
-import { startFeatureServer } from '../../test/support/feature-server.ts';
-import { runningFeatures } from '../../test/support/features.ts';
-import type { TestServer } from '../../test/support/http-server.ts';
-import { until } from '../../test/support/until.ts';
+import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { FaultyRuntimeModule, type FaultyRuntime } from '../../../test/support/faulty-runtime.ts';
+import { startFeatureServer } from '../../../test/support/feature-server.ts';
+import { runningFeatures } from '../../../test/support/features.ts';
+import type { TestServer } from '../../../test/support/http-server.ts';
+import { until } from '../../../test/support/until.ts';
 import { Differences } from './differences.service.ts';
 
 const settings = { image: 'auto' as const, image_name: null, template_id: 'hello' };

@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 
-import { Activity, Agents } from '../agents/services.ts';
-import type { EventWatch } from '../platform/event-store/following/event-waits.ts';
-import type { SagaPass } from '../platform/sagas/saga.ts';
-import { ContainerRuntime, type ContainerHandle, type RuntimeEvent } from '../platform/runtime/runtime.ts';
+import { Activity, Agents } from '../../agents/services.ts';
+import type { EventWatch } from '../../platform/event-store/following/event-waits.ts';
+import type { SagaPass } from '../../platform/sagas/saga.ts';
+import { ContainerRuntime, type ContainerHandle, type RuntimeEvent } from '../../platform/runtime/runtime.ts';
 import { EngineLimits, type EngineWork } from './engine-limits.ts';
 import type { Actual } from './next-step.decider.ts';
 

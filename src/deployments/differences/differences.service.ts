@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { EveryAgent, type AgentInUse } from '../agents/index.ts';
-import { ContainerRuntime, RuntimeUnavailable } from '../platform/runtime/runtime.ts';
-import type { SagaKey } from '../platform/sagas/saga.ts';
-import { ContainerSteps } from './container-steps.service.ts';
+import { EveryAgent, type AgentInUse } from '../../agents/index.ts';
+import { ContainerRuntime, RuntimeUnavailable } from '../../platform/runtime/runtime.ts';
+import type { SagaKey } from '../../platform/sagas/saga.ts';
+import { ContainerSteps } from '../containers/container-steps.service.ts';
 import { differs, type Listed } from './differences.decider.ts';
 
 /** The number of rows that are read at a time. A longer page would block this thread for too long. */

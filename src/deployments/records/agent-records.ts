@@ -1,14 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { beginsTransition, transitionDeadlines, type Agent, type AgentCommand, type AgentRecord } from '../agents/index.ts';
-import { Agents } from '../agents/services.ts';
-import { Config } from '../platform/config/config.ts';
-import { Variables } from '../environment/services.ts';
-import { Keyring } from '../platform/crypto/sealed.ts';
-import { EventStore } from '../platform/event-store/event-store.ts';
-import { systemContext } from '../platform/context/command-context.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { beginsTransition, transitionDeadlines, type Agent, type AgentCommand, type AgentRecord } from '../../agents/index.ts';
+import { Agents } from '../../agents/services.ts';
+import { Config } from '../../platform/config/config.ts';
+import { Variables } from '../../environment/services.ts';
+import { Keyring } from '../../platform/crypto/sealed.ts';
+import { EventStore } from '../../platform/event-store/event-store.ts';
+import { systemContext } from '../../platform/context/command-context.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
 import { BuildLog } from './build-log.ts';
 
 /** The number of events that are searched for the cause of a record. */

@@ -1,15 +1,15 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import Dockerode from 'dockerode';
 
-import { runningFeatures } from '../../test/support/features.ts';
-import { AgentBed } from '../../test/support/agent-bed.ts';
-import { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
-import { startFeatureServer } from '../../test/support/feature-server.ts';
-import { expectProblem } from '../../test/support/things-server.ts';
-import type { TestServer } from '../../test/support/http-server.ts';
-import { RESOLVE_HOST } from '../agents/services.ts';
-import { DockerRuntime } from '../platform/runtime/docker/docker-runtime.ts';
-import { ContainerRuntime } from '../platform/runtime/runtime.ts';
+import { runningFeatures } from '../../../test/support/features.ts';
+import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { EngineStandIn } from '../../../test/support/engine-stand-in/engine-stand-in.ts';
+import { startFeatureServer } from '../../../test/support/feature-server.ts';
+import { expectProblem } from '../../../test/support/things-server.ts';
+import type { TestServer } from '../../../test/support/http-server.ts';
+import { RESOLVE_HOST } from '../../agents/services.ts';
+import { DockerRuntime } from '../../platform/runtime/docker/docker-runtime.ts';
+import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
 
 /** The images that the engine has from the start, as if they had been pulled or built there. */
 const SECRET = 'somebody/secret:1';

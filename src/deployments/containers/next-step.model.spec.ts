@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 
-import { agentDecider } from '../agents/agents.decider.ts';
-import { isInTransit, type Agent, type AgentCommand, type AgentEvent } from '../agents/index.ts';
-import type { ContainerState, ContainerView } from '../platform/runtime/runtime.ts';
-import * as given from '../../test/support/agents.ts';
-import { NOON } from '../../test/support/decider-spec.ts';
+import { agentDecider } from '../../agents/agents.decider.ts';
+import { isInTransit, type Agent, type AgentCommand, type AgentEvent } from '../../agents/index.ts';
+import type { ContainerState, ContainerView } from '../../platform/runtime/runtime.ts';
+import * as given from '../../../test/support/agents.ts';
+import { NOON } from '../../../test/support/decider-spec.ts';
 import { nextCheckAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
 
 /**

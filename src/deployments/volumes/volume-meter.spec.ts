@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import type { QueryBus } from '@nestjs/cqrs';
 
-import type { Config } from '../platform/config/config.ts';
-import { RuntimeRefused, type ContainerRuntime } from '../platform/runtime/runtime.ts';
+import type { Config } from '../../platform/config/config.ts';
+import { RuntimeRefused, type ContainerRuntime } from '../../platform/runtime/runtime.ts';
 import { inTurns, VolumeMeter } from './volume-meter.service.ts';
 
 const MIB = 1024 * 1024;

@@ -1,9 +1,9 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Agents } from '../agents/services.ts';
-import { systemContext } from '../platform/context/command-context.ts';
-import { sagaStep } from '../platform/sagas/saga-step.ts';
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
+import { Agents } from '../../agents/services.ts';
+import { systemContext } from '../../platform/context/command-context.ts';
+import { sagaStep } from '../../platform/sagas/saga-step.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
 import { VolumeMeter } from './volume-meter.service.ts';
 
 /** The only key, so that one replica measures for all. */

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
-import { type AgentSettings, type DeploymentRequest } from '../agents/index.ts';
-import { AllowLists, ImageRegistries } from '../agents/services.ts';
-import { Templates } from '../templates/index.ts';
+import { type AgentSettings, type DeploymentRequest } from '../../agents/index.ts';
+import { AllowLists, ImageRegistries } from '../../agents/services.ts';
+import { Templates } from '../../templates/index.ts';
 import { deploymentSource, type SourceOverrides } from './deployment-sources.decider.ts';
 
 /** Determines the source of a deployment before anything is written. */

@@ -1,14 +1,14 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { type Agent, type AgentRecord, type Deployment } from '../agents/index.ts';
-import { ImageRegistries } from '../agents/services.ts';
-import { Config } from '../platform/config/config.ts';
-import { canonicalRepository, namesSameImage, parseImageReference } from '../platform/image-reference.ts';
-import { ContainerRuntime, RuntimeRefused, type ImageSource } from '../platform/runtime/runtime.ts';
-import { Templates, type Template } from '../templates/index.ts';
+import { type Agent, type AgentRecord, type Deployment } from '../../agents/index.ts';
+import { ImageRegistries } from '../../agents/services.ts';
+import { Config } from '../../platform/config/config.ts';
+import { canonicalRepository, namesSameImage, parseImageReference } from '../../platform/image-reference.ts';
+import { ContainerRuntime, RuntimeRefused, type ImageSource } from '../../platform/runtime/runtime.ts';
+import { Templates, type Template } from '../../templates/index.ts';
 import { AccountHasImage } from './account-images.projection.ts';
-import type { BuildLog } from './build-log.ts';
+import type { BuildLog } from '../records/build-log.ts';
 
 /** The timeout for resolving the host name of a registry before a pull, in milliseconds. */
 const LOOKUP_MS = 20_000;
