@@ -2,7 +2,7 @@ import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { v7 as uuidv7 } from 'uuid';
-import { agentDecider } from '../src/agents/agents.decider.ts';
+import { agentDecider } from '../src/agents/aggregate/agents.decider.ts';
 import { eventDefinitions } from '../src/app.module.ts';
 import { readConfig } from '../src/platform/config/config.ts';
 import { type Database, openDatabase } from '../src/platform/database/database.ts';

@@ -1,8 +1,8 @@
 import { QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import { isInTransit, type Agent } from './agent-state.decider.ts';
-import { visible } from './agents.decider.ts';
-import { Agents } from './agents.service.ts';
+import { isInTransit, type Agent } from './aggregate/agent-state.decider.ts';
+import { visible } from './aggregate/agents.decider.ts';
+import { Agents } from './aggregate/agents.service.ts';
 import { AwaitAgent, type AgentWaited } from './agents.queries.ts';
 
 @QueryHandler(AwaitAgent)

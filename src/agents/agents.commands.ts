@@ -2,7 +2,7 @@ import { Command } from '@nestjs/cqrs';
 
 import type { Position } from '../platform/event-store/event-store.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
-import type { AgentSettings } from './agents.events.ts';
+import type { AgentSettings } from './aggregate/agents.events.ts';
 
 /** The outcome of a write. */
 export interface AgentWritten {

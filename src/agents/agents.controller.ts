@@ -6,7 +6,7 @@ import { type Call, CurrentCall } from '../platform/http/call.ts';
 import type { Scope } from '../platform/context/caller.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { AgentAnswers } from './agent-answers.ts';
-import { AgentId } from './agent-id.ts';
+import { AgentId } from './fields/agent-id.ts';
 import { AgentDto, ListAgentsQueryDto, RestAgentDto, toAgentDto, toRestAgentDto, UpdateAgentDto, WaitQueryDto } from './agents.dto.ts';
 import type { ShownAgent } from './agents.entity.ts';
 import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agents.commands.ts';

@@ -4,7 +4,7 @@ import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { IntegerQuery } from '../platform/http/requests/validation.ts';
 import { MAX_WAIT_SECONDS } from '../platform/http/responses/prefer.ts';
 import type { AgentEgress } from '../platform/runtime/runtime.ts';
-import { agentStatuses, desiredState, type AgentStatus } from './agent-state.decider.ts';
+import { agentStatuses, desiredState, type AgentStatus } from './aggregate/agent-state.decider.ts';
 import {
   branchRule,
   checked,
@@ -17,7 +17,7 @@ import {
   nameRule,
   repoUrlRule,
   Text,
-} from './agent-fields.ts';
+} from './fields/agent-fields.ts';
 import type { ShownAgent } from './agents.entity.ts';
 
 export class ListAgentsQueryDto extends PageQueryDto {

@@ -1,6 +1,6 @@
 import { Column, Entity, JoinColumn, OneToOne, PrimaryColumn } from 'typeorm';
 
-import type { Agent } from './agent-state.decider.ts';
+import type { Agent } from './aggregate/agent-state.decider.ts';
 
 /** The time of the agent's last use. `Activity` writes it; it does not come from events. */
 @Entity('agent_activity', { synchronize: false })

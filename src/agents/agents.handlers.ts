@@ -6,12 +6,12 @@ import { Config } from '../platform/config/config.ts';
 import { Clock } from '../platform/clock.ts';
 import type { Executed } from '../platform/event-store/aggregates.ts';
 import { checkRevision } from '../platform/http/responses/etag.ts';
-import type { AgentState } from './agent-state.decider.ts';
-import { visible, type AgentCommand } from './agents.decider.ts';
-import { Agents } from './agents.service.ts';
-import { AllowLists } from './allow-lists.service.ts';
-import { transitionDeadlines } from './deadlines.ts';
-import { ImageRegistries } from './image-registries.service.ts';
+import type { AgentState } from './aggregate/agent-state.decider.ts';
+import { visible, type AgentCommand } from './aggregate/agents.decider.ts';
+import { Agents } from './aggregate/agents.service.ts';
+import { AllowLists } from './policies/allow-lists.service.ts';
+import { transitionDeadlines } from './aggregate/deadlines.ts';
+import { ImageRegistries } from './policies/image-registries.service.ts';
 import {
   ConfigureAgent,
   DeleteAgent,

@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 
 import { Projections } from '../platform/projections/projections.ts';
-import { Activity } from './activity.service.ts';
+import { Activity } from './activity/activity.service.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AwaitAgentHandler } from './agent-wait.handlers.ts';
 import {
@@ -22,11 +22,11 @@ import {
   ListAgentsHandler,
   LiveAgentIdsHandler,
 } from './agents.projection.ts';
-import { Agents } from './agents.service.ts';
-import { AllowLists } from './allow-lists.service.ts';
+import { Agents } from './aggregate/agents.service.ts';
+import { AllowLists } from './policies/allow-lists.service.ts';
 import { AgentsController, AgentsV1Controller } from './agents.controller.ts';
-import { ImageRegistries } from './image-registries.service.ts';
-import { WakeGate } from './wake-gate.service.ts';
+import { ImageRegistries } from './policies/image-registries.service.ts';
+import { WakeGate } from './activity/wake-gate.service.ts';
 
 @Module({
   controllers: [AgentsV1Controller, AgentsController],

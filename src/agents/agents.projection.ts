@@ -4,12 +4,12 @@ import { Database } from '../platform/database/database.ts';
 import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { ReadModels, tableOf, type Projection } from '../platform/projections/projection.ts';
-import { Activity, HOLD_COUNTS } from './activity.service.ts';
-import { evolve, type Agent } from './agent-state.decider.ts';
-import { agentStream } from './agent-stream.ts';
-import { agentNotFound } from './agents.decider.ts';
+import { Activity, HOLD_COUNTS } from './activity/activity.service.ts';
+import { evolve, type Agent } from './aggregate/agent-state.decider.ts';
+import { agentStream } from './aggregate/agent-stream.ts';
+import { agentNotFound } from './aggregate/agents.decider.ts';
 import { AgentRow, type ShownAgent } from './agents.entity.ts';
-import type { AgentEvent } from './agents.events.ts';
+import type { AgentEvent } from './aggregate/agents.events.ts';
 import { AgentsThatMayWrite, EveryAgent, GetAgent, GetWrittenAgent, ListAgents, LiveAgentIds } from './agents.queries.ts';
 import type { AgentInUse, AgentOfAccount } from './agents.queries.ts';
 

@@ -1,7 +1,7 @@
 export { AgentActivityRow, AgentRow } from './agents.entity.ts';
-export { agentEvents, type AgentEvent, type AgentSettings, type ImageChoice } from './agents.events.ts';
-export { deletionOf, newAgent } from './agent-decisions.decider.ts';
-export { agentNotFound, type AgentCommand, type AgentRecord, type DeploymentRequest } from './agents.decider.ts';
+export { agentEvents, type AgentEvent, type AgentSettings, type ImageChoice } from './aggregate/agents.events.ts';
+export { deletionOf, newAgent } from './aggregate/agent-decisions.decider.ts';
+export { agentNotFound, type AgentCommand, type AgentRecord, type DeploymentRequest } from './aggregate/agents.decider.ts';
 export {
   beginsTransition,
   deploymentStep,
@@ -11,7 +11,7 @@ export {
   type AgentState,
   type Deployment,
   type Release,
-} from './agent-state.decider.ts';
+} from './aggregate/agent-state.decider.ts';
 export {
   branchRule,
   checked,
@@ -24,10 +24,10 @@ export {
   nameRule,
   repoUrlRule,
   Text,
-} from './agent-fields.ts';
+} from './fields/agent-fields.ts';
 export { AgentAnswers } from './agent-answers.ts';
-export { agentStream } from './agent-stream.ts';
-export { AgentId, AgentIdMember } from './agent-id.ts';
+export { agentStream } from './aggregate/agent-stream.ts';
+export { AgentId, AgentIdMember } from './fields/agent-id.ts';
 export { AgentDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
 export { AgentsThatMayWrite, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse, type AgentOfAccount } from './agents.queries.ts';
-export { restartTimeoutSeconds, transitionDeadlines } from './deadlines.ts';
+export { restartTimeoutSeconds, transitionDeadlines } from './aggregate/deadlines.ts';

@@ -1,6 +1,6 @@
-export { Activity } from './activity.service.ts';
+export { Activity } from './activity/activity.service.ts';
 export { agentsProjection } from './agents.projection.ts';
-export { Agents } from './agents.service.ts';
-export { AllowLists } from './allow-lists.service.ts';
-export { ImageRegistries, RESOLVE_HOST } from './image-registries.service.ts';
-export { WakeGate } from './wake-gate.service.ts';
+export { Agents } from './aggregate/agents.service.ts';
+export { AllowLists } from './policies/allow-lists.service.ts';
+export { ImageRegistries, RESOLVE_HOST } from './policies/image-registries.service.ts';
+export { WakeGate } from './activity/wake-gate.service.ts';

@@ -4,7 +4,7 @@ import { v5 as uuidv5 } from 'uuid';
 import { owner, steps, walk } from '../../test/support/agent-walks.ts';
 import { settings as created } from '../../test/support/agents.ts';
 import { fold, NOON } from '../../test/support/decider-spec.ts';
-import { agentDecider } from '../agents/agents.decider.ts';
+import { agentDecider } from '../agents/aggregate/agents.decider.ts';
 import { agentStream, type AgentEvent } from '../agents/index.ts';
 import { environmentDecider, type EnvironmentEvent } from '../environment/index.ts';
 import type { Sealed } from '../platform/crypto/sealed.ts';

@@ -4,7 +4,7 @@ import { CommandBus } from '@nestjs/cqrs';
 import { v7 as uuidv7 } from 'uuid';
 
 import { AssignPlan, OpenAccount, TakeSeat } from '../../src/accounts/index.ts';
-import { agentDecider } from '../../src/agents/agents.decider.ts';
+import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
 import { nextStep } from '../../src/deployments/containers/next-step.decider.ts';

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 
 import { accountDecider } from '../../src/accounts/accounts.decider.ts';
-import { agentDecider } from '../../src/agents/agents.decider.ts';
+import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
 import { conversationDecider } from '../../src/messages/conversations.decider.ts';

@@ -1,5 +1,5 @@
 import type { AccountEvent } from '../../src/accounts/accounts.events.ts';
-import type { AgentEvent } from '../../src/agents/agents.events.ts';
+import type { AgentEvent } from '../../src/agents/aggregate/agents.events.ts';
 import type { ApiKeyEvent } from '../../src/api-keys/api-keys.events.ts';
 import type { deploymentEvents } from '../../src/deployments/deployments.events.ts';
 import type { EnvironmentEvent } from '../../src/environment/environment.events.ts';

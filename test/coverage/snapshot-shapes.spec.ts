@@ -5,7 +5,7 @@ import fc from 'fast-check';
 
 import { accountDecider } from '../../src/accounts/accounts.decider.ts';
 import { SeatMap } from '../../src/accounts/seat-map.decider.ts';
-import { agentDecider } from '../../src/agents/agents.decider.ts';
+import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { eventDefinitions } from '../../src/app.module.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
 import { conversationDecider } from '../../src/messages/conversations.decider.ts';

@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
-import { agentDecider } from '../../src/agents/agents.decider.ts';
+import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { agentEvents } from '../../src/agents/index.ts';
 import { Database, openDatabase } from '../../src/platform/database/database.ts';
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';

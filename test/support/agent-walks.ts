@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 
-import type { Agent, AgentState } from '../../src/agents/agent-state.decider.ts';
-import { agentDecider, type AgentCommand } from '../../src/agents/agents.decider.ts';
-import type { AgentEvent } from '../../src/agents/agents.events.ts';
+import type { Agent, AgentState } from '../../src/agents/aggregate/agent-state.decider.ts';
+import { agentDecider, type AgentCommand } from '../../src/agents/aggregate/agents.decider.ts';
+import type { AgentEvent } from '../../src/agents/aggregate/agents.events.ts';
 import { Refusal } from '../../src/platform/errors/refusal.ts';
 import { settings } from './agents.ts';
 import { fold, NOON } from './decider-spec.ts';

@@ -1,6 +1,6 @@
-import { CRASHES_MAX, type Agent } from '../../src/agents/agent-state.decider.ts';
-import { agentDecider, type AgentCommand } from '../../src/agents/agents.decider.ts';
-import type { AgentEvent, AgentSettings } from '../../src/agents/agents.events.ts';
+import { CRASHES_MAX, type Agent } from '../../src/agents/aggregate/agent-state.decider.ts';
+import { agentDecider, type AgentCommand } from '../../src/agents/aggregate/agents.decider.ts';
+import type { AgentEvent, AgentSettings } from '../../src/agents/aggregate/agents.events.ts';
 import { fold, given, NOON } from './decider-spec.ts';
 
 /** Agents in every status, as the events that lead to it, and the commands of their owner. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { agentDecider } from '../../agents/agents.decider.ts';
+import { agentDecider } from '../../agents/aggregate/agents.decider.ts';
 import { isInTransit, type Agent, type AgentCommand, type AgentEvent } from '../../agents/index.ts';
 import type { ContainerState, ContainerView } from '../../platform/runtime/runtime.ts';
 import * as given from '../../../test/support/agents.ts';

@@ -4,11 +4,11 @@ import { Inject, Injectable, Optional } from '@nestjs/common';
 import ipaddr from 'ipaddr.js';
 import { LRUCache } from 'lru-cache';
 
-import { Config } from '../platform/config/config.ts';
-import { FairLimiter } from '../platform/async/fair-limiter.ts';
-import { unlessAborted } from '../platform/async/unless-aborted.ts';
-import { invalidField } from '../platform/errors/refusal.ts';
-import { parseImageReference, type ImageReference } from '../platform/image-reference.ts';
+import { Config } from '../../platform/config/config.ts';
+import { FairLimiter } from '../../platform/async/fair-limiter.ts';
+import { unlessAborted } from '../../platform/async/unless-aborted.ts';
+import { invalidField } from '../../platform/errors/refusal.ts';
+import { parseImageReference, type ImageReference } from '../../platform/image-reference.ts';
 
 /**
  * The number of names that are resolved at once. A name whose server never answers holds a thread of the process for up to 30 s, and there

@@ -1,5 +1,5 @@
-import type { Decider } from '../platform/event-store/event-definition.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import type { Decider } from '../../platform/event-store/event-definition.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
 import {
   CRASHES_MAX,
   deploymentStep,

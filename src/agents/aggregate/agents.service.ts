@@ -1,15 +1,15 @@
 import { Injectable } from '@nestjs/common';
 
-import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../platform/event-store/aggregates.ts';
+import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../../platform/event-store/aggregates.ts';
 import {
   EventStore,
   type ExpectedRevision,
   type Position,
   type ReadStreamOptions,
   type StoredEvent,
-} from '../platform/event-store/event-store.ts';
-import { EventWaits, type EventWatch } from '../platform/event-store/following/event-waits.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+} from '../../platform/event-store/event-store.ts';
+import { EventWaits, type EventWatch } from '../../platform/event-store/following/event-waits.ts';
+import type { CommandContext } from '../../platform/context/command-context.ts';
 import type { Agent, AgentState } from './agent-state.decider.ts';
 import { agentStream } from './agent-stream.ts';
 import { agentDecider, agentNotFound, owned, type AgentCommand } from './agents.decider.ts';

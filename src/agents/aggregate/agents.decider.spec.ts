@@ -28,8 +28,8 @@ import {
   sleep,
   wake,
   deploy,
-} from '../../test/support/agents.ts';
-import { NOON, refusalOf } from '../../test/support/decider-spec.ts';
+} from '../../../test/support/agents.ts';
+import { NOON, refusalOf } from '../../../test/support/decider-spec.ts';
 import { desiredState } from './agent-state.decider.ts';
 import { agentDecider, type AgentCommand } from './agents.decider.ts';
 import type { AgentEvent } from './agents.events.ts';

@@ -1,5 +1,5 @@
-import type { AgentEgress } from '../platform/runtime/runtime.ts';
-import { defineEvent, type EventsOf, type JsonObject } from '../platform/event-store/event-definition.ts';
+import type { AgentEgress } from '../../platform/runtime/runtime.ts';
+import { defineEvent, type EventsOf, type JsonObject } from '../../platform/event-store/event-definition.ts';
 
 export type ImageChoice = 'openclaw' | 'crewai' | 'langgraph' | 'docker' | 'custom' | 'auto';
 export type DeploymentSource = 'docker' | 'github' | 'template';

@@ -1,16 +1,16 @@
 import { jest } from '@jest/globals';
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentBed } from '../../test/support/agent-bed.ts';
-import { startFeatureServer } from '../../test/support/feature-server.ts';
-import { agentFeatures } from '../../test/support/features.ts';
-import type { TestServer } from '../../test/support/http-server.ts';
-import { refusalOf } from '../../test/support/decider-spec.ts';
-import { until } from '../../test/support/until.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { systemContext } from '../platform/context/command-context.ts';
+import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { startFeatureServer } from '../../../test/support/feature-server.ts';
+import { agentFeatures } from '../../../test/support/features.ts';
+import type { TestServer } from '../../../test/support/http-server.ts';
+import { refusalOf } from '../../../test/support/decider-spec.ts';
+import { until } from '../../../test/support/until.ts';
+import { Aggregates } from '../../platform/event-store/aggregates.ts';
+import { systemContext } from '../../platform/context/command-context.ts';
 import { Activity } from './activity.service.ts';
-import type { Agent } from './agent-state.decider.ts';
+import type { Agent } from '../aggregate/agent-state.decider.ts';
 import { WakeGate } from './wake-gate.service.ts';
 
 let server: TestServer;

@@ -1,4 +1,4 @@
-import type { Config } from '../platform/config/config.ts';
+import type { Config } from '../../platform/config/config.ts';
 
 /** The time in seconds on top of the start timeout, for creating the container and for the engine. */
 const MARGIN_SECONDS = 30;

@@ -1,8 +1,8 @@
 import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/common';
 
-import { Database } from '../platform/database/database.ts';
-import { LEASE_IS_FREE } from '../platform/leases/leases.ts';
-import { Replica, REPLICA } from '../platform/leases/replica.ts';
+import { Database } from '../../platform/database/database.ts';
+import { LEASE_IS_FREE } from '../../platform/leases/leases.ts';
+import { Replica, REPLICA } from '../../platform/leases/replica.ts';
 
 /** The time in seconds after which a hold that is not renewed expires. */
 export const HOLD_TTL_SECONDS = 10;

@@ -27,7 +27,7 @@ import {
   sleep,
   wake,
   exit,
-} from '../../test/support/agents.ts';
+} from '../../../test/support/agents.ts';
 import { CRASHES_MAX } from './agent-state.decider.ts';
 import { agentDecider } from './agents.decider.ts';
 import type { AgentEvent } from './agents.events.ts';

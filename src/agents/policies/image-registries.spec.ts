@@ -1,4 +1,4 @@
-import { readConfig } from '../platform/config/config.ts';
+import { readConfig } from '../../platform/config/config.ts';
 import { ImageRegistries } from './image-registries.service.ts';
 
 const hosts: Record<string, string[]> = {

@@ -1,4 +1,4 @@
-import { isOneOf } from '../platform/event-store/event-definition.ts';
+import { isOneOf } from '../../platform/event-store/event-definition.ts';
 import {
   deploymentProgressEvents,
   lifecycleEvents,

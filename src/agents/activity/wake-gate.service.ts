@@ -1,16 +1,16 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
-import { Config } from '../platform/config/config.ts';
-import { unlessAborted } from '../platform/async/unless-aborted.ts';
-import { categoryOf, idOf, START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LogFollower } from '../platform/event-store/following/log-follower.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Config } from '../../platform/config/config.ts';
+import { unlessAborted } from '../../platform/async/unless-aborted.ts';
+import { categoryOf, idOf, START, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
+import type { CommandContext } from '../../platform/context/command-context.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
 import { Activity, type HeldRow } from './activity.service.ts';
-import type { Agent } from './agent-state.decider.ts';
-import { owned } from './agents.decider.ts';
-import { Agents } from './agents.service.ts';
-import { transitionDeadlines } from './deadlines.ts';
+import type { Agent } from '../aggregate/agent-state.decider.ts';
+import { owned } from '../aggregate/agents.decider.ts';
+import { Agents } from '../aggregate/agents.service.ts';
+import { transitionDeadlines } from '../aggregate/deadlines.ts';
 
 /** The time in milliseconds after the stored deadline of the wake, by which the agent has settled in any case. */
 const MARGIN_MS = 5_000;
