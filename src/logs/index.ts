@@ -1,2 +1,2 @@
-export { LogCapture, RETENTION } from './capture.service.ts';
-export { logEvents } from './logs.events.ts';
+export { LogCapture, RETENTION } from './capture/capture.service.ts';
+export { logEvents } from './output/logs.events.ts';

@@ -1,6 +1,6 @@
 import { IsIn, IsISO8601, IsOptional, IsString, MaxLength } from 'class-validator';
 import { IntegerQuery } from '../platform/http/requests/validation.ts';
-import type { LogLevel } from './logs.events.ts';
+import type { LogLevel } from './output/logs.events.ts';
 
 export class LogQueryDto {
   /** The largest number of entries; default 100. */

@@ -2,18 +2,18 @@ import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import { Projections } from '../platform/projections/projections.ts';
-import { LogCapture } from './capture.service.ts';
-import { DrainedRuns } from './drained-runs.ts';
-import { LineBound } from './line-bound.ts';
-import { ListLogEntriesHandler, LogRetention } from './log-entries.projection.ts';
-import { LogTail } from './log-tail.service.ts';
-import { journalProjection, logLinesProjection } from './logs.projection.ts';
+import { LogCapture } from './capture/capture.service.ts';
+import { DrainedRuns } from './output/drained-runs.ts';
+import { LineBound } from './retention/line-bound.ts';
+import { ListLogEntriesHandler, LogRetention } from './entries/log-entries.projection.ts';
+import { LogTail } from './entries/log-tail.service.ts';
+import { journalProjection, logLinesProjection } from './entries/logs.projection.ts';
 import { LogsController } from './logs.controller.ts';
-import { LogsSaga } from './logs.saga.ts';
+import { LogsSaga } from './capture/logs.saga.ts';
 import { LogsService } from './logs.service.ts';
-import { OutputRemoval } from './output-removal.service.ts';
-import { OutputShare } from './output-share.ts';
-import { OutputRetentionSaga } from './output-retention.saga.ts';
+import { OutputRemoval } from './retention/output-removal.service.ts';
+import { OutputShare } from './capture/output-share.ts';
+import { OutputRetentionSaga } from './retention/output-retention.saga.ts';
 
 @Module({
   imports: [AgentsModule],

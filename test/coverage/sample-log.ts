@@ -3,7 +3,7 @@ import type { AgentEvent } from '../../src/agents/aggregate/agents.events.ts';
 import type { ApiKeyEvent } from '../../src/api-keys/api-keys.events.ts';
 import type { deploymentEvents } from '../../src/deployments/deployments.events.ts';
 import type { EnvironmentEvent } from '../../src/environment/environment.events.ts';
-import type { LogEvent } from '../../src/logs/logs.events.ts';
+import type { LogEvent } from '../../src/logs/output/logs.events.ts';
 import type { ConversationEvent } from '../../src/messages/conversations.events.ts';
 import type { EventsOf } from '../../src/platform/event-store/event-definition.ts';
 import type { RebuildEvent } from '../../src/platform/projections/rebuild/rebuild.events.ts';

@@ -4,10 +4,10 @@ import { connect, type Socket } from 'node:net';
 
 import { v7 as uuidv7 } from 'uuid';
 
-import { LogTail } from '../../src/logs/log-tail.service.ts';
-import { LineBound } from '../../src/logs/line-bound.ts';
-import { LogRetention, type LogEntry } from '../../src/logs/log-entries.projection.ts';
-import type { CapturedLine, LogLevel } from '../../src/logs/logs.events.ts';
+import { LogTail } from '../../src/logs/entries/log-tail.service.ts';
+import { LineBound } from '../../src/logs/retention/line-bound.ts';
+import { LogRetention, type LogEntry } from '../../src/logs/entries/log-entries.projection.ts';
+import type { CapturedLine, LogLevel } from '../../src/logs/output/logs.events.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
 import { ReadModels } from '../../src/platform/projections/projection.ts';
 import { AgentBed } from '../support/agent-bed.ts';
@@ -19,7 +19,7 @@ import { operate } from '../support/log.ts';
 import { until } from '../support/until.ts';
 import { logEvents } from '../../src/logs/index.ts';
 import { LogsModule } from '../../src/logs/logs.module.ts';
-import { LOG_JOURNAL } from '../../src/logs/logs.projection.ts';
+import { LOG_JOURNAL } from '../../src/logs/entries/logs.projection.ts';
 
 const AT = '2026-03-01T12:00:00.000Z';
 

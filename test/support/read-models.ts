@@ -4,7 +4,7 @@ import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
 import { auditProjection } from '../../src/history/audit.projection.ts';
 import { accountImagesProjection } from '../../src/deployments/images/account-images.projection.ts';
 import { deploymentsProjection } from '../../src/deployments/deployments.projection.ts';
-import { journalProjection, logLinesProjection } from '../../src/logs/logs.projection.ts';
+import { journalProjection, logLinesProjection } from '../../src/logs/entries/logs.projection.ts';
 import { conversationsProjection } from '../../src/messages/conversations.projection.ts';
 import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
 import type { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';

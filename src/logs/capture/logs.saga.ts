@@ -1,10 +1,10 @@
 import { Injectable, type OnApplicationShutdown, type OnModuleInit } from '@nestjs/common';
-import { Agents } from '../agents/services.ts';
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { ContainerRuntime, RuntimeUnavailable, type ListedContainer } from '../platform/runtime/runtime.ts';
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
+import { Agents } from '../../agents/services.ts';
+import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { ContainerRuntime, RuntimeUnavailable, type ListedContainer } from '../../platform/runtime/runtime.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
 import { LogCapture } from './capture.service.ts';
-import { DrainedRuns } from './drained-runs.ts';
+import { DrainedRuns } from '../output/drained-runs.ts';
 
 /** The number of ended containers, not known to be captured completely, that one resync looks at. */
 const UNDRAINED_AT_A_TIME = 100;

@@ -1,8 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
-import { Database } from '../platform/database/database.ts';
-import type { Position } from '../platform/event-store/event-store.ts';
-import type { LogLevel } from './logs.events.ts';
+import { Database } from '../../platform/database/database.ts';
+import type { Position } from '../../platform/event-store/event-store.ts';
+import type { LogLevel } from '../output/logs.events.ts';
 import { AGENTS_THAT_ARE, entryId, KEPT_DAYS, LOG_JOURNAL, LOG_LINES } from './logs.projection.ts';
 
 export interface LogEntry {

@@ -1,7 +1,7 @@
-import { agentsProjection } from '../agents/services.ts';
-import { idOf } from '../platform/event-store/event-store.ts';
-import { type Projection, tableOf } from '../platform/projections/projection.ts';
-import type { LogEvent } from './logs.events.ts';
+import { agentsProjection } from '../../agents/services.ts';
+import { idOf } from '../../platform/event-store/event-store.ts';
+import { type Projection, tableOf } from '../../platform/projections/projection.ts';
+import type { LogEvent } from '../output/logs.events.ts';
 
 export interface LogEntryColumns {
   /** The id grows with the order of the entries within its source. */

@@ -1,4 +1,4 @@
-import { type Place, RoundRobin } from '../platform/async/round-robin.ts';
+import { type Place, RoundRobin } from '../../platform/async/round-robin.ts';
 
 /** The output that is read in a second, in lines as `linesOf` counts them: of all accounts, and of one. */
 const RATES = { perSecond: 4_000, perSecondOfAccount: 2_000 };

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../platform/database/database.ts';
-import type { ContainerView, ListedContainer } from '../platform/runtime/runtime.ts';
+import { Database } from '../../platform/database/database.ts';
+import type { ContainerView, ListedContainer } from '../../platform/runtime/runtime.ts';
 
 /** The number of rows that are read at a time. */
 const PAGE = 500;

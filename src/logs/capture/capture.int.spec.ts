@@ -4,21 +4,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { DockerBed } from '../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../test/support/docker.ts';
-import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
-import { until } from '../../test/support/until.ts';
-import { openDatabase, type Database } from '../platform/database/database.ts';
-import { EventCatalogue } from '../platform/event-store/catalogue.ts';
-import { EventStoreUnavailable, OutcomeUnknown, type EventStore } from '../platform/event-store/event-store.ts';
-import { PostgresEventStore } from '../platform/event-store/postgres/postgres-event-store.ts';
-import { LocalRuntime } from '../platform/runtime/local/local-runtime.ts';
-import { RuntimeUnavailable, type ContainerRuntime, type ContainerView } from '../platform/runtime/runtime.ts';
+import { DockerBed } from '../../../test/support/docker-bed.ts';
+import { describeWithDocker } from '../../../test/support/docker.ts';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { until } from '../../../test/support/until.ts';
+import { openDatabase, type Database } from '../../platform/database/database.ts';
+import { EventCatalogue } from '../../platform/event-store/catalogue.ts';
+import { EventStoreUnavailable, OutcomeUnknown, type EventStore } from '../../platform/event-store/event-store.ts';
+import { PostgresEventStore } from '../../platform/event-store/postgres/postgres-event-store.ts';
+import { LocalRuntime } from '../../platform/runtime/local/local-runtime.ts';
+import { RuntimeUnavailable, type ContainerRuntime, type ContainerView } from '../../platform/runtime/runtime.ts';
 import { LogCapture } from './capture.service.ts';
-import { LineBound } from './line-bound.ts';
+import { LineBound } from '../retention/line-bound.ts';
 import { OutputShare } from './output-share.ts';
-import { LogRetention } from './log-entries.projection.ts';
-import { logEvents, type CapturedLine } from './logs.events.ts';
+import { LogRetention } from '../entries/log-entries.projection.ts';
+import { logEvents, type CapturedLine } from '../output/logs.events.ts';
 
 /** A program that prints COUNT numbers, 20 at a time, and then exits or keeps running. */
 const program = `

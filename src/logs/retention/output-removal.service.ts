@@ -1,13 +1,13 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { agentStream } from '../agents/index.ts';
-import { EventStore, WrongExpectedRevision, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { ReadModels } from '../platform/projections/projection.ts';
-import { DrainedRuns } from './drained-runs.ts';
-import { LogRetention } from './log-entries.projection.ts';
+import { agentStream } from '../../agents/index.ts';
+import { EventStore, WrongExpectedRevision, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { ReadModels } from '../../platform/projections/projection.ts';
+import { DrainedRuns } from '../output/drained-runs.ts';
+import { LogRetention } from '../entries/log-entries.projection.ts';
 import { totalOf } from './line-bound.ts';
-import { LOG_JOURNAL_NAME, logLinesProjection } from './logs.projection.ts';
+import { LOG_JOURNAL_NAME, logLinesProjection } from '../entries/logs.projection.ts';
 
 const REMOVAL_NAMESPACE = '8f2f4d0e-6d0b-4a4c-9e56-5a7d4f1c2b90';
 const TRIES = 5;

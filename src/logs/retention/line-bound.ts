@@ -1,8 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
 
-import { EventStore, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { LogRetention } from './log-entries.projection.ts';
-import type { LogEvent } from './logs.events.ts';
+import { EventStore, idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { LogRetention } from '../entries/log-entries.projection.ts';
+import type { LogEvent } from '../output/logs.events.ts';
 
 /** The number of lines of an agent's output that are kept, as long as they are not too old. */
 export const KEPT_LINES = 100_000;

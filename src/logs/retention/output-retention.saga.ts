@@ -1,9 +1,9 @@
 import { Injectable, type OnModuleInit } from '@nestjs/common';
 
-import { Agents } from '../agents/services.ts';
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
-import { LogRetention } from './log-entries.projection.ts';
+import { Agents } from '../../agents/services.ts';
+import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
+import { LogRetention } from '../entries/log-entries.projection.ts';
 import { OutputRemoval } from './output-removal.service.ts';
 
 const TRIM_EVERY_MS = 3_600_000;

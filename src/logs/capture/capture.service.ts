@@ -7,7 +7,7 @@ import {
   StreamClosed,
   WrongExpectedRevision,
   type NewEvent,
-} from '../platform/event-store/event-store.ts';
+} from '../../platform/event-store/event-store.ts';
 import {
   ContainerGone,
   ContainerRuntime,
@@ -15,14 +15,14 @@ import {
   type ContainerName,
   type ContainerView,
   type LogLine,
-} from '../platform/runtime/runtime.ts';
-import { Backoff } from '../platform/async/retry.ts';
-import { pause } from '../platform/async/pause.ts';
-import type { CaptureCursor, CapturedLine } from './logs.events.ts';
-import { leftOut, readLogLine } from './log-line.ts';
+} from '../../platform/runtime/runtime.ts';
+import { Backoff } from '../../platform/async/retry.ts';
+import { pause } from '../../platform/async/pause.ts';
+import type { CaptureCursor, CapturedLine } from '../output/logs.events.ts';
+import { leftOut, readLogLine } from '../output/log-line.ts';
 import { Batcher } from './batcher.ts';
 import { LineRate, linesLeftOut, linesOf } from './line-rate.ts';
-import { LineBound, totalOf } from './line-bound.ts';
+import { LineBound, totalOf } from '../retention/line-bound.ts';
 import { OutputShare } from './output-share.ts';
 
 const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
