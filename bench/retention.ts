@@ -6,8 +6,8 @@ import pg from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
 import { eventDefinitions } from '../src/app.module.ts';
-import { AuditEntries, type AuditSelection } from '../src/history/audit-entries.ts';
-import { auditProjection } from '../src/history/audit.projection.ts';
+import { AuditEntries, type AuditSelection } from '../src/history/audit/audit-entries.ts';
+import { auditProjection } from '../src/history/audit/audit.projection.ts';
 import { copyIn } from '../src/platform/database/copy.ts';
 import { openDatabase, type Database } from '../src/platform/database/database.ts';
 import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';

@@ -3,7 +3,7 @@ import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 import { Agents } from '../agents/services.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
 import type { Position, StoredEvent } from '../platform/event-store/event-store.ts';
-import { historyItem, isSelected, selectsAll, type EventSelection, type HistoryItem } from './history-item.ts';
+import { historyItem, isSelected, selectsAll, type EventSelection, type HistoryItem } from './entries/history-item.ts';
 
 /** The event after which a list begins, given by its revision (-1 begins at the first event) or its position in the log. */
 export type Place = number | Position;

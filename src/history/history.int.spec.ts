@@ -7,7 +7,7 @@ import { AgentBed } from '../../test/support/agent-bed.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { agentFeatures } from '../../test/support/features.ts';
 import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
-import { masked } from './history-item.ts';
+import { masked } from './entries/history-item.ts';
 
 let server: TestServer;
 let agents: AgentBed;

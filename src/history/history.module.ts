@@ -2,14 +2,14 @@ import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
 import { Projections } from '../platform/projections/projections.ts';
-import { AuditController } from './audit.controller.ts';
-import { ExportAuditHandler, ListAuditHandler } from './audit.handlers.ts';
-import { AuditEntries } from './audit-entries.ts';
-import { auditProjection } from './audit.projection.ts';
-import { ExplainStatusHandler } from './explain.handlers.ts';
+import { AuditController } from './audit/audit.controller.ts';
+import { ExportAuditHandler, ListAuditHandler } from './audit/audit.handlers.ts';
+import { AuditEntries } from './audit/audit-entries.ts';
+import { auditProjection } from './audit/audit.projection.ts';
+import { ExplainStatusHandler } from './explain/explain.handlers.ts';
 import { HistoryController } from './history.controller.ts';
 import { FollowHistoryHandler, GetHistoryHandler } from './history.handlers.ts';
-import { GetDiffHandler, GetPastStateHandler } from './time-travel.handlers.ts';
+import { GetDiffHandler, GetPastStateHandler } from './time-travel/time-travel.handlers.ts';
 
 @Module({
   imports: [AgentsModule],

@@ -1,2 +1,2 @@
-export { EventsQueryDto, selectionOf } from './history.dto.ts';
-export { HistoryItem, historyItem, isSelected, type EventSelection } from './history-item.ts';
+export { EventsQueryDto, selectionOf } from './entries/history.dto.ts';
+export { HistoryItem, historyItem, isSelected, type EventSelection } from './entries/history-item.ts';

@@ -1,7 +1,7 @@
 import { accountsProjection } from '../../src/accounts/accounts.projection.ts';
 import { agentsProjection } from '../../src/agents/agents.projection.ts';
 import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
-import { auditProjection } from '../../src/history/audit.projection.ts';
+import { auditProjection } from '../../src/history/audit/audit.projection.ts';
 import { accountImagesProjection } from '../../src/deployments/images/account-images.projection.ts';
 import { deploymentsProjection } from '../../src/deployments/deployments.projection.ts';
 import { journalProjection, logLinesProjection } from '../../src/logs/entries/logs.projection.ts';

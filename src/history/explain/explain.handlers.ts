@@ -1,13 +1,13 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import { agentStream } from '../agents/index.ts';
-import { Agents } from '../agents/services.ts';
-import { EventCatalogue } from '../platform/event-store/catalogue.ts';
-import type { StoredEvent } from '../platform/event-store/event-store.ts';
-import { ReadModels } from '../platform/projections/projection.ts';
-import { AuditEntries } from './audit-entries.ts';
-import { auditProjection } from './audit.projection.ts';
-import type { CauseDto, ExplanationDto } from './history.dto.ts';
+import { agentStream } from '../../agents/index.ts';
+import { Agents } from '../../agents/services.ts';
+import { EventCatalogue } from '../../platform/event-store/catalogue.ts';
+import type { StoredEvent } from '../../platform/event-store/event-store.ts';
+import { ReadModels } from '../../platform/projections/projection.ts';
+import { AuditEntries } from '../audit/audit-entries.ts';
+import { auditProjection } from '../audit/audit.projection.ts';
+import type { CauseDto, ExplanationDto } from '../entries/history.dto.ts';
 import { Transitions } from './transitions.ts';
 
 /** Returns the causes of the agent's current status. Throws `agent_not_found`. */

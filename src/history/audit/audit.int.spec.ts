@@ -1,18 +1,18 @@
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentBed } from '../../test/support/agent-bed.ts';
-import { startFeatureServer } from '../../test/support/feature-server.ts';
-import { agentFeatures } from '../../test/support/features.ts';
-import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
-import { operate } from '../../test/support/log.ts';
-import { agentStream } from '../agents/index.ts';
-import { Agents } from '../agents/services.ts';
-import { conversationDecider, conversationEvents } from '../messages/index.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { EventStore } from '../platform/event-store/event-store.ts';
-import { encodeCursor } from '../platform/http/responses/paging.ts';
-import { systemContext } from '../platform/context/command-context.ts';
-import { tableOf } from '../platform/projections/projection.ts';
+import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { startFeatureServer } from '../../../test/support/feature-server.ts';
+import { agentFeatures } from '../../../test/support/features.ts';
+import type { Answer, RequestOptions, TestServer } from '../../../test/support/http-server.ts';
+import { operate } from '../../../test/support/log.ts';
+import { agentStream } from '../../agents/index.ts';
+import { Agents } from '../../agents/services.ts';
+import { conversationDecider, conversationEvents } from '../../messages/index.ts';
+import { Aggregates } from '../../platform/event-store/aggregates.ts';
+import { EventStore } from '../../platform/event-store/event-store.ts';
+import { encodeCursor } from '../../platform/http/responses/paging.ts';
+import { systemContext } from '../../platform/context/command-context.ts';
+import { tableOf } from '../../platform/projections/projection.ts';
 import { auditProjection } from './audit.projection.ts';
 
 let server: TestServer;

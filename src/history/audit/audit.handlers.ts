@@ -1,9 +1,9 @@
 import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
-import { EventCatalogue } from '../platform/event-store/catalogue.ts';
-import type { Position } from '../platform/event-store/event-store.ts';
+import { EventCatalogue } from '../../platform/event-store/catalogue.ts';
+import type { Position } from '../../platform/event-store/event-store.ts';
 import { AuditEntries, type AuditedEvent, type AuditSelection } from './audit-entries.ts';
-import { historyItem, type AuditItem } from './history-item.ts';
+import { historyItem, type AuditItem } from '../entries/history-item.ts';
 
 /** Returns one page of the audit, in the order of the log or the reverse. */
 export class ListAudit extends Query<AuditItem[]> {

@@ -1,9 +1,9 @@
-import { toAgentDto, AgentRow, type AgentDto } from '../agents/index.ts';
-import { agentsProjection } from '../agents/services.ts';
-import { toDeploymentRecordDto, DeploymentRow, deploymentsProjection, type DeploymentRecordDto } from '../deployments/index.ts';
-import { environmentDecider, keyedVariables, toVariableDto, type EnvironmentEvent, type VariableDto } from '../environment/index.ts';
-import type { StoredEvent } from '../platform/event-store/event-store.ts';
-import { Replay } from '../platform/projections/tables/replay.ts';
+import { toAgentDto, AgentRow, type AgentDto } from '../../agents/index.ts';
+import { agentsProjection } from '../../agents/services.ts';
+import { toDeploymentRecordDto, DeploymentRow, deploymentsProjection, type DeploymentRecordDto } from '../../deployments/index.ts';
+import { environmentDecider, keyedVariables, toVariableDto, type EnvironmentEvent, type VariableDto } from '../../environment/index.ts';
+import type { StoredEvent } from '../../platform/event-store/event-store.ts';
+import { Replay } from '../../platform/projections/tables/replay.ts';
 
 /** The state of an agent that callers saw at one moment. */
 export interface AgentThen {

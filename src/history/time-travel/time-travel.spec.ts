@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { v5 as uuidv5 } from 'uuid';
 
-import { owner, steps, walk } from '../../test/support/agent-walks.ts';
-import { settings as created } from '../../test/support/agents.ts';
-import { fold, NOON } from '../../test/support/decider-spec.ts';
-import { agentDecider } from '../agents/aggregate/agents.decider.ts';
-import { agentStream, type AgentEvent } from '../agents/index.ts';
-import { environmentDecider, type EnvironmentEvent } from '../environment/index.ts';
-import type { Sealed } from '../platform/crypto/sealed.ts';
-import type { StoredEvent } from '../platform/event-store/event-store.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { owner, steps, walk } from '../../../test/support/agent-walks.ts';
+import { settings as created } from '../../../test/support/agents.ts';
+import { fold, NOON } from '../../../test/support/decider-spec.ts';
+import { agentDecider } from '../../agents/aggregate/agents.decider.ts';
+import { agentStream, type AgentEvent } from '../../agents/index.ts';
+import { environmentDecider, type EnvironmentEvent } from '../../environment/index.ts';
+import type { Sealed } from '../../platform/crypto/sealed.ts';
+import type { StoredEvent } from '../../platform/event-store/event-store.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
 import { differences } from './differences.ts';
 import { AgentReplay, type AgentThen } from './past.ts';
 import { DiffWalk } from './time-travel.handlers.ts';

@@ -2,17 +2,17 @@ import { Controller, Get, Query } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 
-import { RequireScope } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import type { Caller } from '../platform/context/caller.ts';
-import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
-import { ReadsModel } from '../platform/http/responses/reads-model.ts';
-import { NDJSON, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { RequireScope } from '../../platform/http/auth/access.ts';
+import { type Call, CurrentCall } from '../../platform/http/call.ts';
+import type { Caller } from '../../platform/context/caller.ts';
+import { decodeCursor, invalidCursor } from '../../platform/http/responses/paging.ts';
+import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
+import { NDJSON, ResponseStreams, type Streamed } from '../../platform/http/response-streams.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
 import { ExportAudit, ListAudit } from './audit.handlers.ts';
 import type { AuditSelection } from './audit-entries.ts';
-import { AuditQueryDto, selectionOf } from './history.dto.ts';
-import { AuditItem } from './history-item.ts';
+import { AuditQueryDto, selectionOf } from '../entries/history.dto.ts';
+import { AuditItem } from '../entries/history-item.ts';
 
 const DEFAULT_LIMIT = 50;
 

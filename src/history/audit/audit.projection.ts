@@ -2,9 +2,9 @@ import { hash } from 'node:crypto';
 
 import { v5 as uuidv5 } from 'uuid';
 
-import { categoryOf, idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
-import type { ActorKind } from '../platform/context/actor.ts';
-import type { Projection } from '../platform/projections/projection.ts';
+import { categoryOf, idOf, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import type { ActorKind } from '../../platform/context/actor.ts';
+import type { Projection } from '../../platform/projections/projection.ts';
 
 /** The columns that the filters and the order of the audit need. The event itself is in the log, at the position. */
 export interface AuditColumns {

@@ -1,4 +1,4 @@
-import { eventDefinitions } from '../app.module.ts';
+import { eventDefinitions } from '../../app.module.ts';
 import { actorCode, kindCode, typeCode } from './audit.projection.ts';
 
 it('has a distinct code for every type of event, and 0 for an unknown kind of actor', () => {

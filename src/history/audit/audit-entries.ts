@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
 
-import { Database } from '../platform/database/database.ts';
-import { EventStore, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { Database } from '../../platform/database/database.ts';
+import { EventStore, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { actorCode, agentOf, auditProjection, BUCKET, bucketOf, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
-import { tableOf } from '../platform/projections/projection.ts';
-import type { EventSelection } from './history-item.ts';
+import { tableOf } from '../../platform/projections/projection.ts';
+import type { EventSelection } from '../entries/history-item.ts';
 
 const AUDIT = tableOf(auditProjection);
 

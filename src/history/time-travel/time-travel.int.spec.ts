@@ -3,18 +3,18 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 
-import { AgentBed } from '../../test/support/agent-bed.ts';
-import { owner, steps, walk } from '../../test/support/agent-walks.ts';
-import { startFeatureServer } from '../../test/support/feature-server.ts';
-import { agentFeatures } from '../../test/support/features.ts';
-import type { Answer, RequestOptions, TestServer } from '../../test/support/http-server.ts';
-import { agentStream, type AgentCommand } from '../agents/index.ts';
-import { Agents } from '../agents/services.ts';
-import { conversationDecider, conversationEvents } from '../messages/index.ts';
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { EventStore, type EventMetadata, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { systemContext, type CommandContext } from '../platform/context/command-context.ts';
-import { ReadModels } from '../platform/projections/projection.ts';
+import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { owner, steps, walk } from '../../../test/support/agent-walks.ts';
+import { startFeatureServer } from '../../../test/support/feature-server.ts';
+import { agentFeatures } from '../../../test/support/features.ts';
+import type { Answer, RequestOptions, TestServer } from '../../../test/support/http-server.ts';
+import { agentStream, type AgentCommand } from '../../agents/index.ts';
+import { Agents } from '../../agents/services.ts';
+import { conversationDecider, conversationEvents } from '../../messages/index.ts';
+import { Aggregates } from '../../platform/event-store/aggregates.ts';
+import { EventStore, type EventMetadata, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { systemContext, type CommandContext } from '../../platform/context/command-context.ts';
+import { ReadModels } from '../../platform/projections/projection.ts';
 
 let server: TestServer;
 let agents: AgentBed;
@@ -272,7 +272,7 @@ describe('the explanation of a status', () => {
   });
 });
 
-const page = new URL('../../docs/api.md', import.meta.url);
+const page = new URL('../../../docs/api.md', import.meta.url);
 const fence = (language: string, text: string) => `\`\`\`${language}\n${text}\n\`\`\``;
 const asked = (what: string, json: unknown) => [
   fence('', `GET /api/v1/agents/AGENT/history/${what}`),
