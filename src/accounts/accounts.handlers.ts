@@ -4,8 +4,8 @@ import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { accountDecider, agentFor, type AccountCommand } from './accounts.decider.ts';
-import { Credentials, normalizeEmail } from './credentials.ts';
+import { accountDecider, agentFor, type AccountCommand } from './aggregate/accounts.decider.ts';
+import { Credentials, normalizeEmail } from './credentials/credentials.ts';
 import { AssignPlan, OpenAccount, ReleaseSeat, TakeSeat } from './accounts.commands.ts';
 
 /**

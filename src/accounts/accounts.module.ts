@@ -5,7 +5,7 @@ import { AccountsController } from './accounts.controller.ts';
 import { AssignPlanHandler, OpenAccountHandler, ReleaseSeatHandler, TakeSeatHandler } from './accounts.handlers.ts';
 import { accountsProjection, GetAccountHandler, GetWrittenAccountHandler, ListAccountsHandler } from './accounts.projection.ts';
 import { AuthController } from './auth.controller.ts';
-import { Credentials } from './credentials.ts';
+import { Credentials } from './credentials/credentials.ts';
 import { SessionEnds } from './session-ends.service.ts';
 import { Sessions } from './sessions.ts';
 import { SignIn } from './sign-in.service.ts';

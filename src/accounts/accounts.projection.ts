@@ -4,9 +4,9 @@ import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import type { Projection } from '../platform/projections/projection.ts';
-import { accountNotFound } from './accounts.decider.ts';
+import { accountNotFound } from './aggregate/accounts.decider.ts';
 import { AccountCredentialRow, AccountRow } from './accounts.entity.ts';
-import type { AccountEvent } from './accounts.events.ts';
+import type { AccountEvent } from './aggregate/accounts.events.ts';
 
 export interface AccountColumns {
   account_id: string;

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 
-import { type Account, accountDecider, agentFor, type AccountCommand } from './accounts.decider.ts';
-import type { AccountEvent } from './accounts.events.ts';
-import { normalizeEmail } from './credentials.ts';
-import { hashPassword, verifyPassword } from './passwords.ts';
-import { SeatMap } from './seat-map.decider.ts';
+import { type Account, accountDecider, agentFor, type AccountCommand } from './aggregate/accounts.decider.ts';
+import type { AccountEvent } from './aggregate/accounts.events.ts';
+import { normalizeEmail } from './credentials/credentials.ts';
+import { hashPassword, verifyPassword } from './credentials/passwords.ts';
+import { SeatMap } from './aggregate/seat-map.decider.ts';
 
 const now = new Date('2026-01-01T00:00:00Z');
 

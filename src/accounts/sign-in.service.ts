@@ -5,8 +5,8 @@ import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import { LoginLimiter } from '../platform/http/auth/login-limiter.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { accountDecider } from './accounts.decider.ts';
-import { Credentials, normalizeEmail } from './credentials.ts';
+import { accountDecider } from './aggregate/accounts.decider.ts';
+import { Credentials, normalizeEmail } from './credentials/credentials.ts';
 import { newSession, type NewSession, sessionIdOf, Sessions } from './sessions.ts';
 
 /** Signs account holders in and out. */

@@ -1,3 +1,3 @@
-export { conversationDecider } from './conversations.decider.ts';
-export { conversationEvents } from './conversations.events.ts';
-export { ConversationRow } from './conversations.entity.ts';
+export { conversationDecider } from './conversations/conversations.decider.ts';
+export { conversationEvents } from './conversations/conversations.events.ts';
+export { ConversationRow } from './conversations/conversations.entity.ts';

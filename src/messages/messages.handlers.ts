@@ -6,10 +6,10 @@ import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { EventWaits } from '../platform/event-store/following/event-waits.ts';
 import { newId } from '../platform/new-id.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { ChatIntake, conversationOf, type Chat, type ChatIds } from './chat-intake.service.ts';
-import { isOutcomeOf, type Outcome } from './conversations.events.ts';
-import { Conversations, conversationStream } from './conversations.service.ts';
-import { Threads, type ThreadPage } from './threads.ts';
+import { ChatIntake, conversationOf, type Chat, type ChatIds } from './intake/chat-intake.service.ts';
+import { isOutcomeOf, type Outcome } from './conversations/conversations.events.ts';
+import { Conversations, conversationStream } from './conversations/conversations.service.ts';
+import { Threads, type ThreadPage } from './conversations/threads.ts';
 
 export interface Reply {
   response: string;

@@ -2,15 +2,15 @@ import { Module } from '@nestjs/common';
 import { AgentsModule } from '../agents/agents.module.ts';
 import { TemplatesModule } from '../templates/templates.module.ts';
 import { Projections } from '../platform/projections/projections.ts';
-import { ChatIntake } from './chat-intake.service.ts';
-import { ChatRate } from './chat-rate.ts';
-import { conversationsProjection, ListConversationsHandler, ListWaitingConversationsHandler } from './conversations.projection.ts';
-import { Conversations } from './conversations.service.ts';
-import { MessageDelivery } from './delivery.service.ts';
+import { ChatIntake } from './intake/chat-intake.service.ts';
+import { ChatRate } from './intake/chat-rate.ts';
+import { conversationsProjection, ListConversationsHandler, ListWaitingConversationsHandler } from './conversations/conversations.projection.ts';
+import { Conversations } from './conversations/conversations.service.ts';
+import { MessageDelivery } from './delivery/delivery.service.ts';
 import { MessagesController } from './messages.controller.ts';
 import { ListMessagesHandler, SendChatMessageHandler } from './messages.handlers.ts';
-import { MessagesSaga } from './messages.saga.ts';
-import { Threads } from './threads.ts';
+import { MessagesSaga } from './delivery/messages.saga.ts';
+import { Threads } from './conversations/threads.ts';
 
 @Module({
   imports: [AgentsModule, TemplatesModule],

@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 
-import { accountDecider } from '../../src/accounts/accounts.decider.ts';
+import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts';
 import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
-import { conversationDecider } from '../../src/messages/conversations.decider.ts';
+import { conversationDecider } from '../../src/messages/conversations/conversations.decider.ts';
 import type { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import type { Decider, Json, JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import { categoryOf, type EventMetadata, type StoredEvent } from '../../src/platform/event-store/event-store.ts';

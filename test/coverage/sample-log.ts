@@ -1,10 +1,10 @@
-import type { AccountEvent } from '../../src/accounts/accounts.events.ts';
+import type { AccountEvent } from '../../src/accounts/aggregate/accounts.events.ts';
 import type { AgentEvent } from '../../src/agents/aggregate/agents.events.ts';
 import type { ApiKeyEvent } from '../../src/api-keys/api-keys.events.ts';
 import type { deploymentEvents } from '../../src/deployments/deployments.events.ts';
 import type { EnvironmentEvent } from '../../src/environment/environment.events.ts';
 import type { LogEvent } from '../../src/logs/output/logs.events.ts';
-import type { ConversationEvent } from '../../src/messages/conversations.events.ts';
+import type { ConversationEvent } from '../../src/messages/conversations/conversations.events.ts';
 import type { EventsOf } from '../../src/platform/event-store/event-definition.ts';
 import type { RebuildEvent } from '../../src/platform/projections/rebuild/rebuild.events.ts';
 

@@ -3,12 +3,12 @@ import { join, resolve } from 'node:path';
 
 import fc from 'fast-check';
 
-import { accountDecider } from '../../src/accounts/accounts.decider.ts';
-import { SeatMap } from '../../src/accounts/seat-map.decider.ts';
+import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts';
+import { SeatMap } from '../../src/accounts/aggregate/seat-map.decider.ts';
 import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { eventDefinitions } from '../../src/app.module.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
-import { conversationDecider } from '../../src/messages/conversations.decider.ts';
+import { conversationDecider } from '../../src/messages/conversations/conversations.decider.ts';
 import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import type { Decider, Json, SnapshotShape } from '../../src/platform/event-store/event-definition.ts';
 import { categoryOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';

@@ -6,7 +6,7 @@ import { connect, createServer, type AddressInfo, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { textContext } from '../../src/messages/conversations.service.ts';
+import { textContext } from '../../src/messages/conversations/conversations.service.ts';
 import { DatabaseKeyring } from '../../src/platform/crypto/keyring.ts';
 import { ShredLedger } from '../../src/platform/crypto/shred-ledger.ts';
 import { loadMasterKey } from '../../src/platform/crypto/master-key.ts';

@@ -1,4 +1,4 @@
-import { accountDecider } from '../../src/accounts/accounts.decider.ts';
+import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts';
 import { type AgentCommand, type AgentSettings } from '../../src/agents/index.ts';
 import { Agents } from '../../src/agents/services.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';

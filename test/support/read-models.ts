@@ -5,7 +5,7 @@ import { auditProjection } from '../../src/history/audit/audit.projection.ts';
 import { accountImagesProjection } from '../../src/deployments/images/account-images.projection.ts';
 import { deploymentsProjection } from '../../src/deployments/deployments.projection.ts';
 import { journalProjection, logLinesProjection } from '../../src/logs/entries/logs.projection.ts';
-import { conversationsProjection } from '../../src/messages/conversations.projection.ts';
+import { conversationsProjection } from '../../src/messages/conversations/conversations.projection.ts';
 import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
 import type { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
 import { categoryOf, classOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';

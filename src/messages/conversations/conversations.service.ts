@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 
-import { Keyring, type Sealed } from '../platform/crypto/sealed.ts';
-import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../platform/event-store/aggregates.ts';
-import type { Position } from '../platform/event-store/event-store.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
+import { Keyring, type Sealed } from '../../platform/crypto/sealed.ts';
+import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../../platform/event-store/aggregates.ts';
+import type { Position } from '../../platform/event-store/event-store.ts';
+import type { CommandContext } from '../../platform/context/command-context.ts';
 import { conversationDecider, type ConversationCommand, type ConversationState } from './conversations.decider.ts';
 import type { ConversationEvent } from './conversations.events.ts';
 

@@ -1,9 +1,9 @@
 import { jest } from '@jest/globals';
 
-import type { Config } from '../platform/config/config.ts';
-import type { StoredEvent } from '../platform/event-store/event-store.ts';
-import type { LogFollower, LogListener } from '../platform/event-store/following/log-follower.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import type { Config } from '../../platform/config/config.ts';
+import type { StoredEvent } from '../../platform/event-store/event-store.ts';
+import type { LogFollower, LogListener } from '../../platform/event-store/following/log-follower.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
 import { ChatRate } from './chat-rate.ts';
 
 /** Returns two replicas, each of which sees every message that either of them accepted. */

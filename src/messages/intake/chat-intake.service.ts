@@ -1,16 +1,16 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { transitionDeadlines } from '../agents/index.ts';
-import { Agents } from '../agents/services.ts';
-import { Config } from '../platform/config/config.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
-import type { IdempotentTry } from '../platform/http/request.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
-import { ContainerRuntime } from '../platform/runtime/runtime.ts';
+import { transitionDeadlines } from '../../agents/index.ts';
+import { Agents } from '../../agents/services.ts';
+import { Config } from '../../platform/config/config.ts';
+import type { CommandContext } from '../../platform/context/command-context.ts';
+import type { IdempotentTry } from '../../platform/http/request.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
+import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
 import { ChatRate } from './chat-rate.ts';
-import { TEXT_BYTES_MAX, type Conversation } from './conversations.decider.ts';
-import { Conversations } from './conversations.service.ts';
+import { TEXT_BYTES_MAX, type Conversation } from '../conversations/conversations.decider.ts';
+import { Conversations } from '../conversations/conversations.service.ts';
 
 /** The time in milliseconds that a sender waits on top of the reply timeout: for a wake, and for earlier messages. */
 const QUEUE_ALLOWANCE_MS = 5_000;

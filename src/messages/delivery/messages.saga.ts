@@ -2,19 +2,19 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { systemContext } from '../platform/context/command-context.ts';
-import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
-import { sagaStep } from '../platform/sagas/saga-step.ts';
+import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { systemContext } from '../../platform/context/command-context.ts';
+import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
+import { sagaStep } from '../../platform/sagas/saga-step.ts';
 import {
   PENDING_MAX,
   type Conversation,
   type ConversationCommand,
   type ConversationState,
   type PendingMessage,
-} from './conversations.decider.ts';
-import { ListWaitingConversations } from './conversations.projection.ts';
-import { Conversations } from './conversations.service.ts';
+} from '../conversations/conversations.decider.ts';
+import { ListWaitingConversations } from '../conversations/conversations.projection.ts';
+import { Conversations } from '../conversations/conversations.service.ts';
 import { MessageDelivery, type DeliveryOutcome } from './delivery.service.ts';
 
 /** Derived event ids make a record that is repeated after a crash the same event. */

@@ -2,9 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 
 import { Injectable } from '@nestjs/common';
 
-import { type Agent } from '../agents/index.ts';
-import { WakeGate } from '../agents/services.ts';
-import { Config } from '../platform/config/config.ts';
+import { type Agent } from '../../agents/index.ts';
+import { WakeGate } from '../../agents/services.ts';
+import { Config } from '../../platform/config/config.ts';
 import {
   AgentErrorResponse,
   AgentBrokeConnection,
@@ -12,17 +12,17 @@ import {
   protocolFor,
   ReplyTimeout,
   type ProtocolSpec,
-} from '../platform/agent-protocol/agent-protocol.ts';
-import { ByteBudget } from '../platform/async/byte-budget.ts';
-import { FairLimiter } from '../platform/async/fair-limiter.ts';
-import { systemContext } from '../platform/context/command-context.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
-import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../platform/runtime/runtime.ts';
-import { Templates } from '../templates/index.ts';
-import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from './conversations.decider.ts';
-import type { DeadLetterCode } from './conversations.events.ts';
+} from '../../platform/agent-protocol/agent-protocol.ts';
+import { ByteBudget } from '../../platform/async/byte-budget.ts';
+import { FairLimiter } from '../../platform/async/fair-limiter.ts';
+import { systemContext } from '../../platform/context/command-context.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
+import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../../platform/runtime/runtime.ts';
+import { Templates } from '../../templates/index.ts';
+import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from '../conversations/conversations.decider.ts';
+import type { DeadLetterCode } from '../conversations/conversations.events.ts';
 import { MessageMemory } from './message-memory.ts';
-import { HISTORY_BYTES_MAX, Threads } from './threads.ts';
+import { HISTORY_BYTES_MAX, Threads } from '../conversations/threads.ts';
 
 /**
  * The largest size in memory, in bytes, of the texts of messages and replies in delivery. What is built from them takes a few times as

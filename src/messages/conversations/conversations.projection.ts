@@ -1,8 +1,8 @@
 import { Query, QueryBus, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
-import { GetAgent } from '../agents/index.ts';
-import { Database } from '../platform/database/database.ts';
-import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { type Projection, tableOf } from '../platform/projections/projection.ts';
+import { GetAgent } from '../../agents/index.ts';
+import { Database } from '../../platform/database/database.ts';
+import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { type Projection, tableOf } from '../../platform/projections/projection.ts';
 import { ConversationRow } from './conversations.entity.ts';
 import type { ConversationEvent } from './conversations.events.ts';
 

@@ -1,6 +1,6 @@
-import type { Decider } from '../platform/event-store/event-definition.ts';
-import type { Sealed } from '../platform/crypto/sealed.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import type { Decider } from '../../platform/event-store/event-definition.ts';
+import type { Sealed } from '../../platform/crypto/sealed.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
 import type { AcceptedData, Channel, ConversationEvent, DeadLetterCode } from './conversations.events.ts';
 
 /** The largest number of messages that may wait in one conversation, and of bytes that they may have together as stored. */

@@ -1,10 +1,10 @@
 import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
 
-import { Config } from '../platform/config/config.ts';
-import type { StoredEvent } from '../platform/event-store/event-store.ts';
-import { LogFollower } from '../platform/event-store/following/log-follower.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
-import type { ConversationEvent } from './conversations.events.ts';
+import { Config } from '../../platform/config/config.ts';
+import type { StoredEvent } from '../../platform/event-store/event-store.ts';
+import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
+import type { ConversationEvent } from '../conversations/conversations.events.ts';
 
 const WINDOW_MS = 60_000;
 

@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
-import type { Turn } from '../platform/agent-protocol/agent-protocol.ts';
-import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import type { Turn } from '../../platform/agent-protocol/agent-protocol.ts';
+import { EventStore, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { PENDING_MAX, RETRY_DELAYS_MS, type Conversation, type PendingMessage } from './conversations.decider.ts';
 import { isOutcomeOf, type ConversationEvent, type Outcome } from './conversations.events.ts';
 import { Conversations, conversationStream } from './conversations.service.ts';
