@@ -5,7 +5,7 @@ import { transitionDeadlines } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
 import { Config } from '../../platform/config/config.ts';
 import type { CommandContext } from '../../platform/context/command-context.ts';
-import type { IdempotentTry } from '../../platform/http/request.ts';
+import type { IdempotentTry } from '../../platform/http/requests/request.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
 import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
 import { ChatRate } from './chat-rate.ts';

@@ -1,12 +1,12 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-import { contextOf, type MooringRequest } from './request.ts';
+import { contextOf, type MooringRequest } from './requests/request.ts';
 import type { Caller } from '../context/caller.ts';
 import type { CommandContext } from '../context/command-context.ts';
 import { credentialOf } from './auth/credential.ts';
 import { parseIfMatch } from './responses/etag.ts';
-import type { IdempotentTry } from './request.ts';
+import type { IdempotentTry } from './requests/request.ts';
 import { encodeCursor } from './responses/paging.ts';
 import { parsePrefer } from './responses/prefer.ts';
 

@@ -3,7 +3,7 @@ import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance } from 'fastify';
 
 import { Metrics } from '../observability/metrics.ts';
-import { routeOf } from './request-route.ts';
+import { routeOf } from './requests/request-route.ts';
 
 const BUCKETS_SECONDS = [0.005, 0.02, 0.1, 0.5, 2.5, 10, 60, 120];
 

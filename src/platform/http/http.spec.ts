@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { allowedMethods, recordRoutes } from './known-routes.ts';
+import { allowedMethods, recordRoutes } from './requests/known-routes.ts';
 import { checkRevision, parseIfMatch } from './responses/etag.ts';
 import { includesScope } from './auth/gate.ts';
 import { parseJson } from './requests/json.ts';

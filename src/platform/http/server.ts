@@ -10,12 +10,12 @@ import type { Logger as Pino } from 'pino';
 import { addBodyParsers, BODY_LIMIT } from './requests/body.ts';
 import { trackConnections } from './drain.ts';
 import { Entrance } from './entrance.ts';
-import { recordRoutes } from './known-routes.ts';
+import { recordRoutes } from './requests/known-routes.ts';
 import { createPino, PinoLogger } from '../observability/logger.ts';
 import { setUpOpenApi } from './docs/openapi.ts';
 import { sendProblem } from './responses/problems.filter.ts';
 import { toProblem } from './responses/problems.ts';
-import { routeOf } from './request-route.ts';
+import { routeOf } from './requests/request-route.ts';
 import { newId } from '../new-id.ts';
 import { Refusal } from '../errors/refusal.ts';
 

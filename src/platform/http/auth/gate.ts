@@ -3,7 +3,7 @@ import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import type { Access } from './access.ts';
-import type { MooringRequest } from '../request.ts';
+import type { MooringRequest } from '../requests/request.ts';
 import type { Caller, Scope } from '../../context/caller.ts';
 import { CredentialVerifier } from './credential-verifier.ts';
 import { credentialOf, unauthenticated } from './credential.ts';

@@ -7,7 +7,7 @@ import { Config } from '../../config/config.ts';
 import { Clock } from '../../clock.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import type { Call } from '../call.ts';
-import type { MooringRequest } from '../request.ts';
+import type { MooringRequest } from '../requests/request.ts';
 import type { Caller } from '../../context/caller.ts';
 import { sendProblem } from '../responses/problems.filter.ts';
 

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 
 import { ACCESS, type Access } from './access.ts';
 import { IDEMPOTENT } from '../idempotency/idempotency.interceptor.ts';
-import { knownRoutes } from '../known-routes.ts';
+import { knownRoutes } from '../requests/known-routes.ts';
 import { READS_MODEL } from '../responses/reads-model.ts';
 
 /** The paths that the OpenAPI part itself serves, open to all. */

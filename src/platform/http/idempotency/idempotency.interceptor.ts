@@ -15,7 +15,7 @@ import { Reflector } from '@nestjs/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
 
-import type { MooringRequest } from '../request.ts';
+import type { MooringRequest } from '../requests/request.ts';
 import { type Claim, type StoredAnswer, IdempotencyStore } from './idempotency-store.ts';
 import { POSITION_HEADER } from '../call.ts';
 import { problems, toRefusal } from '../responses/problems.ts';

@@ -2,7 +2,7 @@ import { RouteConfig } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
 import { Refusal } from '../../errors/refusal.ts';
-import type { MooringRequest } from '../request.ts';
+import type { MooringRequest } from './request.ts';
 import { BodiesInFlight } from './bodies-in-flight.ts';
 import { parseJson } from './json.ts';
 import { LargeBodies } from './large-bodies.ts';

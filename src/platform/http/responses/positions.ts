@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-import type { MooringRequest } from '../request.ts';
+import type { MooringRequest } from '../requests/request.ts';
 import type { Caller } from '../../context/caller.ts';
 import { AccountPositions } from '../../event-store/following/account-positions.ts';
 import { START, type Position } from '../../event-store/event-store.ts';

@@ -1,7 +1,7 @@
 import { type ArgumentsHost, Catch, type ExceptionFilter, Logger } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-import { allowedMethods } from '../known-routes.ts';
+import { allowedMethods } from '../requests/known-routes.ts';
 import { toProblem } from './problems.ts';
 import { Refusal } from '../../errors/refusal.ts';
 

@@ -1,6 +1,6 @@
-import type { Caller } from '../context/caller.ts';
-import type { CommandContext } from '../context/command-context.ts';
-import type { Position } from '../event-store/event-store.ts';
+import type { Caller } from '../../context/caller.ts';
+import type { CommandContext } from '../../context/command-context.ts';
+import type { Position } from '../../event-store/event-store.ts';
 
 /** One try of a request with an `Idempotency-Key`. */
 export interface IdempotentTry {
