@@ -86,10 +86,10 @@ const houseRules = [
 ];
 
 /**
- * The folders of the platform by floor, and the floors inside of three of them: a folder imports only from lower floors, so there is no
- * circle of folders. Files beside the folders are the port that the folders share, and the module that puts them together.
+ * The folders inside of a room by floor: a folder imports only from lower floors, so there is no circle of folders. What stands beside the
+ * folders puts them together.
  */
-const platformFloors = {
+const folderFloors = {
   platform: [
     ['async', 'config', 'context', 'errors', 'observability'],
     ['database'],
@@ -98,34 +98,52 @@ const platformFloors = {
     ['sagas'],
     ['http'],
   ],
-  'platform/http': [['requests', 'responses'], ['idempotency'], ['auth'], ['docs', 'health']],
+  'platform/http': [['requests'], ['responses'], ['idempotency'], ['auth'], ['docs', 'health']],
   'platform/projections': [['tables'], ['rebuild'], ['live', 'verify']],
   'platform/event-store': [['following'], ['postgres', 'eventstoredb', 'states']],
+  'platform/runtime/docker': [['engine'], ['image-sources'], ['networks', 'volumes'], ['containers', 'images']],
+  accounts: [['aggregate', 'credentials']],
+  agents: [['aggregate'], ['activity', 'fields', 'policies']],
+  messages: [['conversations'], ['delivery', 'intake']],
+  logs: [['output'], ['entries'], ['retention'], ['capture']],
+  deployments: [['records', 'sources', 'volumes'], ['images'], ['containers'], ['differences']],
+  history: [['entries'], ['audit', 'time-travel'], ['explain']],
 };
-const platformRules = Object.entries(platformFloors).flatMap(([parent, levels]) => [
-  rule(
-    `${parent.replace('/', '-')}-folder-without-a-floor`,
-    `A new folder of ${parent} needs its place in the table above.`,
-    {},
-    { path: `^src/${parent}/[^/]+/`, pathNot: `^src/${parent}/(${levels.flat().join('|')})/` },
-  ),
-  ...levels.flatMap((own, level) =>
-    own.map((folder) =>
-      rule(
-        `${parent.replace('/', '-')}-${folder}`,
-        `${folder} imports only from the folders of ${parent} below it.`,
-        { path: `^src/${parent}/${folder}/`, pathNot: notShipped },
-        {
-          path: `^src/${parent}/(${levels
-            .slice(level)
-            .flat()
-            .filter((other) => other !== folder)
-            .join('|')})/`,
-        },
-      ),
+/** In these rooms a port stands beside the folders, which import it. */
+const withPorts = ['platform', 'platform/projections', 'platform/event-store'];
+const folderRules = Object.entries(folderFloors).flatMap(([parent, levels]) => {
+  const name = parent.replaceAll('/', '-');
+  const folders = `^src/${parent}/(${levels.flat().join('|')})/`;
+  return [
+    rule(
+      `${name}-folder-without-a-floor`,
+      `A new folder of ${parent} needs its place in the table above.`,
+      {},
+      { path: `^src/${parent}/[^/]+/`, pathNot: folders },
     ),
-  ),
-]);
+    ...(withPorts.includes(parent)
+      ? []
+      : [
+          rule(
+            `${name}-below-its-top`,
+            `A folder of ${parent} imports nothing that stands beside the folders.`,
+            { path: folders, pathNot: notShipped },
+            { path: `^src/${parent}/[^/]+$` },
+          ),
+        ]),
+    ...levels.flatMap((own, level) =>
+      own.map((folder) => {
+        const others = levels.slice(level).flat().filter((other) => other !== folder);
+        return rule(
+          `${name}-${folder}`,
+          `${folder} imports only from the folders of ${parent} below it.`,
+          { path: `^src/${parent}/${folder}/`, pathNot: notShipped },
+          { path: `^src/${parent}/(${others.join('|')})/` },
+        );
+      }),
+    ),
+  ];
+});
 
 const roleRules = [
   rule(
@@ -189,7 +207,7 @@ const libraryRules = [
 );
 
 module.exports = {
-  forbidden: [...houseRules, ...floorRules, ...platformRules, ...roleRules, ...adapterRules, ...libraryRules],
+  forbidden: [...houseRules, ...floorRules, ...folderRules, ...roleRules, ...adapterRules, ...libraryRules],
   options: {
     tsConfig: { fileName: 'tsconfig.json' },
     // Imports of types count too.

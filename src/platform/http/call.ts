@@ -1,16 +1,13 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
-import { contextOf, type MooringRequest } from './requests/request.ts';
+import { contextOf, type IdempotentTry, type MooringRequest } from './requests/request.ts';
 import type { Caller } from '../context/caller.ts';
 import type { CommandContext } from '../context/command-context.ts';
 import { credentialOf } from './auth/credential.ts';
 import { parseIfMatch } from './responses/etag.ts';
-import type { IdempotentTry } from './requests/request.ts';
 import { encodeCursor } from './responses/paging.ts';
 import { parsePrefer } from './responses/prefer.ts';
-
-export const POSITION_HEADER = 'x-event-position';
 
 /**
  * One call of a route: what the caller asks for besides the path, the query and the body, and the head of the response. No other code

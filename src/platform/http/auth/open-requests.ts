@@ -6,7 +6,6 @@ import { LRUCache } from 'lru-cache';
 import { Config } from '../../config/config.ts';
 import { Clock } from '../../clock.ts';
 import { Refusal } from '../../errors/refusal.ts';
-import type { Call } from '../call.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import type { Caller } from '../../context/caller.ts';
 import { sendProblem } from '../responses/problems.filter.ts';
@@ -15,6 +14,15 @@ import { sendProblem } from '../responses/problems.filter.ts';
 const LOOK_EVERY_MS = 500;
 /** The number of ended credentials that are remembered, since a request may be in the gate when its credential ends. */
 const ENDS_MAX = 10_000;
+
+/** The part of a call that is known of a stream. */
+interface OpenCall {
+  readonly caller: Caller;
+  /** True once the connection has closed. */
+  readonly isClosed: boolean;
+  /** Runs the listener when the connection closes. */
+  onClose(listener: () => void): void;
+}
 
 interface OfCredential {
   caller: Caller;
@@ -78,7 +86,7 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
   }
 
   /** Counts a stream until its connection ends. Throws `rate_limited` if the account, or the process, has too many. */
-  addStream(call: Call): void {
+  addStream(call: OpenCall): void {
     const account = call.caller.accountId;
     const ofAccount = this.streams.get(account) ?? 0;
     if (ofAccount >= this.config.streamsPerAccount) throw tooMany('This account has too many streams open.');

@@ -17,7 +17,7 @@ import { from, lastValueFrom, type Observable } from 'rxjs';
 
 import type { MooringRequest } from '../requests/request.ts';
 import { type Claim, type StoredAnswer, IdempotencyStore } from './idempotency-store.ts';
-import { POSITION_HEADER } from '../call.ts';
+import { POSITION_HEADER } from '../responses/positions.ts';
 import { problems, toRefusal } from '../responses/problems.ts';
 import { Refusal } from '../../errors/refusal.ts';
 

@@ -8,7 +8,8 @@ import { START, type Position } from '../../event-store/event-store.ts';
 import { LogFollower } from '../../event-store/following/log-follower.ts';
 import { ReadModels } from '../../projections/projection.ts';
 import { Refusal } from '../../errors/refusal.ts';
-import { POSITION_HEADER } from '../call.ts';
+
+export const POSITION_HEADER = 'x-event-position';
 
 /**
  * Reports a write's position, and delays a read until its read models hold every event of the account that was in the log when the request
