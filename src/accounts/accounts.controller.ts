@@ -9,7 +9,8 @@ import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { AccountDto, AssignPlanDto, CreateAccountDto, toAccountDto } from './accounts.dto.ts';
 import { AssignPlan, OpenAccount } from './accounts.commands.ts';
-import { accountsProjection, GetWrittenAccount, ListAccounts } from './accounts.projection.ts';
+import { accountsProjection } from './accounts.projection.ts';
+import { GetWrittenAccount, ListAccounts } from './accounts.queries.ts';
 
 @Controller('api/admin/accounts')
 @RequireAdmin()

@@ -1,4 +1,4 @@
-import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
@@ -7,6 +7,7 @@ import type { Projection } from '../platform/projections/projection.ts';
 import { accountNotFound } from './aggregate/accounts.decider.ts';
 import { AccountCredentialRow, AccountRow } from './accounts.entity.ts';
 import type { AccountEvent } from './aggregate/accounts.events.ts';
+import { GetAccount, GetWrittenAccount, ListAccounts } from './accounts.queries.ts';
 
 export interface AccountColumns {
   account_id: string;
@@ -75,13 +76,6 @@ function changedBy(
   }
 }
 
-/** Returns the account from the read model. Throws `account_not_found`. */
-export class GetAccount extends Query<AccountRow> {
-  constructor(readonly accountId: string) {
-    super();
-  }
-}
-
 @QueryHandler(GetAccount)
 export class GetAccountHandler implements IQueryHandler<GetAccount> {
   constructor(private readonly database: Database) {}
@@ -92,13 +86,6 @@ export class GetAccountHandler implements IQueryHandler<GetAccount> {
       .findOne({ where: { account_id: accountId }, relations: { credential: true } });
     if (row === null) throw accountNotFound();
     return row;
-  }
-}
-
-/** Returns the account as its stream describes it, even if the read model is behind. Throws `account_not_found`. */
-export class GetWrittenAccount extends Query<AccountRow> {
-  constructor(readonly accountId: string) {
-    super();
   }
 }
 
@@ -116,17 +103,6 @@ export class GetWrittenAccountHandler implements IQueryHandler<GetWrittenAccount
     ]);
     if (row === undefined) throw accountNotFound();
     return { ...row, credential, created_at: new Date(row.created_at) };
-  }
-}
-
-/** Lists all accounts, newest first. */
-export class ListAccounts extends Query<AccountRow[]> {
-  constructor(
-    readonly limit: number,
-    /** The `created_at` and `account_id` of the last account on the previous page. */
-    readonly after: (string | number)[] | null,
-  ) {
-    super();
   }
 }
 

@@ -8,7 +8,8 @@ import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { AccountDto, LoginDto, RegisterDto, SessionDto, toAccountDto } from './accounts.dto.ts';
 import { OpenAccount } from './accounts.commands.ts';
-import { accountsProjection, GetAccount, GetWrittenAccount } from './accounts.projection.ts';
+import { accountsProjection } from './accounts.projection.ts';
+import { GetAccount, GetWrittenAccount } from './accounts.queries.ts';
 import { SignIn } from './sign-in.service.ts';
 
 @Controller('api/auth')

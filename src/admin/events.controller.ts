@@ -6,7 +6,7 @@ import { RequireAdmin } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
 import { BrowsedEventDto, BrowseEventsQueryDto } from './events.dto.ts';
-import { BrowseEvents } from './events.handlers.ts';
+import { BrowseEvents } from './events.queries.ts';
 
 const DEFAULT_LIMIT = 50;
 

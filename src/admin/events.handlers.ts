@@ -1,28 +1,10 @@
-import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
-import { historyItem, isSelected, type EventSelection } from '../history/index.ts';
+import { historyItem, isSelected } from '../history/index.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
-import { EventStore, START, type EventClass, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { EventStore, START, type StoredEvent } from '../platform/event-store/event-store.ts';
 import type { BrowsedEventDto } from './events.dto.ts';
-
-export interface EventPage {
-  items: BrowsedEventDto[];
-  /** The position after which the next page begins; null if the whole log was searched. */
-  next: Position | null;
-}
-
-/** Reads the log by position, for the events of all accounts. */
-export class BrowseEvents extends Query<EventPage> {
-  constructor(
-    readonly selection: EventSelection,
-    readonly stream: string | null,
-    readonly eventClass: EventClass,
-    readonly after: Position | null,
-    readonly limit: number,
-  ) {
-    super();
-  }
-}
+import { BrowseEvents, type EventPage } from './events.queries.ts';
 
 /** The most events that are read for one page. */
 const SCAN_MAX = 20_000;

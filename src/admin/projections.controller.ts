@@ -4,7 +4,8 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { RequireAdmin } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { ProjectionDto, RebuildStartedDto, VerificationDto } from './projections.dto.ts';
-import { CancelRebuild, ListProjections, RebuildProjection, VerifyProjection } from './projections.handlers.ts';
+import { CancelRebuild, RebuildProjection, VerifyProjection } from './projections.commands.ts';
+import { ListProjections } from './projections.queries.ts';
 
 @Controller('api/admin/projections')
 @RequireAdmin()

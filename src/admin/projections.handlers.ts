@@ -1,16 +1,14 @@
-import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { v7 as uuidv7 } from 'uuid';
 
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
 import { Projections, shareOf } from '../platform/projections/projections.ts';
 import { rebuildDecider, rebuildStream } from '../platform/projections/rebuild/rebuild.decider.ts';
 import type { RebuildProgress } from '../platform/projections/rebuild/rebuild-progress.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import type { ProjectionDto, RebuildDto, VerificationDto } from './projections.dto.ts';
-
-/** Returns the state of every projection, by name. */
-export class ListProjections extends Query<ProjectionDto[]> {}
+import { CancelRebuild, RebuildProjection, VerifyProjection } from './projections.commands.ts';
+import { ListProjections } from './projections.queries.ts';
 
 @QueryHandler(ListProjections)
 export class ListProjectionsHandler implements IQueryHandler<ListProjections> {
@@ -55,16 +53,6 @@ function rebuildView(rebuild: RebuildProgress): RebuildDto {
   };
 }
 
-/** Rebuilds the read model. Returns the id of the rebuild, or that of the running one. Throws `not_found`. */
-export class RebuildProjection extends Command<string> {
-  constructor(
-    readonly context: CommandContext,
-    readonly projection: string,
-  ) {
-    super();
-  }
-}
-
 @CommandHandler(RebuildProjection)
 export class RebuildProjectionHandler implements ICommandHandler<RebuildProjection> {
   constructor(
@@ -89,16 +77,6 @@ export class RebuildProjectionHandler implements ICommandHandler<RebuildProjecti
   }
 }
 
-/** Cancels the requested rebuild; the current rows go on serving. Throws `not_found`, or `invalid_state` if none is running. */
-export class CancelRebuild extends Command<void> {
-  constructor(
-    readonly context: CommandContext,
-    readonly projection: string,
-  ) {
-    super();
-  }
-}
-
 @CommandHandler(CancelRebuild)
 export class CancelRebuildHandler implements ICommandHandler<CancelRebuild> {
   constructor(
@@ -114,16 +92,6 @@ export class CancelRebuildHandler implements ICommandHandler<CancelRebuild> {
       { type: 'CancelRebuild' },
       context,
     );
-  }
-}
-
-/** Compares the read model with the log; only the comparison is recorded. Throws `not_found`, or `invalid_state` during a rebuild. */
-export class VerifyProjection extends Command<VerificationDto> {
-  constructor(
-    readonly context: CommandContext,
-    readonly projection: string,
-  ) {
-    super();
   }
 }
 

@@ -10,8 +10,9 @@ import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { ApiKeyDto, CreateApiKeyDto, CreatedApiKeyDto, toApiKeyDto, toCreatedApiKeyDto } from './api-keys.dto.ts';
-import { IssueApiKey, RevokeApiKey } from './api-keys.handlers.ts';
-import { apiKeysProjection, GetWrittenApiKey, ListApiKeys } from './api-keys.projection.ts';
+import { IssueApiKey, RevokeApiKey } from './api-keys.commands.ts';
+import { apiKeysProjection } from './api-keys.projection.ts';
+import { GetWrittenApiKey, ListApiKeys } from './api-keys.queries.ts';
 
 @Controller('api/v1/keys')
 @RequireSession()

@@ -1,4 +1,4 @@
-import { type IQueryHandler, Query, QueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
@@ -8,6 +8,7 @@ import { type Projection, tableOf } from '../platform/projections/projection.ts'
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ApiKeyRow, ApiKeyUseRow } from './api-keys.entity.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
+import { GetWrittenApiKey, ListApiKeys, ListEndedApiKeys } from './api-keys.queries.ts';
 
 export interface ApiKeyColumns {
   key_id: string;
@@ -72,16 +73,6 @@ export const apiKeysProjection: Projection<ApiKeyColumns> = {
   },
 };
 
-/** Returns the account's key, revoked or not, as its stream describes it. Throws `key_not_found`. */
-export class GetWrittenApiKey extends Query<ApiKeyRow> {
-  constructor(
-    readonly accountId: string,
-    readonly keyId: string,
-  ) {
-    super();
-  }
-}
-
 @QueryHandler(GetWrittenApiKey)
 export class GetWrittenApiKeyHandler implements IQueryHandler<GetWrittenApiKey> {
   constructor(
@@ -104,18 +95,6 @@ function dateOf(time: string | null): Date | null {
   return time === null ? null : new Date(time);
 }
 
-/** Lists the account's keys, newest first. */
-export class ListApiKeys extends Query<ApiKeyRow[]> {
-  constructor(
-    readonly accountId: string,
-    readonly limit: number,
-    /** The `created_at` and `key_id` of the last key on the previous page. */
-    readonly after: (string | number)[] | null,
-  ) {
-    super();
-  }
-}
-
 @QueryHandler(ListApiKeys)
 export class ListApiKeysHandler implements IQueryHandler<ListApiKeys> {
   constructor(private readonly database: Database) {}
@@ -135,9 +114,6 @@ export class ListApiKeysHandler implements IQueryHandler<ListApiKeys> {
     return query.getMany();
   }
 }
-
-/** Lists the keys whose expiry is not recorded yet, each with its account. */
-export class ListEndedApiKeys extends Query<{ key: string; account: string }[]> {}
 
 @QueryHandler(ListEndedApiKeys)
 export class ListEndedApiKeysHandler implements IQueryHandler<ListEndedApiKeys> {

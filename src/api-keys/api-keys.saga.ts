@@ -8,7 +8,7 @@ import { systemContext } from '../platform/context/command-context.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { apiKeyDecider, endsAt } from './api-keys.decider.ts';
-import { ListEndedApiKeys } from './api-keys.projection.ts';
+import { ListEndedApiKeys } from './api-keys.queries.ts';
 
 /** Records that a key has expired. The key is refused from its expiry on, even before this is recorded. */
 @Injectable()

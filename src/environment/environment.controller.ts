@@ -6,7 +6,8 @@ import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { ReplaceVariableDto, SetVariableDto, toVariableDto, VariableDto, VariablePathDto } from './environment.dto.ts';
-import { ListVariables, RemoveVariable, SetVariable } from './environment.handlers.ts';
+import { ListVariables } from './environment.queries.ts';
+import { RemoveVariable, SetVariable } from './environment.commands.ts';
 
 /** The variables of an agent's environment; a change takes effect at its next deployment, restart, or start after a stop. */
 @Controller('api/v1/agents/:agentId/env')

@@ -1,9 +1,8 @@
-import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { agentStream } from '../agents/index.ts';
 import { Keyring } from '../platform/crypto/sealed.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import type { CommandContext } from '../platform/context/command-context.ts';
 import {
   environmentDecider,
   keyedVariables,
@@ -13,26 +12,8 @@ import {
   type KeyedVariable,
 } from './environment.decider.ts';
 import { variableContext } from './variables.service.ts';
-
-/**
- * Sets the value of a variable, which takes effect at the agent's next start. Throws `agent_not_found`, `env_var_not_found`,
- * `invalid_request`.
- */
-export class SetVariable extends Command<KeyedVariable> {
-  constructor(
-    readonly context: CommandContext,
-    readonly accountId: string,
-    readonly agentId: string,
-    readonly variable: {
-      key: string;
-      value: string;
-      /** The value null keeps the variable as it is, and requires that it exists. */
-      isSecret: boolean | null;
-    },
-  ) {
-    super();
-  }
-}
+import { RemoveVariable, SetVariable } from './environment.commands.ts';
+import { ListVariables } from './environment.queries.ts';
 
 @CommandHandler(SetVariable)
 export class SetVariableHandler implements ICommandHandler<SetVariable> {
@@ -57,34 +38,12 @@ export class SetVariableHandler implements ICommandHandler<SetVariable> {
   }
 }
 
-/** Removes a variable. Throws `agent_not_found`, `env_var_not_found`. */
-export class RemoveVariable extends Command<void> {
-  constructor(
-    readonly context: CommandContext,
-    readonly accountId: string,
-    readonly agentId: string,
-    readonly key: string,
-  ) {
-    super();
-  }
-}
-
 @CommandHandler(RemoveVariable)
 export class RemoveVariableHandler implements ICommandHandler<RemoveVariable> {
   constructor(private readonly aggregates: Aggregates) {}
 
   async execute({ context, accountId, agentId, key }: RemoveVariable): Promise<void> {
     await this.aggregates.execute(agentStream(agentId), environmentDecider, { type: 'RemoveVariable', accountId, key }, context);
-  }
-}
-
-/** Lists the agent's variables by name, with masks in place of secrets. Throws `agent_not_found`. */
-export class ListVariables extends Query<KeyedVariable[]> {
-  constructor(
-    readonly accountId: string,
-    readonly agentId: string,
-  ) {
-    super();
   }
 }
 

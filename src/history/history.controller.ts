@@ -8,7 +8,7 @@ import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
 import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { ExplainStatus } from './explain/explain.handlers.ts';
+import { ExplainStatus } from './explain/explain.queries.ts';
 import {
   DiffDto,
   DiffQueryDto,
@@ -20,9 +20,9 @@ import {
   selectionOf,
   StateQueryDto,
 } from './entries/history.dto.ts';
-import { FollowHistory, GetHistory, type Place } from './history.handlers.ts';
+import { FollowHistory, GetHistory, type Place } from './history.queries.ts';
 import { HistoryItem } from './entries/history-item.ts';
-import { GetDiff, GetPastState } from './time-travel/time-travel.handlers.ts';
+import { GetDiff, GetPastState } from './time-travel/time-travel.queries.ts';
 
 const DEFAULT_LIMIT = 50;
 

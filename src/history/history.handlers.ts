@@ -1,31 +1,10 @@
-import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Agents } from '../agents/services.ts';
 import { EventCatalogue } from '../platform/event-store/catalogue.ts';
-import type { Position, StoredEvent } from '../platform/event-store/event-store.ts';
-import { historyItem, isSelected, selectsAll, type EventSelection, type HistoryItem } from './entries/history-item.ts';
-
-/** The event after which a list begins, given by its revision (-1 begins at the first event) or its position in the log. */
-export type Place = number | Position;
-
-export interface HistoryPage {
-  items: HistoryItem[];
-  /** The last revision that was read, if more may follow, else null. */
-  next: number | null;
-}
-
-/** Lists the agent's events, oldest first, even if the agent is deleted. Throws `agent_not_found`. */
-export class GetHistory extends Query<HistoryPage> {
-  constructor(
-    readonly accountId: string,
-    readonly agentId: string,
-    readonly after: Place,
-    readonly limit: number,
-    readonly selection: EventSelection,
-  ) {
-    super();
-  }
-}
+import type { StoredEvent } from '../platform/event-store/event-store.ts';
+import { type HistoryItem, historyItem, isSelected, selectsAll } from './entries/history-item.ts';
+import { FollowHistory, GetHistory, type HistoryPage, type Place } from './history.queries.ts';
 
 /** The largest number of events that are read for one page, if filters or a position select from them. */
 const SCAN_MAX = 10_000;
@@ -49,22 +28,6 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
       seen = event.revision;
     }
     return { items, next: seen - first + 1 === scanned ? seen : null };
-  }
-}
-
-/**
- * Streams the agent's events after a place, and new ones as they happen, until the agent is deleted or the signal aborts. Throws
- * `agent_not_found`.
- */
-export class FollowHistory extends Query<AsyncIterable<HistoryItem>> {
-  constructor(
-    readonly accountId: string,
-    readonly agentId: string,
-    readonly after: Place,
-    readonly selection: EventSelection,
-    readonly signal: AbortSignal,
-  ) {
-    super();
   }
 }
 

@@ -8,9 +8,10 @@ import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor
 import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { ListConversations } from './conversations/conversations.projection.ts';
+import { ListConversations } from './conversations/conversations.queries.ts';
 import { ChatDto, type ChatResponse, ConversationPathDto, type ConversationView } from './messages.dto.ts';
-import { ListMessages, SendChatMessage } from './messages.handlers.ts';
+import { ListMessages } from './messages.queries.ts';
+import { SendChatMessage } from './messages.commands.ts';
 import type { ThreadMessage } from './conversations/threads.ts';
 
 @Controller('api/agents/:agentId')

@@ -1,4 +1,4 @@
-import { Command, CommandHandler, Query, QueryHandler, type ICommandHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
 import { Agents } from '../agents/services.ts';
@@ -10,21 +10,8 @@ import { ChatIntake, conversationOf, type Chat, type ChatIds } from './intake/ch
 import { isOutcomeOf, type Outcome } from './conversations/conversations.events.ts';
 import { Conversations, conversationStream } from './conversations/conversations.service.ts';
 import { Threads, type ThreadPage } from './conversations/threads.ts';
-
-export interface Reply {
-  response: string;
-  conversationId: string;
-  messageId: string;
-  /** True if the agent had to be woken for the message. */
-  woken: boolean;
-}
-
-/** Sends the agent a message and waits for its reply. */
-export class SendChatMessage extends Command<Reply> {
-  constructor(readonly chat: Chat) {
-    super();
-  }
-}
+import { type Reply, SendChatMessage } from './messages.commands.ts';
+import { ListMessages } from './messages.queries.ts';
 
 /** The time in milliseconds after the end of the sender's wait within which the record of that may still arrive. */
 const RECORD_GRACE_MS = 1_000;
@@ -78,20 +65,6 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
 function idsOf({ attempt, conversationId }: Chat): ChatIds {
   const make = (what: string) => (attempt === null ? newId() : uuidv5(what, attempt.id));
   return { conversationId: conversationId ?? make('conversation'), messageId: make('message') };
-}
-
-/** Returns one page of a conversation. Throws `agent_not_found`, `conversation_not_found`. */
-export class ListMessages extends Query<ThreadPage> {
-  constructor(
-    readonly accountId: string,
-    readonly agentId: string,
-    readonly conversationId: string,
-    readonly limit: number,
-    /** The revision that the page ends before; null for the latest page. */
-    readonly before: number | null,
-  ) {
-    super();
-  }
 }
 
 /** The number of pages that are built at once: each may take several times its bytes for a moment. */

@@ -1,8 +1,9 @@
-import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
+import { ListUnusedSeats, type UnusedSeat } from './seats.queries.ts';
 
 export interface SeatColumns {
   agent_id: string;
@@ -47,15 +48,6 @@ export const seatsProjection: Projection<SeatColumns> = {
 export function agentIdOf(event: StoredEvent): string {
   return event.stream.startsWith('account-') ? (event.data as { agent_id: string }).agent_id : idOf(event.stream);
 }
-
-export interface UnusedSeat {
-  agentId: string;
-  accountId: string;
-  takenAt: Date;
-}
-
-/** Lists the seats whose agent does not exist (yet, or any more). */
-export class ListUnusedSeats extends Query<UnusedSeat[]> {}
 
 @QueryHandler(ListUnusedSeats)
 export class ListUnusedSeatsHandler implements IQueryHandler<ListUnusedSeats> {

@@ -7,7 +7,8 @@ import { idOf, WrongExpectedRevision, type StoredEvent } from '../platform/event
 import { systemContext } from '../platform/context/command-context.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { Sagas, type Saga, type SagaKey } from '../platform/sagas/saga.ts';
-import { agentIdOf, ListUnusedSeats } from './seats.projection.ts';
+import { agentIdOf } from './seats.projection.ts';
+import { ListUnusedSeats } from './seats.queries.ts';
 
 /** The longest time between taking a seat and making its agent. */
 const MADE_WITHIN_MS = 60_000;

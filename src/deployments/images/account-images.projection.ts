@@ -1,8 +1,9 @@
-import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import type { AgentEvent } from '../../agents/index.ts';
 import { Database } from '../../platform/database/database.ts';
 import { tableOf, type Projection } from '../../platform/projections/projection.ts';
+import { AccountHasImage } from './account-images.queries.ts';
 
 interface AccountImageColumns {
   /** The account's id and the image, separated by a slash. */
@@ -36,16 +37,6 @@ export const accountImagesProjection: Projection<AccountImageColumns> = {
 
 function idOf(accountId: string | null, image: string): string {
   return `${accountId ?? ''}/${image}`;
-}
-
-/** Returns true if one of the account's deployments used the image, given by its digest or id. The newest deployments may be missing. */
-export class AccountHasImage extends Query<boolean> {
-  constructor(
-    readonly accountId: string,
-    readonly image: string,
-  ) {
-    super();
-  }
 }
 
 @QueryHandler(AccountHasImage)

@@ -7,7 +7,7 @@ import { Config } from '../../platform/config/config.ts';
 import { canonicalRepository, namesSameImage, parseImageReference } from '../../platform/image-reference.ts';
 import { ContainerRuntime, RuntimeRefused, type ImageSource } from '../../platform/runtime/runtime.ts';
 import { Templates, type Template } from '../../templates/index.ts';
-import { AccountHasImage } from './account-images.projection.ts';
+import { AccountHasImage } from './account-images.queries.ts';
 import type { BuildLog } from '../records/build-log.ts';
 
 /** The timeout for resolving the host name of a registry before a pull, in milliseconds. */

@@ -9,7 +9,7 @@ import { decodeCursor, invalidCursor } from '../../platform/http/responses/pagin
 import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
 import { NDJSON, ResponseStreams, type Streamed } from '../../platform/http/response-streams.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
-import { ExportAudit, ListAudit } from './audit.handlers.ts';
+import { ExportAudit, ListAudit } from './audit.queries.ts';
 import type { AuditSelection } from './audit-entries.ts';
 import { AuditQueryDto, selectionOf } from '../entries/history.dto.ts';
 import { AuditItem } from '../entries/history-item.ts';

@@ -1,21 +1,9 @@
-import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { EventCatalogue } from '../../platform/event-store/catalogue.ts';
-import type { Position } from '../../platform/event-store/event-store.ts';
-import { AuditEntries, type AuditedEvent, type AuditSelection } from './audit-entries.ts';
+import { type AuditedEvent, AuditEntries } from './audit-entries.ts';
 import { historyItem, type AuditItem } from '../entries/history-item.ts';
-
-/** Returns one page of the audit, in the order of the log or the reverse. */
-export class ListAudit extends Query<AuditItem[]> {
-  constructor(
-    readonly selection: AuditSelection,
-    /** The position of the last item of the page before. */
-    readonly after: Position | null,
-    readonly limit: number,
-  ) {
-    super();
-  }
-}
+import { ExportAudit, ListAudit } from './audit.queries.ts';
 
 @QueryHandler(ListAudit)
 export class ListAuditHandler implements IQueryHandler<ListAudit> {
@@ -27,17 +15,6 @@ export class ListAuditHandler implements IQueryHandler<ListAudit> {
   async execute({ selection, after, limit }: ListAudit): Promise<AuditItem[]> {
     const events = await this.entries.list(selection, after, limit);
     return events.map((event) => auditItem(event, this.catalogue));
-  }
-}
-
-/** Streams the items after the position as they are read, at most `limit` of them. */
-export class ExportAudit extends Query<AsyncIterable<AuditItem>> {
-  constructor(
-    readonly selection: AuditSelection,
-    readonly after: Position | null,
-    readonly limit: number,
-  ) {
-    super();
   }
 }
 

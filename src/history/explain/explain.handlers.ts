@@ -1,4 +1,4 @@
-import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { agentStream } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
@@ -9,16 +9,7 @@ import { AuditEntries } from '../audit/audit-entries.ts';
 import { auditProjection } from '../audit/audit.projection.ts';
 import type { CauseDto, ExplanationDto } from '../entries/history.dto.ts';
 import { Transitions } from './transitions.ts';
-
-/** Returns the causes of the agent's current status. Throws `agent_not_found`. */
-export class ExplainStatus extends Query<ExplanationDto> {
-  constructor(
-    readonly accountId: string,
-    readonly agentId: string,
-  ) {
-    super();
-  }
-}
+import { ExplainStatus } from './explain.queries.ts';
 
 /** The largest number of causes in one explanation; the nearest ones are kept. */
 const CAUSES_MAX = 50;

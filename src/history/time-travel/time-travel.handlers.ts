@@ -1,4 +1,4 @@
-import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { agentNotFound } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
@@ -7,20 +7,7 @@ import { invalidField, Refusal } from '../../platform/errors/refusal.ts';
 import { differences, overlaps } from './differences.ts';
 import type { ChangeDto, DiffDto, Moment, MomentDto, PastStateDto } from '../entries/history.dto.ts';
 import { AgentReplay, type AgentThen } from './past.ts';
-
-/**
- * Returns the agent as it was at the moment. Throws `agent_not_found`, also if the agent did not exist yet, and `invalid_request` for a
- * revision that the agent has not reached.
- */
-export class GetPastState extends Query<PastStateDto> {
-  constructor(
-    readonly accountId: string,
-    readonly agentId: string,
-    readonly moment: Moment,
-  ) {
-    super();
-  }
-}
+import { GetDiff, GetPastState } from './time-travel.queries.ts';
 
 @QueryHandler(GetPastState)
 export class GetPastStateHandler implements IQueryHandler<GetPastState> {
@@ -36,18 +23,6 @@ export class GetPastStateHandler implements IQueryHandler<GetPastState> {
       at = event.at;
     }
     return { revision, at, ...replay.view() };
-  }
-}
-
-/** Returns the differences between two states, and the event behind each one. Throws the errors of `GetPastState`. */
-export class GetDiff extends Query<DiffDto> {
-  constructor(
-    readonly accountId: string,
-    readonly agentId: string,
-    readonly from: Moment,
-    readonly to: Moment,
-  ) {
-    super();
   }
 }
 

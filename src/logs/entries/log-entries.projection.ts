@@ -1,40 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { Query, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { Database } from '../../platform/database/database.ts';
 import type { Position } from '../../platform/event-store/event-store.ts';
-import type { LogLevel } from '../output/logs.events.ts';
 import { AGENTS_THAT_ARE, entryId, KEPT_DAYS, LOG_JOURNAL, LOG_LINES } from './logs.projection.ts';
-
-export interface LogEntry {
-  id: string;
-  level: LogLevel;
-  message: string;
-  source: string;
-  timestamp: string;
-}
-
-export interface LogFilter {
-  level?: LogLevel;
-  /** The earliest time, inclusive. */
-  since?: Date;
-  /** The latest time, exclusive. */
-  until?: Date;
-  /** A text that the message contains, in upper or lower case. */
-  q?: string;
-}
-
-/** Returns the newest entries of an agent, oldest first. */
-export class ListLogEntries extends Query<LogEntry[]> {
-  constructor(
-    readonly agentId: string,
-    readonly filter: LogFilter,
-    readonly limit: number,
-    /** The time and id of the entry before which the page ends. */
-    readonly before: readonly (string | number)[] | null,
-  ) {
-    super();
-  }
-}
+import { ListLogEntries, type LogEntry } from './log-entries.queries.ts';
 
 @QueryHandler(ListLogEntries)
 export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {

@@ -2,7 +2,7 @@ import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { EventStore, idOf, type Position, type StoredEvent, type Subscription } from '../../platform/event-store/event-store.ts';
 import { EventCatalogue } from '../../platform/event-store/catalogue.ts';
 import { ReadModels, type Projection } from '../../platform/projections/projection.ts';
-import type { LogEntry } from './log-entries.projection.ts';
+import type { LogEntry } from './log-entries.queries.ts';
 import { journalProjection, logLinesProjection, type LogEntryColumns } from './logs.projection.ts';
 
 /** The number of entries that a slow reader may lag behind before its stream is ended. */

@@ -1,10 +1,11 @@
-import { Query, QueryBus, QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { type IQueryHandler, QueryBus, QueryHandler } from '@nestjs/cqrs';
 import { GetAgent } from '../../agents/index.ts';
 import { Database } from '../../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../../platform/projections/projection.ts';
 import { ConversationRow } from './conversations.entity.ts';
 import type { ConversationEvent } from './conversations.events.ts';
+import { ListConversations, ListWaitingConversations } from './conversations.queries.ts';
 
 export interface ConversationColumns {
   conversation_id: string;
@@ -58,9 +59,6 @@ export const conversationsProjection: Projection<ConversationColumns> = {
 /** The largest number of conversations that one search for waiting messages returns; the next search finds the others. */
 const WAITING_MAX = 10_000;
 
-/** Lists conversations with messages that wait for delivery, of all agents, with their accounts. */
-export class ListWaitingConversations extends Query<{ key: string; account: string }[]> {}
-
 @QueryHandler(ListWaitingConversations)
 export class ListWaitingConversationsHandler implements IQueryHandler<ListWaitingConversations> {
   constructor(private readonly database: Database) {}
@@ -73,19 +71,6 @@ export class ListWaitingConversationsHandler implements IQueryHandler<ListWaitin
            from ${tableOf(conversationsProjection)} where pending > 0) waiting
         order by turn limit ${WAITING_MAX}`,
     );
-  }
-}
-
-/** Lists the agent's conversations, the one with the latest message first. Throws `agent_not_found`. */
-export class ListConversations extends Query<ConversationRow[]> {
-  constructor(
-    readonly agentId: string,
-    readonly accountId: string,
-    readonly limit: number,
-    /** The `updated_at` and id of the last conversation on the previous page. */
-    readonly after: readonly (string | number)[] | null,
-  ) {
-    super();
   }
 }
 

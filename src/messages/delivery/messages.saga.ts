@@ -13,7 +13,7 @@ import {
   type ConversationState,
   type PendingMessage,
 } from '../conversations/conversations.decider.ts';
-import { ListWaitingConversations } from '../conversations/conversations.projection.ts';
+import { ListWaitingConversations } from '../conversations/conversations.queries.ts';
 import { Conversations } from '../conversations/conversations.service.ts';
 import { MessageDelivery, type DeliveryOutcome } from './delivery.service.ts';
 

@@ -1,0 +1,28 @@
+import { Query } from '@nestjs/cqrs';
+
+import type { AccountRow } from './accounts.entity.ts';
+
+/** Returns the account from the read model. Throws `account_not_found`. */
+export class GetAccount extends Query<AccountRow> {
+  constructor(readonly accountId: string) {
+    super();
+  }
+}
+
+/** Returns the account as its stream describes it, even if the read model is behind. Throws `account_not_found`. */
+export class GetWrittenAccount extends Query<AccountRow> {
+  constructor(readonly accountId: string) {
+    super();
+  }
+}
+
+/** Lists all accounts, newest first. */
+export class ListAccounts extends Query<AccountRow[]> {
+  constructor(
+    readonly limit: number,
+    /** The `created_at` and `account_id` of the last account on the previous page. */
+    readonly after: (string | number)[] | null,
+  ) {
+    super();
+  }
+}

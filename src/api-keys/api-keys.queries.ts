@@ -1,0 +1,28 @@
+import { Query } from '@nestjs/cqrs';
+
+import type { ApiKeyRow } from './api-keys.entity.ts';
+
+/** Returns the account's key, revoked or not, as its stream describes it. Throws `key_not_found`. */
+export class GetWrittenApiKey extends Query<ApiKeyRow> {
+  constructor(
+    readonly accountId: string,
+    readonly keyId: string,
+  ) {
+    super();
+  }
+}
+
+/** Lists the account's keys, newest first. */
+export class ListApiKeys extends Query<ApiKeyRow[]> {
+  constructor(
+    readonly accountId: string,
+    readonly limit: number,
+    /** The `created_at` and `key_id` of the last key on the previous page. */
+    readonly after: (string | number)[] | null,
+  ) {
+    super();
+  }
+}
+
+/** Lists the keys whose expiry is not recorded yet, each with its account. */
+export class ListEndedApiKeys extends Query<{ key: string; account: string }[]> {}

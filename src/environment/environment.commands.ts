@@ -1,0 +1,36 @@
+import { Command } from '@nestjs/cqrs';
+
+import type { CommandContext } from '../platform/context/command-context.ts';
+import type { KeyedVariable } from './environment.decider.ts';
+
+/**
+ * Sets the value of a variable, which takes effect at the agent's next start. Throws `agent_not_found`, `env_var_not_found`,
+ * `invalid_request`.
+ */
+export class SetVariable extends Command<KeyedVariable> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly agentId: string,
+    readonly variable: {
+      key: string;
+      value: string;
+      /** The value null keeps the variable as it is, and requires that it exists. */
+      isSecret: boolean | null;
+    },
+  ) {
+    super();
+  }
+}
+
+/** Removes a variable. Throws `agent_not_found`, `env_var_not_found`. */
+export class RemoveVariable extends Command<void> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly agentId: string,
+    readonly key: string,
+  ) {
+    super();
+  }
+}

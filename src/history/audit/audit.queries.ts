@@ -1,0 +1,28 @@
+import { Query } from '@nestjs/cqrs';
+
+import type { Position } from '../../platform/event-store/event-store.ts';
+import type { AuditSelection } from './audit-entries.ts';
+import type { AuditItem } from '../entries/history-item.ts';
+
+/** Returns one page of the audit, in the order of the log or the reverse. */
+export class ListAudit extends Query<AuditItem[]> {
+  constructor(
+    readonly selection: AuditSelection,
+    /** The position of the last item of the page before. */
+    readonly after: Position | null,
+    readonly limit: number,
+  ) {
+    super();
+  }
+}
+
+/** Streams the items after the position as they are read, at most `limit` of them. */
+export class ExportAudit extends Query<AsyncIterable<AuditItem>> {
+  constructor(
+    readonly selection: AuditSelection,
+    readonly after: Position | null,
+    readonly limit: number,
+  ) {
+    super();
+  }
+}

@@ -1,0 +1,34 @@
+import { Query } from '@nestjs/cqrs';
+
+import type { LogLevel } from '../output/logs.events.ts';
+
+export interface LogEntry {
+  id: string;
+  level: LogLevel;
+  message: string;
+  source: string;
+  timestamp: string;
+}
+
+export interface LogFilter {
+  level?: LogLevel;
+  /** The earliest time, inclusive. */
+  since?: Date;
+  /** The latest time, exclusive. */
+  until?: Date;
+  /** A text that the message contains, in upper or lower case. */
+  q?: string;
+}
+
+/** Returns the newest entries of an agent, oldest first. */
+export class ListLogEntries extends Query<LogEntry[]> {
+  constructor(
+    readonly agentId: string,
+    readonly filter: LogFilter,
+    readonly limit: number,
+    /** The time and id of the entry before which the page ends. */
+    readonly before: readonly (string | number)[] | null,
+  ) {
+    super();
+  }
+}

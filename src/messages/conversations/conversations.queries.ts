@@ -1,0 +1,19 @@
+import { Query } from '@nestjs/cqrs';
+
+import type { ConversationRow } from './conversations.entity.ts';
+
+/** Lists conversations with messages that wait for delivery, of all agents, with their accounts. */
+export class ListWaitingConversations extends Query<{ key: string; account: string }[]> {}
+
+/** Lists the agent's conversations, the one with the latest message first. Throws `agent_not_found`. */
+export class ListConversations extends Query<ConversationRow[]> {
+  constructor(
+    readonly agentId: string,
+    readonly accountId: string,
+    readonly limit: number,
+    /** The `updated_at` and id of the last conversation on the previous page. */
+    readonly after: readonly (string | number)[] | null,
+  ) {
+    super();
+  }
+}
