@@ -2,7 +2,7 @@ import { IsBoolean, IsOptional, IsString, MaxLength } from 'class-validator';
 
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { IntegerQuery } from '../platform/http/requests/validation.ts';
-import { MAX_WAIT_SECONDS } from '../platform/http/responses/prefer.ts';
+import { WAIT_SECONDS_MAX } from '../platform/http/responses/prefer.ts';
 import type { AgentEgress } from '../platform/runtime/runtime.ts';
 import { agentStatuses, desiredState, type AgentStatus } from './aggregate/agent-state.decider.ts';
 import {
@@ -36,7 +36,7 @@ export class WaitQueryDto {
 
   /** The longest wait in seconds; default 60. */
   @IsOptional()
-  @IntegerQuery(0, MAX_WAIT_SECONDS)
+  @IntegerQuery(0, WAIT_SECONDS_MAX)
   timeout?: number;
 }
 

@@ -9,7 +9,7 @@ import { newRawKey, prefixOf, sha256Of } from './raw-key.ts';
 import { IssueApiKey, type IssuedKey, RevokeApiKey } from './api-keys.commands.ts';
 
 /** The most tries of one request that may die after their append; each leaves a key that no caller received. */
-const MAX_LOST = 20;
+const LOST_MAX = 20;
 
 @CommandHandler(IssueApiKey)
 export class IssueApiKeyHandler implements ICommandHandler<IssueApiKey> {
@@ -28,7 +28,7 @@ export class IssueApiKeyHandler implements ICommandHandler<IssueApiKey> {
    * and the next id is tried.
    */
   private async nextId(context: CommandContext, accountId: string, seed: string): Promise<string> {
-    for (let lost = 0; lost < MAX_LOST; lost += 1) {
+    for (let lost = 0; lost < LOST_MAX; lost += 1) {
       const keyId = uuidv5(`apiKey ${lost}`, seed);
       const { state } = await this.aggregates.load(`apiKey-${keyId}`, apiKeyDecider);
       if (state === null) return keyId;

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { ALLOW_LIST_MAX_CHARACTERS, allowedEntry, allowedName, allowListMessage } from './allow-list.ts';
+import { ALLOW_LIST_CHARACTERS_MAX, allowedEntry, allowedName, allowListMessage } from './allow-list.ts';
 
 const label = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?$/).filter((text) => !text.startsWith('xn--'));
 const name = fc
@@ -113,7 +113,7 @@ describe('a list of names', () => {
       [null],
       Array.from({ length: 40 }, () => `${'a'.repeat(60)}.${'b'.repeat(60)}.com`),
     ])
-      expect(allowListMessage({ allow })).toContain(String(ALLOW_LIST_MAX_CHARACTERS));
+      expect(allowListMessage({ allow })).toContain(String(ALLOW_LIST_CHARACTERS_MAX));
     for (const value of [{}, [], null, { allow: names(1), deny: [] }, { allowed: names(1) }])
       expect(allowListMessage(value)).toContain('must be');
   });

@@ -9,7 +9,7 @@ import { openRange } from './open-ranges.ts';
 export type AllowList = { allow: string[] };
 
 export const ALLOWED_NAMES_MAX = 64;
-export const ALLOW_LIST_MAX_CHARACTERS = 4_000;
+export const ALLOW_LIST_CHARACTERS_MAX = 4_000;
 
 /** Returns the entry as it is compared: an IPv4 address or range in CIDR notation, or a name (`allowedName`); null if it is neither. */
 export function allowedEntry(entry: string): string | null {
@@ -31,11 +31,11 @@ export function allowedName(entry: string): string | null {
 
 /** Returns what is wrong with a value that should be an allow list, or null. */
 export function allowListMessage(value: unknown): string | null {
-  const shape = `must be {"allow": [...]} with 1 to ${ALLOWED_NAMES_MAX} entries, ${ALLOW_LIST_MAX_CHARACTERS} characters together`;
+  const shape = `must be {"allow": [...]} with 1 to ${ALLOWED_NAMES_MAX} entries, ${ALLOW_LIST_CHARACTERS_MAX} characters together`;
   if (typeof value !== 'object' || value === null || Object.keys(value).join() !== 'allow') return shape;
   const { allow } = value as { allow: unknown };
   if (!Array.isArray(allow) || allow.length === 0 || allow.length > ALLOWED_NAMES_MAX) return shape;
-  if (!allow.every((entry) => typeof entry === 'string') || allow.join('').length > ALLOW_LIST_MAX_CHARACTERS) return shape;
+  if (!allow.every((entry) => typeof entry === 'string') || allow.join('').length > ALLOW_LIST_CHARACTERS_MAX) return shape;
   const wrong = allow.findIndex((entry) => allowedEntry(entry) === null);
   if (wrong === -1) return null;
   return `must hold names, IPv4 addresses or ranges such as api.example.com, *.example.org, 203.0.113.0/24 or host.example.com:8443, and entry ${wrong + 1} is none`;

@@ -51,7 +51,13 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
   "an agent's stream is named only in agent-stream.ts": { path: 'src/a.ts', text: 'f();\nload(`agent-${agentId}`);\n', line: 2 },
   'no comment begins with the rest of a sentence': { path: 'src/a.ts', text: 'f();\n/**\n * Of the container.\n */\ng();\n', line: 2 },
   'private members are marked `private`': { path: 'src/a.ts', text: 'class A {\n  #b = 1;\n}\n', line: 2 },
+  'a command is declared in *.commands.ts, and a query in *.queries.ts': {
+    path: 'src/a.commands.ts',
+    text: 'export class A extends Command<void> {}\nexport class B extends Query<string> {}\n',
+    line: 2,
+  },
   'a bound is named in capitals, with its unit': { path: 'src/a.ts', text: 'const PAGE = 5;\nconst retryMs = 2 * 50;\n', line: 2 },
+  'the name of a bound ends in MAX or MIN': { path: 'src/a.ts', text: 'const PAGE_MAX = 5;\nconst RETRY_MAX_MS = 5;\n', line: 2 },
   'a saga registers itself': { path: 'src/a.module.ts', text: 'f();\nsagas.register(boats);\n', line: 2 },
   'a class of a body, a query or a response ends in Dto': { path: 'src/a.dto.ts', text: 'f();\nexport class AgentView {\n}\n', line: 2 },
   'every file ends with a newline': { path: 'src/a.ts', text: 'f();\ng();', line: 2 },

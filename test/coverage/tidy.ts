@@ -59,8 +59,18 @@ export const tidyRules: TidyRule[] = [
     check: lines(/`agent-\$\{[\w.]+\}`|'agent-'/, "the name of an agent's stream"),
   },
   { name: 'no comment begins with the rest of a sentence', applies: isCode, check: headlessComments },
+  {
+    name: 'a command is declared in *.commands.ts, and a query in *.queries.ts',
+    applies: isProduct,
+    check: misplacedMessages,
+  },
   { name: 'private members are marked `private`', applies: (path) => path.endsWith('.ts'), check: hashNames },
   { name: 'a bound is named in capitals, with its unit', applies: isProduct, check: constantNames },
+  {
+    name: 'the name of a bound ends in MAX or MIN',
+    applies: isProduct,
+    check: lines(/^(export )?const (\w+_)?(MAX|MIN)_/, 'MAX or MIN before another word'),
+  },
   {
     name: 'a saga registers itself',
     applies: (path) => isProduct(path) && !path.endsWith('.saga.ts'),
@@ -139,6 +149,14 @@ function crowdedRoutes(text: string, path: string): Finding[] {
       ? `a route with ${node.parameters.length} parameters`
       : undefined,
   );
+}
+
+/** A route that imports a command or a query does not import what carries it out. */
+function misplacedMessages(text: string, path: string): Finding[] {
+  return lines(/\bextends (Command|Query)\b/, 'a command or a query')(text, path).filter(({ line }) => {
+    const kind = text.split('\n')[line - 1]?.includes('extends Command') ? 'commands' : 'queries';
+    return !path.endsWith(`.${kind}.ts`);
+  });
 }
 
 /** There is one way to make a member private, and `private` is the one that the framework's own classes use. */

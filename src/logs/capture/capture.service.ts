@@ -30,7 +30,7 @@ const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
  * The delays in milliseconds after which a failed follower starts again: the first one, which doubles with each failure, and the longest.
  */
 const AGAIN_MS = 500;
-const AGAIN_MAX_MS = 10_000;
+const AGAIN_MS_MAX = 10_000;
 /** The age up to which output is kept. `LineBound` bounds its number of lines as well. */
 export const RETENTION = { maxAgeSeconds: 7 * 24 * 3600 };
 /** The times at whose multiples the output of all containers is appended, in milliseconds, so that one commit holds much of it. */
@@ -131,13 +131,13 @@ export class LogCapture {
 
   /** Captures the output, and starts again after a failure as long as the container may print more. */
   private async persist(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
-    const backoff = new Backoff({ firstMs: AGAIN_MS, lastMs: AGAIN_MAX_MS });
+    const backoff = new Backoff({ firstMs: AGAIN_MS, lastMs: AGAIN_MS_MAX });
     while (!signal.aborted) {
       const began = performance.now();
       try {
         await this.capture(container, account, signal).finally(() => {
           // A capture that ran well for a while starts again with the first delay.
-          if (performance.now() - began > AGAIN_MAX_MS) backoff.reset();
+          if (performance.now() - began > AGAIN_MS_MAX) backoff.reset();
         });
         // The stream also ends when the engine stops.
         const { containers } = await this.runtime.inspect(container.agentId, container.generation);

@@ -20,14 +20,14 @@ const allowed = new Set([
   'x-shopify-topic',
   'x-shopify-hmac-sha256',
 ]);
-const MAX_VALUE = 2_048;
+const VALUE_MAX = 2_048;
 
 /** Returns the caller's headers that an agent may see, with lower-case names. They never contain a credential of the caller. */
 export function allowedHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     const text = Array.isArray(value) ? value.join(', ') : value;
-    if (text !== undefined && text.length <= MAX_VALUE && allowed.has(name.toLowerCase())) kept[name.toLowerCase()] = text;
+    if (text !== undefined && text.length <= VALUE_MAX && allowed.has(name.toLowerCase())) kept[name.toLowerCase()] = text;
   }
   return kept;
 }

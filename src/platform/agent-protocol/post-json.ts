@@ -1,16 +1,16 @@
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
 import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type ExchangeMemory } from './delivery.ts';
 
-const MAX_REPLY_BYTES = 1_024 * 1_024;
+const REPLY_BYTES_MAX = 1_024 * 1_024;
 /** The bytes of a reply that are read before there is room for all of it. */
 const READ_AHEAD_BYTES = 16 * 1_024;
-const MAX_ERROR_TEXT = 300;
+const ERROR_TEXT_MAX = 300;
 /** The bound on a response's headers, and on a chunk's extensions and trailers, in bytes. */
-const MAX_HEADER_BYTES = 16 * 1_024;
+const HEADER_BYTES_MAX = 16 * 1_024;
 /** The number of informational responses such as `100 Continue` at most. */
-const MAX_INFORMATIONAL = 16;
+const INFORMATIONAL_MAX = 16;
 /** The number of pieces of a reply at most. A piece costs about the same however few bytes it has. */
-const MAX_PIECES = 20_000;
+const PIECES_MAX = 20_000;
 /** The number of pieces that are kept separately, since each takes more memory than its bytes. */
 const APART = 256;
 
@@ -63,7 +63,7 @@ function exchange({ host, port, path, body, timeoutMs, signal, memory }: JsonCal
     accept: 'application/json',
     'accept-encoding': 'identity',
   };
-  const asking = request({ host, port, path, method: 'POST', agent: false, headers, maxHeaderSize: MAX_HEADER_BYTES });
+  const asking = request({ host, port, path, method: 'POST', agent: false, headers, maxHeaderSize: HEADER_BYTES_MAX });
   const replied = replyTo(asking, timeoutMs, signal, memory);
   asking.end(body);
   return replied;
@@ -103,7 +103,7 @@ export function onTooManyInformational(asking: ClientRequest, end: () => void): 
   let count = 0;
   asking.on('information', () => {
     count += 1;
-    if (count === MAX_INFORMATIONAL + 1) end();
+    if (count === INFORMATIONAL_MAX + 1) end();
   });
 }
 
@@ -116,7 +116,7 @@ function read(asking: ClientRequest, answer: IncomingMessage, memory: ExchangeMe
     const makeRoom = () => {
       hasRoom = true;
       answer.pause();
-      const bytes = Math.min(Number(answer.headers['content-length'] ?? MAX_REPLY_BYTES), MAX_REPLY_BYTES);
+      const bytes = Math.min(Number(answer.headers['content-length'] ?? REPLY_BYTES_MAX), REPLY_BYTES_MAX);
       // An exchange that waits for memory must hold none, so the request has to be sent first.
       whenSent(asking)
         .then(() => memory.reserveReply(bytes))
@@ -125,8 +125,8 @@ function read(asking: ClientRequest, answer: IncomingMessage, memory: ExchangeMe
     const take = (chunk: Buffer) => {
       size += chunk.length;
       pieces += 1;
-      if (size > MAX_REPLY_BYTES) return refuse(new AgentErrorResponse(answer.statusCode ?? 0, 'the reply is larger than 1 MiB'));
-      if (pieces > MAX_PIECES) return refuse(new AgentBrokeConnection('sent its reply in too many pieces'));
+      if (size > REPLY_BYTES_MAX) return refuse(new AgentErrorResponse(answer.statusCode ?? 0, 'the reply is larger than 1 MiB'));
+      if (pieces > PIECES_MAX) return refuse(new AgentBrokeConnection('sent its reply in too many pieces'));
       chunks.push(chunk);
       if (chunks.length > APART) chunks = [Buffer.concat(chunks)];
       if (size > READ_AHEAD_BYTES && !hasRoom) makeRoom();
@@ -148,7 +148,7 @@ function read(asking: ClientRequest, answer: IncomingMessage, memory: ExchangeMe
 }
 
 function brokenOff(error: NodeJS.ErrnoException): AgentBrokeConnection {
-  if (error.code === 'HPE_HEADER_OVERFLOW') return new AgentBrokeConnection(`sent more than ${MAX_HEADER_BYTES} bytes of headers`, error);
+  if (error.code === 'HPE_HEADER_OVERFLOW') return new AgentBrokeConnection(`sent more than ${HEADER_BYTES_MAX} bytes of headers`, error);
   if (error.code?.startsWith('HPE_')) return new AgentBrokeConnection('answered with something that is no HTTP', error);
   return new AgentBrokeConnection('broke the connection off before its answer was complete', error);
 }
@@ -173,7 +173,7 @@ function errorText(body: string): string {
 }
 
 function shortened(text: string): string {
-  return wellFormed(text.slice(0, MAX_ERROR_TEXT)).replace(/\s+/g, ' ').trim();
+  return wellFormed(text.slice(0, ERROR_TEXT_MAX)).replace(/\s+/g, ' ').trim();
 }
 
 /** Replaces NUL and halves of surrogate pairs, which containers print and PostgreSQL refuses. */

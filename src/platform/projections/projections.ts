@@ -32,7 +32,7 @@ const REACHED_TIMEOUT_MS = 5_000;
 const LOOK_EVERY_MS = 20;
 /** The first position after `START`. A read model that is being filled stays at `START` until it is done. */
 const FIRST: Position = START.replace(/0$/, '1');
-const MAX_WAITERS = 10_000;
+const WAITERS_MAX = 10_000;
 /** The number of events that a read model may lack and still count as caught up. */
 const NEAR_EVENTS = 1_000;
 /** The memory for the rows of rebuilds, in bytes; rows beyond it are kept on disk meanwhile. */
@@ -270,7 +270,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     if (position <= entry.known) return null;
     if (this.stopped) return behind(entry, 'the service is stopping');
     if (entry.runner.state === 'failed') return stopped(entry);
-    if (this.waiting >= MAX_WAITERS) return behind(entry, 'too many reads wait already');
+    if (this.waiting >= WAITERS_MAX) return behind(entry, 'too many reads wait already');
     return new Promise((resolve) => {
       const timer = setTimeout(() => waiter.settle(behind(entry, `it was not there within ${timeoutMs} ms`)), timeoutMs);
       const waiter: Waiter = {

@@ -10,7 +10,7 @@ const LAST_RETRY_MS = 60_000;
 const LAST_OUTAGE_RETRY_MS = 5_000;
 const STOP_GRACE_MS = 10_000;
 /** The default bound on the keys known at once: queued, running, without a slot, or waiting for a retry. */
-const MAX_KEYS = 100_000;
+const KEYS_MAX = 100_000;
 const TOP_ACCOUNTS = 10;
 /** Stands in for the account of a key whose account is unknown. */
 const UNKNOWN = '';
@@ -94,7 +94,7 @@ export class KeyedQueue {
 
   constructor(private readonly options: KeyedQueueOptions) {
     this.slots = new Slots(options.concurrency);
-    this.maxKeys = options.maxKeys ?? MAX_KEYS;
+    this.maxKeys = options.maxKeys ?? KEYS_MAX;
   }
 
   /** Queues the key, because something may have changed for it. Returns false if the wake was dropped. */

@@ -15,10 +15,10 @@ import type { UnseenEvents } from './unseen-events.ts';
 
 /** The pause before a failed take-over is retried, ms; it doubles each time, up to the maximum. */
 const AGAIN_MS = 1_000;
-const AGAIN_MAX_MS = 30_000;
+const AGAIN_MS_MAX = 30_000;
 
 /** The oldest container list that a regular resync accepts, ms: all sagas resync at about the same time and share one list. */
-const LOOK_MAX_AGE_MS = 5_000;
+const LOOK_AGE_MS_MAX = 5_000;
 
 /** The services that a saga runner uses. */
 export interface SagaTools {
@@ -96,7 +96,7 @@ export class SagaRunner {
   async takeOver(taken: ReadonlyMap<number, Lease>): Promise<void> {
     const left = () => new Map([...taken].filter(([, { signal }]) => !signal.aborted && !this.stopping.signal.aborted));
     const takenAt = performance.now();
-    const backoff = new Backoff({ firstMs: AGAIN_MS, lastMs: AGAIN_MAX_MS });
+    const backoff = new Backoff({ firstMs: AGAIN_MS, lastMs: AGAIN_MS_MAX });
     for (let shards = left(); shards.size > 0; shards = left()) {
       try {
         await this.deadlines.load(shards);
@@ -115,7 +115,7 @@ export class SagaRunner {
   async resync(): Promise<boolean> {
     if (this.shards.size === 0 || this.stopping.signal.aborted) return true;
     try {
-      await this.queueFoundByResync(this.shards, LOOK_MAX_AGE_MS);
+      await this.queueFoundByResync(this.shards, LOOK_AGE_MS_MAX);
       return true;
     } catch (error) {
       this.logger.warn(`The saga ${this.saga.name} could not resync: ${(error as Error).message}`);

@@ -5,9 +5,9 @@ import { Refusal } from '../../errors/refusal.ts';
 import type { StoredEvent } from '../event-store.ts';
 import { LogFollower } from './log-follower.ts';
 
-const MAX_WATCHES = 10_000;
+const WATCHES_MAX = 10_000;
 /** The most unread events that a watch keeps, the newest: a caller that missed some reads the state anyway. */
-const MAX_UNREAD = 100;
+const UNREAD_MAX = 100;
 
 /** The events of one stream from the moment when the watch began. Dispose of it (`using`) when done. */
 export class EventWatch implements Disposable {
@@ -50,7 +50,7 @@ export class EventWatch implements Disposable {
   }
 
   arrived(event: StoredEvent): void {
-    if (this.unread.length >= MAX_UNREAD) this.unread.shift();
+    if (this.unread.length >= UNREAD_MAX) this.unread.shift();
     this.unread.push(event);
     this.wake();
   }
@@ -99,7 +99,7 @@ export class EventWaits implements BeforeApplicationShutdown {
   /** Starts a watch, which keeps the stream's events (class `core`) from now on. Throws Refusal `rate_limited` if 10 000 watches exist. */
   watch(stream: string): EventWatch {
     if (!this.follower.started) throw new Error('events are not watched before the application has started');
-    if (this.count >= MAX_WATCHES) throw new Refusal('rate_limited', 'Too many requests wait already.', { retryAfterSeconds: 1 });
+    if (this.count >= WATCHES_MAX) throw new Refusal('rate_limited', 'Too many requests wait already.', { retryAfterSeconds: 1 });
     const watches = this.watches.get(stream) ?? new Set();
     const watch = new EventWatch((done) => this.forget(stream, watches, done));
     if (this.stopping) watch.end();

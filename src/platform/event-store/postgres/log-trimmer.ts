@@ -12,7 +12,7 @@ const BATCH_MIN = 50;
  * The longest rest between two transactions in the background, in milliseconds: appends get the disk to themselves for as long as trimming
  * had it, up to this.
  */
-const REST_MAX_MS = 250;
+const REST_MS_MAX = 250;
 
 /** Removes log events that are past their retention, in short transactions: every minute, and when asked to. */
 export class LogTrimmer {
@@ -93,7 +93,7 @@ export class LogTrimmer {
     this.isTrimming = true;
     const { signal } = this.stopping;
     try {
-      await this.trim((batchMs) => pause(Math.min(batchMs, REST_MAX_MS), signal));
+      await this.trim((batchMs) => pause(Math.min(batchMs, REST_MS_MAX), signal));
     } catch (error) {
       this.error = (error as Error).message;
       const cause = (error as Error).cause;

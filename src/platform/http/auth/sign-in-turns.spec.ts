@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { nextTurn, QUEUE_MAX_MS, TURN_EVERY_MS, TURN_KEPT_MS, TURNS_AT_ONCE, type Turns } from './sign-in-turns.ts';
+import { nextTurn, QUEUE_MS_MAX, TURN_EVERY_MS, TURN_KEPT_MS, TURNS_AT_ONCE, type Turns } from './sign-in-turns.ts';
 
 /** The tries for one account. */
 class Tries {
@@ -72,8 +72,8 @@ it('tells a caller that comes too early the rest of its wait, and gives it no se
 
 it('gives no places beyond the longest wait', () => {
   const tries = new Tries();
-  const callers = QUEUE_MAX_MS / TURN_EVERY_MS + TURNS_AT_ONCE + 50;
+  const callers = QUEUE_MS_MAX / TURN_EVERY_MS + TURNS_AT_ONCE + 50;
   const waits = Array.from({ length: callers }, (_, caller) => tries.by(caller, 1_000));
-  expect([...tries.places.values()].filter((place) => place !== null)).toHaveLength(QUEUE_MAX_MS / TURN_EVERY_MS);
-  expect(waits.at(-1)).toBeGreaterThan(QUEUE_MAX_MS);
+  expect([...tries.places.values()].filter((place) => place !== null)).toHaveLength(QUEUE_MS_MAX / TURN_EVERY_MS);
+  expect(waits.at(-1)).toBeGreaterThan(QUEUE_MS_MAX);
 });

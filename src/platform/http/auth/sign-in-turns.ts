@@ -3,7 +3,7 @@ export const TURN_EVERY_MS = 600;
 /** The number of tries that may come at once while nobody waits. */
 export const TURNS_AT_ONCE = 20;
 /** The longest wait for a turn, in ms; there are no turns beyond it. */
-export const QUEUE_MAX_MS = 3_600_000;
+export const QUEUE_MS_MAX = 3_600_000;
 /** The time for which a turn that has come is kept for its caller, in ms. */
 export const TURN_KEPT_MS = 600_000;
 
@@ -26,5 +26,5 @@ export function nextTurn(now: number, { queueEnd, place }: Turns): Turns & { wai
   const turn = end - TURNS_AT_ONCE * TURN_EVERY_MS;
   if (turn <= now) return { waitMs: 0, queueEnd: end, place: null };
   const waitMs = turn - now;
-  return waitMs > QUEUE_MAX_MS ? { waitMs, queueEnd, place: null } : { waitMs, queueEnd: end, place: turn };
+  return waitMs > QUEUE_MS_MAX ? { waitMs, queueEnd, place: null } : { waitMs, queueEnd: end, place: turn };
 }

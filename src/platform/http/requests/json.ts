@@ -2,16 +2,16 @@ import { isAscii, isUtf8, transcode } from 'node:buffer';
 
 import { type FieldError, Refusal } from '../../errors/refusal.ts';
 
-const MAX_DEPTH = 64;
+const DEPTH_MAX = 64;
 /**
  * The bounds on the members of one object or elements of one array, and on all together. The work that follows takes more than linear time.
  */
-const MAX_MEMBERS = 250;
-const MAX_PARTS = 1_000;
+const MEMBERS_MAX = 250;
+const PARTS_MAX = 1_000;
 /** The number of invalid fields that a response names at most. */
-const MAX_ERRORS = 20;
+const ERRORS_MAX = 20;
 /** The length of a field's name in a response, in characters. */
-const MAX_NAMED = 200;
+const NAMED_MAX = 200;
 /** The mark that some editors write at the beginning of a text. */
 const BYTE_ORDER_MARK = '\uFEFF';
 
@@ -54,7 +54,7 @@ const isStructure = Uint8Array.from({ length: 256 }, (_, byte) => ('"[]{},'.incl
 
 /** Refuses a body that is too deep or has too many parts before it is parsed, by one pass over the bytes that allocates nothing. */
 function checkSize(bytes: Buffer): void {
-  const members = new Uint32Array(MAX_DEPTH + 1);
+  const members = new Uint32Array(DEPTH_MAX + 1);
   let depth = 0;
   let parts = 0;
   for (let at = 0; at < bytes.length; at += 1) {
@@ -64,16 +64,16 @@ function checkSize(bytes: Buffer): void {
     else if ((byte | CASE) === CLOSING) depth = Math.max(0, depth - 1);
     else if (byte === COMMA) {
       const count = (members[depth] as number) + 1;
-      if (count > MAX_MEMBERS) throw refused(`has more than ${MAX_MEMBERS} members or elements in one place`);
+      if (count > MEMBERS_MAX) throw refused(`has more than ${MEMBERS_MAX} members or elements in one place`);
       members[depth] = count;
       parts += 1;
     } else {
       depth += 1;
-      if (depth > MAX_DEPTH) throw refused(`is nested more than ${MAX_DEPTH} levels deep`);
+      if (depth > DEPTH_MAX) throw refused(`is nested more than ${DEPTH_MAX} levels deep`);
       members[depth] = 1;
       parts += 1;
     }
-    if (parts > MAX_PARTS) throw refused(`has more than ${MAX_PARTS} members and elements in all`);
+    if (parts > PARTS_MAX) throw refused(`has more than ${PARTS_MAX} members and elements in all`);
   }
 }
 
@@ -97,7 +97,7 @@ const lostNames = new Set(['__proto__', 'constructor', 'prototype']);
 /** Refuses text that PostgreSQL can't hold, and names that reach an object's prototype. */
 function checkText(value: unknown, field: string, errors: FieldError[]): void {
   const refuse = (message: string) => {
-    if (errors.length < MAX_ERRORS) errors.push({ field: field || 'body', message });
+    if (errors.length < ERRORS_MAX) errors.push({ field: field || 'body', message });
   };
   if (typeof value === 'string' && !isPlainText(value)) refuse('holds NUL or half of a surrogate pair');
   if (typeof value !== 'object' || value === null) return;
@@ -118,5 +118,5 @@ function joined(field: string, name: string): string {
 
 /** Returns a field's name as a response shows it. */
 export function shorten(field: string): string {
-  return field.length <= MAX_NAMED ? field : `${field.slice(0, MAX_NAMED).toWellFormed()}…`;
+  return field.length <= NAMED_MAX ? field : `${field.slice(0, NAMED_MAX).toWellFormed()}…`;
 }

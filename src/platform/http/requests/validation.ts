@@ -7,10 +7,10 @@ import { type FieldError, Refusal } from '../../errors/refusal.ts';
 import { shorten } from './json.ts';
 
 /** The number of invalid fields that a response names at most. */
-const MAX_ERRORS = 100;
+const ERRORS_MAX = 100;
 
 /** The number of parameters in one query string at most. */
-const MAX_PARAMETERS = 50;
+const PARAMETERS_MAX = 50;
 
 /**
  * Bounds the parameters of a query, since the framework's cost grows faster than their number. The parts of a body are bounded where it is
@@ -18,8 +18,8 @@ const MAX_PARAMETERS = 50;
  */
 class BoundedValidationPipe extends ValidationPipe {
   override async transform(value: unknown, metadata: ArgumentMetadata): Promise<unknown> {
-    if (metadata.type === 'query' && typeof value === 'object' && value !== null && Object.keys(value).length > MAX_PARAMETERS)
-      throw new Refusal('invalid_request', `There may be ${MAX_PARAMETERS} parameters at most.`);
+    if (metadata.type === 'query' && typeof value === 'object' && value !== null && Object.keys(value).length > PARAMETERS_MAX)
+      throw new Refusal('invalid_request', `There may be ${PARAMETERS_MAX} parameters at most.`);
     return super.transform(value, metadata) as Promise<unknown>;
   }
 }
@@ -36,7 +36,7 @@ export function createValidationPipe(): ValidationPipe {
 }
 
 export function refusalOf(errors: ValidationError[]): Refusal {
-  const found = errors.flatMap((error) => fieldErrors(error, '')).slice(0, MAX_ERRORS);
+  const found = errors.flatMap((error) => fieldErrors(error, '')).slice(0, ERRORS_MAX);
   const detail = found.map(({ field, message }) => `${field}: ${message}`).join('; ');
   return new Refusal('invalid_request', detail === '' ? 'The request is not valid.' : `${detail}.`, { errors: found });
 }

@@ -16,7 +16,7 @@ import type { Projection } from '../projection.ts';
  * The longest slice for which the fold may block the event loop, ms: a share of the time for which it gave way before, within these bounds.
  */
 const SLICE_MS = 2;
-const SLICE_MAX_MS = 10;
+const SLICE_MS_MAX = 10;
 const SHARE = 1 / 3;
 const SLICE_EVENTS = 100;
 /** A turn of the event loop that took longer than this (ms) had other work to do. Then the loop gets another turn, up to so many. */
@@ -29,7 +29,7 @@ export const WRITERS = 2;
  * expected.
  */
 const GATHER_MS = 250;
-const GATHER_MAX_MS = 5_000;
+const GATHER_MS_MAX = 5_000;
 /** The text of final rows that is written together while the fold goes on, in bytes. */
 const FINAL_BYTES = 1024 * 1024;
 
@@ -108,7 +108,7 @@ export class LogPasses {
 
   private async gather(): Promise<void> {
     const mayCome = (known: number) => this.expected.size > 0 || this.waiting.length > known;
-    for (let waited = 0, known = 0; waited < GATHER_MAX_MS && mayCome(known); waited += GATHER_MS) {
+    for (let waited = 0, known = 0; waited < GATHER_MS_MAX && mayCome(known); waited += GATHER_MS) {
       known = this.waiting.length;
       await this.rest(GATHER_MS);
     }
@@ -172,7 +172,7 @@ class LogPass {
     }
     await this.bound();
     if (performance.now() - this.since < this.slice) return;
-    this.slice = Math.min(Math.max(SLICE_MS, (await yieldToOtherWork()) * SHARE), SLICE_MAX_MS);
+    this.slice = Math.min(Math.max(SLICE_MS, (await yieldToOtherWork()) * SHARE), SLICE_MS_MAX);
     this.since = performance.now();
   }
 

@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { Row } from './fold.ts';
 
 /** The bound on the rows that are kept for one table, in bytes of their JSON. */
-const MAX_BYTES = 4 * 1024 * 1024;
+const BYTES_MAX = 4 * 1024 * 1024;
 /** The memory that an entry takes besides its row, in bytes. */
 const ENTRY_BYTES = 200;
 
@@ -12,7 +12,7 @@ const ENTRY_BYTES = 200;
  * lease; the next holder of the lease begins with none.
  */
 export class KeptRows {
-  private readonly rows = new LRUCache<string, Row>({ maxSize: MAX_BYTES });
+  private readonly rows = new LRUCache<string, Row>({ maxSize: BYTES_MAX });
 
   get(key: string): Row | undefined {
     return this.rows.get(key);

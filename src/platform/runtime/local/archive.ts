@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { extract, pack, type Pack } from 'tar-stream';
 import { RuntimeRefused } from '../runtime.ts';
 
-const MAX_ENTRIES = 100_000;
+const ENTRIES_MAX = 100_000;
 
 /** The path of an archive's entry, and the folder that it must not leave. */
 export interface Place {
@@ -23,7 +23,7 @@ export async function unpack(tar: NodeJS.ReadableStream, place: (name: string) =
   let count = 0;
   for await (const entry of entries) {
     const { name, type, mode } = entry.header;
-    if (++count > MAX_ENTRIES) throw new RuntimeRefused(`more than ${MAX_ENTRIES} entries`);
+    if (++count > ENTRIES_MAX) throw new RuntimeRefused(`more than ${ENTRIES_MAX} entries`);
     if (name.split('/').includes('..') || name.includes('\0')) throw new RuntimeRefused('a path of the archive leads out of it');
     const { target, home } = place(name);
     if (type === 'directory') {
@@ -60,7 +60,7 @@ export function packed(path: string, name: string): NodeJS.ReadableStream {
 async function addTree(tar: Pack, path: string, name: string): Promise<void> {
   let entries = 0;
   const add = async (from: string, as: string): Promise<void> => {
-    if (++entries > MAX_ENTRIES) throw new RuntimeRefused(`more than ${MAX_ENTRIES} entries`);
+    if (++entries > ENTRIES_MAX) throw new RuntimeRefused(`more than ${ENTRIES_MAX} entries`);
     const facts = await lstat(from);
     const header = { name: as, mode: facts.mode & 0o777, mtime: facts.mtime };
     if (facts.isDirectory()) {

@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { RuntimeRefused, ShellCommand, type ImageSource, type ResolvedImage } from '../runtime.ts';
 import { exists, isMissing, writeJson } from './atomic-file.ts';
 
-const MAX_FILES = 50_000;
+const FILES_MAX = 50_000;
 /** The file that describes a template to the service; it is not part of the program. */
 const DESCRIPTION = 'template.json';
 
@@ -63,7 +63,7 @@ async function contentHash(source: ProgramSource, signal: AbortSignal): Promise<
     for (const name of (await readdir(join(source.directory, relative))).sort()) {
       if (relative === '' && name === DESCRIPTION) continue;
       signal.throwIfAborted();
-      if (++files > MAX_FILES) throw new RuntimeRefused(`the program has more than ${MAX_FILES} files`);
+      if (++files > FILES_MAX) throw new RuntimeRefused(`the program has more than ${FILES_MAX} files`);
       const path = join(relative, name);
       if (await hashEntry(hash, source.directory, path)) await walk(path);
     }
