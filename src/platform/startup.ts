@@ -1,7 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
 import { Logger } from '@nestjs/common';
 
+import { pause } from './async/pause.ts';
 import { retry } from './async/retry.ts';
 
 /** A store that the service needs to start. */
@@ -58,7 +57,7 @@ export class Startup {
 
   /** Closes what was opened, the last first, after the start has failed. Never throws; returns after 5 s at the latest. */
   async failed(): Promise<void> {
-    await Promise.race([this.close(), wait(CLOSE_MS)]);
+    await Promise.race([this.close(), pause(CLOSE_MS)]);
   }
 
   private async close(): Promise<void> {

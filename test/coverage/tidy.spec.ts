@@ -36,6 +36,11 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
     text: 'it("waits", async () => {\n  await new Promise((done) => setTimeout(done, 50));\n});\n',
     line: 2,
   },
+  'the product waits by `pause` of platform/async': {
+    path: 'src/a.ts',
+    text: "f();\nimport { setTimeout as wait } from 'node:timers/promises';\n",
+    line: 2,
+  },
   'the product writes to its log, not to the console': { path: 'src/a.ts', text: "console.log('here');\n", line: 1 },
   'no path of one machine is named': { path: 'scripts/a.sh', text: `cd ${home}mooring\n`, line: 1 },
   'no route takes more than 3 parameters': {
@@ -73,6 +78,10 @@ const good: Record<string, { path: string; text: string }> = {
   'no test sleeps': {
     path: 'src/a.spec.ts',
     text: 'const ended = new Promise((done, late) => {\n  child.once("exit", done);\n  setTimeout(late, 500);\n});\n',
+  },
+  'the product waits by `pause` of platform/async': {
+    path: 'src/a.ts',
+    text: "import { setImmediate as turn } from 'node:timers/promises';\nawait turn();\n",
   },
   'private members are marked `private`': { path: 'src/a.ts', text: 'class A {\n  private b = 1;\n}\nconst c = "#d";\n' },
   'a bound is named in capitals, with its unit': {

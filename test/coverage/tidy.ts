@@ -37,6 +37,11 @@ export const tidyRules: TidyRule[] = [
     check: lines(/\b(it|test|describe\w*)(\.\w+)*\.(only|skip|todo)\b|\b(xit|xtest|xdescribe|fit|fdescribe)\(/, 'test singled or left out'),
   },
   { name: 'no test sleeps', applies: isSpec, check: sleeps },
+  {
+    name: 'the product waits by `pause` of platform/async',
+    applies: (path) => isProduct(path) && path !== 'src/platform/async/pause.ts',
+    check: (text, path) => inTree(text, path, (node) => (isSleepImport(node) ? 'a wait of its own' : undefined)),
+  },
   { name: 'the product writes to its log, not to the console', applies: isProduct, check: consoleCalls },
   {
     name: 'no path of one machine is named',

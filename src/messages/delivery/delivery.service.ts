@@ -1,7 +1,6 @@
-import { setTimeout as pause } from 'node:timers/promises';
-
 import { Injectable } from '@nestjs/common';
 
+import { pause } from '../../platform/async/pause.ts';
 import { type Agent } from '../../agents/index.ts';
 import { WakeGate } from '../../agents/services.ts';
 import { Config } from '../../platform/config/config.ts';
@@ -179,7 +178,8 @@ class ReplyDeadline implements Disposable {
 async function untilTime(at: string | null, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   const leftMs = at === null ? 0 : Date.parse(at) - Date.now();
-  if (leftMs > 0) await pause(leftMs, undefined, { signal });
+  if (leftMs > 0) await pause(leftMs, signal);
+  signal.throwIfAborted();
 }
 
 function outcomeOf(error: unknown): DeliveryOutcome {

@@ -1,6 +1,6 @@
 import { request } from 'node:http';
 import { connect } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
+import { pause } from '../async/pause.ts';
 import { onTooManyInformational } from './post-json.ts';
 
 /** The sign that an agent is ready: a 2xx response on a path, or a port that accepts connections. */
@@ -29,7 +29,7 @@ export async function ready(host: string, port: number, health: HealthCheck, wit
     const attempt = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(Math.min(left, ATTEMPT_MS)))]);
     if ('path' in health ? await answers(host, port, health.path, attempt) : await accepts(host, port, attempt)) return true;
     const wait = pollIntervalMs(performance.now() - begun);
-    await pause(Math.min(wait, Math.max(0, end - performance.now())), undefined, { signal }).catch(() => undefined);
+    await pause(Math.min(wait, Math.max(0, end - performance.now())), signal);
   }
   return false;
 }

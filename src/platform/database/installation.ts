@@ -1,5 +1,4 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
+import { pause } from '../async/pause.ts';
 import type { Database } from './database.ts';
 
 /** The two-part advisory lock for work that only one service at a time may do. */
@@ -32,7 +31,7 @@ export class Installation {
     const client = await this.database.pool.connect();
     let broken: Error | undefined;
     try {
-      for (const end = performance.now() + timeoutMs; ; await wait(ALONE_AGAIN_MS)) {
+      for (const end = performance.now() + timeoutMs; ; await pause(ALONE_AGAIN_MS)) {
         const { rows } = await client.query<{ mine: boolean }>(`select pg_try_advisory_lock(${ALONE}) as mine`);
         if (rows[0]?.mine === true) break;
         if (performance.now() > end) return null;

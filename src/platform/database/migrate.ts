@@ -1,8 +1,8 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import pg from 'pg';
 import { DataSource } from 'typeorm';
 
+import { pause } from '../async/pause.ts';
 import { ensureApplicationRole } from './application-role.ts';
 import { isDatabaseAway } from './database-away.ts';
 import { migrations } from './migrations/index.ts';
@@ -49,7 +49,7 @@ export async function connectOwner(address: Address, patienceMs = PATIENCE_MS): 
     } catch (error) {
       await client.end().catch(() => undefined);
       if (!isDatabaseAway(error) || Date.now() >= deadline) throw error;
-      await wait(RETRY_EVERY_MS);
+      await pause(RETRY_EVERY_MS);
     }
   }
 }

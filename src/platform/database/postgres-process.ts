@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+
+import { pause } from '../async/pause.ts';
 
 /** The state that a running server reports in its data directory. */
 export interface Postmaster {
@@ -57,7 +58,7 @@ export async function waitUntil(condition: () => boolean, withinMs: number): Pro
   const deadline = Date.now() + withinMs;
   while (!condition()) {
     if (Date.now() > deadline) return false;
-    await delay(10);
+    await pause(10);
   }
   return true;
 }

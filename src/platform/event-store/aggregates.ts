@@ -1,5 +1,5 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
+import { pause } from '../async/pause.ts';
 import { Backoff } from '../async/retry.ts';
 import { Clock } from '../clock.ts';
 import type { CommandContext } from '../context/command-context.ts';
@@ -142,7 +142,7 @@ export class Aggregates {
         if (decisions === DECISIONS_MAX) throw new EventStoreUnavailable(error);
       }
       mayBeStale = false;
-      if (decisions > DECISIONS_AT_ONCE) await wait(Math.random() * DECISION_WAIT_MS * decisions);
+      if (decisions > DECISIONS_AT_ONCE) await pause(Math.random() * DECISION_WAIT_MS * decisions);
       before = await this.states.read<S>(stream, decider);
       events = this.decide(before, work);
     }

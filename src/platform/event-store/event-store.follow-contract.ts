@@ -1,4 +1,5 @@
 import { collect, core, everything, logs, newEvent, newEvents, until, type Given } from '../../../test/support/event-store-contract.ts';
+import { pause } from '../async/pause.ts';
 import { START, type EventFilter, type EventStore, type Position, type StoredEvent } from './event-store.ts';
 
 interface Followed {
@@ -166,7 +167,7 @@ export function logClass(given: Given): void {
     const stream = newStream('log');
     await store.append(stream, 'no_stream', [lines('old'), lines('newest')]);
     await store.setRetention(stream, { maxAgeSeconds: 1 });
-    await new Promise((resolve) => setTimeout(resolve, 1_100));
+    await pause(1_100);
     await subject.forget();
     expect((await collect(store.readStream(stream))).map(({ revision }) => revision)).toEqual([1]);
     await expect(store.append(stream, 'no_stream', [lines('x')])).rejects.toMatchObject({ actual: 1 });
@@ -179,7 +180,7 @@ export function logClass(given: Given): void {
     await store.append(kept, 'no_stream', [lines('a'), lines('b')]);
     await store.append(bounded, 'no_stream', [lines('a'), lines('b'), lines('c')]);
     await store.setRetention(kept, { maxAgeSeconds: 3_600 });
-    const aged = () => new Promise((resolve) => setTimeout(resolve, 1_100));
+    const aged = () => pause(1_100);
     await aged();
     await subject.forget();
     await store.setRetention(bounded, { maxAgeSeconds: 1 });

@@ -1,9 +1,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { setTimeout as wait } from 'node:timers/promises';
 
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import type { FastifyInstance } from 'fastify';
+
+import { pause } from '../async/pause.ts';
 
 const LOOK_EVERY_MS = 50;
 /** The time for which an event stream, which may never end, may still end by itself, ms. */
@@ -47,7 +48,7 @@ export async function drain(app: NestFastifyApplication, timeoutMs: number): Pro
   const endless = [streamsOf, silentOf].map((ofServer) => ofServer.get(fastify) ?? new Set<ServerResponse | Socket>());
   const drained = new AbortController();
   server.close(() => drained.abort());
-  for (const started = performance.now(); !drained.signal.aborted && performance.now() - started < timeoutMs; await wait(LOOK_EVERY_MS)) {
+  for (const started = performance.now(); !drained.signal.aborted && performance.now() - started < timeoutMs; await pause(LOOK_EVERY_MS)) {
     server.closeIdleConnections();
     if (performance.now() - started > STREAM_GRACE_MS) for (const each of endless) for (const one of each) one.destroy();
   }

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
-import { setTimeout as wait } from 'node:timers/promises';
 
+import { pause } from '../async/pause.ts';
 import { newId } from '../new-id.ts';
 import { Refusal } from '../errors/refusal.ts';
 import type { AwaitedStore } from '../startup.ts';
@@ -49,7 +49,7 @@ export class Entrance {
       } catch (error) {
         if ((error as { code?: unknown }).code !== 'EADDRINUSE' || performance.now() > deadline) throw error;
         if (!told) onTaken();
-        await wait(PORT_RETRY_MS);
+        await pause(PORT_RETRY_MS);
       }
     }
   }

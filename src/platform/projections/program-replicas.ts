@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as after } from 'node:timers/promises';
 
 import { type BeforeApplicationShutdown, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import type pg from 'pg';
 
+import { pause } from '../async/pause.ts';
 import { Database } from '../database/database.ts';
 import { EventCatalogue } from '../event-store/catalogue.ts';
 import { version } from '../version.ts';
@@ -65,7 +65,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
   /** Announces this replica before any read model looks for its table. */
   async onModuleInit(): Promise<void> {
     const deadline = performance.now() + ANNOUNCE_WITHIN_MS;
-    while (!(await this.announced(deadline))) await after(ANNOUNCE_AGAIN_MS);
+    while (!(await this.announced(deadline))) await pause(ANNOUNCE_AGAIN_MS);
     this.beatLater();
   }
 

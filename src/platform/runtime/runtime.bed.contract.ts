@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { setTimeout as pause } from 'node:timers/promises';
 import { extract, pack } from 'tar-stream';
+import { pause } from '../async/pause.ts';
 import { probeFiles, request, startCommand, type Answer } from './runtime.probe.ts';
 import type {
   ContainerRuntime,

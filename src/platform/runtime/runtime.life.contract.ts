@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
+import { pause } from '../async/pause.ts';
 import { base64, eventually, linesOf, firstLines, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
 import { ContainerGone, RuntimeRefused, ShellCommand } from './runtime.ts';
 import { probeFiles, request, startCommand } from './runtime.probe.ts';

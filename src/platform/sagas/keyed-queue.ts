@@ -156,10 +156,10 @@ export class KeyedQueue {
       state.abort?.abort();
     }
     const ended = Promise.all(running.flatMap((state) => this.runs.get(state) ?? []));
-    let grace: NodeJS.Timeout | undefined;
-    const over = new Promise((resolve) => (grace = setTimeout(resolve, graceMs)));
-    await Promise.race([ended, over]);
-    clearTimeout(grace);
+    await new Promise<void>((resolve, reject) => {
+      const grace = setTimeout(resolve, graceMs);
+      ended.then(() => resolve(), reject).finally(() => clearTimeout(grace));
+    });
     return running.filter(({ abort }) => abort?.signal.aborted).map(({ key }) => key);
   }
 

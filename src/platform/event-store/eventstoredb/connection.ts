@@ -1,5 +1,6 @@
 import { EventStoreDBClient, type Credentials } from '@eventstore/db-client';
 import { Logger } from '@nestjs/common';
+import { pause } from '../../async/pause.ts';
 import { EventStoreUnavailable } from '../event-store.ts';
 import { credentialsOf, withDefaults } from '../../config/eventstore-url.ts';
 import { Names } from './names.ts';
@@ -107,7 +108,7 @@ export class Connection {
   /** Refuses new calls, waits for those in flight, and closes all clients. */
   async close(): Promise<void> {
     this.closed = true;
-    while (this.underWay > 0 || this.queue.length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    while (this.underWay > 0 || this.queue.length > 0) await pause(5);
     await Promise.all([...this.old, this.held].map(retire));
     this.old.clear();
   }

@@ -1,6 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { v4 as uuidv4 } from 'uuid';
 import { ErrorType, jsonEvent, type WrongExpectedVersionError } from '@eventstore/db-client';
+import { pause } from '../../async/pause.ts';
 import type { JsonObject } from '../event-definition.ts';
 import { EventStoreUnavailable, OutcomeUnknown, StreamClosed, WrongExpectedRevision } from '../event-store.ts';
 import { within, type Connection } from './connection.ts';
@@ -116,7 +116,7 @@ export class Retention {
       } catch (error) {
         const passing = error instanceof WrongExpectedRevision || error instanceof OutcomeUnknown;
         if (!passing || attempt === TRIES_MAX) throw error instanceof OutcomeUnknown ? new EventStoreUnavailable(error.cause) : error;
-        await wait(20 * attempt);
+        await pause(20 * attempt);
       }
     }
   }

@@ -1,5 +1,5 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { ErrorType, NO_STREAM, type EventData, type WrongExpectedVersionError } from '@eventstore/db-client';
+import { pause } from '../../async/pause.ts';
 import {
   EventStoreUnavailable,
   OutcomeUnknown,
@@ -65,8 +65,8 @@ export class Writer {
           if (performance.now() - doubtSince > DOUBT_FOR_MS)
             throw new WrongExpectedRevision(stream, portRevision(expected), actualOf(answer));
           this.connection.renew();
-          await wait(JUDGE_AGAIN_MS);
-        } else if (faultOf(error) === 'not_leader' && tries < LEADER_TRIES_MAX) await wait(LEADER_RETRY_MS);
+          await pause(JUDGE_AGAIN_MS);
+        } else if (faultOf(error) === 'not_leader' && tries < LEADER_TRIES_MAX) await pause(LEADER_RETRY_MS);
         // The server answers this if a repeat arrives while the first append is being written.
         else if (isOfType(error, ErrorType.TIMEOUT) && tries < REPEATS_MAX) continue;
         else throw asThrown(stream, error);

@@ -1,5 +1,4 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
+import { pause } from '../../async/pause.ts';
 import { FairLimiter } from '../../async/fair-limiter.ts';
 import { Refusal } from '../../errors/refusal.ts';
 
@@ -47,7 +46,7 @@ export class LargeBodies {
         } catch (error) {
           reject(error);
         }
-        await wait((performance.now() - began) * OTHERS_TIMES);
+        await pause((performance.now() - began) * OTHERS_TIMES);
       };
       this.turns.run({ account, agent: '' }, nothingEndsIt, work).catch(reject);
     });

@@ -1,5 +1,6 @@
-import { setImmediate as breathe, setTimeout as wait } from 'node:timers/promises';
+import { setImmediate as breathe } from 'node:timers/promises';
 
+import { pause } from '../../async/pause.ts';
 import {
   type EventClass,
   type EventFilter,
@@ -68,7 +69,7 @@ export class LogPasses {
   constructor(
     private readonly store: EventStore,
     private readonly bounds: FoldBounds,
-    private readonly rest: (ms: number) => Promise<unknown> = wait,
+    private readonly rest: (ms: number) => Promise<unknown> = pause,
   ) {}
 
   /**

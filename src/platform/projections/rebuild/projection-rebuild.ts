@@ -1,7 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
-
 import type pg from 'pg';
 
+import { pause } from '../../async/pause.ts';
 import type { SerialQueue } from '../../async/serial-queue.ts';
 import type { Database } from '../../database/database.ts';
 import { copyIn } from '../../database/copy.ts';
@@ -192,7 +191,8 @@ export class ProjectionRebuild {
         });
       } catch (error) {
         if (!isBusy(error)) throw error;
-        await wait(SWAP_RETRY_MS, undefined, { signal });
+        await pause(SWAP_RETRY_MS, signal);
+        signal.throwIfAborted();
         await this.catchUp(built, signal);
       }
     }

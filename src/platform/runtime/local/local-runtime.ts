@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { access, mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { basename, join, posix } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import { pause } from '../../async/pause.ts';
 import {
   ContainerGone,
   ContainerRuntime,

@@ -1,4 +1,5 @@
 import type Dockerode from 'dockerode';
+import { pause } from '../../../async/pause.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
 
 /** The timeout of an ordinary call to the engine, ms. */
@@ -126,7 +127,7 @@ export async function until<T>(work: () => Promise<T | null>, tries: number, pau
   for (let left = tries; left > 0; left -= 1) {
     const value = await work();
     if (value !== null) return value;
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    await pause(pauseMs);
   }
   return null;
 }
