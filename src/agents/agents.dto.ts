@@ -1,3 +1,4 @@
+import { PartialType } from '@nestjs/swagger';
 import { IsBoolean, IsOptional, IsString, MaxLength } from 'class-validator';
 
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
@@ -51,25 +52,15 @@ export function statusesOf(query: WaitQueryDto): AgentStatus[] | null {
   return query.status === undefined ? null : (query.status.split(',').map((status) => status.trim()) as AgentStatus[]);
 }
 
-/** The settings to change; those that are absent stay. A change takes effect at the next deployment, a new idle time at once. */
-export class UpdateAgentDto {
-  @Given()
+/** The fields of an agent that its owner chooses when it is made and may change later. */
+export class AgentSettingsDto {
+  /** The name of the agent, 1 to 63 characters; it need not be unique. */
   @Text(nameRule)
-  name?: string;
+  name: string;
 
   @Given()
   @Text(descriptionRule, { nullable: true })
   description?: string | null;
-
-  /** True if the agent sleeps when it is idle. */
-  @Given()
-  @IsBoolean()
-  serverless?: boolean;
-
-  /** The time without use, in seconds, after which the agent sleeps: 0 (never) or 30 to 86400. */
-  @Given()
-  @IdleTtl()
-  idle_ttl_seconds?: number;
 
   @Given()
   @Text(imageNameRule, { nullable: true })
@@ -83,11 +74,24 @@ export class UpdateAgentDto {
   @Text(branchRule)
   branch?: string;
 
-  /** The agent may reach everything that the operator allows agents to reach (`internet`, or null), nothing (`none`), or the listed names and IPv4 addresses alone (`{"allow": ["api.example.com", "*.example.org", "203.0.113.0/24"]}`). A change takes effect at the next deployment, restart, or start after a stop. */
+  /** True if the agent sleeps when it is idle. */
+  @Given()
+  @IsBoolean()
+  serverless?: boolean;
+
+  /** The time without use, in seconds, after which the agent sleeps: 0 (never) or 30 to 86400. */
+  @Given()
+  @IdleTtl()
+  idle_ttl_seconds?: number;
+
+  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default, or null), nothing (`none`), or the listed names and IPv4 addresses alone (`{"allow": ["api.example.com", "*.example.org", "203.0.113.0/24"]}`). A change takes effect at the next deployment, restart, or start after a stop. */
   @Given()
   @Egress()
   egress?: AgentEgress | null;
 }
+
+/** The settings to change; those that are absent stay. A change takes effect at the next deployment, a new idle time at once. */
+export class UpdateAgentDto extends PartialType(AgentSettingsDto, { skipNullProperties: false }) {}
 
 /** An agent in the Provisioning API. */
 export class AgentDto {

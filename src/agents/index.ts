@@ -12,22 +12,10 @@ export {
   type Deployment,
   type Release,
 } from './aggregate/agent-state.decider.ts';
-export {
-  branchRule,
-  checked,
-  descriptionRule,
-  Egress,
-  externalIdRule,
-  Given,
-  IdleTtl,
-  imageNameRule,
-  nameRule,
-  repoUrlRule,
-  Text,
-} from './fields/agent-fields.ts';
+export { branchRule, checked, externalIdRule, Given, IdleTtl, imageNameRule, repoUrlRule, Text } from './fields/agent-fields.ts';
 export { AgentAnswers } from './agent-answers.ts';
 export { agentStream } from './aggregate/agent-stream.ts';
 export { AgentId, AgentIdMember } from './fields/agent-id.ts';
-export { AgentDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
+export { AgentDto, AgentSettingsDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
 export { AgentsThatMayWrite, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse, type AgentOfAccount } from './agents.queries.ts';
 export { restartTimeoutSeconds, transitionDeadlines } from './aggregate/deadlines.ts';

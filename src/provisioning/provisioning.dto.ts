@@ -1,21 +1,8 @@
+import { PickType } from '@nestjs/swagger';
 import { IsBoolean, IsIn, IsOptional } from 'class-validator';
 
-import {
-  branchRule,
-  checked,
-  descriptionRule,
-  Egress,
-  externalIdRule,
-  Given,
-  IdleTtl,
-  imageNameRule,
-  nameRule,
-  repoUrlRule,
-  Text,
-  type ImageChoice,
-} from '../agents/index.ts';
+import { AgentSettingsDto, checked, externalIdRule, Given, IdleTtl, Text, type ImageChoice } from '../agents/index.ts';
 import { keyProblem, valueProblem, VARIABLES_MAX } from '../environment/index.ts';
-import type { AgentEgress } from '../platform/runtime/runtime.ts';
 import type { ProvisionRequest } from './provision-request.ts';
 
 const images: ImageChoice[] = ['openclaw', 'crewai', 'langgraph', 'docker', 'custom', 'auto'];
@@ -40,31 +27,11 @@ function variablesMessage(value: unknown): string | null {
 }
 
 /** The request to make an agent on the Provisioning API. */
-export class ProvisionAgentDto {
-  /** The name of the agent, 1 to 63 characters; it need not be unique. */
-  @Text(nameRule)
-  name: string;
-
-  @IsOptional()
-  @Text(descriptionRule)
-  description?: string | null;
-
+export class ProvisionAgentDto extends AgentSettingsDto {
   /** The source of the agent; `auto` means an image if `image_name` is given. */
   @Given()
   @IsIn(images)
   image?: ImageChoice;
-
-  @IsOptional()
-  @Text(imageNameRule)
-  image_name?: string | null;
-
-  @IsOptional()
-  @Text(repoUrlRule)
-  repo_url?: string | null;
-
-  @Given()
-  @Text(branchRule)
-  branch?: string;
 
   /** The value false means that the agent is deployed later, by a call of its own. */
   @Given()
@@ -80,21 +47,6 @@ export class ProvisionAgentDto {
   @IsOptional()
   @Text(externalIdRule)
   external_id?: string | null;
-
-  /** The value true means that the agent sleeps when it is idle. */
-  @Given()
-  @IsBoolean()
-  serverless?: boolean;
-
-  /** The idle time in seconds after which the agent sleeps; 0 means never, otherwise 30 to 86400. */
-  @Given()
-  @IdleTtl()
-  idle_ttl_seconds?: number;
-
-  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), nothing (`none`), or the listed names and IPv4 addresses alone (`{"allow": ["api.example.com", "*.example.org", "203.0.113.0/24"]}`). */
-  @Given()
-  @Egress()
-  egress?: AgentEgress | null;
 }
 
 export function provisionRequest(body: ProvisionAgentDto): ProvisionRequest {
@@ -105,18 +57,10 @@ export function provisionRequest(body: ProvisionAgentDto): ProvisionRequest {
 }
 
 /** The request to make an agent on the REST API, which is made from a template and deployed at once. */
-export class CreateAgentDto {
-  /** The name of the agent, 1 to 63 characters; it need not be unique. */
-  @Text(nameRule)
-  name: string;
-
+export class CreateAgentDto extends PickType(AgentSettingsDto, ['name', 'description', 'serverless', 'egress']) {
   /** The id of the template, as the list of templates gives it. */
   @Text(templateIdRule)
   templateId: string;
-
-  @IsOptional()
-  @Text(descriptionRule)
-  description?: string | null;
 
   /** The agent's variables, none of them secret. */
   @Given()
@@ -128,20 +72,10 @@ export class CreateAgentDto {
   @Text(externalIdRule)
   externalId?: string | null;
 
-  /** The value true means that the agent sleeps when it is idle. */
-  @Given()
-  @IsBoolean()
-  serverless?: boolean;
-
-  /** The idle time in seconds after which the agent sleeps; 0 means never, otherwise 30 to 86400. */
+  /** The time without use, in seconds, after which the agent sleeps: 0 (never) or 30 to 86400. */
   @Given()
   @IdleTtl()
   idleTtlSeconds?: number;
-
-  /** The agent may reach everything that the operator allows agents to reach (`internet`, the default), nothing (`none`), or the listed names and IPv4 addresses alone (`{"allow": ["api.example.com", "*.example.org", "203.0.113.0/24"]}`). */
-  @Given()
-  @Egress()
-  egress?: AgentEgress | null;
 }
 
 export function createRequest({ envVars, ...rest }: CreateAgentDto): ProvisionRequest {
