@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { openDatabase } from '../src/platform/database/database.ts';
 import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
-import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../src/platform/event-store/event-definition.ts';
 import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
 import { compared, newEvent, portAppends, type Append } from './support/appending.ts';

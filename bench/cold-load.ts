@@ -8,7 +8,7 @@ import { readConfig } from '../src/platform/config/config.ts';
 import { type Database, openDatabase } from '../src/platform/database/database.ts';
 import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
 import { environmentDecider } from '../src/environment/environment.decider.ts';
-import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';
 import type { JsonObject } from '../src/platform/event-store/event-definition.ts';
 import type { NewEvent } from '../src/platform/event-store/event-store.ts';
 import { LogFollower } from '../src/platform/event-store/following/log-follower.ts';

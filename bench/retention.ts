@@ -11,7 +11,7 @@ import { auditProjection } from '../src/history/audit/audit.projection.ts';
 import { copyIn } from '../src/platform/database/copy.ts';
 import { openDatabase, type Database } from '../src/platform/database/database.ts';
 import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
-import { EventCatalogue } from '../src/platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';
 import { LogTrimmer } from '../src/platform/event-store/postgres/log-trimmer.ts';
 import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
 import { LogPasses } from '../src/platform/projections/rebuild/log-pass.ts';

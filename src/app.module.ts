@@ -22,7 +22,7 @@ import { conversationEvents, ConversationRow } from './messages/index.ts';
 import { MessagesModule } from './messages/messages.module.ts';
 import { CryptoModule } from './platform/crypto/crypto.module.ts';
 import { DatabaseModule } from './platform/database/database.module.ts';
-import type { AnyEventDefinition } from './platform/event-store/catalogue.ts';
+import type { AnyEventDefinition } from './platform/event-store/event-catalogue.ts';
 import { EventStoreModule } from './platform/event-store/event-store.module.ts';
 import { HttpModule } from './platform/http/http.module.ts';
 import { LeasesModule } from './platform/leases/leases.module.ts';

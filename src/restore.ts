@@ -1,6 +1,6 @@
 import { eventDefinitions } from './app.module.ts';
 import { checkedBackup, restore, runTool, UsageError } from './operations/index.ts';
-import { EventCatalogue } from './platform/event-store/catalogue.ts';
+import { EventCatalogue } from './platform/event-store/event-catalogue.ts';
 
 const usage = `usage: npm run restore -- <file> [--keys <file>] [--shredded <file>]… [--replace] [--as-copy]
        npm run restore -- --check <file>`;

@@ -1,7 +1,7 @@
 import pg from 'pg';
 
 import { openDatabase } from '../../src/platform/database/database.ts';
-import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import type { EventStore } from '../../src/platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';

@@ -2,7 +2,7 @@ import { Controller, Get } from '@nestjs/common';
 
 import { RequireAdmin } from '../platform/http/auth/access.ts';
 import type { SagaWorkDto } from './work.dto.ts';
-import { WorkService } from './work.service.ts';
+import { WorkService } from './saga-work.service.ts';
 
 @Controller('api/admin/work')
 @RequireAdmin()

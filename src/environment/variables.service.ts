@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { agentStream } from '../agents/index.ts';
-import { Keyring } from '../platform/crypto/sealed.ts';
+import { Keyring } from '../platform/crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { environmentDecider, type Variable } from './environment.decider.ts';
 

@@ -1,2 +1,2 @@
-export { LogCapture, RETENTION } from './capture/capture.service.ts';
+export { LogCapture, RETENTION } from './capture/log-capture.service.ts';
 export { logEvents } from './output/logs.events.ts';

@@ -7,7 +7,7 @@ import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import type { Streamed } from '../platform/http/response-streams.ts';
 import type { LogEntry } from './entries/log-entries.queries.ts';
 import { LogQueryDto } from './logs.dto.ts';
-import { LogsService } from './logs.service.ts';
+import { LogsService } from './log-answers.service.ts';
 
 @Controller(['api/v1/agents/:agentId/logs', 'api/agents/:agentId/logs'])
 export class LogsController {

@@ -6,7 +6,7 @@ import { ChatIntake } from './intake/chat-intake.service.ts';
 import { ChatRate } from './intake/chat-rate.ts';
 import { conversationsProjection, ListConversationsHandler, ListWaitingConversationsHandler } from './conversations/conversations.projection.ts';
 import { Conversations } from './conversations/conversations.service.ts';
-import { MessageDelivery } from './delivery/delivery.service.ts';
+import { MessageDelivery } from './delivery/message-delivery.service.ts';
 import { MessagesController } from './messages.controller.ts';
 import { ListMessagesHandler, SendChatMessageHandler } from './messages.handlers.ts';
 import { MessagesSaga } from './delivery/messages.saga.ts';

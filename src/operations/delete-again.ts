@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
 import { agentStream, deletionOf, evolveAgent, type AgentEvent, type AgentState } from '../agents/index.ts';
-import type { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import type { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
 import type { JsonObject } from '../platform/event-store/event-definition.ts';
 import { START, type EventMetadata } from '../platform/event-store/event-store.ts';
 import { storedJson } from '../platform/event-store/stored-json.ts';

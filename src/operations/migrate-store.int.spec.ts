@@ -10,7 +10,7 @@ import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts
 import { agentEvents } from '../agents/index.ts';
 import { readConfig } from '../platform/config/config.ts';
 import { openDatabase } from '../platform/database/database.ts';
-import { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../platform/event-store/event-definition.ts';
 import { START, type EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { openEventStore } from '../platform/event-store/event-store.module.ts';

@@ -7,7 +7,7 @@ import { type Database, openDatabase } from '../platform/database/database.ts';
 import { addressOf, connectOwner } from '../platform/database/migrate.ts';
 import { Installation } from '../platform/database/installation.ts';
 import { holdPostgres } from '../platform/database/reach-postgres.ts';
-import type { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import type { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
 import { openEventStore } from '../platform/event-store/event-store.module.ts';
 import { logPlace, namedPlace, type EventStorePlace } from '../platform/event-store/log-place.ts';
 import { START, type EventClass, type EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';

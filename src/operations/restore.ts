@@ -10,7 +10,7 @@ import { grantToApplication } from '../platform/database/application-role.ts';
 import { addressOf, connectOwner, migrate, restoreMarker } from '../platform/database/migrate.ts';
 import { migrations } from '../platform/database/migrations/index.ts';
 import { holdPostgres } from '../platform/database/reach-postgres.ts';
-import type { EventCatalogue } from '../platform/event-store/catalogue.ts';
+import type { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
 import { readIfThere, writeOnce } from '../platform/files.ts';
 import type { Manifest } from './archive.ts';
 import { checkedBackup, type CheckedBackup } from './checked-backup.ts';

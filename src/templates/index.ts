@@ -1,2 +1,2 @@
-export type { Template } from './templates.ts';
-export { Templates } from './templates.catalogue.ts';
+export type { Template } from './template.ts';
+export { Templates } from './templates.ts';

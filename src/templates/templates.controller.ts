@@ -1,7 +1,7 @@
 import { Controller, Get } from '@nestjs/common';
 import { Public } from '../platform/http/auth/access.ts';
 import { TemplateDto, toTemplateDto } from './templates.dto.ts';
-import { Templates } from './templates.catalogue.ts';
+import { Templates } from './templates.ts';
 
 @Controller('api/templates')
 export class TemplatesController {

@@ -1,4 +1,4 @@
-import type { Template } from './templates.ts';
+import type { Template } from './template.ts';
 
 /** A variable that agents of the template understand. */
 export class TemplateVariableDto {

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AgentErrorResponse, protocolFor, type AgentMessage } from '../platform/agent-protocol/agent-protocol.ts';
-import { Templates, templatesFolder } from './templates.catalogue.ts';
+import { Templates, templatesFolder } from './templates.ts';
 import { unboundedMemory } from '../../test/support/exchange-memory.ts';
 import { until } from '../../test/support/until.ts';
 

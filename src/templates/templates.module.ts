@@ -1,5 +1,5 @@
 import { Module } from '@nestjs/common';
-import { Templates, templatesFolder } from './templates.catalogue.ts';
+import { Templates, templatesFolder } from './templates.ts';
 import { TemplatesController } from './templates.controller.ts';
 
 @Module({

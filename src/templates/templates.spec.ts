@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { parseTemplate } from './templates.ts';
-import { Templates, templatesFolder } from './templates.catalogue.ts';
+import { parseTemplate } from './template.ts';
+import { Templates, templatesFolder } from './templates.ts';
 import { TemplatesController } from './templates.controller.ts';
 
 const least = {

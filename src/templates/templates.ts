@@ -1,131 +1,47 @@
-import { type HealthCheck, type ProtocolSpec, protocolNames } from '../platform/agent-protocol/agent-protocol.ts';
-import type { ImageSource } from '../platform/runtime/runtime.ts';
-import { Members } from './members.ts';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseTemplate, type Template } from './template.ts';
 
-/** A variable that an agent of the template understands. */
-export interface TemplateVariable {
-  name: string;
-  description: string;
-  /** The value is true if the agent can't do its work without the variable. */
-  required: boolean;
-  secret: boolean;
-}
+/** The folder is two levels above both src/templates and dist/templates. */
+export const templatesFolder = fileURLToPath(new URL('../../templates', import.meta.url));
 
-/** A source for agents (a program of ours or an image to build), and how to run and call it. */
-export interface Template {
-  id: string;
-  name: string;
-  description: string;
-  source: ImageSource;
-  /** The port on which the agent listens; the default is 8080. */
-  port: number;
-  /** The health check; the default is `GET /healthz`. */
-  health: HealthCheck;
-  /** The value null means the installation's default. */
-  startTimeoutSeconds: number | null;
-  /** The time between SIGTERM and SIGKILL in seconds; the default is 10, the maximum 120. */
-  stopGraceSeconds: number;
-  protocol: ProtocolSpec;
-  /** The value null means the installation's default. */
-  resources: { memoryMb: number | null; pids: number | null };
-  /** The variables that an agent starts with; the agent's own variables override them. */
-  env: Record<string, string>;
-  variables: TemplateVariable[];
-  /** The user of the container; null means the image's own. */
-  user: string | null;
-  readOnlyRoot: boolean;
-  /** The paths of the tmpfs mounts. */
-  tmpfs: string[];
-}
+/** The agent templates of this installation, read once. */
+export class Templates {
+  private constructor(private readonly byId: ReadonlyMap<string, Template>) {}
 
-const ID = /^[a-z][a-z0-9-]{0,62}$/;
-const VARIABLE = /^(?!PORT$|MOORING_)[A-Za-z_][A-Za-z0-9_]{0,127}$/;
-const URL_PATH = /^\/[\x21-\x7e]{0,255}$/;
-const FOLDER = /^(\/[A-Za-z0-9._-]+)+$/;
-const FILE = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$/;
-const USER = /^[a-z0-9_][a-z0-9_-]{0,31}(:[a-z0-9_][a-z0-9_-]{0,31})?$/;
-
-/** Reads a template.json. `directory` is its folder, whose name is the template's id. Throws one error that names every fault. */
-export function parseTemplate(text: string, id: string, directory: string): Template {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (error) {
-    throw new Error(`template ${id}: template.json is no JSON (${(error as Error).message})`, { cause: error });
+  /** Reads each folder's template.json. Throws one error that names every bad template. */
+  static read(folder: string): Templates {
+    const byId = new Map<string, Template>();
+    const problems: string[] = [];
+    for (const entry of readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      if (!entry.isDirectory() || entry.name.startsWith('.')) continue;
+      try {
+        byId.set(entry.name, readTemplate(join(folder, entry.name), entry.name));
+      } catch (error) {
+        problems.push((error as Error).message);
+      }
+    }
+    if (problems.length > 0) throw new Error(`Templates refused: ${problems.join('. ')}.`);
+    return new Templates(byId);
   }
-  const problems: string[] = [];
-  const template = templateFrom(new Members(value, '', problems), id, directory);
-  if (problems.length > 0) throw new Error(`template ${id}: ${problems.join('; ')}`);
-  return template;
-}
 
-function templateFrom(members: Members, folder: string, directory: string): Template {
-  const id = members.text('id', ID);
-  if (id !== folder) members.fault('id', `must be the folder's name, ${folder}`);
-  const template: Template = {
-    id,
-    name: members.text('name', /^.{1,63}$/u),
-    description: members.text('description', /^.{1,500}$/u),
-    source: sourceFrom(members.object('source'), directory),
-    port: members.integer('port', 1, 65_535, 8080),
-    health: healthFrom(members.object('health', { path: '/healthz' })),
-    startTimeoutSeconds: members.integerOrNull('start_timeout', 1, 3_600),
-    stopGraceSeconds: members.integer('stop_grace', 0, 120, 10),
-    protocol: protocolFrom(members.object('protocol', { name: 'mooring' })),
-    resources: resourcesFrom(members.object('resources', {})),
-    env: members.texts('env', VARIABLE, 32_768),
-    variables: members.objects('variables', 100).map(variableFrom),
-    user: members.textOrNull('user', USER),
-    readOnlyRoot: members.flag('read_only_root', false),
-    tmpfs: members.list('tmpfs', FOLDER, 20),
-  };
-  members.refuseOthers();
-  return template;
-}
-
-function sourceFrom(source: Members, directory: string): ImageSource {
-  const kind = source.choice('kind', ['program', 'dockerfile'] as const);
-  const made: ImageSource =
-    kind === 'program'
-      ? { kind, directory, language: source.choice('language', ['node'] as const), start: source.list('start', /^[^\0]{1,4096}$/, 64, 1) }
-      : { kind, directory, dockerfile: source.text('dockerfile', FILE), start: null };
-  source.refuseOthers();
-  return made;
-}
-
-function healthFrom(health: Members): HealthCheck {
-  if (health.has('tcp')) {
-    if (!health.flag('tcp', false)) health.fault('tcp', 'must be true where it is given');
-    health.refuseOthers();
-    return { tcp: true };
+  get(id: string): Template | undefined {
+    return this.byId.get(id);
   }
-  const path = health.text('path', URL_PATH);
-  health.refuseOthers();
-  return { path };
+
+  /** Lists the templates by id. */
+  list(): Template[] {
+    return [...this.byId.values()];
+  }
 }
 
-function protocolFrom(protocol: Members): ProtocolSpec {
-  const name = protocol.choice('name', protocolNames);
-  const path = protocol.textOrNull('path', URL_PATH);
-  const model = protocol.textOrNull('model', /^[\x21-\x7e]{1,200}$/);
-  protocol.refuseOthers();
-  return { name, ...(path === null ? {} : { path }), ...(model === null ? {} : { model }) };
-}
-
-function resourcesFrom(resources: Members): Template['resources'] {
-  const memoryMb = resources.integerOrNull('memory_mb', 16, 1_048_576);
-  const pids = resources.integerOrNull('pids', 16, 1_000_000);
-  resources.refuseOthers();
-  return { memoryMb, pids };
-}
-
-function variableFrom(variable: Members): TemplateVariable {
-  const made = {
-    name: variable.text('name', VARIABLE),
-    description: variable.text('description', /^.{1,500}$/u),
-    required: variable.flag('required', false),
-    secret: variable.flag('secret', false),
-  };
-  variable.refuseOthers();
-  return made;
+function readTemplate(directory: string, id: string): Template {
+  const file = join(directory, 'template.json');
+  if (!existsSync(file)) throw new Error(`template ${id}: there is no template.json`);
+  const template = parseTemplate(readFileSync(file, 'utf8'), id, directory);
+  const { source } = template;
+  if (source.kind === 'dockerfile' && !existsSync(join(directory, source.dockerfile)))
+    throw new Error(`template ${id}: there is no ${source.dockerfile}`);
+  return template;
 }

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 
 import { eventDefinitions } from '../../src/app.module.ts';
-import { EventCatalogue, UnknownEvent } from '../../src/platform/event-store/catalogue.ts';
+import { EventCatalogue, UnknownEvent } from '../../src/platform/event-store/event-catalogue.ts';
 import { categoryOf } from '../../src/platform/event-store/event-store.ts';
 import {
   catalogueFile,

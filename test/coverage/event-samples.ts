@@ -7,7 +7,7 @@ import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
 import { conversationDecider } from '../../src/messages/conversations/conversations.decider.ts';
-import type { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import type { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import type { Decider, Json, JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import { categoryOf, type EventMetadata, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { fold, keysOf, type Row } from '../../src/platform/projections/tables/fold.ts';

@@ -5,7 +5,7 @@ import { Client } from 'pg';
 
 import { AssignPlan, OpenAccount } from '../../src/accounts/index.ts';
 import { AppModule, eventDefinitions } from '../../src/app.module.ts';
-import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
 import { systemContext } from '../../src/platform/context/command-context.ts';
 import { ReadModels } from '../../src/platform/projections/projection.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { eventDefinitions } from '../../src/app.module.ts';
-import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import type { StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { BoundedFold } from '../../src/platform/projections/rebuild/bounded-fold.ts';
 import { CopyText } from '../../src/platform/projections/tables/row-copy.ts';

@@ -9,7 +9,7 @@ import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { eventDefinitions } from '../../src/app.module.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
 import { conversationDecider } from '../../src/messages/conversations/conversations.decider.ts';
-import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import type { Decider, Json, SnapshotShape } from '../../src/platform/event-store/event-definition.ts';
 import { categoryOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { sampleHistory } from './event-samples.ts';

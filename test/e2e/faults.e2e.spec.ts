@@ -7,10 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { textContext } from '../../src/messages/conversations/conversations.service.ts';
-import { DatabaseKeyring } from '../../src/platform/crypto/keyring.ts';
+import { DatabaseKeyring } from '../../src/platform/crypto/database-keyring.ts';
 import { ShredLedger } from '../../src/platform/crypto/shred-ledger.ts';
 import { loadMasterKey } from '../../src/platform/crypto/master-key.ts';
-import type { Sealed } from '../../src/platform/crypto/sealed.ts';
+import type { Sealed } from '../../src/platform/crypto/keyring.ts';
 import { openDatabase } from '../../src/platform/database/database.ts';
 import { readPostmaster } from '../../src/platform/database/postgres-process.ts';
 import { operate } from '../support/log.ts';

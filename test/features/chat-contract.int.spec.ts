@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
 
 import { Config } from '../../src/platform/config/config.ts';
-import { MessageDelivery } from '../../src/messages/delivery/delivery.service.ts';
+import { MessageDelivery } from '../../src/messages/delivery/message-delivery.service.ts';
 import { Database } from '../../src/platform/database/database.ts';
 import { RuntimeUnavailable } from '../../src/platform/runtime/runtime.ts';
 import { startTalk, type Talk } from '../support/talk.ts';

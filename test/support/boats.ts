@@ -1,4 +1,4 @@
-import type { AnyEventDefinition } from '../../src/platform/event-store/catalogue.ts';
+import type { AnyEventDefinition } from '../../src/platform/event-store/event-catalogue.ts';
 import { Leases } from '../../src/platform/leases/leases.ts';
 import { idOf } from '../../src/platform/event-store/event-store.ts';
 import type { Projection } from '../../src/platform/projections/projection.ts';

@@ -1,5 +1,5 @@
 import { v7 as uuidv7 } from 'uuid';
-import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import {
   START,

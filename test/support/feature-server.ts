@@ -3,7 +3,7 @@ import { CqrsModule } from '@nestjs/cqrs';
 
 import type { Environment } from '../../src/platform/config/config.ts';
 import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
-import type { AnyEventDefinition } from '../../src/platform/event-store/catalogue.ts';
+import type { AnyEventDefinition } from '../../src/platform/event-store/event-catalogue.ts';
 import { EventStoreModule } from '../../src/platform/event-store/event-store.module.ts';
 import { scopes, type Caller, type Scope } from '../../src/platform/context/caller.ts';
 import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';

@@ -7,7 +7,7 @@ import { type Config, readConfig } from '../../src/platform/config/config.ts';
 import { Clock } from '../../src/platform/clock.ts';
 import { type Database, openDatabase } from '../../src/platform/database/database.ts';
 import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
-import { type AnyEventDefinition, EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { type AnyEventDefinition, EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../../src/platform/event-store/event-definition.ts';
 import type { EventStore, NewEvent } from '../../src/platform/event-store/event-store.ts';
 import { EventStoreDbEventStore } from '../../src/platform/event-store/eventstoredb/eventstoredb-event-store.ts';

@@ -7,7 +7,7 @@ import { deploymentsProjection } from '../../src/deployments/deployments.project
 import { journalProjection, logLinesProjection } from '../../src/logs/entries/logs.projection.ts';
 import { conversationsProjection } from '../../src/messages/conversations/conversations.projection.ts';
 import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
-import type { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import type { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import { categoryOf, classOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import type { Projection } from '../../src/platform/projections/projection.ts';
 

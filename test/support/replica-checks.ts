@@ -1,6 +1,6 @@
 import { eventDefinitions } from '../../src/app.module.ts';
 import { openDatabase, type Database } from '../../src/platform/database/database.ts';
-import { EventCatalogue } from '../../src/platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import { START, type EventClass, type EventStore, type Position, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
 import { fold } from '../../src/platform/projections/tables/fold.ts';

@@ -5,7 +5,7 @@ import { beginsTransition, transitionDeadlines, type Agent, type AgentCommand, t
 import { Agents } from '../../agents/services.ts';
 import { Config } from '../../platform/config/config.ts';
 import { Variables } from '../../environment/services.ts';
-import { Keyring } from '../../platform/crypto/sealed.ts';
+import { Keyring } from '../../platform/crypto/keyring.ts';
 import { EventStore } from '../../platform/event-store/event-store.ts';
 import { systemContext } from '../../platform/context/command-context.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';

@@ -1,6 +1,6 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
-import { EventCatalogue } from '../../platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import { type AuditedEvent, AuditEntries } from './audit-entries.ts';
 import { historyItem, type AuditItem } from '../entries/history-item.ts';
 import { ExportAudit, ListAudit } from './audit.queries.ts';

@@ -1,4 +1,4 @@
-import type { EventCatalogue } from '../../platform/event-store/catalogue.ts';
+import type { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import type { Json, JsonObject } from '../../platform/event-store/event-definition.ts';
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import type { ActorKind, Actor } from '../../platform/context/actor.ts';

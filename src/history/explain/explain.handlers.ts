@@ -2,7 +2,7 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { agentStream } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
-import { EventCatalogue } from '../../platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import { ReadModels } from '../../platform/projections/projection.ts';
 import { AuditEntries } from '../audit/audit-entries.ts';

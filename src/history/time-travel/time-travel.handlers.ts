@@ -6,7 +6,7 @@ import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import { invalidField, Refusal } from '../../platform/errors/refusal.ts';
 import { differences, overlaps } from './differences.ts';
 import type { ChangeDto, DiffDto, Moment, MomentDto, PastStateDto } from '../entries/history.dto.ts';
-import { AgentReplay, type AgentThen } from './past.ts';
+import { AgentReplay, type AgentThen } from './agent-replay.ts';
 import { GetDiff, GetPastState } from './time-travel.queries.ts';
 
 @QueryHandler(GetPastState)

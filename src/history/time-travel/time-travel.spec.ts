@@ -7,11 +7,11 @@ import { fold, NOON } from '../../../test/support/decider-spec.ts';
 import { agentDecider } from '../../agents/aggregate/agents.decider.ts';
 import { agentStream, type AgentEvent } from '../../agents/index.ts';
 import { environmentDecider, type EnvironmentEvent } from '../../environment/index.ts';
-import type { Sealed } from '../../platform/crypto/sealed.ts';
+import type { Sealed } from '../../platform/crypto/keyring.ts';
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
 import { differences } from './differences.ts';
-import { AgentReplay, type AgentThen } from './past.ts';
+import { AgentReplay, type AgentThen } from './agent-replay.ts';
 import { DiffWalk } from './time-travel.handlers.ts';
 
 /** Checks for random lives of an agent that its past state is the fold of the events up to that moment, and nothing else. */

@@ -3,7 +3,7 @@ import { Agents } from '../../agents/services.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { ContainerRuntime, RuntimeUnavailable, type ListedContainer } from '../../platform/runtime/runtime.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
-import { LogCapture } from './capture.service.ts';
+import { LogCapture } from './log-capture.service.ts';
 import { DrainedRuns } from '../output/drained-runs.ts';
 
 /** The number of ended containers, not known to be captured completely, that one resync looks at. */

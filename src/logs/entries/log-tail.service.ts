@@ -1,6 +1,6 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { EventStore, idOf, type Position, type StoredEvent, type Subscription } from '../../platform/event-store/event-store.ts';
-import { EventCatalogue } from '../../platform/event-store/catalogue.ts';
+import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import { ReadModels, type Projection } from '../../platform/projections/projection.ts';
 import type { LogEntry } from './log-entries.queries.ts';
 import { journalProjection, logLinesProjection, type LogEntryColumns } from './logs.projection.ts';

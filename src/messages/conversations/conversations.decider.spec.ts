@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Sealed } from '../../platform/crypto/sealed.ts';
+import type { Sealed } from '../../platform/crypto/keyring.ts';
 import { given } from '../../../test/support/decider-spec.ts';
 import { conversationDecider, PENDING_BYTES_MAX, PENDING_MAX, RETRY_DELAYS_MS, type ConversationCommand } from './conversations.decider.ts';
 import type { ConversationEvent } from './conversations.events.ts';

@@ -1,5 +1,5 @@
 import type { Decider } from '../../platform/event-store/event-definition.ts';
-import type { Sealed } from '../../platform/crypto/sealed.ts';
+import type { Sealed } from '../../platform/crypto/keyring.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
 import type { AcceptedData, Channel, ConversationEvent, DeadLetterCode } from './conversations.events.ts';
 

@@ -1,5 +1,5 @@
 import { defineEvent, type EventsOf } from '../../platform/event-store/event-definition.ts';
-import type { Sealed } from '../../platform/crypto/sealed.ts';
+import type { Sealed } from '../../platform/crypto/keyring.ts';
 
 export type Channel = 'chat' | 'webhook' | 'attachment';
 

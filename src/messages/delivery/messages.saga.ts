@@ -15,7 +15,7 @@ import {
 } from '../conversations/conversations.decider.ts';
 import { ListWaitingConversations } from '../conversations/conversations.queries.ts';
 import { Conversations } from '../conversations/conversations.service.ts';
-import { MessageDelivery, type DeliveryOutcome } from './delivery.service.ts';
+import { MessageDelivery, type DeliveryOutcome } from './message-delivery.service.ts';
 
 /** Derived event ids make a record that is repeated after a crash the same event. */
 const RECORD_NAMESPACE = '5f0f6f0e-7c0e-4a53-9d0b-0e8f1d6c2a11';

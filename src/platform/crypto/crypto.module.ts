@@ -2,9 +2,9 @@ import { Global, Logger, Module } from '@nestjs/common';
 
 import { Config } from '../config/config.ts';
 import { Database } from '../database/database.ts';
-import { DatabaseKeyring } from './keyring.ts';
+import { DatabaseKeyring } from './database-keyring.ts';
 import { loadMasterKey } from './master-key.ts';
-import { Keyring } from './sealed.ts';
+import { Keyring } from './keyring.ts';
 import { ShredLedger } from './shred-ledger.ts';
 
 @Global()

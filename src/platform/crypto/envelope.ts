@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 
 import { pooledRandomBytes } from '../new-id.ts';
-import type { Sealed } from './sealed.ts';
+import type { Sealed } from './keyring.ts';
 
 const CIPHER = 'aes-256-gcm';
 const KEY_BYTES = 32;

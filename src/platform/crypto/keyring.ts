@@ -1,189 +1,25 @@
-import type { OnModuleInit } from '@nestjs/common';
-import { Logger } from '@nestjs/common';
-
-import type { Database } from '../database/database.ts';
-import { Installation } from '../database/installation.ts';
-import { keyIdOf, newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
-import { type Sealed, Keyring } from './sealed.ts';
-import type { ShredLedger } from './shred-ledger.ts';
-
-/**
- * The time for which an unwrapped key is used without reading the table again, in milliseconds. A replica can open values for at most this
- * long after another replica has shredded the subject.
- */
-const FRESH_MS = 1_000;
-/** The most subjects whose keys are kept unwrapped. */
-const CACHED_SUBJECTS = 1_000;
-/** The key version that new values are sealed under. */
-const CURRENT_VERSION = 1;
-
-/** A subject's keys by version; `shredded` is true if the subject has a tombstone. */
-interface SubjectKeys {
-  byVersion: Map<number, Buffer>;
-  shredded: boolean;
-}
-
-/** A value can't be sealed any more: the subject's keys were destroyed. */
-export class SubjectShredded extends Error {
-  constructor(subject: string) {
-    super(`the keys of ${subject} were destroyed`);
-    this.name = 'SubjectShredded';
-  }
+/** A value as it is stored in an event or a row: AES-256-GCM under the data key of its subject. Binary members are base64. */
+export interface Sealed {
+  /** The version of this format. */
+  v: 1;
+  /** The version of the subject's data key. */
+  key: number;
+  iv: string;
+  /** The ciphertext, followed by the 16-byte tag. */
+  ct: string;
 }
 
 /**
- * Keeps keys in the table `data_keys`. Text is UTF-8: a lone surrogate is returned as U+FFFD. A shred leaves a tombstone row, so that no
- * key is made for the subject again, and a line in the ledger, so that no older copy of the database brings the key back. It can't reach
- * PostgreSQL's write-ahead log, earlier backups, and freed blocks of the file system: there the data key stays, wrapped.
+ * Data keys, one per subject (an agent id), wrapped by the master key and kept outside the log. Shredding a subject destroys its data key:
+ * nobody can read what was sealed for it, in any copy of the log.
  */
-export class DatabaseKeyring extends Keyring implements OnModuleInit {
-  private readonly logger = new Logger('Keyring');
-  private readonly cache = new Map<string, { keys: Promise<SubjectKeys>; readAt: number }>();
-  private readonly keyId: string;
-  private vacuuming: Promise<void> | null = null;
-  private vacuumAgain = false;
-
-  constructor(
-    private readonly database: Database,
-    private readonly masterKey: Buffer,
-    private readonly ledger: ShredLedger,
-  ) {
-    super();
-    this.keyId = keyIdOf(masterKey);
-  }
-
-  async onModuleInit(): Promise<void> {
-    await this.refuseOtherMasterKey();
-    await this.shredAgain();
-  }
-
-  /** Throws if the database was used with another master key: everything sealed would be unreadable. */
-  private async refuseOtherMasterKey(): Promise<void> {
-    const { rows } = await this.database.pool.query<{ kek_id: string }>(
-      'select kek_id from data_keys where wrapped is not null and kek_id <> $1 limit 1',
-      [this.keyId],
-    );
-    // If two services start on an empty database at once, each with a key of its own, the second is refused.
-    const other = rows[0]?.kek_id ?? (await new Installation(this.database).getOrSet('master_key_id', this.keyId));
-    if (other !== this.keyId)
-      throw new Error(
-        `the master key is not the one that this database was used with: it is ${this.keyId}, data keys were wrapped by ${other}. Give that one by MOORING_MASTER_KEY or put its master.key back.`,
-      );
-  }
-
-  /** Destroys all keys in the ledger again: a database that was restored to an older state may hold them. */
-  private async shredAgain(): Promise<void> {
-    let again = 0;
-    for await (const subjects of this.ledger.subjects()) {
-      const { rowCount } = await this.database.pool.query(
-        'update data_keys set wrapped = null, shredded_at = now() where subject = any($1) and wrapped is not null',
-        [subjects],
-      );
-      again += rowCount ?? 0;
-    }
-    if (again === 0) return;
-    await this.vacuum();
-    this.logger.warn(
-      `The database held ${again} keys that had been destroyed before: it was put back to an older state. They are destroyed again.`,
-    );
-  }
-
-  override async seal(subject: string, context: string, plain: string): Promise<Sealed> {
-    const known = await this.keysOf(subject);
-    const keys = known.shredded || known.byVersion.size > 0 ? known : await this.makeKey(subject);
-    if (keys.shredded) throw new SubjectShredded(subject);
-    return sealText(this.keyAt(keys, subject, CURRENT_VERSION), { subject, context, version: CURRENT_VERSION }, plain);
-  }
-
-  override async open(subject: string, context: string, sealed: Sealed): Promise<string | null> {
-    const known = await this.keysOf(subject);
-    // Another replica may have made the key since the keys were read.
-    const keys = known.shredded || known.byVersion.has(sealed.key) ? known : await this.remember(subject, this.readKeys(subject));
-    if (keys.shredded) return null;
-    return openText(this.keyAt(keys, subject, sealed.key), { subject, context }, sealed);
-  }
-
-  override async shred(subject: string): Promise<void> {
-    await this.database.pool.query(
-      `with older as (update data_keys set wrapped = null, shredded_at = coalesce(shredded_at, now()) where subject = $1 and version <> $2)
-       insert into data_keys as k (subject, version, kek_id, wrapped, shredded_at) values ($1, $2, $3, null, now())
-       on conflict (subject, version) do update set wrapped = null, shredded_at = coalesce(k.shredded_at, excluded.shredded_at)`,
-      [subject, CURRENT_VERSION, this.keyId],
-    );
-    this.cache.delete(subject);
-    await this.ledger.add([subject]);
-    await this.vacuum();
-  }
-
-  private keyAt(keys: SubjectKeys, subject: string, version: number): Buffer {
-    const key = keys.byVersion.get(version);
-    if (key === undefined) throw new Error(`there is no data key ${version} of ${subject}`);
-    return key;
-  }
-
-  private keysOf(subject: string): Promise<SubjectKeys> {
-    const cached = this.cache.get(subject);
-    if (cached !== undefined && performance.now() - cached.readAt < FRESH_MS) return cached.keys;
-    return this.remember(subject, this.readKeys(subject));
-  }
-
-  /** The age counts from the start of the read, so that no key older than FRESH_MS is ever used. */
-  private remember(subject: string, keys: Promise<SubjectKeys>): Promise<SubjectKeys> {
-    const entry = { keys, readAt: performance.now() };
-    this.cache.delete(subject);
-    this.cache.set(subject, entry);
-    keys.catch(() => {
-      if (this.cache.get(subject) === entry) this.cache.delete(subject);
-    });
-    const oldest = this.cache.keys().next();
-    if (this.cache.size > CACHED_SUBJECTS && oldest.done === false) this.cache.delete(oldest.value);
-    return keys;
-  }
-
-  private async readKeys(subject: string): Promise<SubjectKeys> {
-    const { rows } = await this.database.pool.query<{ version: number; wrapped: Buffer | null }>(
-      'select version, wrapped from data_keys where subject = $1',
-      [subject],
-    );
-    const keys: SubjectKeys = { byVersion: new Map(), shredded: rows.some((row) => row.wrapped === null) };
-    if (keys.shredded) return keys;
-    for (const { version, wrapped } of rows)
-      if (wrapped !== null) keys.byVersion.set(version, unwrapDataKey(this.masterKey, subject, version, wrapped));
-    return keys;
-  }
-
-  /** Makes the subject's key. If several first seals race, one row wins and all read it; the key just made is never used directly. */
-  private async makeKey(subject: string): Promise<SubjectKeys> {
-    const wrapped = wrapDataKey(this.masterKey, subject, CURRENT_VERSION, newDataKey());
-    await this.database.pool.query(
-      'insert into data_keys (subject, version, kek_id, wrapped) values ($1, $2, $3, $4) on conflict (subject, version) do nothing',
-      [subject, CURRENT_VERSION, this.keyId, wrapped],
-    );
-    return this.remember(subject, this.readKeys(subject));
-  }
-
+export abstract class Keyring {
   /**
-   * Removes the old row version that holds the wrapped key now, not at a later autovacuum. Shreds that arrive meanwhile share one further
-   * vacuum.
+   * Seals the value. `context` binds it to its place (stream, field): it can't be opened with another. Throws if the subject was shredded.
    */
-  private vacuum(): Promise<void> {
-    if (this.vacuuming !== null) {
-      this.vacuumAgain = true;
-      return this.vacuuming;
-    }
-    this.vacuuming = this.vacuumTable().finally(() => (this.vacuuming = null));
-    return this.vacuuming;
-  }
-
-  private async vacuumTable(): Promise<void> {
-    do {
-      this.vacuumAgain = false;
-      try {
-        await this.database.pool.query('vacuum (skip_locked) data_keys');
-      } catch (error) {
-        // The key is destroyed in any case; autovacuum removes the old row version later.
-        this.logger.warn(`data_keys could not be vacuumed after a shred: ${(error as Error).message}`);
-      }
-    } while (this.vacuumAgain);
-  }
+  abstract seal(subject: string, context: string, plain: string): Promise<Sealed>;
+  /** Returns the value, or null if the subject was shredded. Throws if the value was tampered with or has another context. */
+  abstract open(subject: string, context: string, sealed: Sealed): Promise<string | null>;
+  /** Destroys the subject's keys for good: no key can be made for the subject again. Idempotent. */
+  abstract shred(subject: string): Promise<void>;
 }

@@ -5,7 +5,7 @@ import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 
 import { grantToApplication } from './application-role.ts';
 import { addressOf, connectOwner, migrate, refuseHalfRestored, refuseUnsafe, type Address } from './migrate.ts';
-import { NotificationListener } from './notifications.ts';
+import { NotificationListener } from './notification-listener.ts';
 
 export interface DatabaseOptions {
   url: string;

@@ -7,7 +7,7 @@ import { openDatabase, type Database } from '../database/database.ts';
 import { systemContext } from '../context/command-context.ts';
 import { Refusal } from '../errors/refusal.ts';
 import type { Aggregates } from './aggregates.ts';
-import { EventCatalogue } from './catalogue.ts';
+import { EventCatalogue } from './event-catalogue.ts';
 import { defineEvent, type Decider } from './event-definition.ts';
 import {
   EventStoreUnavailable,

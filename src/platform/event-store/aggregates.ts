@@ -5,7 +5,7 @@ import { Clock } from '../clock.ts';
 import type { CommandContext } from '../context/command-context.ts';
 import { newId } from '../new-id.ts';
 import { Refusal } from '../errors/refusal.ts';
-import { EventCatalogue } from './catalogue.ts';
+import { EventCatalogue } from './event-catalogue.ts';
 import type { Decider, JsonObject } from './event-definition.ts';
 import {
   EventStore,

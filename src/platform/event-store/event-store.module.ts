@@ -4,7 +4,7 @@ import { isDatabaseAway } from '../database/database-away.ts';
 import { Database } from '../database/database.ts';
 import { Aggregates } from './aggregates.ts';
 import { AppendMetrics } from './append-metrics.ts';
-import { EventCatalogue, type AnyEventDefinition } from './catalogue.ts';
+import { EventCatalogue, type AnyEventDefinition } from './event-catalogue.ts';
 import { EventStore, EventStoreUnavailable } from './event-store.ts';
 import { EventWaits } from './following/event-waits.ts';
 import { EventStoreDbEventStore } from './eventstoredb/eventstoredb-event-store.ts';

@@ -1,4 +1,4 @@
-import type { EventCatalogue } from './catalogue.ts';
+import type { EventCatalogue } from './event-catalogue.ts';
 import type { ExpectedRevision, NewEvent } from './event-store.ts';
 import { storedJson } from './stored-json.ts';
 

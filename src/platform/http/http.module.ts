@@ -11,7 +11,7 @@ import { Positions } from './responses/positions.ts';
 import { PostgresIdempotencyStore } from './idempotency/postgres-idempotency-store.ts';
 import { ProblemFilter } from './responses/problems.filter.ts';
 import { LoginLimiter } from './auth/login-limiter.ts';
-import { ReadinessChecks } from './health/readiness.service.ts';
+import { ReadinessChecks } from './health/readiness-checks.service.ts';
 import { ResponseStreams } from './response-streams.ts';
 import { RouteTable } from './auth/route-table.ts';
 import { createValidationPipe } from './requests/validation.ts';

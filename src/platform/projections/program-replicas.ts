@@ -5,7 +5,7 @@ import type pg from 'pg';
 
 import { pause } from '../async/pause.ts';
 import { Database } from '../database/database.ts';
-import { EventCatalogue } from '../event-store/catalogue.ts';
+import { EventCatalogue } from '../event-store/event-catalogue.ts';
 import { version } from '../version.ts';
 import { TABLES_LOCK } from './tables/projection-registry.ts';
 import { Projections } from './projections.ts';

@@ -7,7 +7,7 @@ import { freshDatabase, type TestDatabase } from '../../../test/support/postgres
 import { ConfigModule } from '../config/config.module.ts';
 import { readConfig } from '../config/config.ts';
 import { CryptoModule } from '../crypto/crypto.module.ts';
-import { Keyring } from '../crypto/sealed.ts';
+import { Keyring } from '../crypto/keyring.ts';
 import { Database } from '../database/database.ts';
 import { DatabaseModule } from '../database/database.module.ts';
 import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';

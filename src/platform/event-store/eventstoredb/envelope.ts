@@ -1,6 +1,6 @@
 import { jsonEvent, type AllStreamResolvedEvent, type EventData, type JSONType, type ResolvedEvent } from '@eventstore/db-client';
 import { v5 as uuidv5 } from 'uuid';
-import type { EventCatalogue } from '../catalogue.ts';
+import type { EventCatalogue } from '../event-catalogue.ts';
 import type { JsonObject } from '../event-definition.ts';
 import type { EventClass, EventMetadata, Position, StoredEvent } from '../event-store.ts';
 import type { SerialisedEvent } from '../new-events.ts';

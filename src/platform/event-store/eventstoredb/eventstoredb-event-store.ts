@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Logger } from '@nestjs/common';
-import type { EventCatalogue } from '../catalogue.ts';
+import type { EventCatalogue } from '../event-catalogue.ts';
 import {
   classOf,
   EventStore,
@@ -28,7 +28,7 @@ import { closingEvent, toPort, toServer, type Recorded } from './envelope.ts';
 import { Feed } from './feed.ts';
 import { EventReader, streamEvents } from './reading.ts';
 import { Retention } from './retention.ts';
-import { Writer, type Written } from './writing.ts';
+import { Writer, type Written } from './writer.ts';
 
 const logger = new Logger('EventStore');
 

@@ -10,7 +10,7 @@ import {
   type ResolvedEvent,
   type StreamingRead,
 } from '@eventstore/db-client';
-import type { EventCatalogue } from '../catalogue.ts';
+import type { EventCatalogue } from '../event-catalogue.ts';
 import { categoryOf, EventStoreUnavailable, START, type EventClass, type EventFilter, type Position } from '../event-store.ts';
 import type { Batch } from '../following/log-subscription.ts';
 import type { Connection } from './connection.ts';

@@ -7,7 +7,7 @@ import { within, type Connection } from './connection.ts';
 import type { Recorded } from './envelope.ts';
 import { isOfType } from './faults.ts';
 import type { EventReader } from './reading.ts';
-import type { Writer } from './writing.ts';
+import type { Writer } from './writer.ts';
 
 /** The member of the stream's metadata that keeps the maximum age while the last event is uncovered. */
 const PUT_ASIDE = 'mooring_max_age';

@@ -1,6 +1,6 @@
 import { appendTo, eventually, harbourEvent, openLog, openStore, type OpenedLog } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
-import { EventCatalogue } from '../catalogue.ts';
+import { EventCatalogue } from '../event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../event-definition.ts';
 import type { Position } from '../event-store.ts';
 import { LogFollower } from './log-follower.ts';

@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import type { Database } from '../../database/database.ts';
-import type { EventCatalogue } from '../catalogue.ts';
+import type { EventCatalogue } from '../event-catalogue.ts';
 import type { JsonObject } from '../event-definition.ts';
 import {
   classOf,
@@ -27,7 +27,7 @@ import { eventsUpTo, HeadWatch, LogSubscription } from '../following/log-subscri
 import { checkForgettable, checkName, prepare, revisionOf, type SerialisedEvent } from '../new-events.ts';
 import { timed } from '../append-times.ts';
 import { AppendBatcher } from './append-batcher.ts';
-import { BulkReader } from './bulk-reading.ts';
+import { BulkReader } from './bulk-reader.ts';
 import { LogTrimmer } from './log-trimmer.ts';
 import { EventReader, positionOf, tables } from './reading.ts';
 import { ResponseLost, ask, send } from './sending.ts';

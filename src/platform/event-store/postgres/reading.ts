@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import type { EventCatalogue } from '../catalogue.ts';
+import type { EventCatalogue } from '../event-catalogue.ts';
 import type { EventMetadata, EventClass, EventFilter, Lag, Position, StoredEvent } from '../event-store.ts';
 import type { JsonObject } from '../event-definition.ts';
 import type { Batch } from '../following/log-subscription.ts';

@@ -7,7 +7,7 @@ import { freshDatabase, type TestDatabase } from '../../../../test/support/postg
 import { openDatabase, type Database } from '../../database/database.ts';
 import { systemContext } from '../../context/command-context.ts';
 import { Refusal } from '../../errors/refusal.ts';
-import { EventCatalogue } from '../catalogue.ts';
+import { EventCatalogue } from '../event-catalogue.ts';
 import { defineEvent, type Decider } from '../event-definition.ts';
 import type { EventStore, StoredEvent } from '../event-store.ts';
 

@@ -6,7 +6,7 @@ import { openAggregates, openStore } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { openDatabase, type Database } from '../../database/database.ts';
 import { systemContext } from '../../context/command-context.ts';
-import { EventCatalogue } from '../catalogue.ts';
+import { EventCatalogue } from '../event-catalogue.ts';
 import { defineEvent, type Decider } from '../event-definition.ts';
 import { idOf, type EventStore, type StoredEvent } from '../event-store.ts';
 import { absent, advanced, type StreamState } from './stream-state.ts';

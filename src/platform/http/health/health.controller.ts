@@ -7,7 +7,7 @@ import ipaddr from 'ipaddr.js';
 import { Public } from '../auth/access.ts';
 import { HealthDto, ReadinessDto } from './health.dto.ts';
 import { Metrics } from '../../observability/metrics.ts';
-import { ReadinessChecks } from './readiness.service.ts';
+import { ReadinessChecks } from './readiness-checks.service.ts';
 import { Config } from '../../config/config.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import { version } from '../../version.ts';

@@ -3,7 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { aborted, pause } from '../../async/pause.ts';
 import { Backoff } from '../../async/retry.ts';
-import { UnknownEvent } from '../../event-store/catalogue.ts';
+import { UnknownEvent } from '../../event-store/event-catalogue.ts';
 import { START, type Position, type StoredEvent } from '../../event-store/event-store.ts';
 import { GatheredEvents } from './gathered-events.ts';
 import type { Lease, Leases } from '../../leases/leases.ts';

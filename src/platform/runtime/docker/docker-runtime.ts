@@ -35,10 +35,10 @@ import { hasSocketFile } from './engine/local-engine.ts';
 import { containerLog } from './containers/logs.ts';
 import { hasLabels, containerName, identityOf, labels, networkKinds, networkName, volumeName } from './engine/names.ts';
 import type { Labels } from './engine/names.ts';
-import { AgentNetworks } from './networks/network.ts';
+import { AgentNetworks } from './networks/agent-networks.ts';
 import { findImage } from './image-sources/registry.ts';
 import { dockerVolumeSizes } from './volumes/volume-sizes.ts';
-import { VolumeRoots } from './volumes/volume-root.ts';
+import { VolumeRoots } from './volumes/volume-roots.ts';
 import { ensureLabelledVolume, findVolume, removeAgentVolume } from './volumes/volumes.ts';
 
 export interface DockerRuntimeOptions {

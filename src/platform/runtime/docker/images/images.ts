@@ -7,7 +7,7 @@ import { folderEntries, hashOf, tarOf, type TarEntry } from '../image-sources/bu
 import { startCommand } from './command.ts';
 import { call, portErrors } from '../engine/engine.ts';
 import { labels, networkName } from '../engine/names.ts';
-import type { AgentNetworks } from '../networks/network.ts';
+import type { AgentNetworks } from '../networks/agent-networks.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
 import { ensureNodeBase } from '../image-sources/node-base.ts';
 import { checkReference, findImage, follow, pull } from '../image-sources/registry.ts';

@@ -7,8 +7,8 @@ import fc from 'fast-check';
 
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { type Database, openDatabase } from '../database/database.ts';
-import { DatabaseKeyring, SubjectShredded } from './keyring.ts';
-import type { Sealed } from './sealed.ts';
+import { DatabaseKeyring, SubjectShredded } from './database-keyring.ts';
+import type { Sealed } from './keyring.ts';
 import { ShredLedger } from './shred-ledger.ts';
 
 describe('the keyring', () => {

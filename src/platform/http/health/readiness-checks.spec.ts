@@ -1,7 +1,7 @@
 import type { ModuleRef } from '@nestjs/core';
 
 import { ContainerRuntime, type EgressStatus } from '../../runtime/runtime.ts';
-import { ReadinessChecks } from './readiness.service.ts';
+import { ReadinessChecks } from './readiness-checks.service.ts';
 
 /** Returns what `/ready` reports of agents' egress, and the status of the service if nothing else is wrong. */
 async function told(egress: EgressStatus | null) {

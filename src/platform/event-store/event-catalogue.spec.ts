@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { EventCatalogue } from './catalogue.ts';
+import { EventCatalogue } from './event-catalogue.ts';
 import { defineEvent, type JsonObject } from './event-definition.ts';
 import type { StoredEvent } from './event-store.ts';
 

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { copyOut, type Slab } from '../../database/copy.ts';
-import { UnknownEvent, type EventCatalogue } from '../catalogue.ts';
+import { UnknownEvent, type EventCatalogue } from '../event-catalogue.ts';
 import type { JsonObject } from '../event-definition.ts';
 import {
   EventStoreUnavailable,
