@@ -2,7 +2,7 @@ import { Global, Injectable, Module } from '@nestjs/common';
 
 import { Sessions } from './accounts/index.ts';
 import { AccountsModule } from './accounts/accounts.module.ts';
-import { ApiKeyVerifier } from './api-keys/index.ts';
+import { ApiKeysVerifier } from './api-keys/index.ts';
 import { ApiKeysModule } from './api-keys/api-keys.module.ts';
 import type { Caller } from './platform/context/caller.ts';
 import { CredentialVerifier } from './platform/http/auth/credential-verifier.ts';
@@ -11,7 +11,7 @@ import { CredentialVerifier } from './platform/http/auth/credential-verifier.ts'
 @Injectable()
 class FeatureVerifier extends CredentialVerifier {
   constructor(
-    private readonly apiKeys: ApiKeyVerifier,
+    private readonly apiKeys: ApiKeysVerifier,
     private readonly sessions: Sessions,
   ) {
     super();

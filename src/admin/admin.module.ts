@@ -8,7 +8,7 @@ import { CancelRebuildHandler, ListProjectionsHandler, RebuildProjectionHandler,
 import { RuntimeController } from './runtime.controller.ts';
 import { RuntimeDrift } from './runtime-drift.service.ts';
 import { WorkController } from './work.controller.ts';
-import { WorkService } from './saga-work.service.ts';
+import { SagaWork } from './saga-work.service.ts';
 
 /** Shows operators the internals: read models, the log, the engine, the sagas' work. */
 @Module({
@@ -21,7 +21,7 @@ import { WorkService } from './saga-work.service.ts';
     RebuildProjectionHandler,
     RuntimeDrift,
     VerifyProjectionHandler,
-    WorkService,
+    SagaWork,
   ],
 })
 export class AdminModule {}

@@ -5,7 +5,7 @@ import type { SagaWorkDto } from './work.dto.ts';
 
 /** Reports the work of this process's sagas. */
 @Injectable()
-export class WorkService {
+export class SagaWork {
   constructor(private readonly sagas: DurableSagas) {}
 
   stats(): SagaWorkDto[] {

@@ -2,7 +2,7 @@ import { Column, Entity, JoinColumn, OneToOne, PrimaryColumn } from 'typeorm';
 
 import type { Scope } from '../platform/context/caller.ts';
 
-/** The time at which the key was last used, to the minute; `ApiKeyVerifier` writes it, not a projection. */
+/** The time at which the key was last used, to the minute; `ApiKeysVerifier` writes it, not a projection. */
 @Entity('api_key_uses', { synchronize: false })
 export class ApiKeyUseRow {
   @PrimaryColumn('text') key_id: string;

@@ -2,7 +2,7 @@ import { Module } from '@nestjs/common';
 
 import { Projections } from '../platform/projections/projections.ts';
 import { ApiKeyEnds } from './api-key-ends.service.ts';
-import { ApiKeyVerifier } from './api-keys.verifier.ts';
+import { ApiKeysVerifier } from './api-keys.verifier.ts';
 import { ApiKeysController } from './api-keys.controller.ts';
 import { IssueApiKeyHandler, RevokeApiKeyHandler } from './api-keys.handlers.ts';
 import { apiKeysProjection, GetWrittenApiKeyHandler, ListApiKeysHandler, ListEndedApiKeysHandler } from './api-keys.projection.ts';
@@ -12,7 +12,7 @@ import { ApiKeysSaga } from './api-keys.saga.ts';
   controllers: [ApiKeysController],
   providers: [
     ApiKeyEnds,
-    ApiKeyVerifier,
+    ApiKeysVerifier,
     IssueApiKeyHandler,
     RevokeApiKeyHandler,
     GetWrittenApiKeyHandler,
@@ -20,7 +20,7 @@ import { ApiKeysSaga } from './api-keys.saga.ts';
     ListEndedApiKeysHandler,
     ApiKeysSaga,
   ],
-  exports: [ApiKeyVerifier],
+  exports: [ApiKeysVerifier],
 })
 export class ApiKeysModule {
   constructor(projections: Projections) {

@@ -33,7 +33,7 @@ interface KnownKey {
  * when it arrived, so every replica refuses a revoked key at once.
  */
 @Injectable()
-export class ApiKeyVerifier {
+export class ApiKeysVerifier {
   /** Maps the id of each key in `known` to its SHA-256. */
   private readonly hashes = new Map<string, string>();
   /** The cached keys by their SHA-256. */

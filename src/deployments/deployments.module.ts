@@ -13,7 +13,7 @@ import { DeploymentImages } from './images/deployment-images.service.ts';
 import { DeploymentSources } from './sources/deployment-sources.service.ts';
 import { DeployAgentHandler } from './deployments.handlers.ts';
 import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } from './deployments.projection.ts';
-import { DeploymentSaga } from './deployments.saga.ts';
+import { DeploymentsSaga } from './deployments.saga.ts';
 import { DeploymentsController } from './deployments.controller.ts';
 import { Differences } from './differences/differences.service.ts';
 import { EngineLimits } from './containers/engine-limits.ts';
@@ -29,7 +29,7 @@ import { VolumesSaga } from './volumes/volumes.saga.ts';
     ContainerSteps,
     DeploymentAnswers,
     DeploymentImages,
-    DeploymentSaga,
+    DeploymentsSaga,
     DeploymentSources,
     Differences,
     EngineLimits,

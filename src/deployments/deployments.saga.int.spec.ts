@@ -8,7 +8,7 @@ import { runningFeatures } from '../../test/support/features.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
 import { freePass } from '../../test/support/saga-pass.ts';
 import { until } from '../../test/support/until.ts';
-import { DeploymentSaga } from './deployments.saga.ts';
+import { DeploymentsSaga } from './deployments.saga.ts';
 
 const settings: Partial<AgentSettings> = { image: 'auto', image_name: null, template_id: 'hello' };
 const credential = 'mk_acme';
@@ -66,7 +66,7 @@ describe('an agent', () => {
     const agentId = await created();
     await ask('PATCH', path(agentId), { name: 'another', description: 'new words' });
     await ask('PATCH', path(agentId), { name: 'a third', idle_ttl_seconds: 77 });
-    const saga = server.app.get(DeploymentSaga, { strict: false });
+    const saga = server.app.get(DeploymentsSaga, { strict: false });
     const changes = (await streamOf(agentStream(agentId))).filter(({ type }) => type === 'AgentConfigured');
     // A resync may look at any agent at any time, so the saga itself is asked about each change.
     expect(changes.map((event) => saga.keyOf(event))).toEqual([null, agentId]);
@@ -148,7 +148,7 @@ describe('an agent', () => {
 
   it('does not change, and nothing is written, when its pass is repeated', async () => {
     const agentId = await deployed();
-    const saga = server.app.get(DeploymentSaga, { strict: false });
+    const saga = server.app.get(DeploymentsSaga, { strict: false });
     const before = await bed.events(agentId);
     const run = () => saga.reconcile(agentId, freePass());
     const due = await run();
@@ -170,7 +170,7 @@ describe('a deployment', () => {
     const elsewhere = () => {
       throw new Error('another process is at it');
     };
-    const saga = server.app.get(DeploymentSaga, { strict: false });
+    const saga = server.app.get(DeploymentsSaga, { strict: false });
     await expect(saga.reconcile(agentId, freePass({ assertLease: elsewhere }))).rejects.toThrow('another process is at it');
     expect(await bed.events(agentId)).toEqual(before);
     expect(await states(agentId)).toEqual([]);

@@ -30,7 +30,7 @@ type Doing = Exclude<Step, { do: 'rest' }>;
  * path.
  */
 @Injectable()
-export class DeploymentSaga implements Saga, OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown {
+export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstrap, BeforeApplicationShutdown {
   readonly name = 'deployments';
   /** The filter excludes events that other features write on an agent's stream, because they do not affect its container. */
   readonly filter = { eventClass: 'core' as const, categories: ['agent'], types: Object.keys(agentEvents) };

@@ -11,7 +11,7 @@ import type { LogQueryDto } from './logs.dto.ts';
 
 /** Reads an agent's log, and follows it. */
 @Injectable()
-export class LogsService {
+export class LogAnswers {
   constructor(
     private readonly agents: Agents,
     private readonly queries: QueryBus,

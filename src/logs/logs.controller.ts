@@ -7,11 +7,11 @@ import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import type { Streamed } from '../platform/http/response-streams.ts';
 import type { LogEntry } from './entries/log-entries.queries.ts';
 import { LogQueryDto } from './logs.dto.ts';
-import { LogsService } from './log-answers.service.ts';
+import { LogAnswers } from './log-answers.service.ts';
 
 @Controller(['api/v1/agents/:agentId/logs', 'api/agents/:agentId/logs'])
 export class LogsController {
-  constructor(private readonly logs: LogsService) {}
+  constructor(private readonly logs: LogAnswers) {}
 
   /** Lists the newest entries, oldest first. With `Accept: text/event-stream` it continues with new entries. */
   @Get()

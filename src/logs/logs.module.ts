@@ -10,7 +10,7 @@ import { LogTail } from './entries/log-tail.service.ts';
 import { journalProjection, logLinesProjection } from './entries/logs.projection.ts';
 import { LogsController } from './logs.controller.ts';
 import { LogsSaga } from './capture/logs.saga.ts';
-import { LogsService } from './log-answers.service.ts';
+import { LogAnswers } from './log-answers.service.ts';
 import { OutputRemoval } from './retention/output-removal.service.ts';
 import { OutputShare } from './capture/output-share.ts';
 import { OutputRetentionSaga } from './retention/output-retention.saga.ts';
@@ -24,7 +24,7 @@ import { OutputRetentionSaga } from './retention/output-retention.saga.ts';
     LogTail,
     LogRetention,
     LogsSaga,
-    LogsService,
+    LogAnswers,
     ListLogEntriesHandler,
     DrainedRuns,
     OutputRemoval,

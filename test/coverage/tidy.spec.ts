@@ -62,6 +62,7 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
     line: 2,
   },
   'a bound is named in capitals, with its unit': { path: 'src/a.ts', text: 'const PAGE = 5;\nconst retryMs = 2 * 50;\n', line: 2 },
+  'a class bears the name of its file and its role': { path: 'src/a/boats.saga.ts', text: 'f();\nexport class BoatSaga {}\n', line: 2 },
   'the name of a bound ends in MAX or MIN': { path: 'src/a.ts', text: 'const PAGE_MAX = 5;\nconst RETRY_MAX_MS = 5;\n', line: 2 },
   'a saga registers itself': { path: 'src/a.module.ts', text: 'f();\nsagas.register(boats);\n', line: 2 },
   'a class of a body, a query or a response ends in Dto': { path: 'src/a.dto.ts', text: 'f();\nexport class AgentView {\n}\n', line: 2 },
@@ -78,6 +79,10 @@ const good: Record<string, { path: string; text: string }> = {
   'no test sleeps': {
     path: 'src/a.spec.ts',
     text: 'const ended = new Promise((done, late) => {\n  child.once("exit", done);\n  setTimeout(late, 500);\n});\n',
+  },
+  'a class bears the name of its file and its role': {
+    path: 'src/a/boat-hires.service.ts',
+    text: 'export class NoBoat extends Error {}\nexport class BoatHires {}\n',
   },
   'the product waits by `pause` of platform/async': {
     path: 'src/a.ts',

@@ -69,6 +69,11 @@ export const tidyRules: TidyRule[] = [
     applies: isProduct,
     check: misplacedMessages,
   },
+  {
+    name: 'a class bears the name of its file and its role',
+    applies: (path) => isProduct(path) && !/\/migrations\/|contract\.ts$/.test(path) && !holdsMany.test(path),
+    check: misnamedClass,
+  },
   { name: 'private members are marked `private`', applies: (path) => path.endsWith('.ts'), check: hashNames },
   { name: 'a bound is named in capitals, with its unit', applies: isProduct, check: constantNames },
   {
@@ -162,6 +167,24 @@ function misplacedMessages(text: string, path: string): Finding[] {
     const kind = text.split('\n')[line - 1]?.includes('extends Command') ? 'commands' : 'queries';
     return !path.endsWith(`.${kind}.ts`);
   });
+}
+
+/** A file of one of these roles declares several classes, or none. */
+const holdsMany = /\.(commands|decider|dto|entity|events|handlers|projection|queries)\.ts$/;
+
+/** Looks at files with a role, and at those that export one class and nothing else that is called. A service's class leaves the role out. */
+function misnamedClass(text: string, path: string): Finding[] {
+  const [stem = '', ...roles] = path
+    .slice(path.lastIndexOf('/') + 1)
+    .split('.')
+    .slice(0, -1);
+  const expected = [stem, ...roles.filter((role) => role !== 'service')].join('').replaceAll('-', '').toLowerCase();
+  const exported = [...text.matchAll(/^export (?:abstract |async )*(class|function|const)\*? (\w+)( extends Error)?/gm)];
+  const classes = exported.filter(([, kind, , isError]) => kind === 'class' && isError === undefined);
+  const [first] = classes;
+  const isMeant = roles.length > 0 || (classes.length === 1 && !exported.some(([, kind]) => kind !== 'class'));
+  if (first === undefined || !isMeant || classes.some(([, , name = '']) => name.toLowerCase() === expected)) return [];
+  return [{ line: text.slice(0, first.index).split('\n').length, what: `the class ${first[2] ?? ''}` }];
 }
 
 /** There is one way to make a member private, and `private` is the one that the framework's own classes use. */

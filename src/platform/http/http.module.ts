@@ -9,7 +9,7 @@ import { OpenRequests } from './auth/open-requests.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { Positions } from './responses/positions.ts';
 import { PostgresIdempotencyStore } from './idempotency/postgres-idempotency-store.ts';
-import { ProblemFilter } from './responses/problems.filter.ts';
+import { ProblemsFilter } from './responses/problems.filter.ts';
 import { LoginLimiter } from './auth/login-limiter.ts';
 import { ReadinessChecks } from './health/readiness-checks.service.ts';
 import { ResponseStreams } from './response-streams.ts';
@@ -34,7 +34,7 @@ import { createValidationPipe } from './requests/validation.ts';
     ReadinessChecks,
     ResponseStreams,
     RouteTable,
-    { provide: APP_FILTER, useClass: ProblemFilter },
+    { provide: APP_FILTER, useClass: ProblemsFilter },
     { provide: APP_PIPE, useFactory: createValidationPipe },
   ],
   exports: [IdempotencyStore, LoginLimiter, Metrics, OpenRequests, ResponseStreams],

@@ -32,7 +32,7 @@ export interface IdempotentOptions {
  * Marks a POST of JSON that creates something. With an `Idempotency-Key` it creates it only once, and every repeat gets the first response.
  */
 export const Idempotent = (options: IdempotentOptions = {}) =>
-  applyDecorators(SetMetadata(IDEMPOTENT, options), UseInterceptors(Idempotency));
+  applyDecorators(SetMetadata(IDEMPOTENT, options), UseInterceptors(IdempotencyInterceptor));
 
 type Request = FastifyRequest & MooringRequest;
 
@@ -40,7 +40,7 @@ type Request = FastifyRequest & MooringRequest;
 const keptHeaders = ['etag', 'location', 'preference-applied', 'x-agent-woken', 'retry-after'];
 
 @Injectable()
-export class Idempotency implements NestInterceptor {
+export class IdempotencyInterceptor implements NestInterceptor {
   private readonly logger = new Logger('Idempotency');
 
   constructor(

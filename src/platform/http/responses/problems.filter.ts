@@ -7,7 +7,7 @@ import { Refusal } from '../../errors/refusal.ts';
 
 /** Responds to every error of every route, the framework's own included, with a problem document. */
 @Catch()
-export class ProblemFilter implements ExceptionFilter {
+export class ProblemsFilter implements ExceptionFilter {
   private readonly logger = new Logger('Http');
 
   catch(error: unknown, host: ArgumentsHost): void {
