@@ -24,7 +24,7 @@ export class AccountsController {
   @Get()
   @ReadsModel(accountsProjection.name)
   async list(@Query() { limit = 50, cursor }: PageQueryDto, @CurrentCall() call: Call): Promise<AccountDto[]> {
-    const rows = await this.queries.execute(new ListAccounts(limit, decodeCursor(cursor, 2)));
+    const rows = await this.queries.execute(new ListAccounts(limit, decodeCursor(cursor, 'time', 'text')));
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.account_id]);
     return rows.map(toAccountDto);
   }

@@ -21,7 +21,7 @@ export class ListAccounts extends Query<AccountRow[]> {
   constructor(
     readonly limit: number,
     /** The `created_at` and `account_id` of the last account on the previous page. */
-    readonly after: (string | number)[] | null,
+    readonly after: readonly [string, string] | null,
   ) {
     super();
   }

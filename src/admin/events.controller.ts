@@ -4,7 +4,7 @@ import { QueryBus } from '@nestjs/cqrs';
 import { selectionOf } from '../history/index.ts';
 import { RequireAdmin } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
+import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { BrowsedEventDto, BrowseEventsQueryDto } from './events.dto.ts';
 import { BrowseEvents } from './events.queries.ts';
 
@@ -22,16 +22,9 @@ export class EventsController {
   @Get()
   async list(@Query() query: BrowseEventsQueryDto, @CurrentCall() call: Call): Promise<BrowsedEventDto[]> {
     const { stream = null, class: eventClass = 'core', limit = DEFAULT_LIMIT } = query;
-    const after = placeOf(query.cursor) ?? query.after ?? null;
+    const after = decodeCursor(query.cursor, 'position')?.[0] ?? query.after ?? null;
     const { items, next } = await this.queries.execute(new BrowseEvents(selectionOf(query), stream, eventClass, after, limit));
     if (next !== null) call.linkNextPage([next]);
     return items;
   }
-}
-
-function placeOf(cursor: string | undefined): string | null {
-  const place = decodeCursor(cursor, 1)?.[0];
-  if (place === undefined) return null;
-  if (typeof place === 'string' && /^\d{20}$/.test(place)) return place;
-  throw invalidCursor();
 }

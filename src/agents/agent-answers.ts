@@ -3,7 +3,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { START } from '../platform/event-store/event-store.ts';
 import type { Call } from '../platform/http/call.ts';
-import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
+import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { type ListAgentsQueryDto, statusesOf, type WaitQueryDto } from './agents.dto.ts';
 import type { AgentRow, ShownAgent } from './agents.entity.ts';
@@ -40,7 +40,9 @@ export class AgentAnswers {
 
   async list(query: ListAgentsQueryDto, call: Call): Promise<AgentRow[]> {
     const limit = query.limit ?? DEFAULT_LIMIT;
-    const rows = await this.queries.execute(new ListAgents(call.accountId, limit, placeOf(query.cursor), query.external_id ?? null));
+    const rows = await this.queries.execute(
+      new ListAgents(call.accountId, limit, decodeCursor(query.cursor, 'time', 'text'), query.external_id ?? null),
+    );
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.agent_id]);
     return rows;
   }
@@ -78,10 +80,4 @@ export class AgentAnswers {
     call.context.writtenUpTo = position;
     return this.showWritten(agentId, call);
   }
-}
-
-function placeOf(cursor: string | undefined): (string | number)[] | null {
-  const place = decodeCursor(cursor, 2);
-  if (place === null || (place.every((part) => typeof part === 'string') && !Number.isNaN(Date.parse(String(place[0]))))) return place;
-  throw invalidCursor();
 }

@@ -58,7 +58,7 @@ export class ListAgents extends Query<AgentRow[]> {
     readonly accountId: string,
     readonly limit: number,
     /** The `created_at` and `agent_id` of the last agent on the previous page. */
-    readonly after: (string | number)[] | null,
+    readonly after: readonly [string, string] | null,
     /** Selects the agent that the caller knows by this id; null selects all. */
     readonly externalId: string | null,
   ) {

@@ -40,7 +40,7 @@ export class ApiKeysController {
   @Get()
   @ReadsModel(apiKeysProjection.name)
   async list(@Query() { limit = 50, cursor }: PageQueryDto, @CurrentCall() call: Call): Promise<ApiKeyDto[]> {
-    const rows = await this.queries.execute(new ListApiKeys(call.accountId, limit, decodeCursor(cursor, 2)));
+    const rows = await this.queries.execute(new ListApiKeys(call.accountId, limit, decodeCursor(cursor, 'time', 'text')));
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.key_id]);
     const now = this.clock.now();
     return rows.map((row) => toApiKeyDto(row, now));

@@ -18,7 +18,7 @@ export class ListApiKeys extends Query<ApiKeyRow[]> {
     readonly accountId: string,
     readonly limit: number,
     /** The `created_at` and `key_id` of the last key on the previous page. */
-    readonly after: (string | number)[] | null,
+    readonly after: readonly [string, string] | null,
   ) {
     super();
   }

@@ -5,7 +5,7 @@ import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
+import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ExplainStatus } from './explain/explain.queries.ts';
@@ -76,10 +76,7 @@ export class HistoryController {
 
 /** Returns the place after which to begin: that of the cursor, of `after`, or of the last event that the reader of a stream received. */
 function placeOf(query: HistoryQueryDto, call: Call): Place {
-  const place = decodeCursor(query.cursor, 1)?.[0];
-  if (place === undefined) return afterOf(query.after) ?? afterOf(call.lastEventId) ?? -1;
-  if (typeof place === 'number' && Number.isSafeInteger(place) && place >= -1) return place;
-  throw invalidCursor();
+  return decodeCursor(query.cursor, 'revision')?.[0] ?? afterOf(query.after) ?? afterOf(call.lastEventId) ?? -1;
 }
 
 /** Positions are written with at least 20 digits, revisions with fewer. */

@@ -34,7 +34,7 @@ export class LogAnswers {
 
   private async newest(agentId: string, { limit = 100, cursor }: LogQueryDto, filter: LogFilter): Promise<LogEntry[]> {
     await this.tail.shown(agentId);
-    return this.queries.execute(new ListLogEntries(agentId, filter, limit, decodeCursor(cursor, 2)));
+    return this.queries.execute(new ListLogEntries(agentId, filter, limit, decodeCursor(cursor, 'time', 'text')));
   }
 
   /** Yields the stored entries, then new ones. An entry that arrives while the stored ones are read is given once. */

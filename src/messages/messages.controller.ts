@@ -5,7 +5,7 @@ import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { decodeCursor, invalidCursor } from '../platform/http/responses/paging.ts';
+import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ListConversations } from './conversations/conversations.queries.ts';
@@ -43,7 +43,9 @@ export class MessagesController {
   @ReadsModel('agents', 'conversations')
   async conversations(@AgentId() agentId: string, @Query() query: PageQueryDto, @CurrentCall() call: Call): Promise<ConversationView[]> {
     const limit = query.limit ?? 50;
-    const rows = await this.queries.execute(new ListConversations(agentId, call.accountId, limit, decodeCursor(query.cursor, 2)));
+    const rows = await this.queries.execute(
+      new ListConversations(agentId, call.accountId, limit, decodeCursor(query.cursor, 'time', 'text')),
+    );
     call.linkAfter(rows, limit, (last) => [last.updated_at.toISOString(), last.conversation_id]);
     return rows.map((row) => ({
       id: row.conversation_id,
@@ -66,18 +68,9 @@ export class MessagesController {
     @CurrentCall() call: Call,
   ): Promise<ThreadMessage[]> {
     if (!/^[0-9a-f-]{36}$/.test(conversationId)) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
-    const before = revisionOf(query.cursor);
+    const before = decodeCursor(query.cursor, 'count')?.[0] ?? null;
     const page = await this.queries.execute(new ListMessages(call.accountId, agentId, conversationId, query.limit ?? 50, before));
     if (page.olderBefore !== null) call.linkNextPage([page.olderBefore]);
     return page.messages;
   }
-}
-
-/** Returns the revision that the cursor's page ends before; null if there is no cursor. */
-function revisionOf(cursor: string | undefined): number | null {
-  const place = decodeCursor(cursor, 1);
-  if (place === null) return null;
-  const [revision] = place;
-  if (!Number.isSafeInteger(revision) || (revision as number) < 1) throw invalidCursor();
-  return revision as number;
 }

@@ -5,7 +5,7 @@ import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 import { RequireScope } from '../../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../platform/http/call.ts';
 import type { Caller } from '../../platform/context/caller.ts';
-import { decodeCursor, invalidCursor } from '../../platform/http/responses/paging.ts';
+import { decodeCursor } from '../../platform/http/responses/paging.ts';
 import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
 import { NDJSON, ResponseStreams, type Streamed } from '../../platform/http/response-streams.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
@@ -34,7 +34,7 @@ export class AuditController {
   @ApiOkResponse({ type: [AuditItem] })
   async list(@Query() query: AuditQueryDto, @CurrentCall() call: Call): Promise<AuditItem[] | Streamed> {
     const selection = auditOf(query, call.caller);
-    const after = placeOf(query.cursor);
+    const after = decodeCursor(query.cursor, 'position')?.[0] ?? null;
     if (call.accepts(NDJSON)) {
       const all = new ExportAudit(selection, after, query.limit ?? Number.MAX_SAFE_INTEGER);
       return this.streams.ndjson(call, () => this.queries.execute(all));
@@ -60,11 +60,4 @@ function auditOf(query: AuditQueryDto, caller: Caller): AuditSelection {
     agentId: query.agent_id?.toLowerCase() ?? null,
     newestFirst: query.order === 'desc',
   };
-}
-
-function placeOf(cursor: string | undefined): string | null {
-  const place = decodeCursor(cursor, 1)?.[0];
-  if (place === undefined) return null;
-  if (typeof place === 'string' && /^\d{20,60}$/.test(place)) return place;
-  throw invalidCursor();
 }

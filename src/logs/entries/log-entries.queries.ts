@@ -27,7 +27,7 @@ export class ListLogEntries extends Query<LogEntry[]> {
     readonly filter: LogFilter,
     readonly limit: number,
     /** The time and id of the entry before which the page ends. */
-    readonly before: readonly (string | number)[] | null,
+    readonly before: readonly [string, string] | null,
   ) {
     super();
   }

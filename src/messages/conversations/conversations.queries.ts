@@ -12,7 +12,7 @@ export class ListConversations extends Query<ConversationRow[]> {
     readonly accountId: string,
     readonly limit: number,
     /** The `updated_at` and id of the last conversation on the previous page. */
-    readonly after: readonly (string | number)[] | null,
+    readonly after: readonly [string, string] | null,
   ) {
     super();
   }

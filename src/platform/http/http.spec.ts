@@ -107,14 +107,36 @@ describe('If-Match', () => {
 
 describe('a cursor', () => {
   it('comes back as it was, and no other text is taken for one', () => {
+    const value = {
+      time: fc.date({ noInvalidDate: true }).map((date) => date.toISOString()),
+      text: fc.string(),
+      position: fc.nat().map((n) => String(n).padStart(20, '0')),
+      revision: fc.nat(),
+      count: fc.integer({ min: 1 }),
+    };
+    const kinds = fc.array(fc.constantFrom(...(Object.keys(value) as (keyof typeof value)[])), { minLength: 1, maxLength: 3 });
+    const places = kinds.chain((all) =>
+      fc.tuple(fc.constant(all), fc.tuple(...all.map((kind): fc.Arbitrary<string | number> => value[kind]))),
+    );
     fc.assert(
-      fc.property(fc.array(fc.oneof(fc.string(), fc.integer()), { minLength: 1, maxLength: 3 }), (place) => {
+      fc.property(places, ([all, place]) => {
         fc.pre(!JSON.stringify(place).includes('\\u0000'));
-        expect(decodeCursor(encodeCursor(place), place.length)).toEqual(place);
+        expect(decodeCursor(encodeCursor(place), ...all)).toEqual(place);
       }),
     );
-    fc.assert(fc.property(fc.string(), (text) => expect(() => decodeCursor(text, 2)).toThrow('cursor')));
-    expect(decodeCursor(undefined, 2)).toBeNull();
+    fc.assert(fc.property(fc.string(), (text) => expect(() => decodeCursor(text, 'time', 'text')).toThrow('cursor')));
+    expect(decodeCursor(undefined, 'time', 'text')).toBeNull();
+  });
+
+  it.each([
+    ['time', 'yesterday'],
+    ['text', 1],
+    ['position', '1'],
+    ['revision', -1],
+    ['count', 0],
+  ] as const)('is refused if its %s is %j', (kind, value) => {
+    expect(() => decodeCursor(encodeCursor([value]), kind)).toThrow('cursor');
+    expect(() => decodeCursor(encodeCursor([]), kind)).toThrow('cursor');
   });
 });
 

@@ -5,18 +5,37 @@ export function encodeCursor(place: readonly (string | number)[]): string {
   return Buffer.from(JSON.stringify(place)).toString('base64url');
 }
 
-/** Returns the sort values, or null without a cursor. Throws `invalid_request` unless `encodeCursor` made the cursor of `length` parts. */
-export function decodeCursor(cursor: string | undefined, length: number): (string | number)[] | null {
-  if (cursor === undefined) return null;
-  const place = parsed(cursor);
-  if (Array.isArray(place) && place.length === length && place.every((part) => typeof part === 'string' || Number.isFinite(part)))
-    return place as (string | number)[];
-  throw invalidCursor();
+/** The kinds of sort values, and their types. */
+interface SortValues {
+  /** A time that PostgreSQL and JavaScript both read. */
+  time: string;
+  text: string;
+  /** A position in the log. */
+  position: string;
+  /** A revision of a stream, from 0. */
+  revision: number;
+  /** A number of events, from 1. */
+  count: number;
 }
 
-/** Returns the error that a list throws if the values in a cursor are not its own. */
-export function invalidCursor(): Refusal {
-  return new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
+const fits: Record<keyof SortValues, (value: unknown) => boolean> = {
+  time: (value) => typeof value === 'string' && !Number.isNaN(Date.parse(value)),
+  text: (value) => typeof value === 'string',
+  position: (value) => typeof value === 'string' && /^\d{20}$/.test(value),
+  revision: (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+  count: (value) => Number.isSafeInteger(value) && (value as number) >= 1,
+};
+
+/** Returns the sort values, or null without a cursor. Throws `invalid_request` unless they are of these kinds. */
+export function decodeCursor<const Kinds extends readonly (keyof SortValues)[]>(
+  cursor: string | undefined,
+  ...kinds: Kinds
+): { [Index in keyof Kinds]: SortValues[Kinds[Index]] } | null {
+  if (cursor === undefined) return null;
+  const place = parsed(cursor);
+  if (Array.isArray(place) && place.length === kinds.length && kinds.every((kind, index) => fits[kind](place[index])))
+    return place as unknown as { [Index in keyof Kinds]: SortValues[Kinds[Index]] };
+  throw new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
     errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
   });
 }
