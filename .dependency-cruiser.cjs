@@ -133,7 +133,10 @@ const folderRules = Object.entries(folderFloors).flatMap(([parent, levels]) => {
         ]),
     ...levels.flatMap((own, level) =>
       own.map((folder) => {
-        const others = levels.slice(level).flat().filter((other) => other !== folder);
+        const others = levels
+          .slice(level)
+          .flat()
+          .filter((other) => other !== folder);
         return rule(
           `${name}-${folder}`,
           `${folder} imports only from the folders of ${parent} below it.`,

@@ -4,7 +4,11 @@ import { TemplatesModule } from '../templates/templates.module.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { ChatIntake } from './intake/chat-intake.service.ts';
 import { ChatRate } from './intake/chat-rate.ts';
-import { conversationsProjection, ListConversationsHandler, ListWaitingConversationsHandler } from './conversations/conversations.projection.ts';
+import {
+  conversationsProjection,
+  ListConversationsHandler,
+  ListWaitingConversationsHandler,
+} from './conversations/conversations.projection.ts';
 import { Conversations } from './conversations/conversations.service.ts';
 import { MessageDelivery } from './delivery/message-delivery.service.ts';
 import { MessagesController } from './messages.controller.ts';

@@ -2,7 +2,16 @@ import type Dockerode from 'dockerode';
 import { allowedEntry } from '../../../allow-list.ts';
 import type { ContainerSpec } from '../../runtime.ts';
 import type { Listed } from '../networks/egress-proxy.ts';
-import { containerLabels, containerName, helperMount, labels, networkName, volumeName, type Labels, type NetworkKind } from '../engine/names.ts';
+import {
+  containerLabels,
+  containerName,
+  helperMount,
+  labels,
+  networkName,
+  volumeName,
+  type Labels,
+  type NetworkKind,
+} from '../engine/names.ts';
 
 /**
  * The capabilities that the start scripts of ordinary images need as root, and no more: to hand their folders to a user (CHOWN,
