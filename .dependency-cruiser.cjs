@@ -166,10 +166,10 @@ const roleRules = [
     { path: '^src/platform/runtime/', dependencyTypesNot: ['type-only'] },
   ),
   rule(
-    'typeorm-in-features',
-    'Rows are read and written in projections.',
-    { path: anyRoom, pathNot: ['\\.(projection|entity|module)\\.ts$', notShipped] },
-    { path: [npm('typeorm'), npm('@nestjs/typeorm')] },
+    'entities-in-projections',
+    'Rows are read in projections; TypeORM learns of tables from platform/database.',
+    { path: anyRoom, pathNot: ['\\.projection\\.ts$', notShipped] },
+    { path: [npm('typeorm'), '^src/platform/database/entities\\.ts$'] },
   ),
   rule(
     'controllers-are-signatures',

@@ -2,23 +2,23 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 
 import { AdminModule } from './admin/admin.module.ts';
-import { AccountCredentialRow, accountEvents, AccountRow } from './accounts/index.ts';
+import { accountEvents } from './accounts/index.ts';
 import { AccountsModule } from './accounts/accounts.module.ts';
-import { AgentActivityRow, agentEvents, AgentRow } from './agents/index.ts';
+import { agentEvents } from './agents/index.ts';
 import { AgentsModule } from './agents/agents.module.ts';
-import { apiKeyEvents, ApiKeyRow, ApiKeyUseRow } from './api-keys/index.ts';
+import { apiKeyEvents } from './api-keys/index.ts';
 import { ApiKeysModule } from './api-keys/api-keys.module.ts';
 import { ConfigModule } from './platform/config/config.module.ts';
 import type { Config } from './platform/config/config.ts';
 import { CredentialsModule } from './credentials.module.ts';
-import { deploymentEvents, DeploymentRow } from './deployments/index.ts';
+import { deploymentEvents } from './deployments/index.ts';
 import { DeploymentsModule } from './deployments/deployments.module.ts';
 import { environmentEvents } from './environment/index.ts';
 import { EnvironmentModule } from './environment/environment.module.ts';
 import { HistoryModule } from './history/history.module.ts';
 import { logEvents } from './logs/index.ts';
 import { LogsModule } from './logs/logs.module.ts';
-import { conversationEvents, ConversationRow } from './messages/index.ts';
+import { conversationEvents } from './messages/index.ts';
 import { MessagesModule } from './messages/messages.module.ts';
 import { CryptoModule } from './platform/crypto/crypto.module.ts';
 import { DatabaseModule } from './platform/database/database.module.ts';
@@ -46,9 +46,6 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   rebuildEvents,
 ].flatMap((events) => Object.values(events));
 
-/** The entities that features read. */
-const entities = [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow, AgentRow, AgentActivityRow, ConversationRow, DeploymentRow];
-
 export interface AppOptions {
   /** Starts the service although PostgreSQL does not force commits to disk; for tests only. */
   allowUnsafeDatabase?: boolean;
@@ -66,7 +63,7 @@ export class AppModule {
         // platform
         ConfigModule.forRoot(config, startup),
         CqrsModule.forRoot(),
-        DatabaseModule.forRoot({ entities, allowUnsafe: allowUnsafeDatabase }),
+        DatabaseModule.forRoot({ allowUnsafe: allowUnsafeDatabase }),
         CryptoModule,
         EventStoreModule.forRoot({ definitions: eventDefinitions }),
         LeasesModule,

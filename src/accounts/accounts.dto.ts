@@ -1,7 +1,7 @@
 import { IsBoolean, IsIn, IsInt, IsOptional, IsString, Matches, Max, Min } from 'class-validator';
 
 import { Length, MaxLength } from '../platform/http/requests/validation.ts';
-import type { AccountRow } from './accounts.entity.ts';
+import type { AccountRow } from './accounts.table.ts';
 
 const EMAIL = /^[^\s@\p{C}]{1,64}@[^\s@\p{C}]{1,255}$/u;
 

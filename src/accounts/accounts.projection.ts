@@ -1,45 +1,24 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
+import { entityOf } from '../platform/database/entities.ts';
+import type { WrittenRow } from '../platform/database/table.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
-import type { Projection } from '../platform/projections/projection.ts';
+import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import { accountNotFound } from './aggregate/accounts.decider.ts';
-import { AccountCredentialRow, AccountRow } from './accounts.entity.ts';
 import type { AccountEvent } from './aggregate/accounts.events.ts';
 import { GetAccount, GetWrittenAccount, ListAccounts } from './accounts.queries.ts';
+import { accountCredentialsTable, type AccountRow, accountsTable } from './accounts.table.ts';
 
-export interface AccountColumns {
-  account_id: string;
-  name: string;
-  role: 'admin' | 'member';
-  plan_name: string | null;
-  plan_seats: number | null;
-  payment_method: boolean;
-  seats_used: number;
-  created_at: string;
-}
+type WrittenAccount = WrittenRow<typeof accountsTable>;
 
 /** Every account with its plan and the number of its seats that are taken. */
-export const accountsProjection: Projection<AccountColumns> = {
+export const accountsProjection: Projection<typeof accountsTable> = {
   name: 'accounts',
   version: 1,
   filter: { eventClass: 'core', categories: ['account'] },
-  table: {
-    name: 'accounts',
-    key: 'account_id',
-    columns: {
-      account_id: 'text collate "C" not null',
-      name: 'text not null',
-      role: 'text not null',
-      plan_name: 'text',
-      plan_seats: 'integer',
-      payment_method: 'boolean not null',
-      seats_used: 'integer not null',
-      created_at: 'timestamptz(3) not null',
-    },
-    indexes: { by_age: '(created_at desc, account_id desc)' },
-  },
+  table: accountsTable,
   keys: (event) => [idOf(event.stream)],
   project(stored: StoredEvent, rows) {
     const account_id = idOf(stored.stream);
@@ -50,10 +29,10 @@ export const accountsProjection: Projection<AccountColumns> = {
 
 function changedBy(
   event: AccountEvent,
-  row: AccountColumns | undefined,
+  row: WrittenAccount | undefined,
   account_id: string,
   created_at: string,
-): AccountColumns | undefined {
+): WrittenAccount | undefined {
   if (event.type === 'AccountOpened') {
     const { name, role } = event.data;
     return { account_id, name, role, plan_name: null, plan_seats: null, payment_method: false, seats_used: 0, created_at };
@@ -76,13 +55,16 @@ function changedBy(
   }
 }
 
+const credentialRows = entityOf('account_credentials', accountCredentialsTable);
+const accountRows = entityOf(tableOf(accountsProjection), accountsTable, { credential: credentialRows });
+
 @QueryHandler(GetAccount)
 export class GetAccountHandler implements IQueryHandler<GetAccount> {
   constructor(private readonly database: Database) {}
 
   async execute({ accountId }: GetAccount): Promise<AccountRow> {
     const row = await this.database.dataSource
-      .getRepository(AccountRow)
+      .getRepository(accountRows)
       .findOne({ where: { account_id: accountId }, relations: { credential: true } });
     if (row === null) throw accountNotFound();
     return row;
@@ -99,10 +81,10 @@ export class GetWrittenAccountHandler implements IQueryHandler<GetWrittenAccount
   async execute({ accountId }: GetWrittenAccount): Promise<AccountRow> {
     const [{ row }, credential] = await Promise.all([
       this.latest.find(accountsProjection, `account-${accountId}`),
-      this.database.dataSource.getRepository(AccountCredentialRow).findOneBy({ account_id: accountId }),
+      this.database.dataSource.getRepository(credentialRows).findOneBy({ account_id: accountId }),
     ]);
     if (row === undefined) throw accountNotFound();
-    return { ...row, credential, created_at: new Date(row.created_at) };
+    return { ...row, credential };
   }
 }
 
@@ -112,7 +94,7 @@ export class ListAccountsHandler implements IQueryHandler<ListAccounts> {
 
   execute({ limit, after }: ListAccounts): Promise<AccountRow[]> {
     const query = this.database.dataSource
-      .getRepository(AccountRow)
+      .getRepository(accountRows)
       .createQueryBuilder('account')
       .leftJoinAndSelect('account.credential', 'credential')
       .orderBy({ 'account.created_at': 'DESC', 'account.account_id': 'DESC' })

@@ -1,6 +1,6 @@
 import { Query } from '@nestjs/cqrs';
 
-import type { AccountRow } from './accounts.entity.ts';
+import type { AccountRow } from './accounts.table.ts';
 
 /** Returns the account from the read model. Throws `account_not_found`. */
 export class GetAccount extends Query<AccountRow> {

@@ -1,4 +1,3 @@
-export { AccountCredentialRow, AccountRow } from './accounts.entity.ts';
 export { accountEvents } from './aggregate/accounts.events.ts';
 export { AssignPlan, OpenAccount, ReleaseSeat, TakeSeat } from './accounts.commands.ts';
 export { Sessions } from './sessions.ts';

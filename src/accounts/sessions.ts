@@ -9,6 +9,7 @@ import { AccountPositions } from '../platform/event-store/following/account-posi
 import { type Caller, scopes } from '../platform/context/caller.ts';
 import { ReadModels, tableOf } from '../platform/projections/projection.ts';
 import { accountsProjection } from './accounts.projection.ts';
+import type { AccountRow } from './accounts.table.ts';
 
 const ABSOLUTE_DAYS = 30;
 const IDLE_DAYS = 7;
@@ -104,10 +105,7 @@ const FIND = `
   select s.account_id, a.name, a.role, s.expires_at, s.last_used_at < now() - interval '1 minute' as stale
     from account_sessions s join ${tableOf(accountsProjection)} a using (account_id) where token_hash = $1 and ${LIVE}`;
 
-interface Found {
-  account_id: string;
-  name: string;
-  role: 'admin' | 'member';
+interface Found extends Pick<AccountRow, 'account_id' | 'name' | 'role'> {
   expires_at: Date;
   stale: boolean;
 }

@@ -6,7 +6,7 @@ import type { Call } from '../platform/http/call.ts';
 import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { type ListAgentsQueryDto, statusesOf, type WaitQueryDto } from './agents.dto.ts';
-import type { AgentRow, ShownAgent } from './agents.entity.ts';
+import type { AgentRow, ShownAgent } from './agents.table.ts';
 import { StartAgent, type AgentWrite, type DeleteAgent } from './agents.commands.ts';
 import { AwaitAgent, GetAgent, GetWrittenAgent, ListAgents } from './agents.queries.ts';
 

@@ -8,7 +8,7 @@ import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { AgentAnswers } from './agent-answers.ts';
 import { AgentId } from './fields/agent-id.ts';
 import { AgentDto, ListAgentsQueryDto, RestAgentDto, toAgentDto, toRestAgentDto, UpdateAgentDto, WaitQueryDto } from './agents.dto.ts';
-import type { ShownAgent } from './agents.entity.ts';
+import type { ShownAgent } from './agents.table.ts';
 import { ConfigureAgent, DeleteAgent, RestartAgent, SleepAgent, StartAgent, StopAgent } from './agents.commands.ts';
 
 /** One of the two APIs: they differ in their path, in the names of an agent's fields, and in the keys that may read agents. */

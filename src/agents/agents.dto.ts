@@ -19,7 +19,7 @@ import {
   repoUrlRule,
   Text,
 } from './fields/agent-fields.ts';
-import type { ShownAgent } from './agents.entity.ts';
+import type { ShownAgent } from './agents.table.ts';
 
 export class ListAgentsQueryDto extends PageQueryDto {
   /** Selects the agent with this external id. */

@@ -1,55 +1,26 @@
 import { QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
+import { entityOf } from '../platform/database/entities.ts';
 import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { ReadModels, tableOf, type Projection } from '../platform/projections/projection.ts';
 import { Activity, HOLD_COUNTS } from './activity/activity.service.ts';
-import { evolve, type Agent } from './aggregate/agent-state.decider.ts';
+import { agentActivityTable } from './activity/agent-activity.table.ts';
+import { evolve } from './aggregate/agent-state.decider.ts';
 import { agentStream } from './aggregate/agent-stream.ts';
 import { agentNotFound } from './aggregate/agents.decider.ts';
-import { AgentRow, type ShownAgent } from './agents.entity.ts';
 import type { AgentEvent } from './aggregate/agents.events.ts';
 import { AgentsThatMayWrite, EveryAgent, GetAgent, GetWrittenAgent, ListAgents, LiveAgentIds } from './agents.queries.ts';
 import type { AgentInUse, AgentOfAccount } from './agents.queries.ts';
-
-export interface AgentColumns {
-  agent_id: string;
-  account_id: string;
-  external_id: string | null;
-  status: string;
-  sleep_depth: string | null;
-  state: Agent;
-  revision: number;
-  created_at: string;
-  updated_at: string;
-}
+import { type AgentRow, agentsTable, type ShownAgent } from './agents.table.ts';
 
 /** Lists the agents that are not deleted. Each row is the decider's fold of its stream, so that rules and answers can't differ. */
-export const agentsProjection: Projection<AgentColumns> = {
+export const agentsProjection: Projection<typeof agentsTable> = {
   name: 'agents',
   version: 2,
   filter: { eventClass: 'core', categories: ['agent'] },
-  table: {
-    name: 'agents',
-    key: 'agent_id',
-    columns: {
-      agent_id: 'text collate "C" not null',
-      account_id: 'text collate "C" not null',
-      external_id: 'text collate "C"',
-      status: 'text not null',
-      sleep_depth: 'text',
-      state: 'json not null',
-      revision: 'integer not null',
-      created_at: 'timestamptz(3) not null',
-      updated_at: 'timestamptz(3) not null',
-    },
-    indexes: {
-      by_account: '(account_id, created_at desc, agent_id desc)',
-      by_external_id: '(account_id, external_id) where external_id is not null',
-      by_status: '(status)',
-    },
-  },
+  table: agentsTable,
   keys: (event) => [idOf(event.stream)],
   project(stored: StoredEvent, rows) {
     const agent_id = idOf(stored.stream);
@@ -72,6 +43,9 @@ export const agentsProjection: Projection<AgentColumns> = {
     });
   },
 };
+
+const activityRows = entityOf('agent_activity', agentActivityTable);
+const agentRows = entityOf(tableOf(agentsProjection), agentsTable, { activity: activityRows });
 
 /** The most frequent read: a prepared statement that selects only what is shown. */
 const FIND = `
@@ -113,8 +87,7 @@ export class GetWrittenAgentHandler implements IQueryHandler<GetWrittenAgent> {
     ]);
     if (columns === undefined || columns.account_id !== accountId) throw agentNotFound();
     const activity = lastActiveAt === null ? null : { agent_id: agentId, last_active_at: lastActiveAt };
-    const { created_at, updated_at } = columns;
-    return { row: { ...columns, activity, created_at: new Date(created_at), updated_at: new Date(updated_at) }, position };
+    return { row: { ...columns, activity }, position };
   }
 }
 
@@ -124,7 +97,7 @@ export class ListAgentsHandler implements IQueryHandler<ListAgents> {
 
   execute({ accountId, limit, after, externalId }: ListAgents): Promise<AgentRow[]> {
     const query = this.database.dataSource
-      .getRepository(AgentRow)
+      .getRepository(agentRows)
       .createQueryBuilder('agent')
       .leftJoinAndSelect('agent.activity', 'activity')
       .where('agent.account_id = :accountId', { accountId })
@@ -144,7 +117,7 @@ export class EveryAgentHandler implements IQueryHandler<EveryAgent> {
   constructor(private readonly database: Database) {}
 
   async execute({ after, limit }: EveryAgent): Promise<AgentInUse[]> {
-    const rows = await this.database.query<{ agent_id: string; state: Agent; last_active_at: Date | null; held: boolean }>(
+    const rows = await this.database.query<Pick<AgentRow, 'agent_id' | 'state'> & { last_active_at: Date | null; held: boolean }>(
       `select a.agent_id, a.state, v.last_active_at,
               exists (select from agent_holds h where h.agent_id = a.agent_id and ${HOLD_COUNTS}) as held
          from ${tableOf(agentsProjection)} a left join agent_activity v on v.agent_id = a.agent_id
@@ -160,7 +133,7 @@ export class AgentsThatMayWriteHandler implements IQueryHandler<AgentsThatMayWri
   constructor(private readonly database: Database) {}
 
   async execute({ since }: AgentsThatMayWrite): Promise<AgentOfAccount[]> {
-    const rows = await this.database.query<{ agent_id: string; account_id: string }>(
+    const rows = await this.database.query<Pick<AgentRow, 'agent_id' | 'account_id'>>(
       `select agent_id, account_id from ${tableOf(agentsProjection)}
         where status in ('deploying', 'active', 'starting', 'stopping', 'restarting', 'waking')
            or (status = 'sleeping' and updated_at > $1)
@@ -177,7 +150,7 @@ export class LiveAgentIdsHandler implements IQueryHandler<LiveAgentIds> {
   constructor(private readonly database: Database) {}
 
   async execute(): Promise<string[]> {
-    const rows = await this.database.query<{ agent_id: string }>(
+    const rows = await this.database.query<Pick<AgentRow, 'agent_id'>>(
       `select agent_id from ${tableOf(agentsProjection)}
         where status in ('deploying', 'active', 'starting', 'stopping', 'restarting', 'waking', 'error', 'deleting')
            or (status = 'sleeping' and sleep_depth = 'frozen')`,

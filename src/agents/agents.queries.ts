@@ -2,7 +2,7 @@ import { Query } from '@nestjs/cqrs';
 
 import type { Position } from '../platform/event-store/event-store.ts';
 import type { Agent, AgentStatus } from './aggregate/agent-state.decider.ts';
-import type { AgentRow, ShownAgent } from './agents.entity.ts';
+import type { AgentRow, ShownAgent } from './agents.table.ts';
 
 /** The outcome of a wait. */
 export interface AgentWaited {

@@ -1,4 +1,3 @@
-export { AgentActivityRow, AgentRow } from './agents.entity.ts';
 export { agentEvents, type AgentEvent, type AgentSettings, type ImageChoice } from './aggregate/agents.events.ts';
 export { deletionOf, newAgent } from './aggregate/agent-decisions.decider.ts';
 export { agentNotFound, type AgentCommand, type AgentRecord, type DeploymentRequest } from './aggregate/agents.decider.ts';
@@ -18,4 +17,5 @@ export { agentStream } from './aggregate/agent-stream.ts';
 export { AgentId, AgentIdMember } from './fields/agent-id.ts';
 export { AgentDto, AgentSettingsDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
 export { AgentsThatMayWrite, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse, type AgentOfAccount } from './agents.queries.ts';
+export type { AgentRow } from './agents.table.ts';
 export { restartTimeoutSeconds, transitionDeadlines } from './aggregate/deadlines.ts';

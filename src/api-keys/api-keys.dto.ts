@@ -2,7 +2,7 @@ import { ArrayNotEmpty, ArrayUnique, IsArray, IsIn, IsInt, IsOptional, IsString,
 
 import { type Scope, scopes } from '../platform/context/caller.ts';
 import { Length } from '../platform/http/requests/validation.ts';
-import type { ApiKeyRow } from './api-keys.entity.ts';
+import type { ApiKeyRow } from './api-keys.table.ts';
 
 export class CreateApiKeyDto {
   /** The display name of the key. */

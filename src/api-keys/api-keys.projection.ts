@@ -1,55 +1,21 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
+import { entityOf } from '../platform/database/entities.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import type { Scope } from '../platform/context/caller.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { ApiKeyRow, ApiKeyUseRow } from './api-keys.entity.ts';
 import type { ApiKeyEvent } from './api-keys.events.ts';
 import { GetWrittenApiKey, ListApiKeys, ListEndedApiKeys } from './api-keys.queries.ts';
-
-export interface ApiKeyColumns {
-  key_id: string;
-  account_id: string;
-  name: string;
-  prefix: string;
-  sha256: string;
-  scopes: Scope[];
-  expires_at: string | null;
-  revoked_at: string | null;
-  /** The time at which the expiry was recorded. */
-  expired_at: string | null;
-  created_at: string;
-}
+import { type ApiKeyRow, apiKeysTable, apiKeyUsesTable } from './api-keys.table.ts';
 
 /** Every issued key, including revoked ones. */
-export const apiKeysProjection: Projection<ApiKeyColumns> = {
+export const apiKeysProjection: Projection<typeof apiKeysTable> = {
   name: 'api_keys',
   version: 2,
   filter: { eventClass: 'core', categories: ['apiKey'] },
-  table: {
-    name: 'api_keys',
-    key: 'key_id',
-    columns: {
-      key_id: 'text collate "C" not null',
-      account_id: 'text collate "C" not null',
-      name: 'text not null',
-      prefix: 'text not null',
-      sha256: 'text collate "C" not null',
-      scopes: 'json not null',
-      expires_at: 'timestamptz(3)',
-      revoked_at: 'timestamptz(3)',
-      expired_at: 'timestamptz(3)',
-      created_at: 'timestamptz(3) not null',
-    },
-    indexes: {
-      by_hash: '(sha256)',
-      by_account: '(account_id, created_at desc, key_id desc)',
-      ending: '(expires_at) where expires_at is not null and revoked_at is null and expired_at is null',
-    },
-  },
+  table: apiKeysTable,
   keys: (event) => [idOf(event.stream)],
   project(stored: StoredEvent, rows) {
     const event = stored as unknown as ApiKeyEvent;
@@ -73,6 +39,9 @@ export const apiKeysProjection: Projection<ApiKeyColumns> = {
   },
 };
 
+const useRows = entityOf('api_key_uses', apiKeyUsesTable);
+const keyRows = entityOf(tableOf(apiKeysProjection), apiKeysTable, { use: useRows });
+
 @QueryHandler(GetWrittenApiKey)
 export class GetWrittenApiKeyHandler implements IQueryHandler<GetWrittenApiKey> {
   constructor(
@@ -83,16 +52,11 @@ export class GetWrittenApiKeyHandler implements IQueryHandler<GetWrittenApiKey> 
   async execute({ accountId, keyId }: GetWrittenApiKey): Promise<ApiKeyRow> {
     const [{ row }, use] = await Promise.all([
       this.latest.find(apiKeysProjection, `apiKey-${keyId}`),
-      this.database.dataSource.getRepository(ApiKeyUseRow).findOneBy({ key_id: keyId }),
+      this.database.dataSource.getRepository(useRows).findOneBy({ key_id: keyId }),
     ]);
     if (row === undefined || row.account_id !== accountId) throw new Refusal('key_not_found', 'There is no such API key.');
-    const { expires_at, revoked_at, created_at } = row;
-    return { ...row, use, expires_at: dateOf(expires_at), revoked_at: dateOf(revoked_at), created_at: new Date(created_at) };
+    return { ...row, use };
   }
-}
-
-function dateOf(time: string | null): Date | null {
-  return time === null ? null : new Date(time);
 }
 
 @QueryHandler(ListApiKeys)
@@ -101,7 +65,7 @@ export class ListApiKeysHandler implements IQueryHandler<ListApiKeys> {
 
   execute({ accountId, limit, after }: ListApiKeys): Promise<ApiKeyRow[]> {
     const query = this.database.dataSource
-      .getRepository(ApiKeyRow)
+      .getRepository(keyRows)
       .createQueryBuilder('key')
       .leftJoinAndSelect('key.use', 'use')
       .where('key.account_id = :accountId', { accountId })

@@ -1,6 +1,6 @@
 import { Query } from '@nestjs/cqrs';
 
-import type { ApiKeyRow } from './api-keys.entity.ts';
+import type { ApiKeyRow } from './api-keys.table.ts';
 
 /** Returns the account's key, revoked or not, as its stream describes it. Throws `key_not_found`. */
 export class GetWrittenApiKey extends Query<ApiKeyRow> {

@@ -9,7 +9,8 @@ import { LogFollower } from '../platform/event-store/following/log-follower.ts';
 import type { Caller } from '../platform/context/caller.ts';
 import { ReadModels, tableOf } from '../platform/projections/projection.ts';
 import { apiKeyDecider } from './api-keys.decider.ts';
-import { apiKeysProjection, type ApiKeyColumns } from './api-keys.projection.ts';
+import { apiKeysProjection } from './api-keys.projection.ts';
+import type { ApiKeyRow } from './api-keys.table.ts';
 import { isWellFormed, sha256Of } from './raw-key.ts';
 
 /** The most keys in the cache, at most 1 kB each, since names and scopes are bounded. */
@@ -19,7 +20,7 @@ const NOTED_EVERY_MS = 60_000;
 
 const ISSUED = `select key_id, account_id, name, scopes from ${tableOf(apiKeysProjection)} where sha256 = $1`;
 
-type IssuedRow = Pick<ApiKeyColumns, 'key_id' | 'account_id' | 'name' | 'scopes'>;
+type IssuedRow = Pick<ApiKeyRow, 'key_id' | 'account_id' | 'name' | 'scopes'>;
 
 /** A key that is not revoked. */
 interface KnownKey {

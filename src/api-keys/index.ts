@@ -1,4 +1,3 @@
-export { ApiKeyRow, ApiKeyUseRow } from './api-keys.entity.ts';
 export { ApiKeysVerifier } from './api-keys.verifier.ts';
 export { apiKeyEvents } from './api-keys.events.ts';
 export { IssueApiKey } from './api-keys.commands.ts';

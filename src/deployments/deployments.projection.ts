@@ -2,26 +2,12 @@ import { QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import type { AgentEvent } from '../agents/index.ts';
 import { Database } from '../platform/database/database.ts';
+import { entityOf } from '../platform/database/entities.ts';
+import type { WrittenRow } from '../platform/database/table.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import type { Projection } from '../platform/projections/projection.ts';
-import { DeploymentRow } from './deployments.entity.ts';
+import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import { FindDeployment, ListDeployments } from './deployments.queries.ts';
-
-export interface DeploymentColumns {
-  id: string;
-  agent_id: string;
-  status: string;
-  source: string;
-  branch: string | null;
-  commit_sha: string | null;
-  image_name: string | null;
-  /** The image, pinned. */
-  image: string | null;
-  message: string | null;
-  triggered_by: string;
-  started_at: string;
-  completed_at: string | null;
-}
+import { type DeploymentRow, deploymentsTable } from './deployments.table.ts';
 
 const types = [
   'DeploymentRequested',
@@ -34,29 +20,13 @@ const types = [
 ] as const;
 type DeploymentRecord = Extract<AgentEvent, { type: (typeof types)[number] }>;
 
-export const deploymentsProjection: Projection<DeploymentColumns> = {
+type WrittenDeployment = WrittenRow<typeof deploymentsTable>;
+
+export const deploymentsProjection: Projection<typeof deploymentsTable> = {
   name: 'deployments',
   version: 1,
   filter: { eventClass: 'core', categories: ['agent'], types },
-  table: {
-    name: 'deployments',
-    key: 'id',
-    columns: {
-      id: 'text collate "C" not null',
-      agent_id: 'text collate "C" not null',
-      status: 'text not null',
-      source: 'text not null',
-      branch: 'text',
-      commit_sha: 'text',
-      image_name: 'text',
-      image: 'text',
-      message: 'text',
-      triggered_by: 'text not null',
-      started_at: 'timestamptz(3) not null',
-      completed_at: 'timestamptz(3)',
-    },
-    indexes: { by_agent: '(agent_id, started_at desc, id desc)' },
-  },
+  table: deploymentsTable,
   keys: (event) => [(event.data as { deployment_id: string }).deployment_id],
   project(stored, rows) {
     const event = stored as unknown as DeploymentRecord;
@@ -66,7 +36,7 @@ export const deploymentsProjection: Projection<DeploymentColumns> = {
   },
 };
 
-function requested(stored: StoredEvent, data: Extract<AgentEvent, { type: 'DeploymentRequested' }>['data']): DeploymentColumns {
+function requested(stored: StoredEvent, data: Extract<AgentEvent, { type: 'DeploymentRequested' }>['data']): WrittenDeployment {
   const { actor } = stored.metadata;
   return {
     id: data.deployment_id,
@@ -84,7 +54,7 @@ function requested(stored: StoredEvent, data: Extract<AgentEvent, { type: 'Deplo
   };
 }
 
-function changes(event: Exclude<DeploymentRecord, { type: 'DeploymentRequested' }>, at: string): Partial<DeploymentColumns> {
+function changes(event: Exclude<DeploymentRecord, { type: 'DeploymentRequested' }>, at: string): Partial<WrittenDeployment> {
   switch (event.type) {
     case 'DeploymentStarted':
       return { status: 'building' };
@@ -101,13 +71,15 @@ function changes(event: Exclude<DeploymentRecord, { type: 'DeploymentRequested' 
   }
 }
 
+const deploymentRows = entityOf(tableOf(deploymentsProjection), deploymentsTable);
+
 @QueryHandler(ListDeployments)
 export class ListDeploymentsHandler implements IQueryHandler<ListDeployments> {
   constructor(private readonly database: Database) {}
 
   execute({ agentId, limit }: ListDeployments): Promise<DeploymentRow[]> {
     return this.database.dataSource
-      .getRepository(DeploymentRow)
+      .getRepository(deploymentRows)
       .find({ where: { agent_id: agentId }, order: { started_at: 'DESC', id: 'DESC' }, take: limit });
   }
 }
@@ -117,6 +89,6 @@ export class FindDeploymentHandler implements IQueryHandler<FindDeployment> {
   constructor(private readonly database: Database) {}
 
   execute({ agentId, deploymentId }: FindDeployment): Promise<DeploymentRow | null> {
-    return this.database.dataSource.getRepository(DeploymentRow).findOneBy({ agent_id: agentId, id: deploymentId });
+    return this.database.dataSource.getRepository(deploymentRows).findOneBy({ agent_id: agentId, id: deploymentId });
   }
 }

@@ -1,6 +1,6 @@
 import { Query } from '@nestjs/cqrs';
 
-import type { DeploymentRow } from './deployments.entity.ts';
+import type { DeploymentRow } from './deployments.table.ts';
 
 /** Lists the agent's deployments, newest first. */
 export class ListDeployments extends Query<DeploymentRow[]> {

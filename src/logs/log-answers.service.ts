@@ -5,7 +5,8 @@ import type { Call } from '../platform/http/call.ts';
 import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { ListLogEntries, type LogEntry, type LogFilter } from './entries/log-entries.queries.ts';
+import { ListLogEntries, type LogFilter } from './entries/log-entries.queries.ts';
+import type { LogEntry } from './entries/logs.table.ts';
 import { LogTail } from './entries/log-tail.service.ts';
 import type { LogQueryDto } from './logs.dto.ts';
 

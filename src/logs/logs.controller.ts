@@ -5,7 +5,7 @@ import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import type { Streamed } from '../platform/http/response-streams.ts';
-import type { LogEntry } from './entries/log-entries.queries.ts';
+import type { LogEntry } from './entries/logs.table.ts';
 import { LogQueryDto } from './logs.dto.ts';
 import { LogAnswers } from './log-answers.service.ts';
 

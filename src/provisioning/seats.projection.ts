@@ -4,16 +4,10 @@ import { Database } from '../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
 import { ListUnusedSeats, type UnusedSeat } from './seats.queries.ts';
-
-export interface SeatColumns {
-  agent_id: string;
-  account_id: string;
-  taken_at: string;
-  agent: 'absent' | 'live' | 'deleted';
-}
+import { type SeatRow, seatsTable } from './seats.table.ts';
 
 /** The seats that are taken, with the state of each one's agent. */
-export const seatsProjection: Projection<SeatColumns> = {
+export const seatsProjection: Projection<typeof seatsTable> = {
   name: 'agent_seats',
   version: 1,
   filter: {
@@ -21,17 +15,7 @@ export const seatsProjection: Projection<SeatColumns> = {
     categories: ['account', 'agent'],
     types: ['SeatTaken', 'SeatReleased', 'AgentProvisioned', 'AgentDeleted'],
   },
-  table: {
-    name: 'agent_seats',
-    key: 'agent_id',
-    columns: {
-      agent_id: 'text collate "C" not null',
-      account_id: 'text collate "C" not null',
-      taken_at: 'timestamptz(3) not null',
-      agent: 'text not null',
-    },
-    indexes: { without_agent: `(agent_id) where agent <> 'live'` },
-  },
+  table: seatsTable,
   keys: (event) => [agentIdOf(event)],
   partition: agentIdOf,
   project(event, rows) {
@@ -54,7 +38,7 @@ export class ListUnusedSeatsHandler implements IQueryHandler<ListUnusedSeats> {
   constructor(private readonly database: Database) {}
 
   async execute(): Promise<UnusedSeat[]> {
-    const rows = await this.database.query<{ agent_id: string; account_id: string; taken_at: Date }>(
+    const rows = await this.database.query<Omit<SeatRow, 'agent'>>(
       `select agent_id, account_id, taken_at from ${tableOf(seatsProjection)} where agent <> 'live'`,
     );
     return rows.map((row) => ({ agentId: row.agent_id, accountId: row.account_id, takenAt: row.taken_at }));

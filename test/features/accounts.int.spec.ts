@@ -1,16 +1,8 @@
 import { CommandBus } from '@nestjs/cqrs';
 
-import {
-  AssignPlan,
-  accountEvents,
-  AccountCredentialRow,
-  AccountRow,
-  OpenAccount,
-  ReleaseSeat,
-  TakeSeat,
-} from '../../src/accounts/index.ts';
+import { AssignPlan, accountEvents, OpenAccount, ReleaseSeat, TakeSeat } from '../../src/accounts/index.ts';
 import { AccountsModule } from '../../src/accounts/accounts.module.ts';
-import { apiKeyEvents, ApiKeyRow, ApiKeyUseRow } from '../../src/api-keys/index.ts';
+import { apiKeyEvents } from '../../src/api-keys/index.ts';
 import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
@@ -25,7 +17,6 @@ const password = 'canary-password-1';
 function start(environment = {}): Promise<TestServer> {
   return startFeatureServer({
     modules: [AccountsModule, ApiKeysModule],
-    entities: [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow],
     definitions: [...Object.values(accountEvents), ...Object.values(apiKeyEvents)],
     credentials: CredentialsModule,
     environment,

@@ -2,11 +2,11 @@ import { jest } from '@jest/globals';
 import { CommandBus } from '@nestjs/cqrs';
 
 import { newSession } from '../../src/accounts/sessions.ts';
-import { apiKeyEvents, ApiKeyRow, ApiKeyUseRow, IssueApiKey } from '../../src/api-keys/index.ts';
+import { apiKeyEvents, IssueApiKey } from '../../src/api-keys/index.ts';
 import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
 import { apiKeysProjection } from '../../src/api-keys/api-keys.projection.ts';
 import { isWellFormed, newRawKey } from '../../src/api-keys/raw-key.ts';
-import { accountEvents, AccountCredentialRow, AccountRow, OpenAccount, Sessions } from '../../src/accounts/index.ts';
+import { accountEvents, OpenAccount, Sessions } from '../../src/accounts/index.ts';
 import { AccountsModule } from '../../src/accounts/accounts.module.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
@@ -21,7 +21,6 @@ import { systemContext } from '../../src/platform/context/command-context.ts';
 const masterKey = 'ab'.repeat(32);
 const features = {
   modules: [AccountsModule, ApiKeysModule],
-  entities: [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow],
   definitions: [...Object.values(accountEvents), ...Object.values(apiKeyEvents)],
   credentials: CredentialsModule,
 };

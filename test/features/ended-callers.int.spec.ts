@@ -4,12 +4,12 @@ import { request, type IncomingMessage } from 'node:http';
 import { CommandBus } from '@nestjs/cqrs';
 
 import { OpenAccount } from '../../src/accounts/index.ts';
-import { apiKeyEvents, ApiKeyRow, ApiKeyUseRow } from '../../src/api-keys/index.ts';
+import { apiKeyEvents } from '../../src/api-keys/index.ts';
 import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
 import { logEvents } from '../../src/logs/index.ts';
 import { LogsModule } from '../../src/logs/logs.module.ts';
-import { conversationEvents, ConversationRow } from '../../src/messages/index.ts';
+import { conversationEvents } from '../../src/messages/index.ts';
 import { MessagesModule } from '../../src/messages/messages.module.ts';
 import { EventStore, START } from '../../src/platform/event-store/event-store.ts';
 import { systemContext } from '../../src/platform/context/command-context.ts';
@@ -34,7 +34,6 @@ const features = {
     TemplatesModule,
     MessagesModule,
   ],
-  entities: [...agentFeatures.entities, ApiKeyRow, ApiKeyUseRow, ConversationRow],
   definitions: [...agentFeatures.definitions, ...[apiKeyEvents, logEvents, conversationEvents].flatMap((events) => Object.values(events))],
   credentials: CredentialsModule,
 };

@@ -7,7 +7,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { LogTail } from '../../src/logs/entries/log-tail.service.ts';
 import { LineBound } from '../../src/logs/retention/line-bound.ts';
 import { LogRetention } from '../../src/logs/entries/log-entries.projection.ts';
-import type { LogEntry } from '../../src/logs/entries/log-entries.queries.ts';
+import type { LogEntry } from '../../src/logs/entries/logs.table.ts';
 import type { CapturedLine, LogLevel } from '../../src/logs/output/logs.events.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
 import { ReadModels } from '../../src/platform/projections/projection.ts';
@@ -30,7 +30,6 @@ let bed: AgentBed;
 beforeAll(async () => {
   server = await startFeatureServer({
     modules: [FaultyRuntimeModule.forTest(() => undefined), ...agentFeatures.modules, LogsModule],
-    entities: agentFeatures.entities,
     definitions: [...agentFeatures.definitions, ...Object.values(logEvents)],
   });
   bed = new AgentBed(server);

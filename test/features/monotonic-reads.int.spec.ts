@@ -6,7 +6,6 @@ import { AgentsModule } from '../../src/agents/agents.module.ts';
 import { DeploymentAnswers } from '../../src/deployments/deployment-answers.service.ts';
 import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } from '../../src/deployments/deployments.projection.ts';
 import { DeploymentsController } from '../../src/deployments/deployments.controller.ts';
-import { DeploymentRow } from '../../src/deployments/index.ts';
 import { logEvents } from '../../src/logs/index.ts';
 import { LogsModule } from '../../src/logs/logs.module.ts';
 import { EventStore } from '../../src/platform/event-store/event-store.ts';
@@ -32,7 +31,6 @@ class DeploymentReadsModule {
 
 const features: Features = {
   modules: [FaultyRuntimeModule.forTest(() => undefined), ...agentFeatures.modules, LogsModule, DeploymentReadsModule],
-  entities: [...agentFeatures.entities, DeploymentRow],
   definitions: [...agentFeatures.definitions, ...Object.values(logEvents)],
 };
 

@@ -6,10 +6,10 @@ import { Controller, Get, Module } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 
 import { SessionEnds } from '../../src/accounts/session-ends.service.ts';
-import { accountEvents, AccountCredentialRow, AccountRow, OpenAccount, Sessions } from '../../src/accounts/index.ts';
+import { accountEvents, OpenAccount, Sessions } from '../../src/accounts/index.ts';
 import { AccountsModule } from '../../src/accounts/accounts.module.ts';
 import { newSession, sessionIdOf } from '../../src/accounts/sessions.ts';
-import { apiKeyEvents, ApiKeyRow, ApiKeyUseRow } from '../../src/api-keys/index.ts';
+import { apiKeyEvents } from '../../src/api-keys/index.ts';
 import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
 import { ApiKeyEnds } from '../../src/api-keys/api-key-ends.service.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
@@ -49,7 +49,6 @@ class EndlessModule {}
 const environment = { MOORING_MASTER_KEY: 'ab'.repeat(32), MOORING_STREAMS_PER_ACCOUNT: '2', MOORING_STREAMS: '3' };
 const features = {
   modules: [AccountsModule, ApiKeysModule, EndlessModule],
-  entities: [AccountRow, AccountCredentialRow, ApiKeyRow, ApiKeyUseRow],
   definitions: [...Object.values(accountEvents), ...Object.values(apiKeyEvents)],
   credentials: CredentialsModule,
 };

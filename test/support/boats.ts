@@ -1,44 +1,38 @@
 import type { AnyEventDefinition } from '../../src/platform/event-store/event-catalogue.ts';
 import { Leases } from '../../src/platform/leases/leases.ts';
 import { idOf } from '../../src/platform/event-store/event-store.ts';
-import type { Projection } from '../../src/platform/projections/projection.ts';
+import { typed } from '../../src/platform/database/table.ts';
+import type { Projection, ProjectionTable } from '../../src/platform/projections/projection.ts';
 import { ProgramReplicas } from '../../src/platform/projections/program-replicas.ts';
 import { Projections } from '../../src/platform/projections/projections.ts';
 import { everything, openLog, type OpenedLog } from './log.ts';
 
-export interface Boat {
-  name: string;
-  cargo: number;
-  holds: string[];
-  note: string | null;
-  arrived_at: string;
-  seen_at: string | null;
-  papers: object;
-  stamps: object;
-  gone: boolean;
-}
+/** A table that has columns of every kind that read models use. */
+const boatsTable = {
+  name: 'boats',
+  key: 'name',
+  columns: {
+    name: 'text collate "C" not null',
+    cargo: typed<number>('numeric not null'),
+    holds: 'text[] not null',
+    note: 'text',
+    arrived_at: 'timestamptz(3) not null',
+    seen_at: 'timestamptz',
+    papers: 'json not null',
+    stamps: 'jsonb not null',
+    gone: 'boolean not null',
+  },
+  indexes: { by_cargo: '(cargo desc, name)', laden: '(name) where cargo > 0' },
+} as const satisfies ProjectionTable;
 
-/** A read model that has columns of every kind that read models use. */
-export const boats: Projection<Boat> = {
+type BoatTable = Omit<typeof boatsTable, 'name'> & { name: string };
+export type BoatProjection = Projection<BoatTable>;
+
+export const boats: BoatProjection = {
   name: 'boats',
   version: 1,
   filter: { ...everything, categories: ['boat'] },
-  table: {
-    name: 'boats',
-    key: 'name',
-    columns: {
-      name: 'text collate "C" not null',
-      cargo: 'numeric not null',
-      holds: 'text[] not null',
-      note: 'text',
-      arrived_at: 'timestamptz(3) not null',
-      seen_at: 'timestamptz',
-      papers: 'json not null',
-      stamps: 'jsonb not null',
-      gone: 'boolean not null',
-    },
-    indexes: { by_cargo: '(cargo desc, name)', laden: '(name) where cargo > 0' },
-  },
+  table: boatsTable,
   keys: (event) => [idOf(event.stream)],
   project(event, rows) {
     const name = idOf(event.stream);
@@ -66,7 +60,7 @@ export class Harbour {
   /** Opens the process. `before` is called with the opened log before anything is followed. */
   static async open(
     url: string,
-    projections: Projection<Boat>[] = [boats],
+    projections: BoatProjection[] = [boats],
     before: (log: OpenedLog) => void = () => undefined,
     newer: readonly AnyEventDefinition[] = [],
   ): Promise<Harbour> {

@@ -44,7 +44,6 @@ const namedCredentials: DynamicModule = {
 
 export interface Features {
   modules: (Type | DynamicModule)[];
-  entities: Function[];
   definitions: AnyEventDefinition[];
   environment?: Environment;
   /** The verifier of credentials that replaces the named ones. */
@@ -52,11 +51,11 @@ export interface Features {
 }
 
 /** Starts a real server with the whole platform and its own database, and only the features that a test is about. */
-export function startFeatureServer({ modules, entities, definitions, environment, credentials }: Features): Promise<TestServer> {
+export function startFeatureServer({ modules, definitions, environment, credentials }: Features): Promise<TestServer> {
   return startTestServer(
     () => ({
       imports: [
-        testDatabase(entities),
+        testDatabase(),
         CqrsModule.forRoot(),
         CryptoModule,
         EventStoreModule.forRoot({ definitions }),

@@ -1,17 +1,17 @@
 import type { DynamicModule } from '@nestjs/common';
 
-import { accountEvents, AccountCredentialRow, AccountRow } from '../../src/accounts/index.ts';
+import { accountEvents } from '../../src/accounts/index.ts';
 import { AccountsModule } from '../../src/accounts/accounts.module.ts';
-import { AgentActivityRow, agentEvents, AgentRow } from '../../src/agents/index.ts';
+import { agentEvents } from '../../src/agents/index.ts';
 import { AgentsModule } from '../../src/agents/agents.module.ts';
-import { deploymentEvents, DeploymentRow } from '../../src/deployments/index.ts';
+import { deploymentEvents } from '../../src/deployments/index.ts';
 import { DeploymentsModule } from '../../src/deployments/deployments.module.ts';
 import { environmentEvents } from '../../src/environment/index.ts';
 import { EnvironmentModule } from '../../src/environment/environment.module.ts';
 import { HistoryModule } from '../../src/history/history.module.ts';
 import { logEvents } from '../../src/logs/index.ts';
 import { LogsModule } from '../../src/logs/logs.module.ts';
-import { conversationEvents, ConversationRow } from '../../src/messages/index.ts';
+import { conversationEvents } from '../../src/messages/index.ts';
 import { MessagesModule } from '../../src/messages/messages.module.ts';
 import { TemplatesModule } from '../../src/templates/templates.module.ts';
 import type { Features } from './feature-server.ts';
@@ -19,7 +19,6 @@ import type { Features } from './feature-server.ts';
 /** The features of agents without their containers. */
 export const agentFeatures: Features = {
   modules: [AccountsModule, AgentsModule, EnvironmentModule, HistoryModule],
-  entities: [AccountRow, AccountCredentialRow, AgentRow, AgentActivityRow],
   definitions: [accountEvents, agentEvents, environmentEvents].flatMap((events) => Object.values(events)),
 };
 
@@ -27,7 +26,6 @@ export const agentFeatures: Features = {
 export function runningFeatures(runtime: DynamicModule): Features {
   return {
     modules: [runtime, ...agentFeatures.modules, LogsModule, TemplatesModule, MessagesModule, DeploymentsModule],
-    entities: [...agentFeatures.entities, ConversationRow, DeploymentRow],
     definitions: [
       ...agentFeatures.definitions,
       ...[logEvents, deploymentEvents, conversationEvents].flatMap((events) => Object.values(events)),

@@ -24,7 +24,7 @@ export function foldedProjections(catalogue: EventCatalogue): Projection[] {
     seatsProjection,
     logLinesProjection,
     journalProjection((event) => catalogue.summaryOf(event)),
-  ] as unknown as Projection[];
+  ];
 }
 
 /** Returns true if the projection's filter accepts the event. */

@@ -5,7 +5,7 @@ import { START, type EventClass, type EventStore, type Position, type StoredEven
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
 import { fold } from '../../src/platform/projections/tables/fold.ts';
 import { tableOf, type Projection } from '../../src/platform/projections/projection.ts';
-import { isTime } from '../../src/platform/projections/tables/projection-sql.ts';
+import { isTime } from '../../src/platform/database/table.ts';
 import { follows, foldedProjections } from './read-models.ts';
 import { untilTrue } from './until.ts';
 

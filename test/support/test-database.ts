@@ -12,8 +12,8 @@ class TestDatabaseModule implements OnApplicationShutdown {
   }
 }
 
-/** Provides the configured database for tests of single parts; `entities` are the read models that they read. */
-export function testDatabase(entities: Function[] = []): DynamicModule {
+/** Provides the configured database for tests of single parts. */
+export function testDatabase(): DynamicModule {
   return {
     module: TestDatabaseModule,
     global: true,
@@ -21,7 +21,7 @@ export function testDatabase(entities: Function[] = []): DynamicModule {
       {
         provide: Database,
         inject: [Config],
-        useFactory: (config: Config) => openDatabase({ url: config.databaseUrl ?? '', entities, allowUnsafe: true }),
+        useFactory: (config: Config) => openDatabase({ url: config.databaseUrl ?? '', allowUnsafe: true }),
       },
     ],
     exports: [Database],

@@ -1,8 +1,10 @@
 import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/common';
 
 import { Database } from '../../platform/database/database.ts';
+import type { ReadRow } from '../../platform/database/table.ts';
 import { LEASE_IS_FREE } from '../../platform/leases/leases.ts';
 import { Replica, REPLICA } from '../../platform/leases/replica.ts';
+import type { agentActivityTable } from './agent-activity.table.ts';
 
 /** The time in seconds after which a hold that is not renewed expires. */
 export const HOLD_TTL_SECONDS = 10;
@@ -68,11 +70,6 @@ interface Held {
   /** The times at which the row was last written and at which a holder last released it, in milliseconds of this process's clock. */
   renewedAt: number;
   usedAt: number;
-}
-
-interface LastUse {
-  agent_id: string;
-  last_active_at: Date;
 }
 
 /** Records when agents were used and that they are in use, visible to every replica. */
@@ -152,7 +149,9 @@ export class Activity implements BeforeApplicationShutdown {
     this.askedAfter.clear();
     this.nextLook = null;
     const found = this.database
-      .query<LastUse>('select agent_id, last_active_at from agent_activity where agent_id = any($1::text[])', [ids])
+      .query<ReadRow<typeof agentActivityTable>>('select agent_id, last_active_at from agent_activity where agent_id = any($1::text[])', [
+        ids,
+      ])
       .then((rows) => new Map(rows.map(({ agent_id, last_active_at }) => [agent_id, last_active_at])));
     this.lastLook = found.catch(() => undefined);
     return found;

@@ -4,12 +4,7 @@ import type { AgentEvent } from '../../agents/index.ts';
 import { Database } from '../../platform/database/database.ts';
 import { tableOf, type Projection } from '../../platform/projections/projection.ts';
 import { AccountHasImage } from './account-images.queries.ts';
-
-interface AccountImageColumns {
-  /** The account's id and the image, separated by a slash. */
-  id: string;
-  resolved_at: string;
-}
+import { accountImagesTable } from './account-images.table.ts';
 
 type ImageResolved = Extract<AgentEvent, { type: 'ImageResolved' }>;
 
@@ -17,16 +12,11 @@ type ImageResolved = Extract<AgentEvent, { type: 'ImageResolved' }>;
  * Lists the images that an account's deployments pulled, built or took from a template. The account may use these again without their
  * registry.
  */
-export const accountImagesProjection: Projection<AccountImageColumns> = {
+export const accountImagesProjection: Projection<typeof accountImagesTable> = {
   name: 'account_images',
   version: 1,
   filter: { eventClass: 'core', categories: ['agent'], types: ['ImageResolved'] },
-  table: {
-    name: 'account_images',
-    key: 'id',
-    columns: { id: 'text collate "C" not null', resolved_at: 'timestamptz(3) not null' },
-    indexes: {},
-  },
+  table: accountImagesTable,
   keys: (event) => [idOf(event.metadata.account_id, (event as unknown as ImageResolved).data.image)],
   partition: (event) => event.metadata.account_id ?? '',
   project(event, rows) {

@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../platform/database/database.ts';
 import { EventStore, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { actorCode, agentOf, auditProjection, BUCKET, bucketOf, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
+import { actorCode, agentOf, auditProjection, kindCode, positionOf, typeCode, uuidOf } from './audit.projection.ts';
+import { type AuditRow, BUCKET, bucketOf } from './audit.table.ts';
 import { tableOf } from '../../platform/projections/projection.ts';
 import type { EventSelection } from '../entries/history-item.ts';
 
@@ -51,7 +52,7 @@ export class AuditEntries {
   async list(selection: AuditSelection, after: Position | null, limit: number): Promise<AuditedEvent[]> {
     const bounds = await this.bounds(selection, after);
     const { text, values } = entriesQuery(selection, bounds, limit);
-    const rows = await this.database.query<{ position: string; agent_id: string | null }>(text, values);
+    const rows = await this.database.query<Pick<AuditRow, 'position' | 'agent_id'>>(text, values);
     const agentIds = new Map(rows.map(({ position, agent_id }) => [positionOf(position), agent_id]));
     const events = await this.store.readAt([...agentIds.keys()]);
     return events.map((event) => ({ ...event, agentId: agentOf(event) ?? agentIds.get(event.position) ?? null }));
@@ -94,14 +95,14 @@ export class AuditEntries {
    * positions.
    */
   private async lastBefore(time: number): Promise<bigint> {
-    const [newest] = await this.database.query<{ position: string }>(
+    const [newest] = await this.database.query<Pick<AuditRow, 'position'>>(
       `select position from ${AUDIT} where position > 0 order by position desc limit 1`,
     );
     let low = 0n;
     let high = BigInt(newest?.position ?? 0);
     while (low < high) {
       const middle = (low + high) / 2n;
-      const [next] = await this.database.query<{ position: string; at: Date }>(
+      const [next] = await this.database.query<Pick<AuditRow, 'position' | 'at'>>(
         `select position, at from ${AUDIT} where position > $1 order by position limit 1`,
         [middle.toString()],
       );

@@ -5,66 +5,14 @@ import { v5 as uuidv5 } from 'uuid';
 import { categoryOf, idOf, type Position, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import type { ActorKind } from '../../platform/context/actor.ts';
 import type { Projection } from '../../platform/projections/projection.ts';
-
-/** The columns that the filters and the order of the audit need. The event itself is in the log, at the position. */
-export interface AuditColumns {
-  /** The position of the event. A row below zero is no event but a conversation, for the later events in it. */
-  position: string;
-  at: string;
-  /** The account; null if the event belongs to none, so that only administrators see it. */
-  account_id: string | null;
-  /** The agent that the event concerns. */
-  agent_id: string | null;
-  /** The `typeCode` of the event's type; 0 in the row of a conversation. */
-  type: number;
-  /** The `kindCode` of the actor's kind. */
-  actor_kind: number;
-  /** The `actorCode` of the actor's id. */
-  actor: string;
-}
-
-/**
- * The number of low bits of a position that the indexes by account, agent, type and actor ignore. Equal keys share one entry of a B-tree,
- * so an index takes about 8 bytes per event instead of 30. An index gives the order of the buckets; the rows of one bucket are sorted when
- * they are read.
- */
-const BUCKET_BITS = 13;
-export const BUCKET = `((position >> ${BUCKET_BITS})::int)`;
-const BUCKET_MAX = 2n ** 31n - 1n;
-
-/** Returns the `BUCKET` of the position. */
-export function bucketOf(position: bigint): number {
-  const bucket = position >> BigInt(BUCKET_BITS);
-  return Number(bucket > BUCKET_MAX ? BUCKET_MAX : bucket);
-}
-
-const byBucket = (column: string) => `(${column}, ${BUCKET}) where position > 0`;
+import { auditTable } from './audit.table.ts';
 
 /** Lists every event except output: what containers and builds print is no act, and is read in the logs. */
-export const auditProjection: Projection<AuditColumns> = {
+export const auditProjection: Projection<typeof auditTable> = {
   name: 'audit_entries',
   version: 2,
   filter: { eventClass: 'core' },
-  table: {
-    name: 'audit_entries',
-    key: 'position',
-    columns: {
-      position: 'bigint not null',
-      at: 'timestamptz(3) not null',
-      account_id: 'uuid',
-      agent_id: 'uuid',
-      actor: 'bigint not null',
-      type: 'integer not null',
-      actor_kind: 'smallint not null',
-    },
-    indexes: {
-      by_account: byBucket('account_id'),
-      by_agent: byBucket('agent_id'),
-      by_type: byBucket('type'),
-      by_actor: byBucket('actor'),
-      by_kind: byBucket('actor_kind'),
-    },
-  },
+  table: auditTable,
   keys: ({ stream }) => (categoryOf(stream) === 'conversation' ? [conversationKey(stream)] : []),
   project(event, rows) {
     const category = categoryOf(event.stream);

@@ -1,6 +1,6 @@
-import { toAgentDto, AgentRow, type AgentDto } from '../../agents/index.ts';
+import { toAgentDto, type AgentDto } from '../../agents/index.ts';
 import { agentsProjection } from '../../agents/services.ts';
-import { toDeploymentRecordDto, DeploymentRow, deploymentsProjection, type DeploymentRecordDto } from '../../deployments/index.ts';
+import { toDeploymentRecordDto, deploymentsProjection, type DeploymentRecordDto } from '../../deployments/index.ts';
 import { environmentDecider, keyedVariables, toVariableDto, type EnvironmentEvent, type VariableDto } from '../../environment/index.ts';
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import { Replay } from '../../platform/projections/tables/replay.ts';
@@ -30,24 +30,15 @@ export class AgentReplay {
   }
 
   view(): AgentThen {
-    const columns = this.agents.get(this.agentId);
-    if (columns === undefined) return { agent: null, env: [], deployment: null };
-    const { created_at, updated_at, ...others } = columns;
-    // The time of the last use is not in the log, so it is unknown for the past.
-    const row: AgentRow = { ...others, created_at: new Date(created_at), updated_at: new Date(updated_at), activity: null };
+    const row = this.agents.read(this.agentId);
+    if (row === undefined) return { agent: null, env: [], deployment: null };
     const env = keyedVariables(this.environment).map(toVariableDto);
-    return { agent: toAgentDto(row), env, deployment: this.deployment(row.state.deployment?.id ?? '') };
-  }
-
-  private deployment(id: string): DeploymentRecordDto | null {
-    const columns = this.deployments.get(id);
-    if (columns === undefined) return null;
-    const { started_at, completed_at, ...others } = columns;
-    const row: DeploymentRow = {
-      ...others,
-      started_at: new Date(started_at),
-      completed_at: completed_at === null ? null : new Date(completed_at),
+    const deployment = this.deployments.read(row.state.deployment?.id ?? '');
+    return {
+      // The time of the last use is not in the log, so it is unknown for the past.
+      agent: toAgentDto({ ...row, activity: null }),
+      env,
+      deployment: deployment === undefined ? null : toDeploymentRecordDto(deployment),
     };
-    return toDeploymentRecordDto(row);
   }
 }

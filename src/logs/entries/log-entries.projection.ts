@@ -1,9 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { Database } from '../../platform/database/database.ts';
+import type { ReadRow } from '../../platform/database/table.ts';
 import type { Position } from '../../platform/event-store/event-store.ts';
-import { AGENTS_THAT_ARE, entryId, KEPT_DAYS, LOG_JOURNAL, LOG_LINES } from './logs.projection.ts';
-import { ListLogEntries, type LogEntry } from './log-entries.queries.ts';
+import { entryId, LOG_JOURNAL, LOG_LINES } from './logs.projection.ts';
+import { AGENTS_THAT_ARE, KEPT_DAYS, type LogEntry, type LogTable } from './logs.table.ts';
+import { ListLogEntries } from './log-entries.queries.ts';
 
 @QueryHandler(ListLogEntries)
 export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
@@ -19,7 +21,7 @@ export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
           and ($6::text is null or position(lower($6) in lower(message)) > 0)
           and ($7::timestamptz is null or (timestamp, id) < ($7::timestamptz, $8::text collate "C"))
         order by timestamp desc, id desc limit $2)`;
-    const rows = await this.database.query<Omit<LogEntry, 'timestamp'> & { timestamp: Date }>(
+    const rows = await this.database.query<Omit<ReadRow<LogTable>, 'agent_id'>>(
       `select * from (${newest(LOG_LINES)} union all ${newest(LOG_JOURNAL)}) entries order by timestamp desc, id collate "C" desc limit $2`,
       [
         agentId,

@@ -1,14 +1,7 @@
 import { Query } from '@nestjs/cqrs';
 
 import type { LogLevel } from '../output/logs.events.ts';
-
-export interface LogEntry {
-  id: string;
-  level: LogLevel;
-  message: string;
-  source: string;
-  timestamp: string;
-}
+import type { LogEntry } from './logs.table.ts';
 
 export interface LogFilter {
   level?: LogLevel;

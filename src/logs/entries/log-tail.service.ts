@@ -2,8 +2,8 @@ import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
 import { EventStore, idOf, type Position, type StoredEvent, type Subscription } from '../../platform/event-store/event-store.ts';
 import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import { ReadModels, type Projection } from '../../platform/projections/projection.ts';
-import type { LogEntry } from './log-entries.queries.ts';
-import { journalProjection, logLinesProjection, type LogEntryColumns } from './logs.projection.ts';
+import type { LogEntry, LogTable } from './logs.table.ts';
+import { journalProjection, logLinesProjection } from './logs.projection.ts';
 
 /** The number of entries that a slow reader may lag behind before its stream is ended. */
 const LAG_MAX = 5_000;
@@ -21,7 +21,7 @@ interface Reader {
 @Injectable()
 export class LogTail implements OnApplicationShutdown {
   private readonly readers = new Set<Reader>();
-  private readonly projections: Projection<LogEntryColumns>[];
+  private readonly projections: Projection<LogTable>[];
   private subscriptions: Promise<Subscription[]> | null = null;
 
   constructor(
@@ -109,7 +109,7 @@ export class LogTail implements OnApplicationShutdown {
     }
   }
 
-  private tail(projection: Projection<LogEntryColumns>, head: Position): Subscription {
+  private tail(projection: Projection<LogTable>, head: Position): Subscription {
     const subscription = this.events.subscribe(head, projection.filter, (events) => {
       for (const event of events) this.hand(projection, event);
       return Promise.resolve();
@@ -127,7 +127,7 @@ export class LogTail implements OnApplicationShutdown {
     await Promise.all(open.map((subscription) => subscription.stop()));
   }
 
-  private hand(projection: Projection<LogEntryColumns>, event: StoredEvent): void {
+  private hand(projection: Projection<LogTable>, event: StoredEvent): void {
     const agentId = event.type === 'BuildLogCaptured' ? (event.data.agent_id as string) : idOf(event.stream);
     const readers = [...this.readers].filter((reader) => reader.agentId === agentId);
     if (readers.length === 0) return;
@@ -135,7 +135,7 @@ export class LogTail implements OnApplicationShutdown {
     projection.project(event, {
       get: () => undefined,
       delete: () => {},
-      set: (_, { agent_id: _agent, ...entry }) => entries.push(entry as LogEntry),
+      set: (_, { agent_id: _agent, ...entry }) => entries.push(entry),
     });
     for (const reader of readers) {
       if (reader.waiting.length + entries.length > LAG_MAX) {

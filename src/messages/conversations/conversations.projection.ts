@@ -2,42 +2,17 @@ import { type IQueryHandler, QueryBus, QueryHandler } from '@nestjs/cqrs';
 import { GetAgent } from '../../agents/index.ts';
 import { Database } from '../../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { entityOf } from '../../platform/database/entities.ts';
 import { type Projection, tableOf } from '../../platform/projections/projection.ts';
-import { ConversationRow } from './conversations.entity.ts';
 import type { ConversationEvent } from './conversations.events.ts';
 import { ListConversations, ListWaitingConversations } from './conversations.queries.ts';
+import { type ConversationRow, conversationsTable } from './conversations.table.ts';
 
-export interface ConversationColumns {
-  conversation_id: string;
-  agent_id: string;
-  account_id: string;
-  channel: string;
-  messages: number;
-  /** The number of messages that wait to be delivered. */
-  pending: number;
-  created_at: string;
-  updated_at: string;
-}
-
-export const conversationsProjection: Projection<ConversationColumns> = {
+export const conversationsProjection: Projection<typeof conversationsTable> = {
   name: 'conversations',
   version: 1,
   filter: { eventClass: 'core', categories: ['conversation'] },
-  table: {
-    name: 'conversations',
-    key: 'conversation_id',
-    columns: {
-      conversation_id: 'text not null',
-      agent_id: 'text not null',
-      account_id: 'text not null',
-      channel: 'text not null',
-      messages: 'integer not null',
-      pending: 'integer not null',
-      created_at: 'timestamptz not null',
-      updated_at: 'timestamptz not null',
-    },
-    indexes: { by_agent: '(agent_id, updated_at desc)', waiting: '(conversation_id) where pending > 0' },
-  },
+  table: conversationsTable,
   keys: (event) => [idOf(event.stream)],
   project(stored: StoredEvent, rows) {
     const conversation_id = idOf(stored.stream);
@@ -55,6 +30,8 @@ export const conversationsProjection: Projection<ConversationColumns> = {
     rows.set(conversation_id, { ...row, messages, pending: row.pending + change, updated_at: stored.at });
   },
 };
+
+const conversationRows = entityOf(tableOf(conversationsProjection), conversationsTable);
 
 /** The largest number of conversations that one search for waiting messages returns; the next search finds the others. */
 const WAITING_MAX = 10_000;
@@ -84,7 +61,7 @@ export class ListConversationsHandler implements IQueryHandler<ListConversations
   async execute({ agentId, accountId, limit, after }: ListConversations): Promise<ConversationRow[]> {
     await this.queries.execute(new GetAgent(accountId, agentId));
     const rows = this.database.dataSource
-      .getRepository(ConversationRow)
+      .getRepository(conversationRows)
       .createQueryBuilder('c')
       .where('c.agent_id = :agentId and c.account_id = :accountId', { agentId, accountId })
       .orderBy('c.updated_at', 'DESC')

@@ -1,6 +1,6 @@
 import { Query } from '@nestjs/cqrs';
 
-import type { ConversationRow } from './conversations.entity.ts';
+import type { ConversationRow } from './conversations.table.ts';
 
 /** Lists conversations with messages that wait for delivery, of all agents, with their accounts. */
 export class ListWaitingConversations extends Query<{ key: string; account: string }[]> {}

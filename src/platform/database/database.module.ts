@@ -7,8 +7,6 @@ import { startEmbeddedPostgres } from './embedded-postgres.ts';
 import { PoolMetrics } from './pool-metrics.ts';
 
 export interface DatabaseModuleOptions {
-  /** The TypeORM entity classes of all features. */
-  entities: Function[];
   /** Lets the service start although the server does not force commits to disk; for tests only. */
   allowUnsafe?: boolean;
 }
@@ -42,12 +40,12 @@ export class DatabaseModule implements OnApplicationShutdown {
   }
 }
 
-async function open(config: Config, startup: Startup, { entities, allowUnsafe = false }: DatabaseModuleOptions): Promise<Database> {
+async function open(config: Config, startup: Startup, { allowUnsafe = false }: DatabaseModuleOptions): Promise<Database> {
   const server =
     config.databaseUrl === null ? await startEmbeddedPostgres({ dataDir: config.dataDir, logger: embeddedLogger, onLost }) : null;
   const url = server?.url ?? config.databaseUrl ?? '';
   try {
-    const database = await startup.until('database', isDatabaseAway, () => openDatabase({ url, entities, allowUnsafe, patienceMs: 0 }));
+    const database = await startup.until('database', isDatabaseAway, () => openDatabase({ url, allowUnsafe, patienceMs: 0 }));
     if (server !== null) database.afterClose(() => server.stop());
     startup.opened(() => database.close());
     return database;

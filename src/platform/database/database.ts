@@ -4,13 +4,12 @@ import { DataSource } from 'typeorm';
 import type { PostgresDriver } from 'typeorm/driver/postgres/PostgresDriver.js';
 
 import { grantToApplication } from './application-role.ts';
+import { entities } from './entities.ts';
 import { addressOf, connectOwner, migrate, refuseHalfRestored, refuseUnsafe, type Address } from './migrate.ts';
 import { NotificationListener } from './notification-listener.ts';
 
 export interface DatabaseOptions {
   url: string;
-  /** The TypeORM entity classes of the read side. */
-  entities?: Function[];
   /** The name of the connections in `pg_stat_activity`. */
   applicationName?: string;
   /** The most connections of the shared pool, 10 by default. */
@@ -144,7 +143,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   const dataSource = await new DataSource({
     type: 'postgres',
     driver: { ...pg, Pool: SteadyPool },
-    entities: options.entities ?? [],
+    entities,
     synchronize: false,
     installExtensions: false,
     poolErrorHandler: () => undefined,

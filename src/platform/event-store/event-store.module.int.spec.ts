@@ -26,7 +26,7 @@ const list: Decider<number[], number, Happened> = {
 function assembled(environment: Environment, allowUnsafe: boolean) {
   const imports = [
     ConfigModule.forRoot(readConfig(environment)),
-    DatabaseModule.forRoot({ entities: [], allowUnsafe }),
+    DatabaseModule.forRoot({ allowUnsafe }),
     EventStoreModule.forRoot({ definitions: contractCatalogue.definitions }),
   ];
   return Test.createTestingModule({ imports }).compile();

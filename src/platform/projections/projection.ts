@@ -1,3 +1,4 @@
+import type { Table, WrittenRow } from '../database/table.ts';
 import type { EventFilter, StoredEvent } from '../event-store/event-store.ts';
 
 /** The rows that a projection may touch while it takes in one event: those of `keys(event)` are loaded, and any may be set. */
@@ -11,12 +12,12 @@ export interface Rows<Row> {
  * A read model as a pure fold of the log into the rows of one table. The runner loads rows, folds a batch in memory and writes rows and
  * checkpoint in one transaction; a rebuild folds with the same function into a new table. A projection never acts.
  */
-export interface Projection<Row extends object = Record<string, unknown>> {
+export interface Projection<T extends ProjectionTable = ProjectionTable> {
   name: string;
   /** The version grows when `project` or the columns change. A program then fills a table of its own, beside that of the older version. */
   version: number;
   filter: EventFilter;
-  table: ProjectionTable;
+  table: T;
   /**
    * Returns the keys of the rows that the event reads, changes or removes, and none if it only adds rows. A row that is set without being
    * named here must be new, and no later event may name it: a fold of the whole log writes it out at once.
@@ -27,24 +28,21 @@ export interface Projection<Row extends object = Record<string, unknown>> {
    * rows of their own. Rows that do not fit into memory are folded one partition after the other.
    */
   partition?(event: StoredEvent): string;
-  project(event: StoredEvent, rows: Rows<Row>): void;
+  project(event: StoredEvent, rows: Rows<WrittenRow<T>>): void;
 }
 
 /**
  * Returns the name of the table that holds this program's version of the read model, such as `agents_v2`. SQL uses this name, since
- * programs of other versions have tables of their own. Entities have the plain name, and `Projections.register` gives them this one.
+ * programs of other versions have tables of their own.
  */
 export function tableOf({ table, version }: { table: { name: string }; version: number }): string {
   return `${table.name}_v${version}`;
 }
 
-export interface ProjectionTable {
+/** The table of a read model. Declare it `as const satisfies ProjectionTable`, so that its columns give the types of its rows. */
+export interface ProjectionTable extends Table {
   /** The name without the version. */
   name: string;
-  /** The column that is the primary key: text, or bigint, which is text in rows. */
-  key: string;
-  /** Column name → PostgreSQL type with constraints, the key column included. The names are those of the row's members. */
-  columns: Record<string, string>;
   /** Index name suffix → the text after `on <table>`: `{ by_account: '(account_id, created_at desc)' }`. */
   indexes: Record<string, string>;
   /** The owner of the table removes rows whose time is more than so many days ago; a comparison with the log leaves them out. */

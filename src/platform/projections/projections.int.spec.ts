@@ -1,37 +1,33 @@
 import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { typed } from '../database/table.ts';
 import { type StoredEvent, idOf } from '../event-store/event-store.ts';
 import { Leases } from '../leases/leases.ts';
-import type { Projection } from './projection.ts';
+import type { Projection, ProjectionTable } from './projection.ts';
 import { Projections } from './projections.ts';
 
-interface Boat {
-  name: string;
-  cargo: number;
-  seen: string[];
-  arrived_at: string;
-  left: boolean;
-  log: object;
-}
+const boatsTable = {
+  name: 'boats',
+  key: 'name',
+  columns: {
+    name: 'text not null',
+    cargo: typed<number>('numeric not null'),
+    seen: 'text[] not null',
+    arrived_at: 'timestamptz not null',
+    left: 'boolean',
+    log: 'jsonb',
+  },
+  indexes: { by_cargo: '(cargo desc, name)' },
+} as const satisfies ProjectionTable;
 
-function boats(name: string, change: Partial<Projection<Boat>> = {}): Projection<Boat> {
+type BoatProjection = Projection<Pick<typeof boatsTable, 'key' | 'columns'> & ProjectionTable>;
+
+function boats(name: string, change: Partial<BoatProjection> = {}): BoatProjection {
   return {
     name,
     version: 1,
     filter: { ...everything, categories: ['boat'] },
-    table: {
-      name,
-      key: 'name',
-      columns: {
-        name: 'text',
-        cargo: 'numeric not null',
-        seen: 'text[] not null',
-        arrived_at: 'timestamptz not null',
-        left: 'boolean',
-        log: 'jsonb',
-      },
-      indexes: { by_cargo: '(cargo desc, name)' },
-    },
+    table: { ...boatsTable, name },
     keys: (event) => [idOf(event.stream)],
     project(event, rows) {
       const key = idOf(event.stream);
@@ -56,7 +52,7 @@ class Process {
     this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config);
   }
 
-  static async start(url: string, ...projections: Projection<Boat>[]): Promise<Process> {
+  static async start(url: string, ...projections: BoatProjection[]): Promise<Process> {
     const started = new Process(await openLog(url));
     for (const projection of projections) started.projections.register(projection);
     await started.projections.onApplicationBootstrap();
@@ -74,7 +70,7 @@ describe('read models', () => {
   let log: OpenedLog;
   const processes: Process[] = [];
 
-  const start = async (...projections: Projection<Boat>[]) => {
+  const start = async (...projections: BoatProjection[]) => {
     const started = await Process.start(test.url, ...projections);
     processes.push(started);
     return started;
@@ -330,13 +326,17 @@ describe('read models', () => {
   });
 
   describe('when its version grew', () => {
-    const grown = (project?: Projection<Boat>['project']) => {
+    const grown = (project?: BoatProjection['project']) => {
       const old = boats('boats');
-      const table = { ...old.table, columns: { ...old.table.columns, flag: 'text' }, indexes: { ...old.table.indexes, by_flag: '(flag)' } };
-      const renamed: Projection<Boat>['project'] = (event, rows) => {
+      const table = {
+        ...old.table,
+        columns: { ...old.table.columns, flag: 'text' as const },
+        indexes: { ...old.table.indexes, by_flag: '(flag)' },
+      };
+      const renamed: BoatProjection['project'] = (event, rows) => {
         old.project(event, rows);
         const row = rows.get(idOf(event.stream));
-        if (row) rows.set(row.name, { ...row, flag: 'red' } as Boat);
+        if (row) rows.set(row.name, Object.assign({ ...row }, { flag: 'red' }));
       };
       return boats('boats', { version: 2, table, project: project ?? renamed });
     };

@@ -92,16 +92,15 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
    * Registers a projection; it must be called before the application's bootstrap. Throws if its name or table is taken, or its table
    * definition is invalid.
    */
-  register<Row extends object>(projection: Projection<Row>): void {
+  register(projection: Projection): void {
     checkTable(projection.table);
     for (const { runner } of this.entries.values())
       if (runner.projection.name === projection.name || runner.projection.table.name === projection.table.name)
         throw new Error(`the projection ${projection.name} is registered twice`);
-    this.nameEntities(projection.table.name, tableOf(projection));
     const orders = new RebuildOrders(this.aggregates, tableOf(projection));
     const owner = { moved: () => this.moved(entry), isAwaited: () => entry.waiters.size > 0 };
     const entry: Entry = {
-      runner: new ProjectionRunner(projection as unknown as Projection, this.parts, this.leases, orders, owner),
+      runner: new ProjectionRunner(projection, this.parts, this.leases, orders, owner),
       known: START,
       waiters: new Set(),
       caughtUp: false,
@@ -249,15 +248,6 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     };
     // If the store is unavailable, the runners still look for orders every 30 s.
     this.store.head('core').then(follow, () => undefined);
-  }
-
-  /** Entities have the plain name of their table, and their queries must go to the table of this program's version. */
-  private nameEntities(plain: string, physical: string): void {
-    for (const metadata of this.database.dataSource.entityMetadatas) {
-      if (metadata.tableName !== plain) continue;
-      metadata.tableName = physical;
-      metadata.tablePath = physical;
-    }
   }
 
   private entryOf(projection: string): Entry {

@@ -1,11 +1,10 @@
 import fc from 'fast-check';
 
-import { type Boat, boats, Harbour } from '../../../test/support/boats.ts';
+import { type BoatProjection, boats, Harbour } from '../../../test/support/boats.ts';
 import { appendTo, eventually, harbourEvent, openLog, operate } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';
 import { systemContext } from '../context/command-context.ts';
-import type { Projection } from './projection.ts';
 import { TABLES_LOCK } from './tables/projection-registry.ts';
 import { rebuildDecider, rebuildStream } from './rebuild/rebuild.decider.ts';
 
@@ -21,7 +20,7 @@ afterEach(async () => {
 });
 
 /** Returns the read model as a program of that version defines it: the notes in its rows name the version. */
-function version(number: number, name = 'boats'): Projection<Boat> {
+function version(number: number, name = 'boats'): BoatProjection {
   return {
     ...boats,
     name,

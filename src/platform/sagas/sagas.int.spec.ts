@@ -85,7 +85,7 @@ describe('a saga', () => {
 
   describe('at its start', () => {
     const boats = ({ projections }: SagaProcess) =>
-      projections.register<{ name: string }>({
+      projections.register({
         name: 'boats',
         version: 1,
         filter: { ...everything, categories: ['boat'] },

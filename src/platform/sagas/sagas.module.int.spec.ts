@@ -36,7 +36,7 @@ class Harbour implements OnModuleInit, Saga {
 
   onModuleInit(): void {
     this.sagas.register(this);
-    this.projections.register<{ name: string }>({
+    this.projections.register({
       name: 'boats',
       version: 1,
       filter: everything,
@@ -69,7 +69,7 @@ describe('the modules of the platform, in an application', () => {
     const built = await Test.createTestingModule({
       imports: [
         ConfigModule.forRoot(config),
-        DatabaseModule.forRoot({ entities: [], allowUnsafe: true }),
+        DatabaseModule.forRoot({ allowUnsafe: true }),
         EventStoreModule.forRoot({ definitions: [defineEvent<JsonObject>()('BoatArrived', () => 'Arrived')] }),
         { module: MetricsModule, global: true },
         CryptoModule,

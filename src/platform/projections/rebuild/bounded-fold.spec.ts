@@ -9,7 +9,7 @@ import { BoundedFold } from './bounded-fold.ts';
 import type { Projection } from '../projection.ts';
 import { PoisonEvent } from '../tables/read-model-table.ts';
 
-const columns = { name: 'text', text: 'text', tons: 'integer', at: 'timestamptz' };
+const columns = { name: 'text', text: 'text', tons: 'integer', at: 'timestamptz' } as const;
 
 /** The rows are touched only by their own stream, but do not have its name as key; the marks are never read again. */
 const boats: Projection = {

@@ -3,11 +3,10 @@ import { once } from 'node:events';
 import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 
-import { type Boat, boats, Harbour, holdBulkReads } from '../../../../test/support/boats.ts';
+import { type BoatProjection, boats, Harbour, holdBulkReads } from '../../../../test/support/boats.ts';
 import { appendTo, eventually, harbourEvent, operate } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { systemContext } from '../../context/command-context.ts';
-import type { Projection } from '../projection.ts';
 import { rebuildDecider, rebuildStream, type RebuildCommand } from './rebuild.decider.ts';
 
 let test: TestDatabase;
@@ -207,7 +206,7 @@ it('is done by itself after a kill -9 in its middle, and what that left behind i
 it('fails at an event that can not be taken in, says why, and leaves what serves alone', async () => {
   await filled('Ark');
   await harbour.close();
-  const choking: Projection<Boat> = {
+  const choking: BoatProjection = {
     ...boats,
     project(event, rows) {
       if (event.data.tons === 5) throw new Error('no such cargo');

@@ -1,6 +1,6 @@
 import type { StoredEvent } from '../../event-store/event-store.ts';
+import { isTime } from '../../database/table.ts';
 import type { Projection, ProjectionTable, Rows } from '../projection.ts';
-import { isTime } from './projection-sql.ts';
 
 export type Row = Record<string, unknown>;
 

@@ -6,25 +6,21 @@ import type { LogFollower } from '../../event-store/following/log-follower.ts';
 import { idOf } from '../../event-store/event-store.ts';
 import { LatestRows } from './latest-rows.ts';
 import { Leases } from '../../leases/leases.ts';
-import type { Projection } from '../projection.ts';
+import type { Projection, ProjectionTable } from '../projection.ts';
 import { Projections } from '../projections.ts';
 
-interface Boat {
-  name: string;
-  cargo: number;
-  revision: number;
-}
+const boatsTable = {
+  name: 'boats',
+  key: 'name',
+  columns: { name: 'text not null', cargo: 'integer not null', revision: 'integer not null' },
+  indexes: {},
+} as const satisfies ProjectionTable;
 
-const boats: Projection<Boat> = {
+const boats: Projection<typeof boatsTable> = {
   name: 'boats',
   version: 1,
   filter: { ...everything, categories: ['boat'] },
-  table: {
-    name: 'boats',
-    key: 'name',
-    columns: { name: 'text not null', cargo: 'integer not null', revision: 'integer not null' },
-    indexes: {},
-  },
+  table: boatsTable,
   keys: (event) => [idOf(event.stream)],
   project({ stream, type, data, revision }, rows) {
     const name = idOf(stream);

@@ -1,20 +1,21 @@
 import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../database/database.ts';
+import { asRead, type ReadRow, type WrittenRow } from '../../database/table.ts';
 import { idOf, type Position, type StoredEvent } from '../../event-store/event-store.ts';
 import type { AnyDecider } from '../../event-store/states/stream-state.ts';
 import { StreamStates } from '../../event-store/states/stream-states.ts';
 import type { Row } from './fold.ts';
-import { type Projection, tableOf } from '../projection.ts';
+import { type Projection, type ProjectionTable, tableOf } from '../projection.ts';
 import { loadStatement } from './projection-sql.ts';
 import { Replay } from './replay.ts';
 
 /** PostgreSQL's code for a table that does not exist. */
 const UNDEFINED_TABLE = '42P01';
 
-export interface LatestRow<Columns> {
+export interface LatestRow<T extends ProjectionTable> {
   /** The value is undefined if the stream's events leave no such row. */
-  row: Columns | undefined;
+  row: ReadRow<T> | undefined;
   /** The position of the stream's last event. */
   position: Position;
 }
@@ -40,9 +41,9 @@ export class LatestRows {
    * If the table has a column `revision` (the stream's revision up to which the row goes), a long stream that is not in memory is read from
    * there on. `upTo` is as for `Aggregates.load`. Throws `EventStoreUnavailable`.
    */
-  async find<Columns extends object>(projection: Projection<Columns>, stream: string, upTo?: Position): Promise<LatestRow<Columns>> {
-    const { state, position } = await this.states.newest(stream, this.deciderOf(projection as unknown as Projection), upTo);
-    return { row: (state ?? undefined) as Columns | undefined, position };
+  async find<T extends ProjectionTable>(projection: Projection<T>, stream: string, upTo?: Position): Promise<LatestRow<T>> {
+    const { state, position } = await this.states.newest(stream, this.deciderOf(projection), upTo);
+    return { row: state === null ? undefined : asRead(projection.table, state as WrittenRow<T>), position };
   }
 
   private deciderOf(projection: Projection): AnyDecider<RowState> {
@@ -56,7 +57,7 @@ export class LatestRows {
         const replay = new Replay(projection);
         if (row !== null) replay.put(key, row);
         replay.take(event);
-        return replay.get(key) ?? null;
+        return replay.written(key) ?? null;
       },
     };
     if ('revision' in projection.table.columns) decider.standing = (stream) => this.standing(projection, stream);

@@ -1,3 +1,4 @@
+import { isTime } from '../../database/table.ts';
 import type { ProjectionTable } from '../projection.ts';
 
 const NAME = /^[a-z_][a-z0-9_]{0,40}$/;
@@ -19,7 +20,7 @@ export function createStatements(table: ProjectionTable, physical: string): stri
 
 /** Returns the statement that creates the table without key and indexes, which are cheaper to create after a bulk load. */
 export function createBareStatement(table: ProjectionTable, physical: string, kind: 'table' | 'temp table' = 'table'): string {
-  const columns = Object.entries(table.columns).map(([name, type]) => `"${name}" ${name === table.key ? withoutPrimaryKey(type) : type}`);
+  const columns = Object.entries(table.columns).map(([name, type]) => `"${name}" ${type}`);
   return `create ${kind} "${physical}" (${columns.join(', ')})`;
 }
 
@@ -102,19 +103,11 @@ function standing({ expires, belongs }: ProjectionTable): string {
     .join(' ');
 }
 
-export function isTime(table: ProjectionTable, column: string): boolean {
-  return /^\s*timestamptz|^\s*timestamp\s+with\s+time\s+zone/i.test(table.columns[column] ?? '');
-}
-
 /** A bigint is text in rows, because a JavaScript number can't hold all of them. */
-function isBigint(table: ProjectionTable, column: string): boolean {
-  return /^\s*bigint\b/i.test(table.columns[column] ?? '');
+function isBigint({ columns }: ProjectionTable, column: string): boolean {
+  return columns[column]?.startsWith('bigint') ?? false;
 }
 
 function keyType(table: ProjectionTable): string {
   return isBigint(table, table.key) ? 'bigint' : 'text';
-}
-
-function withoutPrimaryKey(type: string): string {
-  return type.replace(/\bprimary\s+key\b/i, '').trim();
 }

@@ -1,15 +1,13 @@
 import { categoryOf, type StoredEvent } from '../../event-store/event-store.ts';
 import { fold, type Row } from './fold.ts';
-import type { Projection } from '../projection.ts';
+import { asRead, type ReadRow, type WrittenRow } from '../../database/table.ts';
+import type { Projection, ProjectionTable } from '../projection.ts';
 
 /** Holds in memory the rows that a projection's table would have after exactly the events that it was given. */
-export class Replay<Columns extends object> {
-  private readonly projection: Projection;
+export class Replay<T extends ProjectionTable> {
   private readonly rows = new Map<string, Row>();
 
-  constructor(projection: Projection<Columns>) {
-    this.projection = projection as unknown as Projection;
-  }
+  constructor(private readonly projection: Projection<T>) {}
 
   /** Puts a row as it is before the first event. */
   put(key: string, row: Row): void {
@@ -26,7 +24,13 @@ export class Replay<Columns extends object> {
     for (const key of removed) this.rows.delete(key);
   }
 
-  get(key: string): Columns | undefined {
-    return this.rows.get(key) as Columns | undefined;
+  /** Returns the row as a query would read it. */
+  read(key: string): ReadRow<T> | undefined {
+    const row = this.written(key);
+    return row && asRead(this.projection.table, row);
+  }
+
+  written(key: string): WrittenRow<T> | undefined {
+    return this.rows.get(key) as WrittenRow<T> | undefined;
   }
 }

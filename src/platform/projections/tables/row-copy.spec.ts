@@ -1,6 +1,11 @@
 import { CopyText } from './row-copy.ts';
 
-const table = { name: 'boats', key: 'name', columns: { name: 'text', note: 'text', tons: 'integer', papers: 'json' }, indexes: {} };
+const table = {
+  name: 'boats',
+  key: 'name',
+  columns: { name: 'text', note: 'text', tons: 'integer', papers: 'json' },
+  indexes: {},
+} as const;
 
 describe('the text of a COPY', () => {
   it('has a line for each row, whatever its values are made of and however long they are', () => {

@@ -1,6 +1,6 @@
+import { isTime } from '../../database/table.ts';
 import type { Row } from './fold.ts';
 import type { ProjectionTable } from '../projection.ts';
-import { isTime } from './projection-sql.ts';
 
 /** The initial size of a buffer, in bytes. */
 const FIRST_BYTES = 64 * 1024;
@@ -55,7 +55,7 @@ export class CopyText {
 }
 
 function writerOf(table: ProjectionTable, column: string): (value: unknown) => string {
-  if (/^\s*jsonb?\b/i.test(table.columns[column] ?? '')) return (value) => escaped(JSON.stringify(value));
+  if (table.columns[column]?.startsWith('json')) return (value) => escaped(JSON.stringify(value));
   // The fold has put times into one format, in which nothing needs to be escaped.
   if (isTime(table, column)) return plain;
   return (value) => escaped(plain(value));

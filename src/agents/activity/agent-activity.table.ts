@@ -1,0 +1,7 @@
+import type { Table } from '../../platform/database/table.ts';
+
+/** The times of the agents' last uses. `Activity` writes them; they do not come from events. */
+export const agentActivityTable = {
+  key: 'agent_id',
+  columns: { agent_id: 'text not null', last_active_at: 'timestamptz not null' },
+} as const satisfies Table;

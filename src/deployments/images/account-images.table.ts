@@ -1,0 +1,12 @@
+import type { ProjectionTable } from '../../platform/projections/projection.ts';
+
+export const accountImagesTable = {
+  name: 'account_images',
+  key: 'id',
+  columns: {
+    /** The account's id and the image, separated by a slash. */
+    id: 'text collate "C" not null',
+    resolved_at: 'timestamptz(3) not null',
+  },
+  indexes: {},
+} as const satisfies ProjectionTable;
