@@ -125,7 +125,7 @@ class RebuildBench {
     const text = `copy (select ${columns} from es_event where split_part(stream, '-', 1) = 'agent' order by position) to stdout (format binary)`;
     const began = performance.now();
     let rows = 0;
-    for await (const slab of copyOut(client, text)) rows += slab.rows.length - 1;
+    for await (const slab of copyOut(client, text)) rows += slab.starts.length;
     const rate = Math.round((rows / (performance.now() - began)) * 1_000);
     await client.end();
     return rate;

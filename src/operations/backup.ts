@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type pg from 'pg';
 
 import type { Config } from '../platform/config/config.ts';
-import { copyOut } from '../platform/database/copy.ts';
+import { copyOut, rowsOf } from '../platform/database/copy.ts';
 import { addressOf, connectOwner, refuseHalfRestored } from '../platform/database/migrate.ts';
 import { reachPostgres } from '../platform/database/reach-postgres.ts';
 import { readIfThere } from '../platform/files.ts';
@@ -72,7 +72,7 @@ async function write(client: pg.Client, facts: Facts, file: string, keys: Manife
 }
 
 async function* bytesOf(client: pg.Client, text: string): AsyncGenerator<Buffer> {
-  for await (const { bytes } of copyOut(client, text)) yield bytes;
+  for await (const slab of copyOut(client, text)) yield rowsOf(slab);
 }
 
 async function factsOf(client: pg.Client, config: Config): Promise<Facts> {

@@ -1,7 +1,7 @@
 import { Client } from 'pg';
 
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { copyIn, copyOut, type Slab } from './copy.ts';
+import { copyIn, copyOut, rowsOf, type Slab } from './copy.ts';
 
 let database: TestDatabase;
 let client: Client;
@@ -22,7 +22,7 @@ async function* pieces(...texts: string[]): AsyncGenerator<Buffer> {
 
 async function all(source: AsyncIterable<Slab>): Promise<string> {
   const found: Buffer[] = [];
-  for await (const { bytes } of source) found.push(bytes);
+  for await (const slab of source) found.push(rowsOf(slab));
   return Buffer.concat(found).toString();
 }
 
@@ -43,16 +43,34 @@ describe('COPY', () => {
     let total = 0;
     let count = 0;
     for (let next: IteratorResult<Slab> = first; next.done !== true; next = await given.next()) {
-      const { bytes, rows } = next.value;
+      const { bytes, starts, ends } = next.value;
       expect(bytes.length).toBeLessThan(4_000_000);
-      expect(rows.map((start) => (start === 0 ? 0x0a : bytes[start - 1]))).toEqual(rows.map(() => 0x0a));
-      total += bytes.length;
-      count += rows.length - 1;
+      expect(ends.map((end, n) => [bytes[end - 1], bytes.indexOf(0x0a, starts[n])])).toEqual(ends.map((end) => [0x0a, end - 1]));
+      count += starts.length;
+      total += rowsOf(next.value).length;
       await new Promise((resolve) => setImmediate(resolve));
     }
     expect(total).toBeGreaterThan(40_000_000);
     expect(count).toBe(40_000);
     expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  it('finds the rows wherever the bytes of the connection are cut, and leaves the connection usable', async () => {
+    const { stream } = (client as unknown as { connection: { stream: { emit(name: string, ...args: unknown[]): boolean } } }).connection;
+    const emit = stream.emit.bind(stream);
+    let cut = 1;
+    stream.emit = (name, ...args) => {
+      const [bytes] = args;
+      if (name !== 'data') return emit(name, ...args);
+      for (let at = 0; at < (bytes as Buffer).length; at += cut) emit(name, (bytes as Buffer).subarray(at, at + cut));
+      return true;
+    };
+    const wanted = Array.from({ length: 20 }, (_, n) => `${n + 1}\t${'x'.repeat(n)}\n`).join('');
+    for (cut of [1, 2, 3, 4, 5, 6, 11]) {
+      expect(await all(copyOut(client, `copy (select n, repeat('x', n - 1) from generate_series(1, 20) n) to stdout`))).toBe(wanted);
+      await expect(all(copyOut(client, 'copy nowhere to stdout'))).rejects.toThrow(/does not exist/);
+      expect((await client.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    }
   });
 
   it('reports an error of the server, and the connection stays usable', async () => {

@@ -4,13 +4,12 @@ import type pg from 'pg';
 
 /** The most bytes that may wait for a reader slower than the server. */
 const WAITING_MAX = 1024 * 1024;
-/** The initial size of a slab's buffer in bytes; it grows as needed. */
-const SLAB_BYTES = 128 * 1024;
 
-/** Rows as the server sent them: row n begins at `rows[n]` and ends where the next one begins; the last entry is the end. */
+/** Rows as the server sent them: row n begins at `starts[n]` and ends before `ends[n]`. What lies between two rows is no part of them. */
 export interface Slab {
   bytes: Buffer;
-  rows: number[];
+  starts: number[];
+  ends: number[];
 }
 
 /** The part of a connection that COPY needs. */
@@ -43,23 +42,93 @@ abstract class CopyStatement {
   abstract handleReadyForQuery(): void;
 }
 
+/** The codes of the messages that hold one row, and that end a statement. */
+const ROW_MESSAGE = 0x64;
+const READY_MESSAGE = 0x5a;
+/** The size of a message's code and length, in bytes. */
+const HEADER_BYTES = 5;
+
+/**
+ * Finds the rows in the connection's bytes itself, because the client's parser makes an object and an event of each. It hands on all other
+ * messages to that parser.
+ */
 class CopyOut extends CopyStatement {
-  private buffer = Buffer.allocUnsafe(SLAB_BYTES);
-  private rows = [0];
+  private readonly waiting: Slab[] = [];
+  private waitingBytes = 0;
+  /** The beginning of a message whose rest has not arrived. */
+  private begun: Buffer[] = [];
+  private begunBytes = 0;
   private wire: Wire | null = null;
+  private parsers: ((bytes: Buffer) => void)[] = [];
   private ended = false;
   private error: Error | null = null;
   private wake: () => void = () => undefined;
 
-  override handleCopyData({ chunk }: { chunk: Buffer }, wire: Wire): void {
-    // The chunk is copied at once, because the client's parser reuses its memory.
-    const from = this.length;
-    if (from + chunk.length > this.buffer.length) this.grow(from + chunk.length);
-    chunk.copy(this.buffer, from);
-    this.rows.push(from + chunk.length);
+  override submit(wire: Wire): void {
     this.wire = wire;
-    if (this.length > WAITING_MAX) wire.stream.pause();
-    this.wake();
+    this.parsers = wire.stream.listeners('data') as ((bytes: Buffer) => void)[];
+    wire.stream.on('data', this.receive);
+    for (const parser of this.parsers) wire.stream.off('data', parser);
+    super.submit(wire);
+  }
+
+  private readonly receive = (bytes: Buffer): void => {
+    const rest = this.begunBytes > 0 ? this.continued(bytes) : bytes;
+    if (rest.length > 0) this.take(rest);
+    if (this.waitingBytes > WAITING_MAX) this.wire?.stream.pause();
+    if (this.waiting.length > 0) this.wake();
+  };
+
+  /** Takes the message that began in earlier bytes, if all of it is there now. Returns the bytes that are still to be taken. */
+  private continued(bytes: Buffer): Buffer {
+    const first = this.begun[0] as Buffer;
+    const missing = first.length < HEADER_BYTES ? bytes.length : endOf(first, 0) - this.begunBytes;
+    const part = bytes.subarray(0, missing);
+    this.begun.push(part);
+    this.begunBytes += part.length;
+    if (part.length < missing) return bytes.subarray(part.length);
+    const message = Buffer.concat(this.begun);
+    this.begun = [];
+    this.begunBytes = 0;
+    this.take(message);
+    return bytes.subarray(missing);
+  }
+
+  /** Takes the messages, of which the last may be incomplete. */
+  private take(bytes: Buffer): void {
+    const starts: number[] = [];
+    const ends: number[] = [];
+    let at = 0;
+    for (let end = endOf(bytes, at); end <= bytes.length; end = endOf(bytes, at)) {
+      if (bytes[at] !== ROW_MESSAGE) {
+        // The parser may begin the next statement when it gets the last message, and what follows that is not for this one.
+        const isLast = bytes[at] === READY_MESSAGE;
+        if (isLast) this.giveBack();
+        this.handOn(bytes.subarray(at, isLast ? bytes.length : end));
+        if (isLast) end = bytes.length;
+      } else {
+        starts.push(at + HEADER_BYTES);
+        ends.push(end);
+      }
+      at = end;
+    }
+    if (starts.length > 0) {
+      this.waiting.push({ bytes, starts, ends });
+      this.waitingBytes += bytes.length;
+    }
+    if (at === bytes.length) return;
+    this.begun = [bytes.subarray(at)];
+    this.begunBytes = bytes.length - at;
+  }
+
+  /** Has the client's parser take the bytes that come from now on. */
+  private giveBack(): void {
+    for (const parser of this.parsers) this.wire?.stream.on('data', parser);
+    this.wire?.stream.off('data', this.receive);
+  }
+
+  private handOn(bytes: Buffer): void {
+    for (const parser of this.parsers) parser(bytes);
   }
 
   override handleError(error: Error): void {
@@ -72,32 +141,38 @@ class CopyOut extends CopyStatement {
     this.wake();
   }
 
-  /** Returns all rows that have arrived since the last call; null at the end. */
+  /** Returns the next rows that have arrived; null at the end. */
   async next(): Promise<Slab | null> {
-    while (this.length === 0 && !this.ended) await new Promise<void>((resolve) => (this.wake = resolve));
-    if (this.length === 0 && this.error !== null) throw this.error;
-    if (this.length === 0) return null;
-    const slab = { bytes: this.buffer.subarray(0, this.length), rows: this.rows };
-    this.buffer = Buffer.allocUnsafe(SLAB_BYTES);
-    this.rows = [0];
-    this.wire?.stream.resume();
+    while (this.waiting.length === 0 && !this.ended) await new Promise<void>((resolve) => (this.wake = resolve));
+    const slab = this.waiting.shift();
+    if (slab === undefined && this.error !== null) throw this.error;
+    if (slab === undefined) return null;
+    this.waitingBytes -= slab.bytes.length;
+    if (this.waitingBytes <= WAITING_MAX) this.wire?.stream.resume();
     return slab;
-  }
-
-  private get length(): number {
-    return this.rows.at(-1) as number;
-  }
-
-  private grow(needed: number): void {
-    const larger = Buffer.allocUnsafe(Math.max(needed, this.buffer.length * 2));
-    this.buffer.copy(larger, 0, 0, this.length);
-    this.buffer = larger;
   }
 
   /** Destroys the connection, because the server can't be stopped from sending the rest. */
   abandon(): void {
     if (!this.ended) this.wire?.stream.destroy();
   }
+}
+
+/** Returns the end of the message that begins at the offset; infinity if its header is not there. */
+function endOf(bytes: Buffer, at: number): number {
+  // The length counts itself, but not the code before it.
+  return at + HEADER_BYTES > bytes.length ? Infinity : at + 1 + bytes.readInt32BE(at + 1);
+}
+
+/** Returns the rows without what lies between them. They are moved together within the slab, which can't be used after that. */
+export function rowsOf({ bytes, starts, ends }: Slab): Buffer {
+  let size = 0;
+  for (const [n, start] of starts.entries()) {
+    const end = ends[n] as number;
+    bytes.copyWithin(size, start, end);
+    size += end - start;
+  }
+  return bytes.subarray(0, size);
 }
 
 class CopyIn extends CopyStatement {

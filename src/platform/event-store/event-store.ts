@@ -152,6 +152,12 @@ export function idOf(stream: string): string {
   return stream.slice(stream.indexOf('-') + 1);
 }
 
+/** Returns a test that is true of the events that the filter lets through, for callers that test many events. */
+export function testOf({ categories, types }: EventFilter): (event: { stream: string; type: string }) => boolean {
+  const [wantedCategories, wantedTypes] = [categories && new Set(categories), types && new Set(types)];
+  return ({ stream, type }) => (wantedTypes?.has(type) ?? true) && (wantedCategories?.has(categoryOf(stream)) ?? true);
+}
+
 /** Returns true if the filter lets the event through. */
 export function passes({ stream, type }: { stream: string; type: string }, { categories, types }: EventFilter): boolean {
   return (categories?.includes(categoryOf(stream)) ?? true) && (types?.includes(type) ?? true);

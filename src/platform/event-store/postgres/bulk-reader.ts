@@ -20,6 +20,8 @@ const RANGE_MAX = 100_000n;
 const EVENTS_AT_ONCE = 200;
 /** The signature, flags and extension length that a binary COPY begins with. */
 const HEADER_BYTES = 19;
+/** The first byte of `{}`, the data of many events. */
+const OPENING_BRACE = 0x7b;
 /** The time from the Unix epoch to PostgreSQL's, in milliseconds. */
 const postgresEpoch = Date.UTC(2000, 0, 1);
 
@@ -27,6 +29,8 @@ const columns = 'position, stream, version, id, type, schema_version, data, meta
 
 /** Reads the log by COPY, about three times as fast as by rows. Values are decoded only when they are read. */
 export class BulkReader {
+  private readonly types = new Names();
+
   constructor(
     private readonly pool: pg.Pool,
     private readonly catalogue: EventCatalogue,
@@ -72,13 +76,13 @@ export class BulkReader {
     }
   }
 
-  private *decoded({ bytes, rows }: Slab, skip: number): Generator<StoredEvent[]> {
+  private *decoded({ bytes, starts, ends }: Slab, skip: number): Generator<StoredEvent[]> {
     let events: StoredEvent[] = [];
-    for (let index = 0; index + 1 < rows.length; index += 1) {
-      const start = (rows[index] as number) + (index === 0 ? skip : 0);
+    for (const [index, end] of ends.entries()) {
+      const start = (starts[index] as number) + (index === 0 ? skip : 0);
       // The trailer of a COPY has a negative number of columns.
-      if (start + 2 > bytes.length || bytes.readInt16BE(start) < 0) continue;
-      const event = new BulkEvent(bytes, start + 2);
+      if (start + 2 > end || bytes.readInt16BE(start) < 0) continue;
+      const event = new BulkEvent(bytes, start + 2, this.types);
       const isCurrent = this.catalogue.versionOf(event.type) === event.schemaVersion;
       events.push(isCurrent ? event : this.catalogue.upcast(event.toJSON()));
       if (events.length < EVENTS_AT_ONCE) continue;
@@ -108,6 +112,25 @@ function isoTime(milliseconds: number): string {
   return `${lastSecond.text}${String(milliseconds - second * 1_000).padStart(3, '0')}Z`;
 }
 
+/** Decodes the names of types, of which a log has few, so that a name is one string, which is allocated and hashed once. */
+class Names {
+  private readonly byLength: { bytes: Buffer; name: string }[][] = [];
+
+  decode(bytes: Buffer, start: number, end: number): string {
+    const known = (this.byLength[end - start] ??= []);
+    for (const each of known) if (isAt(bytes, start, each.bytes)) return each.name;
+    const own = Buffer.from(bytes.subarray(start, end));
+    const name = own.toString('latin1');
+    known.push({ bytes: own, name });
+    return name;
+  }
+}
+
+function isAt(bytes: Buffer, start: number, wanted: Buffer): boolean {
+  for (let at = 0; at < wanted.length; at += 1) if (bytes[start + at] !== wanted[at]) return false;
+  return true;
+}
+
 /** One row of a binary COPY, whose values are decoded when they are read. */
 class BulkEvent implements StoredEvent {
   readonly stream: string;
@@ -122,7 +145,7 @@ class BulkEvent implements StoredEvent {
   private decodedMetadata: EventMetadata | undefined;
   private atText: string | undefined;
 
-  constructor(bytes: Buffer, start: number) {
+  constructor(bytes: Buffer, start: number, types: Names) {
     this.bytes = bytes;
     // Each value follows its length of 4 bytes.
     this.positionAt = start + 4;
@@ -133,7 +156,7 @@ class BulkEvent implements StoredEvent {
     this.idAt = streamEnd + 16;
     at = this.idAt + 16;
     const typeEnd = at + 4 + bytes.readInt32BE(at);
-    this.type = bytes.toString('latin1', at + 4, typeEnd);
+    this.type = types.decode(bytes, at + 4, typeEnd);
     this.schemaVersion = bytes.readInt16BE(typeEnd + 4);
     this.dataAt = typeEnd + 6;
   }
@@ -175,7 +198,9 @@ class BulkEvent implements StoredEvent {
   }
 
   private json(at: number): unknown {
-    return JSON.parse(this.bytes.toString('utf8', at + 4, at + 4 + this.bytes.readInt32BE(at)));
+    const length = this.bytes.readInt32BE(at);
+    if (length === 2 && this.bytes[at + 4] === OPENING_BRACE) return {};
+    return JSON.parse(this.bytes.toString('utf8', at + 4, at + 4 + length));
   }
 }
 

@@ -5,10 +5,10 @@ import {
   type EventClass,
   type EventFilter,
   type EventStore,
-  passes,
   type Position,
   START,
   type StoredEvent,
+  testOf,
 } from '../../event-store/event-store.ts';
 import { BoundedFold, type FoldBounds } from './bounded-fold.ts';
 import type { Projection } from '../projection.ts';
@@ -52,6 +52,8 @@ export interface WantedFold {
 }
 
 interface Member extends WantedFold {
+  /** Returns true if the projection takes the event in. */
+  wants(event: StoredEvent): boolean;
   /** Settles when the rows being added are written. */
   adding: Promise<void>;
   settle(error: unknown): void;
@@ -88,7 +90,8 @@ export class LogPasses {
   fold(wanted: WantedFold): Promise<void> {
     return new Promise((resolve, reject) => {
       this.expected.delete(wanted.projection);
-      this.waiting.push({ ...wanted, adding: Promise.resolve(), settle: (error) => (error === null ? resolve() : reject(error)) });
+      const wants = testOf(wanted.projection.filter);
+      this.waiting.push({ ...wanted, wants, adding: Promise.resolve(), settle: (error) => (error === null ? resolve() : reject(error)) });
       void this.run();
     });
   }
@@ -166,8 +169,8 @@ class LogPass {
 
   private async take(events: StoredEvent[]): Promise<void> {
     for (const [member, fold] of this.folds) {
-      const { filter } = member.projection;
-      const own = events.filter((event) => passes(event, filter) && (member.end === null || event.position <= member.end));
+      const { end } = member;
+      const own = events.filter((event) => member.wants(event) && (end === null || event.position <= end));
       await this.attempt(member, () => fold.take(own));
       if (fold.finalBytes >= FINAL_BYTES) await this.attempt(member, () => this.add(member, fold));
     }
@@ -187,8 +190,10 @@ class LogPass {
 
   /** Moves the rows of the largest folds to disk if all together take too much memory. */
   private async bound(): Promise<void> {
+    let bytes = 0;
+    for (const { spilled, bytes: taken } of this.folds.values()) if (!spilled) bytes += taken;
+    if (bytes <= this.bounds.memoryBytes) return;
     const inMemory = [...this.folds].filter(([, { spilled }]) => !spilled);
-    let bytes = inMemory.reduce((sum, [, fold]) => sum + fold.bytes, 0);
     for (const [member, fold] of inMemory.toSorted(([, one], [, other]) => other.bytes - one.bytes)) {
       if (bytes <= this.bounds.memoryBytes) return;
       bytes -= fold.bytes;
