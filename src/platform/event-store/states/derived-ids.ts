@@ -13,7 +13,7 @@ export class DerivedIds {
 
   /** Parses what `toString` returned. Throws `RangeError` if the text holds no whole number of ids. */
   static parse(text: string): DerivedIds {
-    const bytes = Buffer.from(text, 'base64');
+    const bytes = copyOf(Buffer.from(text, 'base64'));
     if (bytes.length % ID_BYTES !== 0) throw new RangeError('these are no ids');
     return bytes.length === 0 ? DerivedIds.none : new DerivedIds(bytes);
   }
@@ -38,12 +38,19 @@ export class DerivedIds {
     const derived = ids.filter((id) => DerivedIds.isDerived(id));
     if (derived.length === 0) return this;
     const all = Buffer.concat([this.bytes, ...derived.map(bytesOf)]);
-    return new DerivedIds(all.length > DERIVED_IDS_MAX * ID_BYTES ? Buffer.from(all.subarray(-DERIVED_IDS_MAX * ID_BYTES)) : all);
+    return new DerivedIds(copyOf(all.subarray(-DERIVED_IDS_MAX * ID_BYTES)));
   }
 
   toString(): string {
     return this.bytes.toString('base64');
   }
+}
+
+/** Returns the bytes in memory of their own: a few bytes of Node's pool would keep 8 KiB of it for as long as the state is cached. */
+function copyOf(bytes: Buffer): Buffer {
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return copy;
 }
 
 function bytesOf(id: string): Buffer {
