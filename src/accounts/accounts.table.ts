@@ -8,7 +8,6 @@ export const accountCredentialsTable = {
 } as const satisfies Table;
 
 export const accountsTable = {
-  name: 'accounts',
   key: 'account_id',
   columns: {
     account_id: 'text collate "C" not null',

@@ -4,7 +4,6 @@ import type { agentActivityTable } from './activity/agent-activity.table.ts';
 import type { Agent } from './aggregate/agent-state.decider.ts';
 
 export const agentsTable = {
-  name: 'agents',
   key: 'agent_id',
   columns: {
     agent_id: 'text collate "C" not null',

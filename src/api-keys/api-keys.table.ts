@@ -9,7 +9,6 @@ export const apiKeyUsesTable = {
 } as const satisfies Table;
 
 export const apiKeysTable = {
-  name: 'api_keys',
   key: 'key_id',
   columns: {
     key_id: 'text collate "C" not null',

@@ -2,7 +2,6 @@ import type { ReadRow } from '../platform/database/table.ts';
 import type { ProjectionTable } from '../platform/projections/projection.ts';
 
 export const deploymentsTable = {
-  name: 'deployments',
   key: 'id',
   columns: {
     id: 'text collate "C" not null',

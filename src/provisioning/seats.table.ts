@@ -2,7 +2,6 @@ import { type ReadRow, typed } from '../platform/database/table.ts';
 import type { ProjectionTable } from '../platform/projections/projection.ts';
 
 export const seatsTable = {
-  name: 'agent_seats',
   key: 'agent_id',
   columns: {
     agent_id: 'text collate "C" not null',

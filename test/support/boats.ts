@@ -9,7 +9,6 @@ import { everything, openLog, type OpenedLog } from './log.ts';
 
 /** A table that has columns of every kind that read models use. */
 const boatsTable = {
-  name: 'boats',
   key: 'name',
   columns: {
     name: 'text collate "C" not null',
@@ -25,8 +24,7 @@ const boatsTable = {
   indexes: { by_cargo: '(cargo desc, name)', laden: '(name) where cargo > 0' },
 } as const satisfies ProjectionTable;
 
-type BoatTable = Omit<typeof boatsTable, 'name'> & { name: string };
-export type BoatProjection = Projection<BoatTable>;
+export type BoatProjection = Projection<typeof boatsTable>;
 
 export const boats: BoatProjection = {
   name: 'boats',

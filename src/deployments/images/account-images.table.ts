@@ -1,7 +1,6 @@
 import type { ProjectionTable } from '../../platform/projections/projection.ts';
 
 export const accountImagesTable = {
-  name: 'account_images',
   key: 'id',
   columns: {
     /** The account's id and the image, separated by a slash. */

@@ -20,7 +20,6 @@ const byBucket = (column: string) => `(${column}, ${BUCKET}) where position > 0`
 
 /** The columns that the filters and the order of the audit need. The event itself is in the log, at the position. */
 export const auditTable = {
-  name: 'audit_entries',
   key: 'position',
   columns: {
     /** The position of the event. A row below zero is no event but a conversation, for the later events in it. */

@@ -13,7 +13,7 @@ export const logLinesProjection: Projection<LogTable> = {
   name: 'log_lines',
   version: 2,
   filter: { eventClass: 'log' },
-  table: { name: 'log_lines', ...logTable },
+  table: logTable,
   keys: () => [],
   project(stored, rows) {
     const event = stored as unknown as LogEvent;
@@ -31,7 +31,7 @@ const journal = {
   name: 'log_journal',
   version: 4,
   filter: { eventClass: 'core' as const, categories: ['agent', 'deployment'] },
-  table: { name: 'log_journal', ...logTable },
+  table: logTable,
 };
 
 export const LOG_JOURNAL_NAME = journal.name;

@@ -9,7 +9,7 @@ export const KEPT_DAYS = 7;
 /** Selects the agents that exist; entries of others are removed. */
 export const AGENTS_THAT_ARE = `select agent_id from ${tableOf(agentsProjection)}`;
 
-/** The table of the lines that agents print, and of the journal: they differ in their names alone. */
+/** The table of the lines that agents print, and that of the journal. */
 export const logTable = {
   key: 'id',
   columns: {
@@ -24,9 +24,9 @@ export const logTable = {
   indexes: { by_agent: '(agent_id, timestamp desc, id desc)', by_time: '(timestamp)' },
   expires: { column: 'timestamp', days: KEPT_DAYS },
   belongs: { column: 'agent_id', to: AGENTS_THAT_ARE },
-} as const satisfies Omit<ProjectionTable, 'name'>;
+} as const satisfies ProjectionTable;
 
-export type LogTable = typeof logTable & { name: string };
+export type LogTable = typeof logTable;
 
 /** An entry as answers show it. */
 export type LogEntry = Omit<WrittenRow<LogTable>, 'agent_id'>;

@@ -2,7 +2,6 @@ import type { ReadRow } from '../../platform/database/table.ts';
 import type { ProjectionTable } from '../../platform/projections/projection.ts';
 
 export const conversationsTable = {
-  name: 'conversations',
   key: 'conversation_id',
   columns: {
     conversation_id: 'text not null',

@@ -13,6 +13,7 @@ export interface Rows<Row> {
  * checkpoint in one transaction; a rebuild folds with the same function into a new table. A projection never acts.
  */
 export interface Projection<T extends ProjectionTable = ProjectionTable> {
+  /** The name of the read model, and of its table without the version. */
   name: string;
   /** The version grows when `project` or the columns change. A program then fills a table of its own, beside that of the older version. */
   version: number;
@@ -35,14 +36,12 @@ export interface Projection<T extends ProjectionTable = ProjectionTable> {
  * Returns the name of the table that holds this program's version of the read model, such as `agents_v2`. SQL uses this name, since
  * programs of other versions have tables of their own.
  */
-export function tableOf({ table, version }: { table: { name: string }; version: number }): string {
-  return `${table.name}_v${version}`;
+export function tableOf({ name, version }: { name: string; version: number }): string {
+  return `${name}_v${version}`;
 }
 
 /** The table of a read model. Declare it `as const satisfies ProjectionTable`, so that its columns give the types of its rows. */
 export interface ProjectionTable extends Table {
-  /** The name without the version. */
-  name: string;
   /** Index name suffix → the text after `on <table>`: `{ by_account: '(account_id, created_at desc)' }`. */
   indexes: Record<string, string>;
   /** The owner of the table removes rows whose time is more than so many days ago; a comparison with the log leaves them out. */

@@ -7,7 +7,6 @@ import type { Projection, ProjectionTable } from './projection.ts';
 import { Projections } from './projections.ts';
 
 const boatsTable = {
-  name: 'boats',
   key: 'name',
   columns: {
     name: 'text not null',
@@ -27,7 +26,7 @@ function boats(name: string, change: Partial<BoatProjection> = {}): BoatProjecti
     name,
     version: 1,
     filter: { ...everything, categories: ['boat'] },
-    table: { ...boatsTable, name },
+    table: boatsTable,
     keys: (event) => [idOf(event.stream)],
     project(event, rows) {
       const key = idOf(event.stream);

@@ -89,14 +89,12 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   }
 
   /**
-   * Registers a projection; it must be called before the application's bootstrap. Throws if its name or table is taken, or its table
-   * definition is invalid.
+   * Registers a projection; it must be called before the application's bootstrap. Throws if its name is taken, or its table's definition
+   * is invalid.
    */
   register(projection: Projection): void {
-    checkTable(projection.table);
-    for (const { runner } of this.entries.values())
-      if (runner.projection.name === projection.name || runner.projection.table.name === projection.table.name)
-        throw new Error(`the projection ${projection.name} is registered twice`);
+    checkTable(projection);
+    if (this.entries.has(projection.name)) throw new Error(`the projection ${projection.name} is registered twice`);
     const orders = new RebuildOrders(this.aggregates, tableOf(projection));
     const owner = { moved: () => this.moved(entry), isAwaited: () => entry.waiters.size > 0 };
     const entry: Entry = {

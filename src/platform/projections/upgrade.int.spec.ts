@@ -25,7 +25,6 @@ function version(number: number, name = 'boats'): BoatProjection {
     ...boats,
     name,
     version: number,
-    table: { ...boats.table, name },
     project(event, rows) {
       boats.project(event, {
         ...rows,

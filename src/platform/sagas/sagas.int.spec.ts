@@ -89,7 +89,7 @@ describe('a saga', () => {
         name: 'boats',
         version: 1,
         filter: { ...everything, categories: ['boat'] },
-        table: { name: 'boats', key: 'name', columns: { name: 'text' }, indexes: {} },
+        table: { key: 'name', columns: { name: 'text' }, indexes: {} },
         keys: () => [],
         project: (event, rows) => rows.set(idOf(event.stream), { name: idOf(event.stream) }),
       });

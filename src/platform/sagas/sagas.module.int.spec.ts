@@ -40,7 +40,7 @@ class Harbour implements OnModuleInit, Saga {
       name: 'boats',
       version: 1,
       filter: everything,
-      table: { name: 'boats', key: 'name', columns: { name: 'text' }, indexes: {} },
+      table: { key: 'name', columns: { name: 'text' }, indexes: {} },
       keys: () => [],
       project: (event, rows) => rows.set(idOf(event.stream), { name: idOf(event.stream) }),
     });

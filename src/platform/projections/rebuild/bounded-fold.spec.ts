@@ -16,7 +16,7 @@ const boats: Projection = {
   name: 'boats',
   version: 1,
   filter: { eventClass: 'core' },
-  table: { name: 'boats', key: 'name', columns, indexes: {} },
+  table: { key: 'name', columns, indexes: {} },
   keys: ({ type, data }) => (type === 'Marked' ? [] : [data.boat as string]),
   project({ type, stream, revision, data, at }, rows) {
     if (type === 'Poison') throw new Error('choked');

@@ -8,7 +8,7 @@ const projectionOf = (name: string): Projection => ({
   name,
   version: 1,
   filter: { eventClass: 'core' },
-  table: { name, key: 'id', columns: { id: 'text not null' }, indexes: {} },
+  table: { key: 'id', columns: { id: 'text not null' }, indexes: {} },
   keys: () => [],
   project: () => undefined,
 });

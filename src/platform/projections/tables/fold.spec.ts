@@ -9,7 +9,7 @@ const boats: Projection = {
   name: 'boats',
   version: 1,
   filter: { eventClass: 'core' },
-  table: { name: 'boats', key: 'name', columns: { name: 'text', cargo: 'integer', at: 'timestamptz' }, indexes: {} },
+  table: { key: 'name', columns: { name: 'text', cargo: 'integer', at: 'timestamptz' }, indexes: {} },
   keys: (event) => [event.data.boat as string],
   project(event, rows) {
     const name = event.data.boat as string;
@@ -105,8 +105,8 @@ describe('folding a batch', () => {
 
 describe('the definition of a table', () => {
   it('has plain names, and its key among its columns', () => {
-    expect(() => checkTable({ ...boats.table, name: 'Boats"' })).toThrow('is not a plain lower-case name');
-    expect(() => checkTable({ ...boats.table, columns: { 'a b': 'text', name: 'text' } })).toThrow('a b');
-    expect(() => checkTable({ ...boats.table, key: 'id' })).toThrow('its key id is no column');
+    expect(() => checkTable({ ...boats, name: 'Boats"' })).toThrow('is not a plain lower-case name');
+    expect(() => checkTable({ name: 'boats', table: { ...boats.table, columns: { 'a b': 'text', name: 'text' } } })).toThrow('a b');
+    expect(() => checkTable({ name: 'boats', table: { ...boats.table, key: 'id' } })).toThrow('its key id is no column');
   });
 });

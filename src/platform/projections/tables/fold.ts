@@ -140,6 +140,6 @@ export class EventRows implements Rows<Row> {
 
   private strange(row: Row): string {
     const name = Object.keys(row).find((each) => this.table.columns[each] === undefined);
-    return `the row ${String(row[this.table.key])} has a member ${name}, which is no column of ${this.table.name}`;
+    return `the row ${String(row[this.table.key])} has a member ${name}, which is no column`;
   }
 }

@@ -10,7 +10,6 @@ import type { Projection, ProjectionTable } from '../projection.ts';
 import { Projections } from '../projections.ts';
 
 const boatsTable = {
-  name: 'boats',
   key: 'name',
   columns: { name: 'text not null', cargo: 'integer not null', revision: 'integer not null' },
   indexes: {},

@@ -91,10 +91,7 @@ export class ProjectionRegistry {
          from (select $1::text as name, $2::int as version) one left join projections p using (name, version) left join projection_checkpoints c using (table_name)`,
       [name, version, `"${physical}"`],
     );
-    const found = rows[0] as Found;
-    if (found.table_name !== null && found.table_name !== physical)
-      throw new Error(`the projection ${name} wrote the table ${found.table_name}: give it a new name together with a new table`);
-    return found;
+    return rows[0] as Found;
   }
 
   /** Writes the lease's epoch to the checkpoint; later writes of earlier holders are then refused. Throws `LeaseLost`. */

@@ -1,5 +1,5 @@
 import { isTime } from '../../database/table.ts';
-import type { ProjectionTable } from '../projection.ts';
+import type { Projection, ProjectionTable } from '../projection.ts';
 
 const NAME = /^[a-z_][a-z0-9_]{0,40}$/;
 
@@ -7,10 +7,10 @@ const NAME = /^[a-z_][a-z0-9_]{0,40}$/;
  * Throws if a name of the definition differs quoted and unquoted, or is so long that PostgreSQL truncates it, and if the key is not a
  * column.
  */
-export function checkTable(table: ProjectionTable): void {
-  for (const name of [table.name, ...Object.keys(table.columns), ...Object.keys(table.indexes)])
-    if (!NAME.test(name)) throw new Error(`projection table ${table.name}: ${name} is not a plain lower-case name`);
-  if (table.columns[table.key] === undefined) throw new Error(`projection table ${table.name}: its key ${table.key} is no column`);
+export function checkTable({ name, table }: Pick<Projection, 'name' | 'table'>): void {
+  for (const each of [name, ...Object.keys(table.columns), ...Object.keys(table.indexes)])
+    if (!NAME.test(each)) throw new Error(`projection ${name}: ${each} is not a plain lower-case name`);
+  if (table.columns[table.key] === undefined) throw new Error(`projection ${name}: its key ${table.key} is no column`);
 }
 
 /** Returns the statements that create the table under a physical name, with its indexes named after it. */

@@ -1,7 +1,6 @@
 import { CopyText } from './row-copy.ts';
 
 const table = {
-  name: 'boats',
   key: 'name',
   columns: { name: 'text', note: 'text', tons: 'integer', papers: 'json' },
   indexes: {},
