@@ -1,7 +1,7 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
-import { entityOf } from '../platform/database/entities.ts';
+import { entityOf, newestFirst } from '../platform/database/entities.ts';
 import type { WrittenRow } from '../platform/database/table.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
@@ -92,17 +92,11 @@ export class GetWrittenAccountHandler implements IQueryHandler<GetWrittenAccount
 export class ListAccountsHandler implements IQueryHandler<ListAccounts> {
   constructor(private readonly database: Database) {}
 
-  execute({ limit, after }: ListAccounts): Promise<AccountRow[]> {
+  execute(page: ListAccounts): Promise<AccountRow[]> {
     const query = this.database.dataSource
       .getRepository(accountRows)
       .createQueryBuilder('account')
-      .leftJoinAndSelect('account.credential', 'credential')
-      .orderBy({ 'account.created_at': 'DESC', 'account.account_id': 'DESC' })
-      .limit(limit);
-    if (after !== null) {
-      const [createdAt, accountId] = after;
-      query.where('(account.created_at, account.account_id) < (:createdAt::timestamptz, :accountId)', { createdAt, accountId });
-    }
-    return query.getMany();
+      .leftJoinAndSelect('account.credential', 'credential');
+    return newestFirst(query, ['account.created_at', 'account.account_id'], page).getMany();
   }
 }

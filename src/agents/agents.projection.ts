@@ -1,7 +1,7 @@
 import { QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
-import { entityOf } from '../platform/database/entities.ts';
+import { entityOf, newestFirst } from '../platform/database/entities.ts';
 import { idOf, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { ReadModels, tableOf, type Projection } from '../platform/projections/projection.ts';
@@ -95,20 +95,14 @@ export class GetWrittenAgentHandler implements IQueryHandler<GetWrittenAgent> {
 export class ListAgentsHandler implements IQueryHandler<ListAgents> {
   constructor(private readonly database: Database) {}
 
-  execute({ accountId, limit, after, externalId }: ListAgents): Promise<AgentRow[]> {
+  execute({ accountId, externalId, ...page }: ListAgents): Promise<AgentRow[]> {
     const query = this.database.dataSource
       .getRepository(agentRows)
       .createQueryBuilder('agent')
       .leftJoinAndSelect('agent.activity', 'activity')
-      .where('agent.account_id = :accountId', { accountId })
-      .orderBy({ 'agent.created_at': 'DESC', 'agent.agent_id': 'DESC' })
-      .limit(limit);
+      .where('agent.account_id = :accountId', { accountId });
     if (externalId !== null) query.andWhere('agent.external_id = :externalId', { externalId });
-    if (after !== null) {
-      const [createdAt, agentId] = after;
-      query.andWhere('(agent.created_at, agent.agent_id) < (:createdAt::timestamptz, :agentId)', { createdAt, agentId });
-    }
-    return query.getMany();
+    return newestFirst(query, ['agent.created_at', 'agent.agent_id'], page).getMany();
   }
 }
 

@@ -1,7 +1,7 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Database } from '../platform/database/database.ts';
-import { entityOf } from '../platform/database/entities.ts';
+import { entityOf, newestFirst } from '../platform/database/entities.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { LatestRows } from '../platform/projections/tables/latest-rows.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
@@ -63,19 +63,13 @@ export class GetWrittenApiKeyHandler implements IQueryHandler<GetWrittenApiKey> 
 export class ListApiKeysHandler implements IQueryHandler<ListApiKeys> {
   constructor(private readonly database: Database) {}
 
-  execute({ accountId, limit, after }: ListApiKeys): Promise<ApiKeyRow[]> {
+  execute({ accountId, ...page }: ListApiKeys): Promise<ApiKeyRow[]> {
     const query = this.database.dataSource
       .getRepository(keyRows)
       .createQueryBuilder('key')
       .leftJoinAndSelect('key.use', 'use')
-      .where('key.account_id = :accountId', { accountId })
-      .orderBy({ 'key.created_at': 'DESC', 'key.key_id': 'DESC' })
-      .limit(limit);
-    if (after !== null) {
-      const [createdAt, keyId] = after;
-      query.andWhere('(key.created_at, key.key_id) < (:createdAt::timestamptz, :keyId)', { createdAt, keyId });
-    }
-    return query.getMany();
+      .where('key.account_id = :accountId', { accountId });
+    return newestFirst(query, ['key.created_at', 'key.key_id'], page).getMany();
   }
 }
 

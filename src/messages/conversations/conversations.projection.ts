@@ -2,7 +2,7 @@ import { type IQueryHandler, QueryBus, QueryHandler } from '@nestjs/cqrs';
 import { GetAgent } from '../../agents/index.ts';
 import { Database } from '../../platform/database/database.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
-import { entityOf } from '../../platform/database/entities.ts';
+import { entityOf, newestFirst } from '../../platform/database/entities.ts';
 import { type Projection, tableOf } from '../../platform/projections/projection.ts';
 import type { ConversationEvent } from './conversations.events.ts';
 import { ListConversations, ListWaitingConversations } from './conversations.queries.ts';
@@ -58,16 +58,12 @@ export class ListConversationsHandler implements IQueryHandler<ListConversations
     private readonly queries: QueryBus,
   ) {}
 
-  async execute({ agentId, accountId, limit, after }: ListConversations): Promise<ConversationRow[]> {
+  async execute({ agentId, accountId, ...page }: ListConversations): Promise<ConversationRow[]> {
     await this.queries.execute(new GetAgent(accountId, agentId));
-    const rows = this.database.dataSource
+    const query = this.database.dataSource
       .getRepository(conversationRows)
       .createQueryBuilder('c')
-      .where('c.agent_id = :agentId and c.account_id = :accountId', { agentId, accountId })
-      .orderBy('c.updated_at', 'DESC')
-      .addOrderBy('c.conversation_id', 'DESC')
-      .limit(limit);
-    if (after !== null) rows.andWhere('(c.updated_at, c.conversation_id) < (:at, :id)', { at: after[0], id: after[1] });
-    return rows.getMany();
+      .where('c.agent_id = :agentId and c.account_id = :accountId', { agentId, accountId });
+    return newestFirst(query, ['c.updated_at', 'c.conversation_id'], page).getMany();
   }
 }

@@ -1,4 +1,4 @@
-import { EntitySchema } from 'typeorm';
+import { EntitySchema, type ObjectLiteral, type SelectQueryBuilder } from 'typeorm';
 
 import type { Column, ReadRow, Table } from './table.ts';
 
@@ -38,4 +38,18 @@ export function entityOf<T extends Table, Others extends Joined = Record<never, 
   });
   entities.push(entity);
   return entity;
+}
+
+/**
+ * Selects one page of the rows, newest first by a column of times, then by a column of ids. `after` has the two values of the previous
+ * page's last row; null selects the first page.
+ */
+export function newestFirst<Row extends ObjectLiteral>(
+  query: SelectQueryBuilder<Row>,
+  [time, id]: [time: string, id: string],
+  { limit, after }: { limit: number; after: readonly [time: string, id: string] | null },
+): SelectQueryBuilder<Row> {
+  query.orderBy({ [time]: 'DESC', [id]: 'DESC' }).limit(limit);
+  if (after !== null) query.andWhere(`(${time}, ${id}) < (:time::timestamptz, :id)`, { time: after[0], id: after[1] });
+  return query;
 }
