@@ -107,6 +107,7 @@ const folderFloors = {
   messages: [['conversations'], ['delivery', 'intake']],
   logs: [['output'], ['entries'], ['retention'], ['capture']],
   deployments: [['records', 'sources', 'volumes'], ['images'], ['containers'], ['differences']],
+  admin: [['events', 'projections', 'runtime', 'work']],
   history: [['entries'], ['audit', 'time-travel'], ['explain']],
 };
 /** In these rooms a port stands beside the folders, which import it. */

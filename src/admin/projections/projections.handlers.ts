@@ -1,11 +1,11 @@
 import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { v7 as uuidv7 } from 'uuid';
 
-import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { Projections, shareOf } from '../platform/projections/projections.ts';
-import { rebuildDecider, rebuildStream } from '../platform/projections/rebuild/rebuild.decider.ts';
-import type { RebuildProgress } from '../platform/projections/rebuild/rebuild-progress.ts';
-import { Refusal } from '../platform/errors/refusal.ts';
+import { Aggregates } from '../../platform/event-store/aggregates.ts';
+import { Projections, shareOf } from '../../platform/projections/projections.ts';
+import { rebuildDecider, rebuildStream } from '../../platform/projections/rebuild/rebuild.decider.ts';
+import type { RebuildProgress } from '../../platform/projections/rebuild/rebuild-progress.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
 import type { ProjectionDto, RebuildDto, VerificationDto } from './projections.dto.ts';
 import { CancelRebuild, RebuildProjection, VerifyProjection } from './projections.commands.ts';
 import { ListProjections } from './projections.queries.ts';

@@ -1,6 +1,6 @@
 import { IsIn, IsOptional, Matches } from 'class-validator';
 
-import { EventsQueryDto, HistoryItem } from '../history/index.ts';
+import { EventsQueryDto, HistoryItem } from '../../history/index.ts';
 
 export class BrowseEventsQueryDto extends EventsQueryDto {
   /** The stream whose events are listed, as `agent-<id>`; all streams if absent. */

@@ -1,9 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { isInTransit, LiveAgentIds, type Agent } from '../agents/index.ts';
-import { Agents } from '../agents/services.ts';
-import { ContainerRuntime, type ContainerState, type ListedContainer } from '../platform/runtime/runtime.ts';
+import { isInTransit, LiveAgentIds, type Agent } from '../../agents/index.ts';
+import { Agents } from '../../agents/services.ts';
+import { ContainerRuntime, type ContainerState, type ListedContainer } from '../../platform/runtime/runtime.ts';
 import type { EngineContainerDto, RuntimeDto } from './runtime.dto.ts';
 
 /** The number of streams that are read concurrently. */

@@ -1,10 +1,10 @@
 import { Controller, Get, Query } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 
-import { selectionOf } from '../history/index.ts';
-import { RequireAdmin } from '../platform/http/auth/access.ts';
-import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { decodeCursor } from '../platform/http/responses/paging.ts';
+import { selectionOf } from '../../history/index.ts';
+import { RequireAdmin } from '../../platform/http/auth/access.ts';
+import { type Call, CurrentCall } from '../../platform/http/call.ts';
+import { decodeCursor } from '../../platform/http/responses/paging.ts';
 import { BrowsedEventDto, BrowseEventsQueryDto } from './events.dto.ts';
 import { BrowseEvents } from './events.queries.ts';
 
