@@ -4,7 +4,6 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { RequireAdmin } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { AccountDto, AssignPlanDto, CreateAccountDto, toAccountDto } from './accounts.dto.ts';
@@ -23,8 +22,9 @@ export class AccountsController {
   /** Lists all accounts, newest first. */
   @Get()
   @ReadsModel(accountsProjection.name)
-  async list(@Query() { limit = 50, cursor }: PageQueryDto, @CurrentCall() call: Call): Promise<AccountDto[]> {
-    const rows = await this.queries.execute(new ListAccounts(limit, decodeCursor(cursor, 'time', 'text')));
+  async list(@Query() query: PageQueryDto, @CurrentCall() call: Call): Promise<AccountDto[]> {
+    const { limit, place } = call.page(query, 'time', 'text');
+    const rows = await this.queries.execute(new ListAccounts(limit, place));
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.account_id]);
     return rows.map(toAccountDto);
   }

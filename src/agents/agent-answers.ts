@@ -3,14 +3,12 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { START } from '../platform/event-store/event-store.ts';
 import type { Call } from '../platform/http/call.ts';
-import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { type ListAgentsQueryDto, statusesOf, type WaitQueryDto } from './agents.dto.ts';
 import type { AgentRow, ShownAgent } from './agents.table.ts';
 import { StartAgent, type AgentWrite, type DeleteAgent } from './agents.commands.ts';
 import { AwaitAgent, GetAgent, GetWrittenAgent, ListAgents } from './agents.queries.ts';
 
-const DEFAULT_LIMIT = 50;
 const DEFAULT_WAIT_SECONDS = 60;
 
 /** Answers HTTP requests about agents with rows, which each API shows with its own names of the fields. */
@@ -39,10 +37,8 @@ export class AgentAnswers {
   }
 
   async list(query: ListAgentsQueryDto, call: Call): Promise<AgentRow[]> {
-    const limit = query.limit ?? DEFAULT_LIMIT;
-    const rows = await this.queries.execute(
-      new ListAgents(call.accountId, limit, decodeCursor(query.cursor, 'time', 'text'), query.external_id ?? null),
-    );
+    const { limit, place } = call.page(query, 'time', 'text');
+    const rows = await this.queries.execute(new ListAgents(call.accountId, limit, place, query.external_id ?? null));
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.agent_id]);
     return rows;
   }

@@ -6,7 +6,6 @@ import { RequireSession } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { scopes } from '../platform/context/caller.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { ApiKeyDto, CreateApiKeyDto, CreatedApiKeyDto, toApiKeyDto, toCreatedApiKeyDto } from './api-keys.dto.ts';
@@ -39,8 +38,9 @@ export class ApiKeysController {
   /** Lists the account's keys, newest first, including revoked ones. */
   @Get()
   @ReadsModel(apiKeysProjection.name)
-  async list(@Query() { limit = 50, cursor }: PageQueryDto, @CurrentCall() call: Call): Promise<ApiKeyDto[]> {
-    const rows = await this.queries.execute(new ListApiKeys(call.accountId, limit, decodeCursor(cursor, 'time', 'text')));
+  async list(@Query() query: PageQueryDto, @CurrentCall() call: Call): Promise<ApiKeyDto[]> {
+    const { limit, place } = call.page(query, 'time', 'text');
+    const rows = await this.queries.execute(new ListApiKeys(call.accountId, limit, place));
     call.linkAfter(rows, limit, (last) => [last.created_at.toISOString(), last.key_id]);
     const now = this.clock.now();
     return rows.map((row) => toApiKeyDto(row, now));

@@ -5,7 +5,6 @@ import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
-import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ExplainStatus } from './explain/explain.queries.ts';
@@ -24,8 +23,6 @@ import { FollowHistory, GetHistory, type Place } from './history.queries.ts';
 import { HistoryItem } from './entries/history-item.ts';
 import { GetDiff, GetPastState } from './time-travel/time-travel.queries.ts';
 
-const DEFAULT_LIMIT = 50;
-
 @Controller('api/v1/agents/:agentId/history')
 @RequireScope('manage')
 export class HistoryController {
@@ -43,13 +40,14 @@ export class HistoryController {
   @ApiOkResponse({ type: [HistoryItem] })
   async list(@AgentId() agentId: string, @Query() query: HistoryQueryDto, @CurrentCall() call: Call): Promise<HistoryItem[] | Streamed> {
     const { accountId } = call;
-    const after = placeOf(query, call);
+    // A list begins after its cursor, after `after`, or after the last event that the reader of a stream received.
+    const { limit, place } = call.page(query, 'revision');
+    const after = place?.[0] ?? afterOf(query.after) ?? afterOf(call.lastEventId) ?? -1;
     const selection = selectionOf(query);
     if (call.accepts(EVENT_STREAM))
       return this.streams.events(call, async (signal) =>
         numbered(await this.queries.execute(new FollowHistory(accountId, agentId, after, selection, signal))),
       );
-    const limit = query.limit ?? DEFAULT_LIMIT;
     const { items, next } = await this.queries.execute(new GetHistory(accountId, agentId, after, limit, selection));
     if (next !== null) call.linkNextPage([next]);
     return items;
@@ -72,11 +70,6 @@ export class HistoryController {
   explain(@AgentId() agentId: string, @CurrentCall() { accountId }: Call): Promise<ExplanationDto> {
     return this.queries.execute(new ExplainStatus(accountId, agentId));
   }
-}
-
-/** Returns the place after which to begin: that of the cursor, of `after`, or of the last event that the reader of a stream received. */
-function placeOf(query: HistoryQueryDto, call: Call): Place {
-  return decodeCursor(query.cursor, 'revision')?.[0] ?? afterOf(query.after) ?? afterOf(call.lastEventId) ?? -1;
 }
 
 /** Positions are written with at least 20 digits, revisions with fewer. */

@@ -5,7 +5,6 @@ import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ListConversations } from './conversations/conversations.queries.ts';
@@ -42,10 +41,8 @@ export class MessagesController {
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'conversations')
   async conversations(@AgentId() agentId: string, @Query() query: PageQueryDto, @CurrentCall() call: Call): Promise<ConversationView[]> {
-    const limit = query.limit ?? 50;
-    const rows = await this.queries.execute(
-      new ListConversations(agentId, call.accountId, limit, decodeCursor(query.cursor, 'time', 'text')),
-    );
+    const { limit, place } = call.page(query, 'time', 'text');
+    const rows = await this.queries.execute(new ListConversations(agentId, call.accountId, limit, place));
     call.linkAfter(rows, limit, (last) => [last.updated_at.toISOString(), last.conversation_id]);
     return rows.map((row) => ({
       id: row.conversation_id,
@@ -68,8 +65,8 @@ export class MessagesController {
     @CurrentCall() call: Call,
   ): Promise<ThreadMessage[]> {
     if (!/^[0-9a-f-]{36}$/.test(conversationId)) throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
-    const before = decodeCursor(query.cursor, 'count')?.[0] ?? null;
-    const page = await this.queries.execute(new ListMessages(call.accountId, agentId, conversationId, query.limit ?? 50, before));
+    const { limit, place } = call.page(query, 'count');
+    const page = await this.queries.execute(new ListMessages(call.accountId, agentId, conversationId, limit, place?.[0] ?? null));
     if (page.olderBefore !== null) call.linkNextPage([page.olderBefore]);
     return page.messages;
   }

@@ -4,11 +4,8 @@ import { QueryBus } from '@nestjs/cqrs';
 import { selectionOf } from '../../history/index.ts';
 import { RequireAdmin } from '../../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../platform/http/call.ts';
-import { decodeCursor } from '../../platform/http/responses/paging.ts';
 import { BrowsedEventDto, BrowseEventsQueryDto } from './events.dto.ts';
 import { BrowseEvents } from './events.queries.ts';
-
-const DEFAULT_LIMIT = 50;
 
 @Controller('api/admin/events')
 @RequireAdmin()
@@ -21,8 +18,9 @@ export class EventsController {
    */
   @Get()
   async list(@Query() query: BrowseEventsQueryDto, @CurrentCall() call: Call): Promise<BrowsedEventDto[]> {
-    const { stream = null, class: eventClass = 'core', limit = DEFAULT_LIMIT } = query;
-    const after = decodeCursor(query.cursor, 'position')?.[0] ?? query.after ?? null;
+    const { stream = null, class: eventClass = 'core' } = query;
+    const { limit, place } = call.page(query, 'position');
+    const after = place?.[0] ?? query.after ?? null;
     const { items, next } = await this.queries.execute(new BrowseEvents(selectionOf(query), stream, eventClass, after, limit));
     if (next !== null) call.linkNextPage([next]);
     return items;

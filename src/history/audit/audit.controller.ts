@@ -5,7 +5,6 @@ import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 import { RequireScope } from '../../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../platform/http/call.ts';
 import type { Caller } from '../../platform/context/caller.ts';
-import { decodeCursor } from '../../platform/http/responses/paging.ts';
 import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
 import { NDJSON, ResponseStreams, type Streamed } from '../../platform/http/response-streams.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
@@ -13,8 +12,6 @@ import { ExportAudit, ListAudit } from './audit.queries.ts';
 import type { AuditSelection } from './audit-entries.ts';
 import { AuditQueryDto, selectionOf } from '../entries/history.dto.ts';
 import { AuditItem } from '../entries/history-item.ts';
-
-const DEFAULT_LIMIT = 50;
 
 @Controller('api/v1/audit')
 export class AuditController {
@@ -34,12 +31,12 @@ export class AuditController {
   @ApiOkResponse({ type: [AuditItem] })
   async list(@Query() query: AuditQueryDto, @CurrentCall() call: Call): Promise<AuditItem[] | Streamed> {
     const selection = auditOf(query, call.caller);
-    const after = decodeCursor(query.cursor, 'position')?.[0] ?? null;
+    const { limit, place } = call.page(query, 'position');
+    const after = place?.[0] ?? null;
     if (call.accepts(NDJSON)) {
       const all = new ExportAudit(selection, after, query.limit ?? Number.MAX_SAFE_INTEGER);
       return this.streams.ndjson(call, () => this.queries.execute(all));
     }
-    const limit = query.limit ?? DEFAULT_LIMIT;
     const items = await this.queries.execute(new ListAudit(selection, after, limit));
     call.linkAfter(items, limit, (last) => [last.position]);
     return items;

@@ -6,8 +6,11 @@ import type { Caller } from '../context/caller.ts';
 import type { CommandContext } from '../context/command-context.ts';
 import { credentialOf } from './auth/credential.ts';
 import { parseIfMatch } from './responses/etag.ts';
-import { encodeCursor } from './responses/paging.ts';
+import { decodeCursor, encodeCursor, type PlaceOf, type SortValues } from './responses/paging.ts';
 import { parsePrefer } from './responses/prefer.ts';
+
+/** The number of items of a page by default. */
+const PAGE_ITEMS = 50;
 
 /**
  * One call of a route: what the caller asks for besides the path, the query and the body, and the head of the response. No other code
@@ -109,6 +112,17 @@ export class Call {
   /** Tells that the response was delayed as the caller preferred. */
   setPreferenceApplied(): void {
     this.setHeader('preference-applied', 'wait');
+  }
+
+  /**
+   * Returns the size of the page that the query asks for, 50 by default, and the place at which it begins: the sort values of these kinds in
+   * its cursor, or null. Throws `invalid_request` for a cursor that is not one of the list.
+   */
+  page<const Kinds extends readonly (keyof SortValues)[]>(
+    { limit = PAGE_ITEMS, cursor }: { limit?: number; cursor?: string },
+    ...kinds: Kinds
+  ): { limit: number; place: PlaceOf<Kinds> | null } {
+    return { limit, place: decodeCursor(cursor, ...kinds) };
   }
 
   /** Links to the next page, which begins after the place: the same address with another cursor. */

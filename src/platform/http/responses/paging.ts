@@ -6,7 +6,7 @@ export function encodeCursor(place: readonly (string | number)[]): string {
 }
 
 /** The kinds of sort values, and their types. */
-interface SortValues {
+export interface SortValues {
   /** A time that PostgreSQL and JavaScript both read. */
   time: string;
   text: string;
@@ -26,15 +26,18 @@ const fits: Record<keyof SortValues, (value: unknown) => boolean> = {
   count: (value) => Number.isSafeInteger(value) && (value as number) >= 1,
 };
 
+/** The sort values of these kinds. */
+export type PlaceOf<Kinds extends readonly (keyof SortValues)[]> = { [Index in keyof Kinds]: SortValues[Kinds[Index]] };
+
 /** Returns the sort values, or null without a cursor. Throws `invalid_request` unless they are of these kinds. */
 export function decodeCursor<const Kinds extends readonly (keyof SortValues)[]>(
   cursor: string | undefined,
   ...kinds: Kinds
-): { [Index in keyof Kinds]: SortValues[Kinds[Index]] } | null {
+): PlaceOf<Kinds> | null {
   if (cursor === undefined) return null;
   const place = parsed(cursor);
   if (Array.isArray(place) && place.length === kinds.length && kinds.every((kind, index) => fits[kind](place[index])))
-    return place as unknown as { [Index in keyof Kinds]: SortValues[Kinds[Index]] };
+    return place as unknown as PlaceOf<Kinds>;
   throw new Refusal('invalid_request', 'The cursor is not one that this service gave.', {
     errors: [{ field: 'cursor', message: 'is not a cursor of this list' }],
   });
