@@ -60,7 +60,7 @@ class Table {
       const { ctimeMs, ino } = statSync(join(folder, 'table.json'));
       if (this.#seen === `${ctimeMs} ${ino}`) return this;
       const { agents, closed, open } = JSON.parse(readFileSync(join(folder, 'table.json'), 'utf8'));
-      this.#agents = new Map(Object.entries(agents));
+      this.#agents = new Map(Object.entries(agents).map(([agent, entries]) => [agent, entries.map(entryOf)]));
       this.#closed = listOf(closed);
       this.#open = open.map((each) => ({ port: each.port, list: listOf([each.range]) }));
       this.#seen = `${ctimeMs} ${ino}`;
@@ -71,10 +71,7 @@ class Table {
   }
 
   allows(agent, host, wantedPort) {
-    return (this.#agents.get(agent) ?? []).some((entry) => {
-      const [name, ownPort] = entry.split(':');
-      return fitsEntry(host, name) && (ownPort === undefined ? DEFAULT_PORTS.includes(wantedPort) : Number(ownPort) === wantedPort);
-    });
+    return (this.#agents.get(agent) ?? []).some(({ ports, fits }) => ports.includes(wantedPort) && fits(host));
   }
 
   isOpen(address, wantedPort) {
@@ -83,10 +80,19 @@ class Table {
   }
 }
 
-/** Returns whether an entry of a list covers the host. An address is covered by a range alone, and a name by a name. */
-function fitsEntry(host, entry) {
-  if (entry.includes('/')) return isIPv4(host) && listOf([entry]).check(host, 'ipv4');
-  return entry.startsWith('*.') ? host.endsWith(entry.slice(1)) && host.length > entry.length - 1 : host === entry;
+/**
+ * Returns the ports of an entry of a list, and the function that says whether it covers a host. An address is covered by a range alone, and
+ * a name by a name.
+ */
+function entryOf(entry) {
+  const [name, ownPort] = entry.split(':');
+  const ports = ownPort === undefined ? DEFAULT_PORTS : [Number(ownPort)];
+  if (name.includes('/')) {
+    const range = listOf([name]);
+    return { ports, fits: (host) => isIPv4(host) && range.check(host, 'ipv4') };
+  }
+  if (!name.startsWith('*.')) return { ports, fits: (host) => host === name };
+  return { ports, fits: (host) => host.endsWith(name.slice(1)) && host.length > name.length - 1 };
 }
 
 function listOf(ranges) {
