@@ -7,6 +7,7 @@ import { AppModule } from './app.module.ts';
 import { type Config, readConfig } from './platform/config/config.ts';
 import { firstRun, welcome } from './first-run.ts';
 import { Database } from './platform/database/database.ts';
+import { isOutage } from './platform/event-store/outage.ts';
 import { drain } from './platform/http/drain.ts';
 import { Entrance } from './platform/http/entrance.ts';
 import { createPino } from './platform/observability/logger.ts';
@@ -51,7 +52,7 @@ async function start(entrance: Entrance, signal: AbortSignal): Promise<NestFasti
   const { logLevel, trustedProxies } = config;
   try {
     const app = await createServer(AppModule.forRoot(config, { startup }), { logLevel, pino: log, trustedProxies, entrance });
-    const made = await firstRun(app.get(CommandBus), app.get(Database), config, url);
+    const made = await startup.until('database', isOutage, () => firstRun(app.get(CommandBus), app.get(Database), config, url));
     process.stdout.write(made === null ? `Mooring listens on ${url}\n` : welcome(made, config.adminPassword));
     return app;
   } catch (error) {

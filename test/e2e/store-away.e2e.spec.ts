@@ -4,6 +4,8 @@ import { chmod, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
+import pg from 'pg';
+
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
 import { ownerOf } from '../../src/platform/database/postgres-owner.ts';
 import { somePrefix } from '../support/eventstoredb/place.ts';
@@ -13,6 +15,17 @@ import { TcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
 
 const root = resolve(import.meta.dirname, '../..');
+
+/** Parts of the first statement that each part of the service sends at a start. */
+const PARTS_OF_STATEMENTS = [
+  'log_place',
+  'max(position) as position from projection_checkpoints',
+  'instance_id',
+  'kek_id',
+  'program_replicas',
+  'from projections p',
+  'first_run',
+];
 
 /** The service as a process of its own, from the first moment on. */
 class Starting {
@@ -37,6 +50,10 @@ class Starting {
     });
   }
 
+  get hasEnded(): boolean {
+    return this.process.exitCode !== null || this.process.signalCode !== null;
+  }
+
   /** Sends SIGTERM, unless the process has ended, and returns its exit code. */
   async stop(): Promise<number | null> {
     this.process.kill('SIGTERM');
@@ -44,9 +61,16 @@ class Starting {
   }
 
   async ended(): Promise<number | null> {
-    if (this.process.exitCode === null && this.process.signalCode === null) await once(this.process, 'exit');
+    if (!this.hasEnded) await once(this.process, 'exit');
     return this.process.exitCode;
   }
+}
+
+async function createDatabase(url: string, name: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(`create database ${name}`);
+  await client.end();
 }
 
 async function looked(
@@ -126,6 +150,32 @@ describe('a start while the database is away', () => {
     expect(await looked(`${url}/api/agents`)).toMatchObject({ status: 401 });
     expect(await service.stop()).toBe(0);
     expect(service.output).toContain('"stopped"');
+  });
+
+  it('waits for a database that goes away in the middle of the start, whatever it has reached', async () => {
+    const port = Number(new URL(database.url).port);
+    const fresh = new URL(databaseUrl);
+    fresh.pathname = '/fresh';
+    await createDatabase(database.url, 'fresh');
+    const left = new Set(PARTS_OF_STATEMENTS);
+    proxy.target = port;
+    proxy.onSent = (bytes) => {
+      const part = [...left].find((each) => bytes.includes(each));
+      if (part === undefined || !left.delete(part)) return;
+      proxy.target = null;
+      proxy.refused = 0;
+      proxy.cut();
+    };
+    const service = start({ DATABASE_URL: fresh.href });
+    const url = await service.url();
+    await until('the service is ready, though its database went away at each of its first statements', async () => {
+      if (service.hasEnded) throw new Error(`the service ended: ${service.output}`);
+      if (proxy.target === null && proxy.refused > 0) proxy.target = port;
+      return (await looked(`${url}/ready`)).status === 200 && left.size === 0 ? true : undefined;
+    });
+    expect(await looked(`${url}/api/agents`)).toMatchObject({ status: 401 });
+    proxy.onSent = () => undefined;
+    expect(await service.stop()).toBe(0);
   });
 
   it('ends cleanly on SIGTERM while it waits', async () => {

@@ -68,7 +68,7 @@ export class Harbour {
     for (const projection of projections) kept.register(projection);
     const replicas = new ProgramReplicas(log.database, kept, log.catalogue);
     await replicas.onModuleInit();
-    await kept.onApplicationBootstrap();
+    await kept.start();
     return new Harbour(log, kept, replicas);
   }
 

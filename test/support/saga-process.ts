@@ -45,7 +45,7 @@ export class SagaProcess {
 
   /** Starts the process. `beforeSagas` is called when the log is followed and no saga runs yet. */
   async start(beforeSagas: () => Promise<void> = () => Promise.resolve()): Promise<void> {
-    await this.projections.onApplicationBootstrap();
+    await this.projections.start();
     await this.follower.onApplicationBootstrap();
     await beforeSagas();
     this.sagas.onApplicationBootstrap();

@@ -6,6 +6,10 @@ export class TcpProxy {
   target: number | null = null;
   /** While the value is true, the server receives everything but its responses are lost. */
   losesAnswers = false;
+  /** Called with what a client sends, before the server gets it. */
+  onSent: (bytes: Buffer) => void = () => undefined;
+  /** The number of connections that were refused. */
+  refused = 0;
   /** The number of response bytes that were lost. */
   lost = 0;
   private readonly sockets = new Set<Socket>();
@@ -38,7 +42,11 @@ export class TcpProxy {
   }
 
   private forward(client: Socket): void {
-    if (this.target === null) return void client.destroy();
+    if (this.target === null) {
+      this.refused += 1;
+      client.destroy();
+      return;
+    }
     const server = connect(this.target, '127.0.0.1');
     for (const [socket, other] of [
       [client, server],
@@ -52,7 +60,10 @@ export class TcpProxy {
         other.destroy();
       });
     }
-    client.on('data', (bytes) => server.write(bytes));
+    client.on('data', (bytes) => {
+      this.onSent(bytes);
+      server.write(bytes);
+    });
     server.on('data', (bytes) => {
       if (this.losesAnswers) this.lost += bytes.length;
       else client.write(bytes);

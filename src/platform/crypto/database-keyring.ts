@@ -1,8 +1,10 @@
 import type { OnModuleInit } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
 
+import { isDatabaseAway } from '../database/database-away.ts';
 import type { Database } from '../database/database.ts';
 import { Installation } from '../database/installation.ts';
+import { Startup } from '../startup.ts';
 import { keyIdOf, newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
 import { type Sealed, Keyring } from './keyring.ts';
 import type { ShredLedger } from './shred-ledger.ts';
@@ -47,14 +49,17 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
     private readonly database: Database,
     private readonly masterKey: Buffer,
     private readonly ledger: ShredLedger,
+    private readonly startup = new Startup(),
   ) {
     super();
     this.keyId = keyIdOf(masterKey);
   }
 
-  async onModuleInit(): Promise<void> {
-    await this.refuseOtherMasterKey();
-    await this.shredAgain();
+  onModuleInit(): Promise<void> {
+    return this.startup.until('database', isDatabaseAway, async () => {
+      await this.refuseOtherMasterKey();
+      await this.shredAgain();
+    });
   }
 
   /** Throws if the database was used with another master key: everything sealed would be unreadable. */

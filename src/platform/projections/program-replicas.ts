@@ -4,8 +4,10 @@ import { type BeforeApplicationShutdown, Injectable, Logger, type OnModuleInit }
 import type pg from 'pg';
 
 import { pause } from '../async/pause.ts';
+import { isDatabaseAway } from '../database/database-away.ts';
 import { Database } from '../database/database.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
+import { Startup } from '../startup.ts';
 import { version } from '../version.ts';
 import { TABLES_LOCK } from './tables/projection-registry.ts';
 import { Projections } from './projections.ts';
@@ -58,14 +60,17 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     private readonly database: Database,
     private readonly projections: Projections,
     catalogue: EventCatalogue,
+    private readonly startup: Startup = new Startup(),
   ) {
     this.known = Object.fromEntries(catalogue.definitions.map(({ type, version: newest }) => [type, newest]));
   }
 
   /** Announces this replica before any read model looks for its table. */
   async onModuleInit(): Promise<void> {
-    const deadline = performance.now() + ANNOUNCE_WITHIN_MS;
-    while (!(await this.announced(deadline))) await pause(ANNOUNCE_AGAIN_MS);
+    await this.startup.until('database', isDatabaseAway, async () => {
+      const deadline = performance.now() + ANNOUNCE_WITHIN_MS;
+      while (!(await this.announced(deadline))) await pause(ANNOUNCE_AGAIN_MS);
+    });
     this.beatLater();
   }
 
@@ -99,13 +104,13 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     });
   }
 
-  /** Returns false if the announcement failed and may be tried again; throws after the deadline. */
+  /** Returns false if the announcement failed and may be tried again; throws after the deadline, and if the database is away. */
   private async announced(deadline: number): Promise<boolean> {
     try {
       await this.look();
       return true;
     } catch (error) {
-      if (performance.now() > deadline) throw error;
+      if (isDatabaseAway(error) || performance.now() > deadline) throw error;
       this.logger.warn(`This replica could not announce itself and tries again: ${(error as Error).message}`);
       return false;
     }

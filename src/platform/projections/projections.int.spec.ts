@@ -54,7 +54,7 @@ class Process {
   static async start(url: string, ...projections: BoatProjection[]): Promise<Process> {
     const started = new Process(await openLog(url));
     for (const projection of projections) started.projections.register(projection);
-    await started.projections.onApplicationBootstrap();
+    await started.projections.start();
     return started;
   }
 

@@ -1,5 +1,7 @@
-import { Global, Module } from '@nestjs/common';
+import { Global, Module, type OnApplicationBootstrap } from '@nestjs/common';
 
+import { isOutage } from '../event-store/outage.ts';
+import { Startup } from '../startup.ts';
 import { LatestRows } from './tables/latest-rows.ts';
 import { ReadModels } from './projection.ts';
 import { ProjectionMetrics } from './projection-metrics.ts';
@@ -11,4 +13,14 @@ import { Projections } from './projections.ts';
   providers: [LatestRows, Projections, ProgramReplicas, ProjectionMetrics, { provide: ReadModels, useExisting: Projections }],
   exports: [LatestRows, Projections, ProgramReplicas, ReadModels],
 })
-export class ProjectionsModule {}
+export class ProjectionsModule implements OnApplicationBootstrap {
+  constructor(
+    private readonly projections: Projections,
+    private readonly startup: Startup,
+  ) {}
+
+  /** Starts the read models, and waits for a store that goes away meanwhile. */
+  onApplicationBootstrap(): Promise<void> {
+    return this.startup.until('database', isOutage, () => this.projections.start());
+  }
+}

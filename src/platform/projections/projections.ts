@@ -1,4 +1,4 @@
-import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/common';
+import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { Injectable } from '@nestjs/common';
 import type pg from 'pg';
 
@@ -59,7 +59,7 @@ interface Entry {
 
 /** The read models of this process. Features register theirs in `onModuleInit`; they follow the log from the bootstrap on. */
 @Injectable()
-export class Projections extends ReadModels implements OnApplicationBootstrap, BeforeApplicationShutdown {
+export class Projections extends ReadModels implements BeforeApplicationShutdown {
   private readonly registry: ProjectionRegistry;
   private readonly entries = new Map<string, Entry>();
   private waiting = 0;
@@ -89,7 +89,7 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
   }
 
   /**
-   * Registers a projection; it must be called before the application's bootstrap. Throws if its name is taken, or its table's definition
+   * Registers a projection; it must be called before `start`. Throws if its name is taken, or its table's definition
    * is invalid.
    */
   register(projection: Projection): void {
@@ -116,9 +116,10 @@ export class Projections extends ReadModels implements OnApplicationBootstrap, B
     return [...this.entries.values()].map(({ runner }) => tableOf(runner.projection));
   }
 
-  async onApplicationBootstrap(): Promise<void> {
-    this.followOrders();
+  /** Resolves when all tables exist; the projections follow the log from then on. After a failure it may be called again. */
+  async start(): Promise<void> {
     await Promise.all([...this.entries.values()].map(({ runner }) => runner.start()));
+    this.followOrders();
   }
 
   async beforeApplicationShutdown(): Promise<void> {

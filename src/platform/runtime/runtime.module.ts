@@ -1,7 +1,9 @@
 import { Global, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { Config } from '../config/config.ts';
+import { isDatabaseAway } from '../database/database-away.ts';
 import { Database } from '../database/database.ts';
 import { Installation } from '../database/installation.ts';
+import { Startup } from '../startup.ts';
 import { EgressMetrics } from './egress-metrics.ts';
 import { DockerRuntime } from './docker/docker-runtime.ts';
 import { sharedInstance, type Instance } from './instance-id.ts';
@@ -78,9 +80,11 @@ async function answersSoon(runtime: ContainerRuntime): Promise<boolean> {
     EgressMetrics,
     {
       provide: ContainerRuntime,
-      inject: [Config, Database],
-      useFactory: async (config: Config, database: Database) =>
-        openRuntime(config, await sharedInstance(config, new Installation(database)), new Logger('ContainerRuntime')),
+      inject: [Config, Database, Startup],
+      useFactory: async (config: Config, database: Database, startup: Startup) => {
+        const instance = () => sharedInstance(config, new Installation(database));
+        return openRuntime(config, await startup.until('database', isDatabaseAway, instance), new Logger('ContainerRuntime'));
+      },
     },
   ],
   exports: [ContainerRuntime],

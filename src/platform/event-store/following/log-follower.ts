@@ -3,7 +3,9 @@ import { Injectable, Logger } from '@nestjs/common';
 
 import { pause } from '../../async/pause.ts';
 import { Refusal } from '../../errors/refusal.ts';
+import { Startup } from '../../startup.ts';
 import { EventStore, START, type Position, type StoredEvent, type Subscription } from '../event-store.ts';
+import { isOutage } from '../outage.ts';
 
 /** The time for which `catchUpToHead` waits for the newest events to arrive, in milliseconds. */
 const CATCH_UP_TIMEOUT_MS = 5_000;
@@ -40,7 +42,10 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
   private lastQuestion: Promise<unknown> = Promise.resolve();
   private nextQuestion: Promise<Position | null> | null = null;
 
-  constructor(private readonly store: EventStore) {}
+  constructor(
+    private readonly store: EventStore,
+    private readonly startup: Startup = new Startup(),
+  ) {}
 
   /** The position up to which every event was handed over, or skipped by a gap. */
   get position(): Position {
@@ -53,7 +58,7 @@ export class LogFollower implements OnApplicationBootstrap, BeforeApplicationShu
   }
 
   onApplicationBootstrap(): Promise<void> {
-    return this.follow();
+    return this.startup.until('event_store', isOutage, () => this.follow());
   }
 
   async beforeApplicationShutdown(): Promise<void> {

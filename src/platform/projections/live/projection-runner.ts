@@ -76,8 +76,9 @@ export class ProjectionRunner {
     this.registry = new ProjectionRegistry(parts.database);
   }
 
-  /** Resolves when the table exists; the log is followed from then on. */
+  /** Resolves when the table exists; the log is followed from then on. It does nothing if the log is followed already. */
   async start(): Promise<void> {
+    if (this.running !== null) return;
     this.parts.passes.expect(this.projection);
     await this.ensureTable();
     this.running = this.run();

@@ -72,7 +72,7 @@ describe('a row as its stream says it is', () => {
     const { position } = await appendTo(log.store, 'boat-Ark', ...events);
     const projections = new Projections(log.database, log.store, new Leases(log.database), log.aggregates, log.config);
     projections.register(boats);
-    await projections.onApplicationBootstrap();
+    await projections.start();
     await projections.waitFor('boats', position);
     await projections.beforeApplicationShutdown();
     await load(5);
