@@ -41,9 +41,19 @@ export class FaultyRuntime {
         if (name === 'ensureImage') return ensureImage;
         if (typeof member !== 'function') return member;
         const bound = (...args: unknown[]): unknown => (member as (...given: unknown[]) => unknown).apply(target, args);
-        return ['events', 'logs', 'list', 'listed', 'capabilities', 'ping', 'available', 'egress', 'volumeSizes', 'close'].includes(
-          String(name),
-        )
+        return [
+          'events',
+          'logs',
+          'lastLines',
+          'list',
+          'listed',
+          'capabilities',
+          'ping',
+          'available',
+          'egress',
+          'volumeSizes',
+          'close',
+        ].includes(String(name))
           ? bound
           : (...args: unknown[]) => call(String(name), args, bound as (...given: unknown[]) => Promise<unknown>);
       },

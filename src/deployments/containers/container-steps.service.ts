@@ -15,8 +15,6 @@ import type { Rules } from './next-step.decider.ts';
 
 /** The number of lines of a failed container's output that are copied to its build log. */
 const LAST_LINES = 20;
-/** The log stream of a running container never ends. */
-const LAST_LINES_WAIT_MS = 1_000;
 
 /** Runs single steps on the engine, without retries. The decider chooses the next step, and the saga records its outcome. */
 @Injectable()
@@ -95,15 +93,8 @@ export class ContainerSteps {
 
   /** Copies the last lines of a container's output to the build log, because they best explain why it did not become ready. */
   async copyLastOutput(container: ContainerView, log: BuildLog): Promise<void> {
-    const last: string[] = [];
-    try {
-      for await (const { text } of this.runtime.logs(container.handle, null, AbortSignal.timeout(LAST_LINES_WAIT_MS))) {
-        last.push(text);
-        if (last.length > LAST_LINES) last.shift();
-      }
-    } catch {
-      // Without the output, the log has only the reason.
-    }
+    // Without the output, the log has only the reason.
+    const last = await this.runtime.lastLines(container.handle, LAST_LINES).catch(() => []);
     if (last.length > 0) log.line('The last lines of its output:');
     last.forEach((text) => log.line(`  ${text}`));
   }

@@ -239,8 +239,13 @@ export abstract class ContainerRuntime {
   abstract copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void>;
   /** Returns the path as a plain tar. */
   abstract copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream>;
-  /** Yields the output after the cursor (null: from its start), and new output, until the container ends or the signal aborts. */
+  /**
+   * Yields the output after the cursor (null: from its start), and new output, until the container ends or the signal aborts. If the line of
+   * the cursor no longer exists, `lostOutput` precedes the first line.
+   */
   abstract logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal): AsyncIterable<LogLine>;
+  /** Returns the texts of the last lines of the output so far, at most `count`. The cost does not depend on the length of the output. */
+  abstract lastLines(handle: ContainerHandle, count: number): Promise<string[]>;
   abstract events(signal: AbortSignal): AsyncIterable<RuntimeEvent>;
   /**
    * Returns the address of the container's port from here. Throws `RuntimeRefused` unless the container is running, since a frozen one does

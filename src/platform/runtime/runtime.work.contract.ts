@@ -11,7 +11,7 @@ import {
   tarOf,
   type TestBed,
 } from './runtime.bed.contract.ts';
-import { RuntimeRefused, type ContainerView, type LogLine, type RuntimeEvent } from './runtime.ts';
+import { ContainerGone, RuntimeRefused, type ContainerView, type LogLine, type RuntimeEvent } from './runtime.ts';
 
 const LINE_BYTES = 16 * 1024;
 
@@ -77,6 +77,17 @@ export function logs(bed: TestBed): void {
     const [, last] = await linesOf(bed.runtime, view.handle);
     const old = { ...(last as LogLine).cursor, generation: 0 };
     expect(await linesOf(bed.runtime, view.handle, old)).toHaveLength(2);
+  });
+
+  it('gives the last lines so far, of a running container too, and all of them if they are fewer', async () => {
+    const view = await bed.running({ ON_SIGTERM: 'finish' });
+    expect(await bed.runtime.lastLines(view.handle, 3)).toEqual([]);
+    await bed.ask(view, 'POST', '/print/stdout', 'first\nsecond\n');
+    await eventually(async () => expect(await bed.runtime.lastLines(view.handle, 3)).toEqual(['first', 'second']));
+    await bed.ask(view, 'POST', '/print/stderr', 'third\nfourth\n');
+    await eventually(async () => expect(await bed.runtime.lastLines(view.handle, 3)).toEqual(['second', 'third', 'fourth']));
+    await bed.runtime.remove(view.handle);
+    await expect(bed.runtime.lastLines(view.handle, 3)).rejects.toThrow(ContainerGone);
   });
 
   it('makes valid lines of whatever a program prints', async () => {

@@ -4,11 +4,21 @@ import type { StandInContainer } from './container.ts';
 
 const HEADER_BYTES = 8;
 
-/** Sends the container's output with timestamps, framed as an engine frames it. With `follow` it continues until the container ends. */
+/**
+ * Sends the container's output with timestamps, framed as an engine frames it. With `follow` it continues until the container ends; with
+ * `tail` it is so many of the last lines.
+ */
 export function sendLog(container: StandInContainer, query: URLSearchParams, response: ServerResponse): void {
   const since = Number(query.get('since') ?? 0);
   const follow = ['1', 'true'].includes(query.get('follow') ?? '');
   response.writeHead(200, { 'content-type': 'application/vnd.docker.raw-stream' }).flushHeaders();
+  const tail = query.get('tail');
+  if (tail !== null && !follow) {
+    const all = container.log.flatMap(({ time, stream, bytes }) =>
+      linesOf(bytes).map((line) => frame(stream, Buffer.concat([Buffer.from(`${time} `), line]))),
+    );
+    return void response.end(Buffer.concat(all.slice(-Number(tail))));
+  }
   let sent = '';
   const send = () => {
     for (const { time, stream, bytes } of container.log) {

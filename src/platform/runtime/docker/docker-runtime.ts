@@ -32,7 +32,7 @@ import { Generations } from './containers/generations.ts';
 import { HelperVolume } from './volumes/helper-volume.ts';
 import { Images } from './images/images.ts';
 import { hasSocketFile } from './engine/local-engine.ts';
-import { containerLog } from './containers/logs.ts';
+import { containerLog, lastLinesOf } from './containers/logs.ts';
 import { hasLabels, containerName, identityOf, labels, networkKinds, networkName, volumeName } from './engine/names.ts';
 import type { Labels } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
@@ -344,6 +344,10 @@ export class DockerRuntime extends ContainerRuntime {
 
   override logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal): AsyncIterable<LogLine> {
     return containerLog(this.docker.getContainer(handle), after, AbortSignal.any([signal, this.closing.signal]));
+  }
+
+  override lastLines(handle: ContainerHandle, count: number): Promise<string[]> {
+    return lastLinesOf(this.docker.getContainer(handle), count);
   }
 
   override async *events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {

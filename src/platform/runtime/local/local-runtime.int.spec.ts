@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pack } from 'tar-stream';
+import { firstLines } from '../runtime.bed.contract.ts';
 import { runtimeContract, type RuntimeUnderTest } from '../runtime.contract.ts';
 import { probeFiles, request, startCommand } from '../runtime.probe.ts';
 import { RuntimeRefused, type ContainerSpec, type ContainerView, type ImageSource } from '../runtime.ts';
@@ -203,6 +204,10 @@ describe('the local runtime, beyond the contract', () => {
     }
     expect(text).toBe('the end');
     expect(count).toBeGreaterThan(20_000);
+    const gone = { generation: 1, time: '2000-01-01T00:00:00.000000000Z', count: 1 };
+    const [told, next] = await firstLines(under.runtime, view.handle, gone, 2);
+    expect([told?.text, next?.text]).toEqual([expect.stringContaining('Lines of output may be missing here'), 'y'.repeat(999)]);
+    expect(await under.runtime.lastLines(view.handle, 2)).toEqual(['y'.repeat(999), 'the end']);
   });
 
   it('takes nothing out through a link that leads out of the container', async () => {

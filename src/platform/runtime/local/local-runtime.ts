@@ -28,7 +28,7 @@ import { Changes } from './changes.ts';
 import { CommandRecords } from './command-records.ts';
 import { LocalContainer, PROGRAM_FOLDER, imageCommand } from './local-container.ts';
 import { runOneShot } from './one-shot.ts';
-import { outputLines } from './output-log.ts';
+import { lastOutputLines, outputLines } from './output-log.ts';
 import { Ports } from './ports.ts';
 import { liveness, signalProcess } from './processes.ts';
 import { folderSize } from './folder-size.ts';
@@ -253,6 +253,10 @@ export class LocalRuntime extends ContainerRuntime {
     const container = this.at(handle);
     const { generation } = await container.view();
     yield* outputLines(container, generation, after, signal);
+  }
+
+  lastLines(handle: ContainerHandle, count: number): Promise<string[]> {
+    return lastOutputLines(this.at(handle), count);
   }
 
   events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {

@@ -3,11 +3,14 @@ import { open, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ContainerGone, type LogCursor, type LogLine } from '../runtime.ts';
 import { isMissing } from './atomic-file.ts';
+import { lostOutput } from '../lost-output.ts';
 import type { LocalContainer } from './local-container.ts';
 
 /** The interval at which the output is read without file events, which network file systems lack, ms. */
 const FALLBACK_MS = 5_000;
 const CHUNK_BYTES = 64 * 1024;
+/** The size of the longest line as the supervisor stores it, with its time, at most. */
+const STORED_LINE_BYTES_MAX = 17 * 1024;
 
 /**
  * Yields the output of a container after the cursor, until it has ended or the signal aborts. Times are strictly increasing, so each names
@@ -21,9 +24,10 @@ export async function* outputLines(
 ): AsyncIterable<LogLine> {
   // A cursor of a newer generation is after all output of this one.
   if (after !== null && after.generation > generation) return;
-  const seen = after !== null && after.generation === generation ? after.time : '';
+  const from = after !== null && after.generation === generation ? after : null;
   const bell = new Bell(container.folder, signal);
   const reader = new SegmentReader(container);
+  const place = new Place(from);
   try {
     while (!signal.aborted) {
       bell.clear();
@@ -31,7 +35,7 @@ export async function* outputLines(
       for (let lines = await reader.next(); lines !== null; lines = await reader.next()) {
         for (const raw of lines) {
           const line = parse(raw, generation);
-          if (line !== null && line.cursor.time > seen) yield line;
+          if (line !== null) yield* place.unseen(line);
           if (signal.aborted) return;
         }
       }
@@ -41,6 +45,76 @@ export async function* outputLines(
   } finally {
     bell.close();
     await reader.close();
+  }
+}
+
+/** The place in the output up to which lines have been seen. */
+class Place {
+  /** The value is true once the line of the cursor was met, so that nothing can be missing between it and the next line. */
+  private isMet: boolean;
+
+  constructor(private readonly from: LogCursor | null) {
+    this.isMet = from === null;
+  }
+
+  *unseen(line: LogLine): Generator<LogLine> {
+    const { from } = this;
+    if (from !== null && line.cursor.time <= from.time) {
+      this.isMet ||= line.cursor.time === from.time;
+      return;
+    }
+    if (from !== null && !this.isMet) yield lostOutput(from);
+    this.isMet = true;
+    yield line;
+  }
+}
+
+/** Returns the texts of the last lines of a container's output so far, at most `count`. */
+export async function lastOutputLines(container: LocalContainer, count: number): Promise<string[]> {
+  await container.names();
+  const texts: string[] = [];
+  for (const number of (await segmentNumbers(container)).toReversed()) {
+    if (texts.length >= count) break;
+    texts.unshift(...(await lastTextsOf(segmentFile(container, number), count - texts.length)));
+  }
+  return texts;
+}
+
+async function lastTextsOf(path: string, count: number): Promise<string[]> {
+  const file = await open(path).catch(onlyMissing);
+  if (file === null) return [];
+  try {
+    const { size } = await file.stat();
+    const bytes = Buffer.alloc(Math.min(size, count * STORED_LINE_BYTES_MAX));
+    await file.read(bytes, 0, bytes.length, size - bytes.length);
+    // A line that begins before the bytes does not match the form of a line, and the last one may not be complete yet.
+    const lines = bytes.toString('utf8', 0, bytes.lastIndexOf(10)).split('\n');
+    return lines
+      .map((line) => parse(line, 0)?.text)
+      .filter((text) => text !== undefined)
+      .slice(-count);
+  } finally {
+    await file.close();
+  }
+}
+
+function onlyMissing(error: unknown): null {
+  if (isMissing(error)) return null;
+  throw error;
+}
+
+function segmentFile({ folder }: LocalContainer, number: number): string {
+  return join(folder, `output-${String(number).padStart(8, '0')}.log`);
+}
+
+/** Returns the numbers of the output files, in order. */
+async function segmentNumbers(container: LocalContainer): Promise<number[]> {
+  try {
+    const found = (await container.names()).map((name) => Number(/^output-(\d{8})\.log$/.exec(name)?.[1] ?? 0));
+    return found.filter((number) => number > 0).sort((a, b) => a - b);
+  } catch (error) {
+    if (error instanceof ContainerGone) return [];
+    throw error;
   }
 }
 
@@ -126,7 +200,7 @@ class SegmentReader {
       this.file ??= await this.openNext();
       if (this.file === null) return null;
       // The next file is only created after the last line of this one was written, so its existence is checked before reading.
-      const later = (await this.numbers()).some((number) => number > this.number);
+      const later = (await segmentNumbers(this.container)).some((number) => number > this.number);
       const lines = await this.readLines(this.file);
       if (lines !== null) return lines;
       if (!later) return null;
@@ -151,10 +225,10 @@ class SegmentReader {
   }
 
   private async openNext(): Promise<FileHandle | null> {
-    const number = (await this.numbers()).find((candidate) => candidate > this.number);
+    const number = (await segmentNumbers(this.container)).find((candidate) => candidate > this.number);
     if (number === undefined) return null;
     try {
-      const file = await open(join(this.container.folder, `output-${String(number).padStart(8, '0')}.log`));
+      const file = await open(segmentFile(this.container, number));
       this.number = number;
       this.offset = 0;
       this.rest = Buffer.alloc(0);
@@ -164,16 +238,6 @@ class SegmentReader {
       if (!isMissing(error)) throw error;
       this.number = number;
       return this.openNext();
-    }
-  }
-
-  private async numbers(): Promise<number[]> {
-    try {
-      const found = (await this.container.names()).map((name) => Number(/^output-(\d{8})\.log$/.exec(name)?.[1] ?? 0));
-      return found.filter((number) => number > 0).sort((a, b) => a - b);
-    } catch (error) {
-      if (error instanceof ContainerGone) return [];
-      throw error;
     }
   }
 }

@@ -4,6 +4,7 @@ import Dockerode from 'dockerode';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../../../test/support/docker.ts';
 import { until } from '../../../../../test/support/until.ts';
+import { firstLines } from '../../runtime.bed.contract.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { DockerRuntime } from '../docker-runtime.ts';
 
@@ -53,6 +54,21 @@ describeWithDocker('an agent’s container', () => {
       return now?.state === 'exited' ? now : undefined;
     });
     expect(ended).toMatchObject({ exitCode: 137, oomKilled: true });
+  });
+
+  it('has its older output removed if it prints too much, and its log says where lines may be missing', async () => {
+    const script = `echo first; until [ -e /go ]; do sleep 0.1; done; yes ${'y'.repeat(999)} | head -n 45000; echo last`;
+    const view = await bed.running({ command: ['/bin/busybox', 'sh', '-c', script] });
+    const [first] = await firstLines(bed.runtime, view.handle, null, 1);
+    await bed.run(view, 'touch /go');
+    await until('the container has ended', async () => ((await bed.state(view))?.state === 'exited' ? true : undefined));
+    const [told, next] = await firstLines(bed.runtime, view.handle, first?.cursor ?? null, 2);
+    expect([first?.text, told?.text, next?.text]).toEqual([
+      'first',
+      expect.stringContaining('Lines of output may be missing here'),
+      'y'.repeat(999),
+    ]);
+    expect(await bed.runtime.lastLines(view.handle, 2)).toEqual(['y'.repeat(999), 'last']);
   });
 
   it('can’t reach another agent, which the control plane can reach', async () => {

@@ -41,6 +41,23 @@ describe('a container’s lines', () => {
     expect(all.map(({ cursor }) => cursor.time)).toEqual([10, 30, 30, 30, 30, 40].map(stamp));
   });
 
+  it('tell that lines may be missing if the line after which they go on is gone', async () => {
+    const written: Written[] = Array.from({ length: 10 }, (_, at) => ['stdout', at, `line ${at}\n`]);
+    const all = await read(written);
+    const from = (all[3] as LogLine).cursor;
+    for (const kept of [4, 5, 9]) {
+      const [first, ...rest] = await read(written.slice(kept), from);
+      expect(JSON.parse(first?.text ?? '')).toEqual({
+        level: 'warning',
+        message: expect.stringMatching(/^Lines of output may be missing here/),
+      });
+      expect(first?.cursor).toEqual(from);
+      expect(texts(rest)).toEqual(texts(all.slice(kept)));
+    }
+    expect(texts(await read(written.slice(3), from))).toEqual(texts(all.slice(4)));
+    expect(await read(written.slice(9), (all[9] as LogLine).cursor)).toEqual([]);
+  });
+
   it('lose what follows 16 KiB, and nothing of the next line', async () => {
     const piece = 'x'.repeat(16 * 1024);
     const written: Written[] = [

@@ -1,4 +1,5 @@
 import type Dockerode from 'dockerode';
+import { lostOutput } from '../../lost-output.ts';
 import type { LogCursor, LogLine } from '../../runtime.ts';
 import { call, portError } from '../engine/engine.ts';
 import { frames, type Frame } from '../engine/frames.ts';
@@ -30,19 +31,39 @@ export async function* containerLog(container: Dockerode.Container, after: LogCu
   }
 }
 
+/** Returns the texts of a container's last lines so far, at most `count`. Throws `ContainerGone`, `RuntimeUnavailable`. */
+export async function lastLinesOf(container: Dockerode.Container, count: number): Promise<string[]> {
+  const options = { follow: false as const, stdout: true, stderr: true, timestamps: true, tail: count };
+  const bytes = await call(container.id, (abortSignal) => container.logs({ ...options, abortSignal }));
+  const texts: string[] = [];
+  for await (const { text } of stampedLines(frames(once(bytes)))) texts.push(text);
+  return texts;
+}
+
+async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
+  yield bytes;
+}
+
 /**
  * Yields the lines after the cursor, each cut at 16 KiB. The two streams get their time stamps independently, so a line can come after one
  * with a later time. Each line therefore counts under the latest time seen so far. A resumed reading starts a second earlier and computes
- * the same times and counts, so that no line is lost or repeated.
+ * the same times and counts, so that no line is lost or repeated. The engine removes whole files, the oldest first: if the cursor's line is
+ * gone, lines after it may be gone, too.
  */
 export async function* linesAfter(source: AsyncIterable<Frame>, generation: number, from: LogCursor | null): AsyncGenerator<LogLine> {
   let time = '';
   let count = 0;
+  let isMet = from === null;
   for await (const line of stampedLines(source)) {
     count = line.time > time ? 1 : count + 1;
     time = line.time > time ? line.time : time;
-    const seen = from !== null && (time < from.time || (time === from.time && count <= from.count));
-    if (!seen) yield { stream: line.stream, text: line.text, cursor: { generation, time, count } };
+    if (from !== null && (time < from.time || (time === from.time && count <= from.count))) {
+      isMet ||= time === from.time && count === from.count;
+      continue;
+    }
+    if (from !== null && !isMet) yield lostOutput(from);
+    isMet = true;
+    yield { stream: line.stream, text: line.text, cursor: { generation, time, count } };
   }
 }
 
