@@ -20,6 +20,7 @@ import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } f
 import { Templates } from '../../templates/index.ts';
 import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from '../conversations/conversations.decider.ts';
 import type { DeadLetterCode } from '../conversations/conversations.events.ts';
+import { BrokenAnswers } from './broken-answers.ts';
 import { MessageMemory } from './message-memory.ts';
 import { HISTORY_BYTES_MAX, Threads } from '../conversations/threads.ts';
 
@@ -53,6 +54,7 @@ export interface Attempt {
 export class MessageDelivery {
   private readonly budget = new ByteBudget({ limit: TEXT_BYTES_IN_FLIGHT, perAccount: TEXT_BYTES_PER_ACCOUNT });
   private readonly places: FairLimiter;
+  private readonly broken = new BrokenAnswers();
 
   constructor(
     private readonly gate: WakeGate,
@@ -76,7 +78,7 @@ export class MessageDelivery {
   }
 
   /**
-   * Makes one attempt: waits until the time of the attempt, for a place, and for the agent to be awake, then delivers the message and waits
+   * Makes one attempt: waits until the time of the attempt, for a turn if the agent's answers can't be used, for a place, and for the agent to be awake, then delivers the message and waits
    * for the reply, within `MOORING_REPLY_TIMEOUT`. Nothing is delivered once the sender has stopped waiting. Throws only if the outcome is
    * unknown.
    */
@@ -85,9 +87,13 @@ export class MessageDelivery {
     using patience = new ReplyDeadline(message.replyBy, attempt.signal);
     try {
       await untilTime(message.retryAt, patience.signal);
+      await this.broken.turn(conversation.agentId, message.replyBy, patience.signal);
       const share = { account: conversation.accountId, agent: conversation.agentId };
-      return await this.places.run(share, patience.signal, () => this.awake({ ...attempt, signal: patience.signal }));
+      const outcome = await this.places.run(share, patience.signal, () => this.awake({ ...attempt, signal: patience.signal }));
+      if (outcome.kind === 'replied') this.broken.usable(conversation.agentId);
+      return outcome;
     } catch (error) {
+      if (isUnusable(error)) this.broken.unusable(conversation.agentId);
       attempt.signal.throwIfAborted();
       if (patience.isOver) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
       return outcomeOf(error);
@@ -180,6 +186,11 @@ async function untilTime(at: string | null, signal: AbortSignal): Promise<void> 
   const leftMs = at === null ? 0 : Date.parse(at) - Date.now();
   if (leftMs > 0) await pause(leftMs, signal);
   signal.throwIfAborted();
+}
+
+/** Returns true for an answer that no program gives on purpose: an error with its status is none. */
+function isUnusable(error: unknown): boolean {
+  return error instanceof AgentBrokeConnection || (error instanceof AgentErrorResponse && error.status < 400);
 }
 
 function outcomeOf(error: unknown): DeliveryOutcome {

@@ -1,4 +1,5 @@
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
+import { connectToAgent } from './agent-connection.ts';
 import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type ExchangeMemory } from './delivery.ts';
 
 const REPLY_BYTES_MAX = 1_024 * 1_024;
@@ -63,7 +64,8 @@ function exchange({ host, port, path, body, timeoutMs, signal, memory }: JsonCal
     accept: 'application/json',
     'accept-encoding': 'identity',
   };
-  const asking = request({ host, port, path, method: 'POST', agent: false, headers, maxHeaderSize: HEADER_BYTES_MAX });
+  const createConnection = () => connectToAgent({ host, port });
+  const asking = request({ host, port, path, method: 'POST', createConnection, headers, maxHeaderSize: HEADER_BYTES_MAX });
   const replied = replyTo(asking, timeoutMs, signal, memory);
   asking.end(body);
   return replied;
@@ -131,10 +133,10 @@ function read(asking: ClientRequest, answer: IncomingMessage, memory: ExchangeMe
       if (chunks.length > APART) chunks = [Buffer.concat(chunks)];
       if (size > READ_AHEAD_BYTES && !hasRoom) makeRoom();
     };
-    // Thousands of pieces may have come behind the one that was too many.
+    // The bytes behind are not parsed any more.
     const refuse = (error: Error) => {
-      answer.off('data', take);
       reject(error);
+      asking.destroy();
     };
     answer.on('data', take);
     const onClose = () => reject(brokenOff(new Error('the connection closed within the reply')));

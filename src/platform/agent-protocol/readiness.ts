@@ -1,6 +1,7 @@
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { pause } from '../async/pause.ts';
+import { connectToAgent } from './agent-connection.ts';
 import { onTooManyInformational } from './post-json.ts';
 
 /** The sign that an agent is ready: a 2xx response on a path, or a port that accepts connections. */
@@ -44,7 +45,8 @@ export function pollIntervalMs(elapsedMs: number): number {
 
 function answers(host: string, port: number, path: string, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
-    const asking = request({ host, port, path, agent: false, signal, headers: { accept: '*/*' } }, (answer) => {
+    const createConnection = () => connectToAgent({ host, port });
+    const asking = request({ host, port, path, createConnection, signal, headers: { accept: '*/*' } }, (answer) => {
       const status = answer.statusCode ?? 0;
       resolve(status >= 200 && status < 300);
       asking.destroy();
