@@ -70,7 +70,7 @@ async function withStore<T>(
   const opened = await openDatabase({ url: database.url, allowUnsafe: true });
   const settings = { eventStore: kind, eventStoreUrl: place.url, eventStorePrefix: place.prefix };
   try {
-    return await work(openEventStore(settings, opened, catalogue));
+    return await work(await openEventStore(settings, opened, catalogue));
   } finally {
     await opened.close();
   }

@@ -137,7 +137,7 @@ async function openSide(place: string, { config, ownUrl, catalogue, databaseAt }
   const eventStore: EventStorePlace = isPostgres
     ? { eventStore: 'postgres', eventStoreUrl: null, eventStorePrefix: null }
     : { eventStore: 'eventstoredb', eventStoreUrl: place, eventStorePrefix: config.eventStorePrefix };
-  const store = openEventStore(eventStore, database, catalogue);
+  const store = await openEventStore(eventStore, database, catalogue);
   if (isPostgres) await holdTrimming(database);
   return {
     store,

@@ -7,7 +7,6 @@ import { AppendMetrics } from './append-metrics.ts';
 import { EventCatalogue, type AnyEventDefinition } from './event-catalogue.ts';
 import { EventStore, EventStoreUnavailable } from './event-store.ts';
 import { EventWaits } from './following/event-waits.ts';
-import { EventStoreDbEventStore } from './eventstoredb/eventstoredb-event-store.ts';
 import { isAccessDenied } from './eventstoredb/faults.ts';
 import { AccountPositions } from './following/account-positions.ts';
 import { LogFollower } from './following/log-follower.ts';
@@ -49,7 +48,7 @@ export class EventStoreModule {
 async function openOwnLog(config: Config, database: Database, catalogue: EventCatalogue, startup: Startup): Promise<EventStore> {
   try {
     await startup.until('database', isDatabaseAway, () => claimLogPlace(config, database));
-    const store = openEventStore(config, database, catalogue);
+    const store = await openEventStore(config, database, catalogue);
     await startup.until('event_store', isStoreAway, () => assertLogNotShorter(store, database));
     return store;
   } catch (error) {
@@ -69,12 +68,16 @@ function isRefusedUser(error: unknown): boolean {
 }
 
 /** Opens the store that is configured. It is closed together with the database. */
-export function openEventStore(config: EventStorePlace, database: Database, catalogue: EventCatalogue): EventStore {
+export async function openEventStore(config: EventStorePlace, database: Database, catalogue: EventCatalogue): Promise<EventStore> {
   const store =
-    config.eventStore === 'eventstoredb'
-      ? new EventStoreDbEventStore(config.eventStoreUrl ?? '', config.eventStorePrefix, catalogue)
-      : new PostgresEventStore(database, catalogue);
+    config.eventStore === 'eventstoredb' ? await openEventStoreDb(config, catalogue) : new PostgresEventStore(database, catalogue);
   // Requests may append until the HTTP server is closed, which is after every earlier hook of Nest.
   database.beforeClose(() => store.close());
   return store;
+}
+
+/** Loads the client of EventStoreDB too, which would take 10 MB of memory from a service that does not use it. */
+async function openEventStoreDb(config: EventStorePlace, catalogue: EventCatalogue): Promise<EventStore> {
+  const { EventStoreDbEventStore } = await import('./eventstoredb/eventstoredb-event-store.ts');
+  return new EventStoreDbEventStore(config.eventStoreUrl ?? '', config.eventStorePrefix, catalogue);
 }

@@ -1,4 +1,4 @@
-import { ErrorType } from '@eventstore/db-client';
+import type { ErrorType } from '@eventstore/db-client';
 
 /** The server, or the connection to it, gave no answer in time. */
 export class ResponseTimeout extends Error {
@@ -18,7 +18,7 @@ const neverSent = /No connection established|Name resolution failed|Server Is No
 
 export function faultOf(error: unknown): Fault {
   const { message } = error as Error;
-  if (isOfType(error, ErrorType.NOT_LEADER)) return 'not_leader';
+  if (isOfType(error, 'not-leader')) return 'not_leader';
   return isAccessDenied(error) || neverSent.test(message) ? 'unreachable' : 'unknown';
 }
 
@@ -33,14 +33,14 @@ export function breaksClient(error: unknown): boolean {
  * is in flight; if another call fails too, the client is stuck on a bad node.
  */
 export function isTimeout(error: unknown): boolean {
-  return error instanceof ResponseTimeout || isOfType(error, ErrorType.DEADLINE_EXCEEDED);
+  return error instanceof ResponseTimeout || isOfType(error, 'deadline-exceeded');
 }
 
 /** Returns true if the server does not know the user, or does not let the user do that. */
 export function isAccessDenied(error: unknown): boolean {
-  return isOfType(error, ErrorType.ACCESS_DENIED);
+  return isOfType(error, 'access-denied');
 }
 
-export function isOfType(error: unknown, type: ErrorType): boolean {
-  return (error as { type?: ErrorType } | undefined)?.type === type;
+export function isOfType(error: unknown, type: `${ErrorType}`): boolean {
+  return (error as { type?: string } | undefined)?.type === type;
 }
