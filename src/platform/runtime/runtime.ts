@@ -85,7 +85,13 @@ export interface ExecRequest {
   /** The limit for stdout and stderr together, in bytes. */
   outputLimitBytes: number;
   environment?: Record<string, string>;
+  /** Kills the command when it aborts. The call then throws the signal's reason. */
+  signal?: AbortSignal;
+  /** Receives the output as it comes, up to the limit. The result then holds none. */
+  onOutput?: (stream: OutputStream, bytes: Buffer) => void;
 }
+
+export type OutputStream = 'stdout' | 'stderr';
 
 export interface ExecResult {
   /** The exit code; 124 if the command was killed at its deadline. */
@@ -108,7 +114,7 @@ export interface LogCursor {
 }
 
 export interface LogLine {
-  stream: 'stdout' | 'stderr';
+  stream: OutputStream;
   /** The text as UTF-8, with U+FFFD for invalid bytes, without NUL or line end, at most 16 KiB. */
   text: string;
   cursor: LogCursor;
@@ -233,7 +239,7 @@ export abstract class ContainerRuntime {
     return this.latest.list;
   }
 
-  /** Runs a command in the running container; kills its whole process group at the deadline. */
+  /** Runs a command in the running container; kills its whole process group at the deadline, or when the request's signal aborts. */
   abstract exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult>;
   /** Unpacks a plain tar into a container that has not been started. */
   abstract copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void>;

@@ -200,6 +200,36 @@ export function exec(bed: TestBed): void {
     expect(first.length).toBeGreaterThan(0);
   });
 
+  it('kills the command and its children when the caller goes away', async () => {
+    const beat = 'setInterval(() => require("fs").appendFileSync(process.env.MOORING_VOLUME + "/beats", "x"), 20)';
+    const code = 'require("child_process").spawn("node", ["-e", process.argv[1]]); console.log("begun"); setInterval(() => 0, 1000)';
+    const leaving = new AbortController();
+    const gone = new Error('the caller has gone');
+    const begun = () => leaving.abort(gone);
+    const request = { ...command(['node', '-e', code, beat]), signal: leaving.signal, onOutput: begun };
+    await expect(bed.runtime.exec(view.handle, request)).rejects.toBe(gone);
+    await silent(bed, view);
+    await expect(bed.runtime.exec(view.handle, { ...say('late'), signal: leaving.signal })).rejects.toBe(gone);
+  });
+
+  it('hands the output out as it comes', async () => {
+    const code = 'process.stdin.once("data", () => process.stderr.write("two", () => process.exit(3))); process.stdout.write("one")';
+    const seen: string[] = [];
+    let goOn = () => {};
+    const told = new Promise<void>((resolve) => (goOn = resolve));
+    async function* stdin() {
+      await told;
+      yield Buffer.from('go on');
+    }
+    const onOutput = (stream: string, bytes: Buffer) => {
+      seen.push(`${stream}: ${bytes.toString()}`);
+      goOn();
+    };
+    const result = await bed.runtime.exec(view.handle, { ...command(['node', '-e', code]), stdin: stdin(), onOutput });
+    expect(seen).toEqual(['stdout: one', 'stderr: two']);
+    expect(result).toMatchObject({ exitCode: 3, stdout: Buffer.alloc(0), stderr: Buffer.alloc(0) });
+  });
+
   it('returns 127 if the command is not found', async () => {
     expect((await bed.runtime.exec(view.handle, command(['no-such-command-anywhere']))).exitCode).toBe(127);
   });

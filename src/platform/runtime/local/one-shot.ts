@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import type { ExecRequest, ExecResult } from '../runtime.ts';
+import { ExecOutput } from '../exec-output.ts';
+import type { ExecRequest, ExecResult, OutputStream } from '../runtime.ts';
 import { markOf, signalProcess, type ProcessMark } from './processes.ts';
 
 /** The time to wait for the last output after the exit, ms: a process that left the command's group may hold the output open forever. */
@@ -18,26 +19,10 @@ export interface OneShot {
   onStart(mark: ProcessMark): Promise<void>;
 }
 
-/** Keeps stdout and stderr, up to one limit for both, and discards the rest. */
-class BoundedOutput {
-  readonly kept: { stdout: Buffer[]; stderr: Buffer[] } = { stdout: [], stderr: [] };
-  truncated = false;
-  constructor(private room: number) {}
-
-  take(stream: Readable, name: 'stdout' | 'stderr'): void {
-    stream.on('error', () => undefined);
-    stream.on('data', (chunk: Buffer) => {
-      if (chunk.length > this.room) this.truncated = true;
-      const part = chunk.subarray(0, this.room);
-      this.room -= part.length;
-      if (part.length > 0) this.kept[name].push(part);
-    });
-  }
-}
-
-/** Runs a command in a process group of its own and kills the group at the deadline. */
+/** Runs a command in a process group of its own and kills the group at the deadline, or when the request's signal aborts. */
 export async function runOneShot(shot: OneShot): Promise<ExecResult> {
   const { argv, request } = shot;
+  request.signal?.throwIfAborted();
   const [program = '', ...rest] = argv;
   let child;
   try {
@@ -56,31 +41,35 @@ export async function runOneShot(shot: OneShot): Promise<ExecResult> {
     return notStarted(shot, error);
   }
   const mark = markOf(child.pid);
-  const output = new BoundedOutput(request.outputLimitBytes);
-  output.take(child.stdout, 'stdout');
-  output.take(child.stderr, 'stderr');
+  const output = new ExecOutput(request);
+  collect(child.stdout, 'stdout', output);
+  collect(child.stderr, 'stderr', output);
+  const kill = () => signalProcess(mark, 'SIGKILL', 'group');
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;
-    signalProcess(mark, 'SIGKILL', 'group');
+    kill();
   }, request.timeoutMs);
+  request.signal?.addEventListener('abort', kill, { once: true });
   const exit = exitCodeOf(child);
   await shot.onStart(mark).catch((error: unknown) => {
     clearTimeout(timer);
-    signalProcess(mark, 'SIGKILL', 'group');
+    request.signal?.removeEventListener('abort', kill);
+    kill();
     throw error;
   });
   void feed(child, request.stdin);
   const exitCode = await exit;
   clearTimeout(timer);
+  request.signal?.removeEventListener('abort', kill);
   killRest(child.pid);
-  return {
-    exitCode: timedOut ? 124 : exitCode,
-    stdout: Buffer.concat(output.kept.stdout),
-    stderr: Buffer.concat(output.kept.stderr),
-    timedOut,
-    truncated: output.truncated,
-  };
+  request.signal?.throwIfAborted();
+  return { exitCode: timedOut ? 124 : exitCode, ...output.taken(), timedOut };
+}
+
+function collect(stream: Readable, name: OutputStream, output: ExecOutput): void {
+  stream.on('error', () => undefined);
+  stream.on('data', (chunk: Buffer) => output.take(name, chunk));
 }
 
 function notStarted({ argv: [program = ''], environment }: OneShot, error: NodeJS.ErrnoException): ExecResult {

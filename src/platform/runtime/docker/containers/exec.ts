@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
+import { pause } from '../../../async/pause.ts';
+import { ExecOutput } from '../../exec-output.ts';
 import { RuntimeRefused, RuntimeUnavailable, type ExecRequest, type ExecResult } from '../../runtime.ts';
 import { call, portError, until } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
@@ -8,8 +10,16 @@ import { helperMount, helperProgram } from '../engine/names.ts';
 
 /** The time after the deadline that the supervisor in the container has before the call returns without it, ms. */
 const GRACE_MS = 5_000;
+/** The pause between two tries to kill an aborted command, ms. */
+const KILL_AGAIN_MS = 250;
 const KILLED_EXIT_CODE = 137;
 const TIMED_OUT_EXIT_CODE = 124;
+
+/** Kills every process that has the mark. */
+const sweep = `for round in 1 2 3; do
+  found=$("$box" grep -lszxF "MOORING_EXEC=$mark" /proc/[0-9]*/environ); [ -n "$found" ] || break
+  for file in $found; do pid=\${file#/proc/}; kill -9 "\${pid%/environ}" 2>/dev/null; done
+done`;
 
 /**
  * Runs in the container with the busybox shell. The engine can't end an exec, so this script keeps the deadline, even if the control plane
@@ -18,10 +28,7 @@ const TIMED_OUT_EXIT_CODE = 124;
  */
 const supervisor = `
 limit=$1 mark=$2 box=$3; shift 3
-sweep='for round in 1 2 3; do
-  found=$("$box" grep -lszxF "MOORING_EXEC=$mark" /proc/[0-9]*/environ); [ -n "$found" ] || break
-  for file in $found; do pid=\${file#/proc/}; kill -9 "\${pid%/environ}" 2>/dev/null; done
-done'
+sweep='${sweep}'
 case $1 in
 */*) path=$1 ;;
 *)
@@ -53,13 +60,16 @@ exit $code
 /** Runs a command in a running container (see `ContainerRuntime.exec`). */
 export async function execInContainer(container: Dockerode.Container, request: ExecRequest): Promise<ExecResult> {
   const handle = container.id;
+  const { signal } = request;
   await refuseUnlessReady(container);
+  signal?.throwIfAborted();
   const started = Date.now();
+  const mark = randomUUID();
   const limit = (request.timeoutMs / 1_000).toFixed(3);
   const withStdin = request.stdin !== undefined;
   const exec = await call(handle, (abortSignal) =>
     container.exec({
-      Cmd: [helperProgram, 'sh', '-c', supervisor, 'exec', limit, randomUUID(), helperProgram, ...request.argv],
+      Cmd: [helperProgram, 'sh', '-c', supervisor, 'exec', limit, mark, helperProgram, ...request.argv],
       AttachStdin: withStdin,
       AttachStdout: true,
       AttachStderr: true,
@@ -71,8 +81,10 @@ export async function execInContainer(container: Dockerode.Container, request: E
   // Read errors are thrown by `drain` below; a write to a command that has ended is no error.
   stream.on('error', () => undefined);
   if (request.stdin !== undefined) feed(request.stdin, stream);
-  const output = new Output(request.outputLimitBytes);
-  const ended = await drain(stream, output, request.timeoutMs + GRACE_MS, handle);
+  const output = new ExecOutput(request);
+  const running = drain(stream, output, request.timeoutMs + GRACE_MS, handle);
+  const ended = await (signal === undefined ? running : killedOnAbort(running, signal, () => killMarked(container, mark)));
+  signal?.throwIfAborted();
   const exitCode = ended ? await exitCodeOf(exec, handle) : TIMED_OUT_EXIT_CODE;
   const timedOut = !ended || (exitCode === KILLED_EXIT_CODE && Date.now() - started >= request.timeoutMs);
   const { stdout, stderr, truncated } = output.taken();
@@ -99,7 +111,7 @@ function feed(stdin: Buffer | AsyncIterable<Buffer>, stream: NodeJS.ReadWriteStr
 }
 
 /** Returns whether the output ended within the time. */
-async function drain(stream: Readable, output: Output, timeMs: number, handle: string): Promise<boolean> {
+async function drain(stream: Readable, output: ExecOutput, timeMs: number, handle: string): Promise<boolean> {
   let late = false;
   const timer = setTimeout(() => {
     late = true;
@@ -117,6 +129,33 @@ async function drain(stream: Readable, output: Output, timeMs: number, handle: s
   }
 }
 
+/** Kills the command again and again from the signal's abort to its end: it may not have begun when it is first looked for. */
+async function killedOnAbort<T>(running: Promise<T>, signal: AbortSignal, kill: () => Promise<void>): Promise<T> {
+  let isOver = false;
+  const onAbort = async () => {
+    while (!isOver) {
+      await kill().catch(() => undefined);
+      await Promise.race([running.catch(() => undefined), pause(KILL_AGAIN_MS)]);
+    }
+  };
+  const listener = () => void onAbort();
+  signal.addEventListener('abort', listener, { once: true });
+  if (signal.aborted) listener();
+  try {
+    return await running;
+  } finally {
+    isOver = true;
+    signal.removeEventListener('abort', listener);
+  }
+}
+
+async function killMarked(container: Dockerode.Container, mark: string): Promise<void> {
+  const script = `mark=$1 box=$2; ${sweep}`;
+  const Cmd = [helperProgram, 'sh', '-c', script, 'kill', mark, helperProgram];
+  const exec = await call(container.id, (abortSignal) => container.exec({ Cmd, abortSignal }));
+  await call(container.id, (abortSignal) => exec.start({ Detach: true, abortSignal }));
+}
+
 async function exitCodeOf(exec: Dockerode.Exec, handle: string): Promise<number> {
   const code = await until(
     async () => {
@@ -128,26 +167,4 @@ async function exitCodeOf(exec: Dockerode.Exec, handle: string): Promise<number>
   );
   if (code === null) throw new RuntimeUnavailable(new Error('the command’s output ended, but the command did not'));
   return code;
-}
-
-/** Keeps stdout and stderr, up to one limit for both. */
-class Output {
-  private left: number;
-  private truncated = false;
-  private readonly kept = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
-
-  constructor(limitBytes: number) {
-    this.left = limitBytes;
-  }
-
-  take(stream: 'stdout' | 'stderr', payload: Buffer): void {
-    if (payload.length > this.left) this.truncated = true;
-    const part = payload.subarray(0, this.left);
-    this.left -= part.length;
-    if (part.length > 0) this.kept[stream].push(Buffer.from(part));
-  }
-
-  taken(): { stdout: Buffer; stderr: Buffer; truncated: boolean } {
-    return { stdout: Buffer.concat(this.kept.stdout), stderr: Buffer.concat(this.kept.stderr), truncated: this.truncated };
-  }
 }
