@@ -15,6 +15,8 @@ import { deploymentEvents } from './deployments/index.ts';
 import { DeploymentsModule } from './deployments/deployments.module.ts';
 import { environmentEvents } from './environment/index.ts';
 import { EnvironmentModule } from './environment/environment.module.ts';
+import { execEvents } from './exec/index.ts';
+import { ExecModule } from './exec/exec.module.ts';
 import { HistoryModule } from './history/history.module.ts';
 import { logEvents } from './logs/index.ts';
 import { LogsModule } from './logs/logs.module.ts';
@@ -42,6 +44,7 @@ export const eventDefinitions: readonly AnyEventDefinition[] = [
   environmentEvents,
   deploymentEvents,
   conversationEvents,
+  execEvents,
   logEvents,
   rebuildEvents,
 ].flatMap((events) => Object.values(events));
@@ -81,6 +84,7 @@ export class AppModule {
         HistoryModule,
         LogsModule,
         MessagesModule,
+        ExecModule,
         DeploymentsModule,
         ProvisioningModule,
         AdminModule,

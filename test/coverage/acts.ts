@@ -196,6 +196,14 @@ export const acts: Act[] = [
     path: (world) => `${rest(world)}/chat`,
     json: () => ({ message: 'hello' }),
   },
+  {
+    route: 'POST /api/agents/:agentId/exec',
+    leaves: ['ExecStarted', 'ExecEnded'],
+    by: 'key',
+    status: 200,
+    path: (world) => `${rest(world)}/exec`,
+    json: () => ({ command: ['true'] }),
+  },
   ...lifecycle(agent, '/api/v1/agents/:agentId'),
   {
     route: 'POST /api/v1/agents/:agentId/deploy',

@@ -13,6 +13,7 @@ export const streams: Record<string, string> = {
   environment: '`agent-<id>`',
   deployments: '`deployment-<id>`',
   messages: '`conversation-<id>`',
+  exec: '`exec-<agent id>`',
   logs: '`log-<agent id>`, a class of its own with retention',
   platform: '`projection-<name>`',
 };

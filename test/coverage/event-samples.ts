@@ -6,6 +6,7 @@ import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts
 import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
+import { execDecider } from '../../src/exec/exec.decider.ts';
 import { conversationDecider } from '../../src/messages/conversations/conversations.decider.ts';
 import type { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import type { Decider, Json, JsonObject } from '../../src/platform/event-store/event-definition.ts';
@@ -132,6 +133,7 @@ const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
   apiKey: { apiKey: apiKeyDecider },
   agent: { agent: agentDecider, environment: environmentDecider },
   conversation: { conversation: conversationDecider },
+  exec: { exec: execDecider },
   projection: { rebuild: rebuildDecider },
 };
 

@@ -3,6 +3,7 @@ import type { AgentEvent } from '../../src/agents/aggregate/agents.events.ts';
 import type { ApiKeyEvent } from '../../src/api-keys/api-keys.events.ts';
 import type { deploymentEvents } from '../../src/deployments/deployments.events.ts';
 import type { EnvironmentEvent } from '../../src/environment/environment.events.ts';
+import type { ExecEvent } from '../../src/exec/exec.events.ts';
 import type { LogEvent } from '../../src/logs/output/logs.events.ts';
 import type { ConversationEvent } from '../../src/messages/conversations/conversations.events.ts';
 import type { EventsOf } from '../../src/platform/event-store/event-definition.ts';
@@ -15,6 +16,7 @@ type AnyEvent =
   | EnvironmentEvent
   | LogEvent
   | ConversationEvent
+  | ExecEvent
   | RebuildEvent
   | EventsOf<typeof deploymentEvents>;
 
@@ -27,6 +29,7 @@ const agent = `agent-${id(2)}`;
 const apiKey = `apiKey-${id(3)}`;
 const deployment = `deployment-${id(4)}`;
 const conversation = `conversation-${id(5)}`;
+const exec = `exec-${id(2)}`;
 const log = `log-${id(2)}`;
 const projection = 'projection-agents_v2';
 const message_id = id(6);
@@ -115,6 +118,12 @@ export const sampleLog: SampleEvent[] = [
   sample(180, conversation, { type: 'DeliveryFailed', data: { message_id, attempt: 1, reason: 'it did not answer', retry_at: at(18) } }),
   sample(190, conversation, { type: 'MessageDelivered', data: { message_id, reply: sealed('an answer') } }),
   sample(200, conversation, { type: 'MessageDeadLettered', data: { message_id: id(7), code: 'agent_failed', reason: 'it answered 500' } }),
+  sample(202, exec, {
+    type: 'ExecStarted',
+    data: { agent_id, exec_id: id(12), command: sealed('["ls"]'), timeout_seconds: 60, ends_by: at(21) },
+  }),
+  sample(204, exec, { type: 'ExecEnded', data: { agent_id, exec_id: id(12), exit_code: 0, timed_out: false, truncated: false } }),
+  sample(208, exec, { type: 'ExecFailed', data: { agent_id, exec_id: id(13), failure: 'canceled' } }),
   sample(210, agent, { type: 'AgentSleepRequested', data: { depth: 'frozen', reason: 'idle', deadline_at: at(25) } }),
   sample(220, agent, { type: 'AgentSlept', data: { depth: 'frozen', slept_at: at(22) } }),
   sample(230, agent, { type: 'AgentWakeRequested', data: { trigger: 'chat', deadline_at: at(25) } }),

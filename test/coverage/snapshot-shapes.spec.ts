@@ -8,6 +8,7 @@ import { SeatMap } from '../../src/accounts/aggregate/seat-map.decider.ts';
 import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { eventDefinitions } from '../../src/app.module.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
+import { execDecider } from '../../src/exec/exec.decider.ts';
 import { conversationDecider } from '../../src/messages/conversations/conversations.decider.ts';
 import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import type { Decider, Json, SnapshotShape } from '../../src/platform/event-store/event-definition.ts';
@@ -28,6 +29,7 @@ const kept: [name: string, category: string, decider: AnyDecider][] = [
   ['agent', 'agent', agentDecider],
   ['conversation', 'conversation', conversationDecider],
   ['environment', 'agent', environmentDecider],
+  ['exec', 'exec', execDecider],
 ];
 
 function shapeOf(decider: AnyDecider): SnapshotShape<unknown> {

@@ -11,8 +11,6 @@ const STEPS_MAX = 20;
 const SETTLE_MS = 60_000;
 /** The longest time, in ms, between the moment at which a step is visible from outside and the kill after it. */
 const LAST_KILL_MS = 500;
-/** The longest time, in ms, in which a kill can still happen after its order was cancelled. */
-const DISARMED_MS = 100;
 const settled = ['active', 'sleeping', 'stopped', 'error'];
 
 /** A service that is killed repeatedly, with an agent that is being operated on and one that must not be affected. */
@@ -63,11 +61,22 @@ class Killed {
     // The last step may kill just after the agent was seen settled, and even while the order is being cancelled.
     if (outcome === 'settled') await this.service.endsWithin(LAST_KILL_MS);
     await this.disarm();
-    if (outcome === 'settled' && !(await this.service.endsWithin(DISARMED_MS))) return false;
+    if (outcome === 'settled' && (await this.answers())) return false;
     await this.service.ended();
     this.kills += 1;
     await this.service.start();
     return true;
+  }
+
+  /**
+   * Returns false if the service is dying. A step reads its order and kills within one turn of the event loop, so a service that answers
+   * after the order was cancelled outlives it.
+   */
+  private answers(): Promise<boolean> {
+    return this.service.call('GET', '/health').then(
+      ({ status }) => status === 200,
+      () => false,
+    );
   }
 
   async settles(agentId: string): Promise<string> {

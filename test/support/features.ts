@@ -8,6 +8,8 @@ import { deploymentEvents } from '../../src/deployments/index.ts';
 import { DeploymentsModule } from '../../src/deployments/deployments.module.ts';
 import { environmentEvents } from '../../src/environment/index.ts';
 import { EnvironmentModule } from '../../src/environment/environment.module.ts';
+import { execEvents } from '../../src/exec/index.ts';
+import { ExecModule } from '../../src/exec/exec.module.ts';
 import { HistoryModule } from '../../src/history/history.module.ts';
 import { logEvents } from '../../src/logs/index.ts';
 import { LogsModule } from '../../src/logs/logs.module.ts';
@@ -25,10 +27,10 @@ export const agentFeatures: Features = {
 /** The features of running agents, on the given runtime, with their logs and conversations. */
 export function runningFeatures(runtime: DynamicModule): Features {
   return {
-    modules: [runtime, ...agentFeatures.modules, LogsModule, TemplatesModule, MessagesModule, DeploymentsModule],
+    modules: [runtime, ...agentFeatures.modules, LogsModule, TemplatesModule, MessagesModule, ExecModule, DeploymentsModule],
     definitions: [
       ...agentFeatures.definitions,
-      ...[logEvents, deploymentEvents, conversationEvents].flatMap((events) => Object.values(events)),
+      ...[logEvents, deploymentEvents, conversationEvents, execEvents].flatMap((events) => Object.values(events)),
     ],
   };
 }

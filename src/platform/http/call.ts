@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 
 import { contextOf, type IdempotentTry, type MooringRequest } from './requests/request.ts';
 import type { Caller } from '../context/caller.ts';
+import { Refusal } from '../errors/refusal.ts';
 import type { CommandContext } from '../context/command-context.ts';
 import { credentialOf } from './auth/credential.ts';
 import { parseIfMatch } from './responses/etag.ts';
@@ -147,6 +148,15 @@ export class Call {
   /** Runs the listener when the response is complete, or the connection breaks. */
   onClose(listener: () => void): void {
     this.reply.raw.once('close', listener);
+  }
+
+  /** Returns a signal that aborts when the response is complete, or the connection breaks. */
+  goneSignal(): AbortSignal {
+    const gone = new AbortController();
+    const abort = () => gone.abort(new Refusal('invalid_request', 'The caller closed the connection.'));
+    this.onClose(abort);
+    if (this.isClosed) abort();
+    return gone.signal;
   }
 
   /** Breaks off the response, for a reader that is too slow. */

@@ -7,7 +7,10 @@ export const NDJSON = 'application/x-ndjson';
 export const EVENT_STREAM = 'text/event-stream';
 
 export interface ServerSentEvent {
-  id: string;
+  /** The id with which a reader continues after a lost connection; absent where it can't. */
+  id?: string;
+  /** The name of the event; absent stands for `message`. */
+  event?: string;
   data: unknown;
 }
 
@@ -34,14 +37,12 @@ export class ResponseStreams {
   /** Streams the events until they end or the caller disconnects, when the signal passed to `open` aborts. */
   async events(call: Call, open: (signal: AbortSignal) => Promise<AsyncIterable<ServerSentEvent>>): Promise<Streamed> {
     this.requests.addStream(call);
-    const gone = new AbortController();
-    call.onClose(() => gone.abort());
-    if (call.isClosed) gone.abort();
-    const events = await open(gone.signal);
+    const gone = call.goneSignal();
+    const events = await open(gone);
     call.setHeader('content-type', `${EVENT_STREAM}; charset=utf-8`);
     call.setHeader('cache-control', 'no-cache, no-transform');
     call.setHeader('x-accel-buffering', 'no');
-    return frames(events, gone.signal);
+    return frames(events, gone);
   }
 }
 
@@ -62,13 +63,18 @@ async function* frames(events: AsyncIterable<ServerSentEvent>, signal: AbortSign
         continue;
       }
       if (result.done === true) return;
-      yield `id: ${result.value.id}\ndata: ${JSON.stringify(result.value.data)}\n\n`;
+      yield frameOf(result.value);
       next = source.next();
     }
   } finally {
     // This is not awaited: a source that waits for its next event ends by the signal.
     void source.return?.(undefined);
   }
+}
+
+function frameOf({ id, event, data }: ServerSentEvent): string {
+  const head = (id === undefined ? '' : `id: ${id}\n`) + (event === undefined ? '' : `event: ${event}\n`);
+  return `${head}data: ${JSON.stringify(data)}\n\n`;
 }
 
 /** Returns the result, or null after a silence or once the caller has disconnected. */

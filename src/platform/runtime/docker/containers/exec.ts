@@ -131,11 +131,11 @@ async function drain(stream: Readable, output: ExecOutput, timeMs: number, handl
 
 /** Kills the command again and again from the signal's abort to its end: it may not have begun when it is first looked for. */
 async function killedOnAbort<T>(running: Promise<T>, signal: AbortSignal, kill: () => Promise<void>): Promise<T> {
-  let isOver = false;
+  const over = new AbortController();
   const onAbort = async () => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       await kill().catch(() => undefined);
-      await Promise.race([running.catch(() => undefined), pause(KILL_AGAIN_MS)]);
+      await pause(KILL_AGAIN_MS, over.signal);
     }
   };
   const listener = () => void onAbort();
@@ -144,7 +144,7 @@ async function killedOnAbort<T>(running: Promise<T>, signal: AbortSignal, kill: 
   try {
     return await running;
   } finally {
-    isOver = true;
+    over.abort();
     signal.removeEventListener('abort', listener);
   }
 }

@@ -1,0 +1,46 @@
+import { Injectable } from '@nestjs/common';
+
+import type { CommandContext } from '../platform/context/command-context.ts';
+import { Keyring } from '../platform/crypto/keyring.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
+import type { ExecResult } from '../platform/runtime/runtime.ts';
+import { execDecider, type ExecCommand } from './exec.decider.ts';
+import type { ExecFailure } from './exec.events.ts';
+
+/** The time after a command's deadline by which it has certainly ended, ms. */
+const END_MARGIN_MS = 10_000;
+
+interface RecordedExec {
+  context: CommandContext;
+  agentId: string;
+  execId: string;
+}
+
+/** Records the commands that run in agents. */
+@Injectable()
+export class AgentExecs {
+  constructor(
+    private readonly aggregates: Aggregates,
+    private readonly keyring: Keyring,
+  ) {}
+
+  /** Throws `rate_limited` if too many run, and `invalid_state` if this one was started before. */
+  async start(exec: RecordedExec & { command: string | string[]; timeoutSeconds: number }): Promise<void> {
+    const { agentId, execId, timeoutSeconds } = exec;
+    const command = await this.keyring.seal(agentId, `exec ${execId} command`, JSON.stringify(exec.command));
+    const endsBy = new Date(Date.now() + timeoutSeconds * 1_000 + END_MARGIN_MS).toISOString();
+    await this.execute(exec, { type: 'StartExec', agentId, execId, command, timeoutSeconds, endsBy });
+  }
+
+  end(exec: RecordedExec, { exitCode, timedOut, truncated }: ExecResult): Promise<void> {
+    return this.execute(exec, { type: 'EndExec', execId: exec.execId, exitCode, timedOut, truncated });
+  }
+
+  fail(exec: RecordedExec, failure: ExecFailure): Promise<void> {
+    return this.execute(exec, { type: 'FailExec', execId: exec.execId, failure });
+  }
+
+  private async execute({ agentId, context }: RecordedExec, command: ExecCommand): Promise<void> {
+    await this.aggregates.execute(`exec-${agentId}`, execDecider, command, context);
+  }
+}

@@ -1,0 +1,85 @@
+import type { Sealed } from '../platform/crypto/keyring.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
+import type { Decider } from '../platform/event-store/event-definition.ts';
+import type { ExecEvent, ExecFailure } from './exec.events.ts';
+
+/** The largest number of commands that run in one agent at once. */
+export const RUNNING_MAX = 8;
+/** The number of latest commands whose ids are remembered, so that a repeated request does not run one again. */
+export const LATEST_MAX = 100;
+
+interface RunningExec {
+  id: string;
+  /** The time (ISO 8601) by which the command has ended, whatever happened to the process that ran it. */
+  endsBy: string;
+}
+
+/** The commands of one agent. */
+export interface AgentExecs {
+  agentId: string;
+  running: RunningExec[];
+  /** The ids of the latest commands, oldest first. */
+  latest: string[];
+}
+
+export type AgentExecsState = AgentExecs | null;
+
+export type ExecCommand =
+  | { type: 'StartExec'; agentId: string; execId: string; command: Sealed; timeoutSeconds: number; endsBy: string }
+  | { type: 'EndExec'; execId: string; exitCode: number; timedOut: boolean; truncated: boolean }
+  | { type: 'FailExec'; execId: string; failure: ExecFailure };
+
+function decide(command: ExecCommand, state: AgentExecsState, now: Date): ExecEvent[] {
+  if (command.type === 'StartExec') return start(command, state, now);
+  if (state === null || !state.running.some(({ id }) => id === command.execId)) return [];
+  const ids = { agent_id: state.agentId, exec_id: command.execId };
+  switch (command.type) {
+    case 'EndExec': {
+      const { exitCode: exit_code, timedOut: timed_out, truncated } = command;
+      return [{ type: 'ExecEnded', data: { ...ids, exit_code, timed_out, truncated } }];
+    }
+    case 'FailExec':
+      return [{ type: 'ExecFailed', data: { ...ids, failure: command.failure } }];
+  }
+}
+
+function start(command: Extract<ExecCommand, { type: 'StartExec' }>, state: AgentExecsState, now: Date): ExecEvent[] {
+  const { agentId: agent_id, execId: exec_id, timeoutSeconds: timeout_seconds, endsBy: ends_by } = command;
+  if (state?.latest.includes(exec_id))
+    throw new Refusal(
+      'invalid_state',
+      'The command of this Idempotency-Key was started before, and is not run again; its outcome is unknown.',
+    );
+  const running = state?.running ?? [];
+  const over = running.filter(({ endsBy }) => Date.parse(endsBy) <= now.getTime());
+  if (running.length - over.length >= RUNNING_MAX)
+    throw new Refusal('rate_limited', `${RUNNING_MAX} commands run in this agent already.`, { retryAfterSeconds: 1 });
+  return [
+    ...over.map(({ id }): ExecEvent => ({ type: 'ExecFailed', data: { agent_id, exec_id: id, failure: 'unknown' } })),
+    { type: 'ExecStarted', data: { agent_id, exec_id, command: command.command, timeout_seconds, ends_by } },
+  ];
+}
+
+function evolve(state: AgentExecsState, event: ExecEvent): AgentExecsState {
+  const { agent_id: agentId, exec_id: id } = event.data;
+  const execs = state ?? { agentId, running: [], latest: [] };
+  switch (event.type) {
+    case 'ExecStarted': {
+      const running = [...execs.running, { id, endsBy: event.data.ends_by }];
+      return { ...execs, running, latest: [...execs.latest, id].slice(-LATEST_MAX) };
+    }
+    case 'ExecEnded':
+    case 'ExecFailed':
+      return { ...execs, running: execs.running.filter((exec) => exec.id !== id) };
+    default:
+      event satisfies never;
+      return execs;
+  }
+}
+
+export const execDecider: Decider<AgentExecsState, ExecCommand, ExecEvent> = {
+  initialState: () => null,
+  decide,
+  evolve,
+  snapshot: { name: 'exec', version: 1, subject: (execs) => execs?.agentId ?? null },
+};

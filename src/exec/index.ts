@@ -1,0 +1,1 @@
+export { execEvents } from './exec.events.ts';
