@@ -21,8 +21,8 @@ const PARTS_OF_STATEMENTS = [
   'log_place',
   'max(position) as position from projection_checkpoints',
   'instance_id',
-  'kek_id',
-  'program_replicas',
+  'select kek_id from data_keys',
+  'insert into program_replicas',
   'from projections p',
   'first_run',
 ];
