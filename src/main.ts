@@ -49,9 +49,15 @@ async function start(entrance: Entrance, signal: AbortSignal): Promise<NestFasti
   const url = urlOf(entrance, config);
   log.info({ url }, 'listening');
   const startup = new Startup({ signal, onChange: (store) => entrance.waitsFor(store) });
-  const { logLevel, trustedProxies } = config;
+  const { logLevel, trustedProxies, largeBodiesMbPerSecond } = config;
   try {
-    const app = await createServer(AppModule.forRoot(config, { startup }), { logLevel, pino: log, trustedProxies, entrance });
+    const app = await createServer(AppModule.forRoot(config, { startup }), {
+      logLevel,
+      pino: log,
+      trustedProxies,
+      largeBodiesMbPerSecond,
+      entrance,
+    });
     const made = await startup.until('database', isOutage, () => firstRun(app.get(CommandBus), app.get(Database), config, url));
     process.stdout.write(made === null ? `Mooring listens on ${url}\n` : welcome(made, config.adminPassword));
     return app;

@@ -62,10 +62,12 @@ export async function startTestServer(
     await database.drop();
     await rm(dataDir, { recursive: true, force: true });
   };
-  const app = await createServer(module, { logLevel: 'info', pino: logger }).catch(async (error: unknown) => {
-    await cleanUp();
-    throw error;
-  });
+  const app = await createServer(module, { logLevel: 'info', pino: logger, largeBodiesMbPerSecond: config.largeBodiesMbPerSecond }).catch(
+    async (error: unknown) => {
+      await cleanUp();
+      throw error;
+    },
+  );
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;

@@ -52,6 +52,8 @@ export class Config {
   deliveriesPerAgent: number;
   /** The most chats of one account in a minute. */
   chatsPerMinute: number;
+  /** The MiB of bodies of more than 64 KiB that one process reads of one account in a second. */
+  largeBodiesMbPerSecond: number;
   agentMemoryMb: number;
   agentCpus: number;
   agentPids: number;
@@ -217,6 +219,7 @@ function agentSettings(read: Reader) {
     deliveriesMax: read.integer('MOORING_DELIVERIES', 4_000, 1, 100_000),
     deliveriesPerAccount: read.integer('MOORING_DELIVERIES_PER_ACCOUNT', 2_000, 1, 100_000),
     deliveriesPerAgent: read.integer('MOORING_DELIVERIES_PER_AGENT', 32, 1, 100_000),
+    largeBodiesMbPerSecond: read.integer('MOORING_LARGE_BODIES_MB_PER_SECOND', 8, 1, 100_000),
     chatsPerMinute: read.integer('MOORING_CHATS_PER_MINUTE', 6_000, 1, 10_000_000),
   };
 }

@@ -32,6 +32,8 @@ export interface ServerOptions {
   pino?: Pino;
   /** The addresses or ranges of trusted proxies, whose forwarded caller is believed; none if absent. */
   trustedProxies?: readonly string[];
+  /** The MiB of large bodies that are read of one account in a second. */
+  largeBodiesMbPerSecond: number;
   /** The HTTP server; it may be listening already. */
   entrance?: Entrance;
 }
@@ -40,7 +42,7 @@ export interface ServerOptions {
 export async function createServer(module: Type | DynamicModule, options: ServerOptions): Promise<NestFastifyApplication> {
   const pino = options.pino ?? createPino(options.logLevel);
   const entrance = options.entrance ?? new Entrance();
-  const adapter = createAdapter(pino, entrance, options.trustedProxies ?? []);
+  const adapter = createAdapter(pino, entrance, options);
   const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
     bodyParser: false,
     logger: new PinoLogger(pino),
@@ -59,7 +61,7 @@ export async function createServer(module: Type | DynamicModule, options: Server
 }
 
 /** Creates a Fastify server with bounds on everything that an unknown caller may send. */
-function createAdapter(pino: Pino, entrance: Entrance, trustedProxies: readonly string[]): FastifyAdapter {
+function createAdapter(pino: Pino, entrance: Entrance, { trustedProxies = [], largeBodiesMbPerSecond }: ServerOptions): FastifyAdapter {
   const logger = new Logger('Http');
   const adapter = new FastifyAdapter({
     skipMiddie: true,
@@ -81,7 +83,7 @@ function createAdapter(pino: Pino, entrance: Entrance, trustedProxies: readonly 
   const server = adapter.getInstance<FastifyInstance>();
   recordRoutes(server);
   trackConnections(server);
-  addBodyParsers(server);
+  addBodyParsers(server, largeBodiesMbPerSecond);
   server.decorateRequest('requestId', '');
   server.server.on('checkExpectation', answerExpectation);
   server.addHook('onRequest', (request, reply, done) => {

@@ -29,9 +29,9 @@ declare module 'fastify' {
  */
 export const RawBody = (body: 'buffer' | 'stream', limit = BODY_LIMIT) => RouteConfig({ body, bodyLimit: limit });
 
-/** Replaces the server's body parsers. */
-export function addBodyParsers(server: FastifyInstance): void {
-  const bounds = { inFlight: new BodiesInFlight(), large: new LargeBodies() };
+/** Replaces the server's body parsers. `largeBodiesMbPerSecond` is what is read of one account, in MiB. */
+export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: number): void {
+  const bounds = { inFlight: new BodiesInFlight(), large: new LargeBodies(largeBodiesMbPerSecond * 1_048_576) };
   server.removeAllContentTypeParsers();
   server.addContentTypeParser('*', (request: Request, payload: NodeJS.ReadableStream) => parseBody(request, payload, bounds));
 }
@@ -69,7 +69,7 @@ async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inF
       inFlight.remove(account, size);
     }
   };
-  return length <= SMALL || account === null ? read() : large.read(account, read);
+  return length <= SMALL || account === null ? read() : large.read(account, length, read);
 }
 
 async function readAll(request: Request, payload: NodeJS.ReadableStream, onBytes: (bytes: number) => void): Promise<Buffer> {
