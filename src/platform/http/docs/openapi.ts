@@ -46,7 +46,16 @@ export function openApiDocument(app: NestFastifyApplication): OpenAPIObject {
     if (operation && access) describe(operation, access);
     if (operation && idempotent) operation.parameters = [...(operation.parameters ?? []), idempotencyKey];
   }
+  sortEnumerations(document);
   return document;
+}
+
+/** Sorts the values of each enumeration: the compiler lists those of a union in the order in which it happened to meet them. */
+function sortEnumerations(part: unknown): void {
+  if (typeof part !== 'object' || part === null) return;
+  for (const [name, value] of Object.entries(part))
+    if (name === 'enum' && Array.isArray(value)) value.sort((a, b) => (String(a) < String(b) ? -1 : 1));
+    else sortEnumerations(value);
 }
 
 interface Operation {
