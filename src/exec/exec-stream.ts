@@ -73,7 +73,7 @@ class TextOf {
 }
 
 /** Returns the number of bytes at the end that begin a character of UTF-8 without ending it: 0 to 3. */
-export function unfinishedBytes(bytes: Buffer): number {
+function unfinishedBytes(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
     const byte = bytes[bytes.length - back] as number;
     if ((byte & 0b1100_0000) === 0b1000_0000) continue;

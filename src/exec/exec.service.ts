@@ -41,9 +41,9 @@ export interface ExecOrder {
 /** Follows a command that runs. */
 export interface ExecListener {
   /** The command is about to run; `woken` is true if the agent had to be woken for it. Nothing is refused from here on. */
-  onStart?(woken: boolean): void;
+  onStart?: (woken: boolean) => void;
   /** Receives the output as it comes; the result then holds none. */
-  onOutput?(stream: OutputStream, bytes: Buffer): void;
+  onOutput?: (stream: OutputStream, bytes: Buffer) => void;
 }
 
 /** Runs commands in agents, which it wakes first, and records who ran them. */
@@ -68,23 +68,23 @@ export class Exec {
     const need = { agentId, accountId, context, signal, trigger: 'exec' };
     const inTurn = (agent: Agent, woken: boolean) =>
       this.places.run({ account: accountId, agent: agentId }, AbortSignal.any([signal, AbortSignal.timeout(TURN_TIMEOUT_MS)]), () =>
-        this.recorded(order, agent, { ...listener, onStart: () => listener.onStart?.(woken) }),
+        this.recorded(order, agent, woken, listener),
       );
     const { result } = await this.gate.whileAwake(need, inTurn).catch(refused);
     return result;
   }
 
-  private async recorded(order: ExecOrder, agent: Agent, listener: ExecListener): Promise<ExecResult> {
+  private async recorded(order: ExecOrder, agent: Agent, woken: boolean, { onStart, onOutput }: ExecListener): Promise<ExecResult> {
     const handle = await this.handleOf(order.agentId, agent.generation);
     await this.execs.start(order);
-    listener.onStart?.(false);
+    onStart?.(woken);
     try {
       const result = await this.runtime.exec(handle, {
         argv: typeof order.command === 'string' ? ['/bin/sh', '-c', order.command] : order.command,
         timeoutMs: order.timeoutSeconds * 1_000,
         outputLimitBytes: OUTPUT_BYTES,
         signal: order.signal,
-        onOutput: listener.onOutput?.bind(listener),
+        onOutput,
       });
       await this.execs.end(order, result).catch((error: unknown) => this.notRecorded(error));
       return result;
