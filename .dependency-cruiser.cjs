@@ -1,12 +1,12 @@
 /** The rooms of src/ by floor: a room imports only from lower floors, and only through the other room's index.ts. */
 const floors = [
   [],
-  ['accounts', 'api-keys', 'templates'],
+  ['accounts', 'api-keys', 'secrets', 'templates'],
   ['agents'],
-  ['messages', 'environment', 'logs', 'exec', 'computers'],
+  ['messages', 'environment', 'custom-files', 'logs', 'exec', 'traffic', 'computers'],
   ['deployments', 'files', 'webhooks'],
   ['history'],
-  ['provisioning', 'admin', 'operations'],
+  ['provisioning', 'subscriptions', 'admin', 'operations'],
 ];
 const rooms = floors.flat();
 const anyRoom = `^src/(${rooms.join('|')})/`;
@@ -93,21 +93,22 @@ const folderFloors = {
   platform: [
     ['async', 'config', 'context', 'errors', 'observability'],
     ['database'],
-    ['agent-protocol', 'crypto', 'event-store', 'leases', 'runtime'],
-    ['projections'],
+    ['agent-protocol', 'crypto', 'event-store', 'git', 'leases', 'runtime'],
+    ['projections', 'projects'],
     ['sagas'],
     ['http'],
   ],
   'platform/http': [['requests'], ['responses'], ['idempotency'], ['auth'], ['docs', 'health']],
   'platform/projections': [['tables'], ['rebuild'], ['live', 'verify']],
   'platform/event-store': [['following'], ['postgres', 'eventstoredb', 'states']],
-  'platform/runtime/docker': [['engine'], ['image-sources'], ['networks', 'volumes'], ['containers', 'images']],
+  'platform/runtime/docker': [['engine'], ['image-sources'], ['networks', 'volumes'], ['containers', 'images'], ['files']],
   accounts: [['aggregate', 'credentials']],
   agents: [['aggregate'], ['activity', 'fields', 'policies']],
   messages: [['conversations'], ['delivery', 'intake']],
   logs: [['output'], ['entries'], ['retention'], ['capture']],
   deployments: [['records', 'sources', 'volumes'], ['images'], ['containers'], ['differences']],
-  admin: [['events', 'projections', 'runtime', 'work']],
+  admin: [['events', 'keys', 'projections', 'runtime', 'work']],
+  subscriptions: [['delivery']],
   history: [['entries'], ['audit', 'time-travel'], ['explain']],
 };
 /** In these rooms a port stands beside the folders, which import it. */

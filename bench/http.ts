@@ -1,5 +1,3 @@
-import { spawn, type ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
 import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,6 +9,7 @@ import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgre
 import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
 import { appendsPerSecond, portAppends } from './support/appending.ts';
+import { BareServer } from './support/bare.ts';
 import { emptyStore } from './support/empty-store.ts';
 import { rateOf, type Rate, type Target } from './support/rate.ts';
 
@@ -38,7 +37,7 @@ export async function run(): Promise<object> {
 
 async function withServers(databaseUrl: string): Promise<object> {
   const service = await StartedService.start({ runtime: 'local', environment: { DATABASE_URL: databaseUrl, MOORING_LOG_LEVEL: 'info' } });
-  const bare = await BareServer.start(databaseUrl);
+  const bare = await BareServer.start(databaseUrl, WRITERS);
   try {
     const agentIds = await makeAgents(service);
     const target = { url: service.firstRun.url, pid: service.pid, headers: { authorization: `Bearer ${service.firstRun.api_key}` } };
@@ -53,29 +52,6 @@ async function withServers(databaseUrl: string): Promise<object> {
   } finally {
     bare.stop();
     await service.dispose();
-  }
-}
-
-/** The bare handler in its own process. */
-class BareServer {
-  private constructor(
-    private readonly child: ChildProcess,
-    readonly target: Target,
-  ) {}
-
-  static async start(databaseUrl: string): Promise<BareServer> {
-    const program = join(import.meta.dirname, 'support', 'bare-server.ts');
-    const child = spawn(process.execPath, ['--import', './scripts/typescript.mjs', program], {
-      env: { ...process.env, DATABASE_URL: databaseUrl, BENCH_WRITERS: String(WRITERS) },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    const [line] = (await once(child.stdout, 'data')) as [Buffer];
-    const url = /http:\/\/\S+/.exec(line.toString())?.[0] ?? '';
-    return new BareServer(child, { url, pid: child.pid ?? -1, headers: {} });
-  }
-
-  stop(): void {
-    this.child.kill('SIGKILL');
   }
 }
 

@@ -6,14 +6,17 @@ import Dockerode from 'dockerode';
 import { seenContainers } from '../test/support/engine.ts';
 import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
+import { machineLoad, percentile, rounded } from './support/figures.ts';
 
 const ROUNDS = 15;
 const FROZEN_ROUNDS = 60;
+const AWAKE_ROUNDS = 300;
+const AWAKE_WARM_ROUNDS = 100;
 const docker = new Dockerode();
 
 /**
- * Measures the time (ms) from provision to active, and from wake to the first reply, against the time that the engine's own API needs for
- * the same image in the same run.
+ * Measures the time (ms) of a chat with an agent that is awake against a message to its port, and the time from provision to active and from
+ * wake to the first reply against the time that the engine's own API needs for the same image in the same run.
  */
 export async function run(): Promise<object> {
   const service = await StartedService.start({
@@ -23,9 +26,14 @@ export async function run(): Promise<object> {
   const bench = new LifecycleBench(service);
   try {
     await bench.prepare();
-    const figures = { ...(await bench.provisioning()), ...(await bench.frozenWakes()), ...(await bench.stoppedWakes()) };
+    const figures = {
+      ...(await bench.awakeChats()),
+      ...(await bench.frozenWakes()),
+      ...(await bench.stoppedWakes()),
+      ...(await bench.provisioning()),
+    };
     console.table(figures);
-    return figures;
+    return { ...figures, load: machineLoad() };
   } finally {
     await bench.clean();
     await service.dispose();
@@ -34,6 +42,8 @@ export async function run(): Promise<object> {
 
 class LifecycleBench {
   agentId = '';
+  private address = '';
+  private conversationId: string | null = null;
   image = '';
   network = '';
   private bare: Dockerode.Container[] = [];
@@ -45,11 +55,26 @@ class LifecycleBench {
     const [seen] = await seenContainers(this.agentId);
     const view = await docker.getContainer(seen?.id ?? '').inspect();
     this.image = view.Image;
-    this.network = Object.keys(view.NetworkSettings.Networks)[0] ?? 'bridge';
+    const [network, settings] = Object.entries(view.NetworkSettings.Networks)[0] ?? ['bridge', undefined];
+    this.network = network;
+    this.address = settings?.IPAddress ?? '';
   }
 
   async clean(): Promise<void> {
     await Promise.all(this.bare.splice(0).map((container) => container.remove({ force: true, v: true }).catch(() => undefined)));
+  }
+
+  /** Sends messages to the port of the agent that is awake, and through the service, in turn. */
+  async awakeChats(): Promise<object> {
+    const bare: number[] = [];
+    const ours: number[] = [];
+    for (let round = -AWAKE_WARM_ROUNDS; round < AWAKE_ROUNDS; round++) {
+      const [one, other] = [await timed(() => say(this.address)), await timed(() => this.chat())];
+      if (round < 0) continue;
+      bare.push(one);
+      ours.push(other);
+    }
+    return { awake_chat: compared(bare, ours) };
   }
 
   async provisioning(): Promise<object> {
@@ -63,7 +88,7 @@ class LifecycleBench {
       ours.push(performance.now() - began);
       await this.service.call('DELETE', `/api/v1/agents/${agentId}`);
     }
-    return { provision: { bare: median(bare), mooring: median(ours), ratio: round2(median(ours) / median(bare)) } };
+    return { provision: { ...compared(bare, ours), ratio: rounded(percentile(ours, 0.5) / percentile(bare, 0.5)) } };
   }
 
   async frozenWakes(): Promise<object> {
@@ -78,7 +103,7 @@ class LifecycleBench {
       ours.push(await timed(() => this.chat()));
     }
     await this.clean();
-    return { frozen_wake: { bare: median(bare), mooring: median(ours), mooring_p95: percentile(ours, 0.95) } };
+    return { frozen_wake: compared(bare, ours) };
   }
 
   async stoppedWakes(): Promise<object> {
@@ -93,7 +118,7 @@ class LifecycleBench {
       await after(100);
       ours.push(await timed(() => this.chat()));
     }
-    return { stopped_wake: { bare: median(bare), mooring: median(ours), difference: round2(median(ours) - median(bare)) } };
+    return { stopped_wake: compared(bare, ours) };
   }
 
   private async provision(): Promise<{ agentId: string }> {
@@ -103,8 +128,10 @@ class LifecycleBench {
   }
 
   private async chat(): Promise<void> {
-    const { status } = await this.service.call('POST', `/api/agents/${this.agentId}/chat`, { message: 'bench' });
+    const message = { message: 'bench', ...(this.conversationId === null ? {} : { conversation_id: this.conversationId }) };
+    const { status, body } = await this.service.call('POST', `/api/agents/${this.agentId}/chat`, message);
     if (status !== 200) throw new Error(`chat answered ${status}`);
+    this.conversationId = body.conversation_id;
   }
 
   /**
@@ -153,15 +180,14 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - began;
 }
 
-function percentile(values: number[], part: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return round2(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? NaN);
-}
-
-function median(values: number[]): number {
-  return percentile(values, 0.5);
-}
-
-function round2(value: number): number {
-  return Math.round(value * 100) / 100;
+/** Compares the times of neighbouring rounds. `added` is the part of a time that the other one does not take. */
+function compared(bare: readonly number[], ours: readonly number[]): object {
+  const added = ours.map((ms, round) => ms - (bare[round] ?? NaN));
+  return {
+    bare: percentile(bare, 0.5),
+    mooring: percentile(ours, 0.5),
+    mooring_p95: percentile(ours, 0.95),
+    added_p50: percentile(added, 0.5),
+    added_p95: percentile(added, 0.95),
+  };
 }

@@ -1,6 +1,7 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { CqrsModule } from '@nestjs/cqrs';
 
+import { keyEvents } from './admin/index.ts';
 import { AdminModule } from './admin/admin.module.ts';
 import { accountEvents } from './accounts/index.ts';
 import { AccountsModule } from './accounts/accounts.module.ts';
@@ -11,12 +12,16 @@ import { ApiKeysModule } from './api-keys/api-keys.module.ts';
 import { ConfigModule } from './platform/config/config.module.ts';
 import type { Config } from './platform/config/config.ts';
 import { CredentialsModule } from './credentials.module.ts';
+import { customFileEvents } from './custom-files/index.ts';
+import { CustomFilesModule } from './custom-files/custom-files.module.ts';
 import { deploymentEvents } from './deployments/index.ts';
 import { DeploymentsModule } from './deployments/deployments.module.ts';
 import { environmentEvents } from './environment/index.ts';
 import { EnvironmentModule } from './environment/environment.module.ts';
 import { execEvents } from './exec/index.ts';
 import { ExecModule } from './exec/exec.module.ts';
+import { fileEvents } from './files/index.ts';
+import { FilesModule } from './files/files.module.ts';
 import { HistoryModule } from './history/history.module.ts';
 import { logEvents } from './logs/index.ts';
 import { LogsModule } from './logs/logs.module.ts';
@@ -34,19 +39,32 @@ import { RuntimeModule } from './platform/runtime/runtime.module.ts';
 import { SagasModule } from './platform/sagas/sagas.module.ts';
 import type { Startup } from './platform/startup.ts';
 import { ProvisioningModule } from './provisioning/provisioning.module.ts';
+import { secretEvents } from './secrets/index.ts';
+import { SecretsModule } from './secrets/secrets.module.ts';
+import { subscriptionEvents } from './subscriptions/index.ts';
+import { SubscriptionsModule } from './subscriptions/subscriptions.module.ts';
 import { TemplatesModule } from './templates/templates.module.ts';
+import { webhookEvents } from './webhooks/index.ts';
+import { TrafficModule } from './traffic/traffic.module.ts';
+import { WebhooksModule } from './webhooks/webhooks.module.ts';
 
 /** Every event type that the log may hold. */
 export const eventDefinitions: readonly AnyEventDefinition[] = [
   accountEvents,
   apiKeyEvents,
   agentEvents,
+  secretEvents,
   environmentEvents,
+  customFileEvents,
   deploymentEvents,
   conversationEvents,
   execEvents,
+  webhookEvents,
+  fileEvents,
   logEvents,
+  subscriptionEvents,
   rebuildEvents,
+  keyEvents,
 ].flatMap((events) => Object.values(events));
 
 export interface AppOptions {
@@ -78,15 +96,21 @@ export class AppModule {
         CredentialsModule,
         AccountsModule,
         ApiKeysModule,
+        SecretsModule,
         TemplatesModule,
         AgentsModule,
         EnvironmentModule,
+        CustomFilesModule,
         HistoryModule,
         LogsModule,
         MessagesModule,
         ExecModule,
+        WebhooksModule,
+        TrafficModule,
+        FilesModule,
         DeploymentsModule,
         ProvisioningModule,
+        SubscriptionsModule,
         AdminModule,
       ],
     };

@@ -13,6 +13,7 @@ import { Entrance } from './platform/http/entrance.ts';
 import { createPino } from './platform/observability/logger.ts';
 import { createServer } from './platform/http/server.ts';
 import { Startup } from './platform/startup.ts';
+import { routeByDomain } from './traffic/index.ts';
 import { onParentGone } from './parent-watch.ts';
 
 /** The longest time that a stop may take, in ms; the process then exits anyway. Nothing that was acknowledged is lost by that. */
@@ -57,6 +58,7 @@ async function start(entrance: Entrance, signal: AbortSignal): Promise<NestFasti
       trustedProxies,
       largeBodiesMbPerSecond,
       entrance,
+      rewriteUrl: routeByDomain(config.agentDomain),
     });
     const made = await startup.until('database', isOutage, () => firstRun(app.get(CommandBus), app.get(Database), config, url));
     process.stdout.write(made === null ? `Mooring listens on ${url}\n` : welcome(made, config.adminPassword));

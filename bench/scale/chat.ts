@@ -1,8 +1,9 @@
 import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
 import { span } from '../../test/support/until.ts';
 import type { Caller } from '../support/caller.ts';
-import { cpuMs, machineLoad, rounded, summary } from '../support/figures.ts';
+import { machineLoad, summary } from '../support/figures.ts';
 import { makeAgent, ScaleBed, together } from '../support/scale-bed.ts';
+import { cpuOfOne, perOne, spent } from '../support/spent.ts';
 
 const IMAGE = 'bench/agent:1';
 const CALLERS = 8;
@@ -14,8 +15,6 @@ const SHORT_THREAD = 10;
 const LONG_THREAD = 1_000;
 /** The number of chats whose rows read are counted. */
 const COUNTED = 100;
-/** The longest delay, in ms, with which an idle connection reports its counts. */
-const COUNTS_LATER_MS = 11_000;
 
 /** This part measures what one chat costs: processor time of the service, transactions, and rows read, in short threads and in long ones. */
 export async function chat(): Promise<object> {
@@ -43,7 +42,7 @@ export async function chat(): Promise<object> {
       callers: CALLERS,
       chats: CHATS,
       chat_ms: summary(busy.result),
-      service_cpu_ms_per_chat: rounded((busy.cpu - (idle.cpu / idle.ms) * busy.ms) / CHATS),
+      service_cpu_ms_per_chat: cpuOfOne(idle, busy, CHATS),
       transactions_per_chat: perOne('transactions', idle, busy, CHATS),
       rows_per_chat: await rowsByLength(bed, owner),
     };
@@ -70,45 +69,6 @@ async function rowsByLength(bed: ScaleBed, owner: Caller): Promise<Record<number
     rows[wanted] = perOne('rows', idle, busy, COUNTED);
   }
   return rows;
-}
-
-interface Counts {
-  transactions: number;
-  /** The number of rows of the log that were read. */
-  rows: number;
-}
-
-interface Spent<Result> extends Counts {
-  result: Result;
-  ms: number;
-  cpu: number;
-  /** The time, in ms, over which the counts were taken. */
-  countedMs: number;
-}
-
-/** Returns the cost of one of `many`, less the idle service's cost in that time. */
-function perOne(what: keyof Counts, idle: Spent<unknown>, busy: Spent<unknown>, many: number): number {
-  return rounded((busy[what] - (idle[what] / idle.countedMs) * busy.countedMs) / many);
-}
-
-async function spent<Result>(bed: ScaleBed, work: () => Promise<Result>): Promise<Spent<Result>> {
-  const before = await counts(bed);
-  const [cpu, began] = [cpuMs(bed.service.pid), performance.now()];
-  const result = await work();
-  const ms = performance.now() - began;
-  const used = cpuMs(bed.service.pid) - cpu;
-  const after = await counts(bed);
-  const [transactions, rows] = [after.transactions - before.transactions, after.rows - before.rows];
-  return { result, ms, cpu: used, transactions, rows, countedMs: after.at - before.at };
-}
-
-async function counts(bed: ScaleBed): Promise<Counts & { at: number }> {
-  await span(COUNTS_LATER_MS);
-  const [found] = await bed.query<{ transactions: string; rows: string }>(
-    `select (select xact_commit + xact_rollback from pg_stat_database where datname = current_database()) as transactions,
-            (select coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0) from pg_stat_user_tables where relname like 'es\\_event%') as rows`,
-  );
-  return { transactions: Number(found?.transactions), rows: Number(found?.rows), at: performance.now() };
 }
 
 async function say(owner: Caller, agentId: string): Promise<string> {

@@ -4,6 +4,9 @@ import { AgentsModule } from '../agents/agents.module.ts';
 import { EventsController } from './events/events.controller.ts';
 import { BrowseEventsHandler } from './events/events.handlers.ts';
 import { ProjectionsController } from './projections/projections.controller.ts';
+import { KeysController } from './keys/keys.controller.ts';
+import { RotateMasterKeyHandler, ShowMasterKeyHandler } from './keys/keys.handlers.ts';
+import { KeysSaga } from './keys/keys.saga.ts';
 import {
   CancelRebuildHandler,
   ListProjectionsHandler,
@@ -15,16 +18,19 @@ import { RuntimeDrift } from './runtime/runtime-drift.service.ts';
 import { WorkController } from './work/work.controller.ts';
 import { SagaWork } from './work/saga-work.service.ts';
 
-/** Shows operators the internals: read models, the log, the engine, the sagas' work. */
+/** Shows operators the internals, which are read models, the log, the engine and the sagas' work, and rotates the master key. */
 @Module({
   imports: [AgentsModule],
-  controllers: [ProjectionsController, EventsController, RuntimeController, WorkController],
+  controllers: [ProjectionsController, EventsController, RuntimeController, WorkController, KeysController],
   providers: [
     BrowseEventsHandler,
     CancelRebuildHandler,
     ListProjectionsHandler,
     RebuildProjectionHandler,
+    KeysSaga,
+    RotateMasterKeyHandler,
     RuntimeDrift,
+    ShowMasterKeyHandler,
     VerifyProjectionHandler,
     SagaWork,
   ],

@@ -91,7 +91,12 @@ export class AgentSettingsDto {
 }
 
 /** The settings to change; those that are absent stay. A change takes effect at the next deployment, a new idle time at once. */
-export class UpdateAgentDto extends PartialType(AgentSettingsDto, { skipNullProperties: false }) {}
+export class UpdateAgentDto extends PartialType(AgentSettingsDto, { skipNullProperties: false }) {
+  /** True if anybody may reach the agent's port at its `public_url`, without a credential. A change takes effect at once. */
+  @Given()
+  @IsBoolean()
+  public?: boolean;
+}
 
 /** An agent in the Provisioning API. */
 export class AgentDto {
@@ -112,6 +117,7 @@ export class AgentDto {
   /** The id of the latest deployment. */
   deployment_id: string | null;
   message: string;
+  /** The address at which anybody reaches the agent's port; null if it is not public. */
   public_url: string | null;
   desired_state: string;
   last_active_at: string | null;
@@ -145,7 +151,7 @@ export class RestAgentDto {
   updatedAt: string;
 }
 
-export function toAgentDto({ agent_id, state, activity, created_at, updated_at }: ShownAgent): AgentDto {
+export function toAgentDto({ agent_id, state, activity, public_url, created_at, updated_at }: ShownAgent): AgentDto {
   const { settings, status, externalId, deployment, message } = state;
   return {
     agent_id,
@@ -163,7 +169,7 @@ export function toAgentDto({ agent_id, state, activity, created_at, updated_at }
     egress: settings.egress ?? null,
     deployment_id: deployment?.id ?? null,
     message,
-    public_url: null,
+    public_url,
     desired_state: desiredState(state),
     last_active_at: activity?.last_active_at.toISOString() ?? null,
     created_at: created_at.toISOString(),

@@ -11,7 +11,7 @@ import { visible, type AgentCommand } from './aggregate/agents.decider.ts';
 import { Agents } from './aggregate/agents.service.ts';
 import { AllowLists } from './policies/allow-lists.service.ts';
 import { transitionDeadlines } from './aggregate/deadlines.ts';
-import { ImageRegistries } from './policies/image-registries.service.ts';
+import { SourceHosts } from './policies/source-hosts.service.ts';
 import {
   ConfigureAgent,
   DeleteAgent,
@@ -103,13 +103,14 @@ export class SleepAgentHandler implements ICommandHandler<SleepAgent> {
 export class ConfigureAgentHandler implements ICommandHandler<ConfigureAgent> {
   constructor(
     private readonly writer: AgentWriter,
-    private readonly registries: ImageRegistries,
+    private readonly hosts: SourceHosts,
     private readonly allowLists: AllowLists,
   ) {}
 
   async execute(configure: ConfigureAgent): Promise<AgentWritten> {
     this.allowLists.refuseUnheld(configure.changes.egress);
-    await this.registries.refusePrivate(configure.changes.image_name, configure.accountId);
+    await this.hosts.refuseImage(configure.changes.image_name, configure.accountId);
+    await this.hosts.refuseRepository(configure.changes.repo_url, configure.accountId, 'repo_url');
     return this.writer.write(configure, { type: 'ConfigureAgent', accountId: configure.accountId, changes: configure.changes });
   }
 }

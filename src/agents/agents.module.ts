@@ -25,7 +25,7 @@ import {
 import { Agents } from './aggregate/agents.service.ts';
 import { AllowLists } from './policies/allow-lists.service.ts';
 import { AgentsController, AgentsV1Controller } from './agents.controller.ts';
-import { ImageRegistries } from './policies/image-registries.service.ts';
+import { SourceHosts } from './policies/source-hosts.service.ts';
 import { WakeGate } from './activity/wake-gate.service.ts';
 
 @Module({
@@ -36,7 +36,7 @@ import { WakeGate } from './activity/wake-gate.service.ts';
     AgentAnswers,
     AgentWriter,
     AllowLists,
-    ImageRegistries,
+    SourceHosts,
     WakeGate,
     StartAgentHandler,
     StopAgentHandler,
@@ -52,7 +52,7 @@ import { WakeGate } from './activity/wake-gate.service.ts';
     AgentsThatMayWriteHandler,
     AwaitAgentHandler,
   ],
-  exports: [Activity, Agents, AgentAnswers, AllowLists, ImageRegistries, WakeGate],
+  exports: [Activity, Agents, AgentAnswers, AllowLists, SourceHosts, WakeGate],
 })
 export class AgentsModule {
   constructor(projections: Projections) {

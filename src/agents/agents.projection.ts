@@ -13,7 +13,7 @@ import { agentNotFound } from './aggregate/agents.decider.ts';
 import type { AgentEvent } from './aggregate/agents.events.ts';
 import { AgentsThatMayWrite, EveryAgent, GetAgent, GetWrittenAgent, ListAgents, LiveAgentIds } from './agents.queries.ts';
 import type { AgentInUse, AgentOfAccount } from './agents.queries.ts';
-import { type AgentRow, agentsTable, type ShownAgent } from './agents.table.ts';
+import { type AgentRow, agentsTable, type ShownColumns } from './agents.table.ts';
 
 /** Lists the agents that are not deleted. Each row is the decider's fold of its stream, so that rules and answers can't differ. */
 export const agentsProjection: Projection<typeof agentsTable> = {
@@ -52,7 +52,7 @@ const FIND = `
   select agent_id, state, revision, created_at, updated_at, last_active_at
     from ${tableOf(agentsProjection)} left join agent_activity using (agent_id) where agent_id = $1 and account_id = $2`;
 
-type AgentColumnsRead = Omit<ShownAgent, 'activity'> & { last_active_at: Date | null };
+type AgentColumnsRead = Omit<ShownColumns, 'activity'> & { last_active_at: Date | null };
 
 @QueryHandler(GetAgent)
 export class GetAgentHandler implements IQueryHandler<GetAgent> {
@@ -61,7 +61,7 @@ export class GetAgentHandler implements IQueryHandler<GetAgent> {
     private readonly readModels: ReadModels,
   ) {}
 
-  async execute({ accountId, agentId }: GetAgent): Promise<ShownAgent> {
+  async execute({ accountId, agentId }: GetAgent): Promise<ShownColumns> {
     const { rows } = await this.database.pool.query<AgentColumnsRead>({ name: 'agent', text: FIND, values: [agentId, accountId] });
     const [row] = rows;
     if (row !== undefined) {

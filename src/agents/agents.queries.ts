@@ -2,7 +2,7 @@ import { Query } from '@nestjs/cqrs';
 
 import type { Position } from '../platform/event-store/event-store.ts';
 import type { Agent, AgentStatus } from './aggregate/agent-state.decider.ts';
-import type { AgentRow, ShownAgent } from './agents.table.ts';
+import type { AgentRow, ShownColumns } from './agents.table.ts';
 
 /** The outcome of a wait. */
 export interface AgentWaited {
@@ -28,7 +28,7 @@ export class AwaitAgent extends Query<AgentWaited> {
 }
 
 /** Returns the account's agent. Throws `agent_not_found`. */
-export class GetAgent extends Query<ShownAgent> {
+export class GetAgent extends Query<ShownColumns> {
   constructor(
     readonly accountId: string,
     readonly agentId: string,

@@ -29,4 +29,7 @@ export const agentsTable = {
 export type AgentRow = ReadRow<typeof agentsTable> & { activity: ReadRow<typeof agentActivityTable> | null };
 
 /** The columns of an agent that answers show. */
-export type ShownAgent = Pick<AgentRow, 'agent_id' | 'state' | 'revision' | 'created_at' | 'updated_at' | 'activity'>;
+export type ShownColumns = Pick<AgentRow, 'agent_id' | 'state' | 'revision' | 'created_at' | 'updated_at' | 'activity'>;
+
+/** An agent as answers show it, with its public address; null if it is not public. */
+export type ShownAgent = ShownColumns & { public_url: string | null };

@@ -1,6 +1,7 @@
-export { agentEvents, type AgentEvent, type AgentSettings, type ImageChoice } from './aggregate/agents.events.ts';
+export { agentEvents, type AgentEvent, type AgentSettings, type EarlierImage, type ImageChoice } from './aggregate/agents.events.ts';
 export { deletionOf, newAgent } from './aggregate/agent-decisions.decider.ts';
-export { agentNotFound, type AgentCommand, type AgentRecord, type DeploymentRequest } from './aggregate/agents.decider.ts';
+export { type AgentRecord } from './aggregate/agent-records.decider.ts';
+export { agentNotFound, type AgentCommand, type DeploymentRequest } from './aggregate/agents.decider.ts';
 export {
   beginsTransition,
   deploymentStep,
@@ -14,8 +15,9 @@ export {
 export { branchRule, checked, externalIdRule, Given, IdleTtl, imageNameRule, repoUrlRule, Text } from './fields/agent-fields.ts';
 export { AgentAnswers } from './agent-answers.ts';
 export { agentStream } from './aggregate/agent-stream.ts';
-export { AgentId, AgentIdMember } from './fields/agent-id.ts';
+export { AgentId, agentIdOf, AgentIdMember } from './fields/agent-id.ts';
 export { AgentDto, AgentSettingsDto, RestAgentDto, toAgentDto, toRestAgentDto } from './agents.dto.ts';
 export { AgentsThatMayWrite, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse, type AgentOfAccount } from './agents.queries.ts';
-export type { AgentRow } from './agents.table.ts';
+export type { ShownAgent } from './agents.table.ts';
+export { publicPathOf } from './public-url.ts';
 export { restartTimeoutSeconds, transitionDeadlines } from './aggregate/deadlines.ts';

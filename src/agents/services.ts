@@ -2,5 +2,6 @@ export { Activity } from './activity/activity.service.ts';
 export { agentsProjection } from './agents.projection.ts';
 export { Agents } from './aggregate/agents.service.ts';
 export { AllowLists } from './policies/allow-lists.service.ts';
-export { ImageRegistries, RESOLVE_HOST } from './policies/image-registries.service.ts';
+export { SourceHosts, RESOLVE_HOST } from './policies/source-hosts.service.ts';
+export { LiveContainers, runningContainer } from './activity/live-containers.service.ts';
 export { WakeGate } from './activity/wake-gate.service.ts';

@@ -4,12 +4,11 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { AgentAnswers, GetAgent } from '../agents/index.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
 import type { Call } from '../platform/http/call.ts';
-import { invalidField, Refusal } from '../platform/errors/refusal.ts';
 import { readBuildLog } from './records/build-log.ts';
-import { repositoryRefusal, type SourceOverrides } from './sources/deployment-sources.decider.ts';
+import type { SourceOverrides } from './sources/deployment-sources.decider.ts';
 import { type DeploymentDto, type RestDeployDto, toDeploymentDto } from './deployments.dto.ts';
-import { DeployAgent } from './deployments.commands.ts';
-import { FindDeployment, ListDeployments } from './deployments.queries.ts';
+import { CancelDeployment, DeployAgent, RollBackAgent } from './deployments.commands.ts';
+import { ListDeployments } from './deployments.queries.ts';
 
 export interface DeployAnswer {
   agent_id: string;
@@ -36,14 +35,26 @@ export class DeploymentAnswers {
   ) {}
 
   async deploy(agentId: string, overrides: SourceOverrides, call: Call): Promise<DeployAnswer> {
-    const { context, accountId, seed, wait } = call;
+    const { context, accountId, seed } = call;
     const { deploymentId } = await this.commands.execute(new DeployAgent(context, accountId, agentId, overrides, seed));
-    const { state } = await this.agents.settled(agentId, wait, call);
-    return { agent_id: agentId, deployment_id: deploymentId, status: state.status, message: state.message };
+    return this.answer(agentId, deploymentId, call);
+  }
+
+  async rollBack(agentId: string, earlierId: string | null, call: Call): Promise<DeployAnswer> {
+    const { context, accountId, seed } = call;
+    const { deploymentId } = await this.commands.execute(new RollBackAgent(context, accountId, agentId, earlierId, seed));
+    return this.answer(agentId, deploymentId, call);
+  }
+
+  async cancel(agentId: string, deploymentId: string, call: Call): Promise<DeployAnswer> {
+    await this.commands.execute(new CancelDeployment(call.context, call.accountId, agentId, deploymentId));
+    return this.answer(agentId, deploymentId, call);
   }
 
   async redeploy(body: RestDeployDto, call: Call): Promise<RestDeployAnswer> {
-    const answer = await this.deploy(body.agentId.toLowerCase(), overridesOf(body), call);
+    const { agentId, source, imageName, repoUrl, branch, templateId } = body;
+    const overrides = { source, imageName, repoUrl, repoField: 'repoUrl', branch, templateId } as const;
+    const answer = await this.deploy(agentId.toLowerCase(), overrides, call);
     return { agentId: answer.agent_id, deploymentId: answer.deployment_id, status: answer.status, message: answer.message };
   }
 
@@ -53,18 +64,8 @@ export class DeploymentAnswers {
     return Promise.all(rows.map(async (row) => toDeploymentDto(row, await readBuildLog(this.events, row.id))));
   }
 
-  async log(accountId: string, agentId: string, deploymentId: string): Promise<string> {
-    await this.queries.execute(new GetAgent(accountId, agentId));
-    const row = await this.queries.execute(new FindDeployment(agentId, deploymentId.toLowerCase()));
-    if (row === null) throw new Refusal('not_found', 'The agent has no such deployment.');
-    return readBuildLog(this.events, row.id);
+  private async answer(agentId: string, deploymentId: string, call: Call): Promise<DeployAnswer> {
+    const { state } = await this.agents.settled(agentId, call.wait, call);
+    return { agent_id: agentId, deployment_id: deploymentId, status: state.status, message: state.message };
   }
-}
-
-function overridesOf({ source, imageName, repoUrl, templateId }: RestDeployDto): SourceOverrides {
-  const required = { github: ['repoUrl', repoUrl], docker: ['imageName', imageName], template: ['templateId', templateId] } as const;
-  const [field, value] = required[source];
-  if (value === undefined) throw invalidField(field, `must be given where source is ${source}`);
-  if (source === 'github') throw repositoryRefusal('repoUrl');
-  return source === 'docker' ? { imageName } : { templateId };
 }

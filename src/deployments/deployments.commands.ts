@@ -17,3 +17,33 @@ export class DeployAgent extends Command<{ deploymentId: string; position: Posit
     super();
   }
 }
+
+/**
+ * Requests a deployment that brings back the image of an earlier successful one, without a build. Throws `deploy_in_progress`,
+ * `agent_not_found`, `not_found` if the agent has no such deployment, and `invalid_state` if that did not succeed, or if there is none.
+ */
+export class RollBackAgent extends Command<{ deploymentId: string; position: Position }> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly agentId: string,
+    /** The id of the earlier deployment; null stands for the last success before the latest deployment. */
+    readonly earlierId: string | null,
+    /** The seed of derived ids, as for `DeployAgent`. */
+    readonly seed: string | null,
+  ) {
+    super();
+  }
+}
+
+/** Cancels the agent's deployment in progress. Throws `agent_not_found`, `not_found`, and `invalid_state` if it has ended. */
+export class CancelDeployment extends Command<{ position: Position }> {
+  constructor(
+    readonly context: CommandContext,
+    readonly accountId: string,
+    readonly agentId: string,
+    readonly deploymentId: string,
+  ) {
+    super();
+  }
+}

@@ -1,16 +1,24 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
 
+import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
+
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { EVENT_STREAM, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { DeploymentAnswers, type DeployAnswer, type RestDeployAnswer } from './deployment-answers.service.ts';
-import { DeployDto, type DeploymentDto, DeploymentsQueryDto, RestDeployDto } from './deployments.dto.ts';
+import { BuildLogAnswers } from './build-log-answers.service.ts';
+import { DeployDto, type DeploymentDto, DeploymentsQueryDto, RestDeployDto, RollBackDto } from './deployments.dto.ts';
 
 @Controller('api')
 export class DeploymentsController {
-  constructor(private readonly answers: DeploymentAnswers) {}
+  constructor(
+    private readonly answers: DeploymentAnswers,
+    private readonly logs: BuildLogAnswers,
+    private readonly streams: ResponseStreams,
+  ) {}
 
   /** Deploys the agent. The fields of the body override its settings. Answers 202 when the request is stored. */
   @Post('v1/agents/:agentId/deploy')
@@ -31,6 +39,25 @@ export class DeploymentsController {
     return this.answers.redeploy(body, call);
   }
 
+  /** Deploys the image of an earlier successful deployment again, without a build. Answers 202 when the request is stored. */
+  @Post('v1/agents/:agentId/rollback')
+  @HttpCode(202)
+  @RequireScope('deploy')
+  @ReadsModel('agents', 'deployments')
+  @Idempotent()
+  rollBack(@AgentId() agentId: string, @Body() body: RollBackDto, @CurrentCall() call: Call): Promise<DeployAnswer> {
+    return this.answers.rollBack(agentId, body?.deployment_id?.toLowerCase() ?? null, call);
+  }
+
+  /** Ends a deployment in progress. The agent goes back to its last release, or stops if it has none. */
+  @Post('v1/agents/:agentId/deployments/:deploymentId/cancel')
+  @HttpCode(202)
+  @RequireScope('deploy')
+  @ReadsModel('agents', 'deployments')
+  cancel(@AgentId() agentId: string, @Param('deploymentId') deploymentId: string, @CurrentCall() call: Call): Promise<DeployAnswer> {
+    return this.answers.cancel(agentId, deploymentId.toLowerCase(), call);
+  }
+
   /** Lists the agent's deployments, newest first. */
   @Get(['v1/agents/:agentId/deployments', 'agents/:agentId/deployments'])
   @RequireScope('provision', 'deploy', 'manage')
@@ -39,12 +66,26 @@ export class DeploymentsController {
     return this.answers.list(accountId, agentId, query.limit ?? 10);
   }
 
-  /** Returns the build log so far, as text. */
+  /**
+   * Returns the build log so far, as text. With `Accept: text/event-stream` it continues with events `lines` as the log grows; the last
+   * event, `end`, has the deployment's record.
+   */
   @Get('v1/agents/:agentId/deployments/:deploymentId/log')
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'deployments')
-  async log(@AgentId() agentId: string, @Param('deploymentId') deploymentId: string, @CurrentCall() call: Call): Promise<string> {
+  @ApiProduces('text/plain', EVENT_STREAM)
+  @ApiOkResponse({ type: String })
+  async log(
+    @AgentId() agentId: string,
+    @Param('deploymentId') deploymentId: string,
+    @CurrentCall() call: Call,
+  ): Promise<string | Streamed> {
+    const [{ accountId }, id] = [call, deploymentId.toLowerCase()];
+    if (call.accepts(EVENT_STREAM)) {
+      const after = /^\d{1,9}$/.test(call.lastEventId ?? '') ? Number(call.lastEventId) : -1;
+      return this.streams.events(call, (signal) => this.logs.follow(accountId, agentId, id, after, signal));
+    }
     call.setHeader('content-type', 'text/plain; charset=utf-8');
-    return this.answers.log(call.accountId, agentId, deploymentId);
+    return this.logs.read(accountId, agentId, id);
   }
 }

@@ -19,11 +19,18 @@ export class DeployDto {
   branch?: string;
 }
 
+export class RollBackDto {
+  /** The id of an earlier successful deployment; if absent, the last one before the latest deployment. */
+  @Given()
+  @IsUUID()
+  deployment_id?: string;
+}
+
 export class RestDeployDto {
   @IsUUID()
   agentId: string;
 
-  /** The kind of source that the deployment is made from. */
+  /** The kind of source that the deployment is made from. What the body does not say of it is taken from the agent's settings. */
   @IsIn(['github', 'docker', 'template'])
   source: 'github' | 'docker' | 'template';
 

@@ -1,31 +1,50 @@
 import { Module } from '@nestjs/common';
 
 import { AgentsModule } from '../agents/agents.module.ts';
+import { CustomFilesModule } from '../custom-files/custom-files.module.ts';
 import { EnvironmentModule } from '../environment/environment.module.ts';
 import { LogsModule } from '../logs/logs.module.ts';
 import { Projections } from '../platform/projections/projections.ts';
 import { TemplatesModule } from '../templates/templates.module.ts';
+import { BuildLogAnswers } from './build-log-answers.service.ts';
 import { AgentRecords } from './records/agent-records.ts';
 import { AccountHasImageHandler, accountImagesProjection } from './images/account-images.projection.ts';
+import { ContainerContents } from './containers/container-contents.service.ts';
 import { ContainerSteps } from './containers/container-steps.service.ts';
 import { DeploymentAnswers } from './deployment-answers.service.ts';
 import { DeploymentImages } from './images/deployment-images.service.ts';
+import { ImageClaims } from './images/image-claims.service.ts';
+import { ImageReferences } from './images/image-references.service.ts';
+import { ImagesSaga } from './images/images.saga.ts';
+import { ImageNeeds } from './images/image-needs.service.ts';
+import { ImageSweep } from './images/image-sweep.service.ts';
+import { ImageSweepRecords, LastImageSweepHandler } from './images/image-sweep-records.service.ts';
+import { Repositories } from './images/repositories.service.ts';
+import { RepositorySources } from './images/repository-sources.service.ts';
 import { DeploymentSources } from './sources/deployment-sources.service.ts';
-import { DeployAgentHandler } from './deployments.handlers.ts';
-import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } from './deployments.projection.ts';
+import { CancelDeploymentHandler, DeployAgentHandler, DeploymentRequests, RollBackAgentHandler } from './deployments.handlers.ts';
+import {
+  deploymentsProjection,
+  FindDeploymentHandler,
+  FindEarlierSuccessHandler,
+  ListDeploymentsHandler,
+} from './deployments.projection.ts';
 import { DeploymentsSaga } from './deployments.saga.ts';
 import { DeploymentsController } from './deployments.controller.ts';
 import { Differences } from './differences/differences.service.ts';
 import { EngineLimits } from './containers/engine-limits.ts';
 import { EngineView } from './containers/engine-view.service.ts';
+import { NeededImagesHandler } from './needed-images.handlers.ts';
 import { VolumeMeter } from './volumes/volume-meter.service.ts';
 import { VolumesSaga } from './volumes/volumes.saga.ts';
 
 @Module({
-  imports: [AgentsModule, EnvironmentModule, LogsModule, TemplatesModule],
+  imports: [AgentsModule, CustomFilesModule, EnvironmentModule, LogsModule, TemplatesModule],
   controllers: [DeploymentsController],
   providers: [
     AgentRecords,
+    BuildLogAnswers,
+    ContainerContents,
     ContainerSteps,
     DeploymentAnswers,
     DeploymentImages,
@@ -34,12 +53,26 @@ import { VolumesSaga } from './volumes/volumes.saga.ts';
     Differences,
     EngineLimits,
     EngineView,
+    ImageClaims,
+    ImageNeeds,
+    ImageReferences,
+    ImagesSaga,
+    ImageSweep,
+    ImageSweepRecords,
+    Repositories,
+    RepositorySources,
     VolumeMeter,
     VolumesSaga,
     AccountHasImageHandler,
+    CancelDeploymentHandler,
     DeployAgentHandler,
+    DeploymentRequests,
     FindDeploymentHandler,
+    FindEarlierSuccessHandler,
+    LastImageSweepHandler,
     ListDeploymentsHandler,
+    NeededImagesHandler,
+    RollBackAgentHandler,
   ],
 })
 export class DeploymentsModule {

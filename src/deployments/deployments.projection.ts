@@ -1,4 +1,5 @@
 import { QueryHandler, type IQueryHandler } from '@nestjs/cqrs';
+import { Not } from 'typeorm';
 
 import type { AgentEvent } from '../agents/index.ts';
 import { Database } from '../platform/database/database.ts';
@@ -6,7 +7,7 @@ import { entityOf } from '../platform/database/entities.ts';
 import type { WrittenRow } from '../platform/database/table.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../platform/projections/projection.ts';
-import { FindDeployment, ListDeployments } from './deployments.queries.ts';
+import { FindDeployment, FindEarlierSuccess, ListDeployments } from './deployments.queries.ts';
 import { type DeploymentRow, deploymentsTable } from './deployments.table.ts';
 
 const types = [
@@ -24,7 +25,7 @@ type WrittenDeployment = WrittenRow<typeof deploymentsTable>;
 
 export const deploymentsProjection: Projection<typeof deploymentsTable> = {
   name: 'deployments',
-  version: 1,
+  version: 2,
   filter: { eventClass: 'core', categories: ['agent'], types },
   table: deploymentsTable,
   keys: (event) => [(event.data as { deployment_id: string }).deployment_id],
@@ -47,6 +48,9 @@ function requested(stored: StoredEvent, data: Extract<AgentEvent, { type: 'Deplo
     commit_sha: null,
     image_name: data.image_name,
     image: null,
+    command: null,
+    repo_url: data.repo_url,
+    template_id: data.template_id,
     message: null,
     triggered_by: `${actor.kind} ${actor.name}`,
     started_at: stored.at,
@@ -59,7 +63,13 @@ function changes(event: Exclude<DeploymentRecord, { type: 'DeploymentRequested' 
     case 'DeploymentStarted':
       return { status: 'building' };
     case 'ImageResolved':
-      return { image: event.data.image, image_name: event.data.image_name, commit_sha: event.data.commit_sha };
+      return {
+        image: event.data.image,
+        command: event.data.command,
+        image_name: event.data.image_name,
+        commit_sha: event.data.commit_sha,
+        ...(event.data.framework === undefined ? {} : { template_id: event.data.framework }),
+      };
     case 'ContainerCreated':
       return { status: 'starting' };
     case 'DeploymentSucceeded':
@@ -90,5 +100,16 @@ export class FindDeploymentHandler implements IQueryHandler<FindDeployment> {
 
   execute({ agentId, deploymentId }: FindDeployment): Promise<DeploymentRow | null> {
     return this.database.dataSource.getRepository(deploymentRows).findOneBy({ agent_id: agentId, id: deploymentId });
+  }
+}
+
+@QueryHandler(FindEarlierSuccess)
+export class FindEarlierSuccessHandler implements IQueryHandler<FindEarlierSuccess> {
+  constructor(private readonly database: Database) {}
+
+  execute({ agentId, latestId }: FindEarlierSuccess): Promise<DeploymentRow | null> {
+    return this.database.dataSource
+      .getRepository(deploymentRows)
+      .findOne({ where: { agent_id: agentId, status: 'success', id: Not(latestId) }, order: { started_at: 'DESC', id: 'DESC' } });
   }
 }

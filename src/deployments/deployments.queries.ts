@@ -21,3 +21,14 @@ export class FindDeployment extends Query<DeploymentRow | null> {
     super();
   }
 }
+
+/** Returns the newest successful deployment of the agent that is not its latest one, or null. */
+export class FindEarlierSuccess extends Query<DeploymentRow | null> {
+  constructor(
+    readonly agentId: string,
+    /** The id of the agent's latest deployment, however that ended. */
+    readonly latestId: string,
+  ) {
+    super();
+  }
+}

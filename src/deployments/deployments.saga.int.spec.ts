@@ -1,5 +1,7 @@
 import { agentStream, type AgentSettings } from '../agents/index.ts';
 import { Activity } from '../agents/services.ts';
+import { systemContext } from '../platform/context/command-context.ts';
+import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { AgentBed } from '../../test/support/agent-bed.ts';
 import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faulty-runtime.ts';
@@ -8,6 +10,7 @@ import { runningFeatures } from '../../test/support/features.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
 import { freePass } from '../../test/support/saga-pass.ts';
 import { until } from '../../test/support/until.ts';
+import { secretsDecider, secretsStream } from '../secrets/secrets.decider.ts';
 import { DeploymentsSaga } from './deployments.saga.ts';
 
 const settings: Partial<AgentSettings> = { image: 'auto', image_name: null, template_id: 'hello' };
@@ -98,6 +101,32 @@ describe('an agent', () => {
     await ask('POST', path(agentId, 'deploy'));
     const { environment } = JSON.parse(await reach(agentId, 'environment')) as { environment: Record<string, string> };
     expect(environment).toMatchObject({ COLOUR: 'blue', MOORING_AGENT_ID: agentId, MOORING_AGENT_NAME: 'helper' });
+  });
+
+  it('takes the present value of a secret of the account at each boot, and does not boot without the secret', async () => {
+    const agentId = await created();
+    const told = async () => (JSON.parse(await reach(agentId, 'environment')) as { environment: Record<string, string> }).environment.TOKEN;
+    expect((await ask('PUT', '/api/v1/secrets/boot', { value: 'the first value' })).status).toBe(201);
+    expect((await ask('POST', path(agentId, 'env'), { key: 'TOKEN', secret: 'boot' })).status).toBe(201);
+    expect(await ask('POST', path(agentId, 'deploy'))).toMatchObject({ json: { status: 'active' } });
+    expect(await told()).toBe('the first value');
+    expect((await ask('PUT', '/api/v1/secrets/boot', { value: 'the second value' })).status).toBe(200);
+    expect(await told()).toBe('the first value');
+    expect(await ask('POST', path(agentId, 'restart'))).toMatchObject({ json: { status: 'active' } });
+    expect(await told()).toBe('the second value');
+
+    // Only a removal at the same moment as the reference leaves a variable without its secret.
+    const aggregates = server.app.get(Aggregates, { strict: false });
+    const removal = { type: 'RemoveSecret' as const, accountId: 'acme', name: 'boot', users: { agentIds: [], total: 0 } };
+    await aggregates.execute(secretsStream('acme'), secretsDecider, removal, systemContext('test', 'acme'));
+    const failed = await ask('POST', path(agentId, 'deploy'));
+    expect(failed.json).toMatchObject({
+      status: 'error',
+      message: expect.stringContaining('The variable TOKEN takes its value from the secret boot, which does not exist.'),
+    });
+    await ask('PUT', '/api/v1/secrets/boot', { value: 'the third value' });
+    expect(await ask('POST', path(agentId, 'deploy'))).toMatchObject({ json: { status: 'active' } });
+    expect(await told()).toBe('the third value');
   });
 
   it('sleeps when it is idle, deeper after a while, and wakes to a fresh start', async () => {
@@ -246,7 +275,7 @@ describe('a deployment', () => {
     expect(canceled?.data).toMatchObject({ deployment_id: json.deployment_id });
   });
 
-  it('is refused while another one runs, and if its source is a repository', async () => {
+  it('is refused while another one runs, and if its source is a repository at a private address', async () => {
     const agentId = await created();
     let finish: (() => void) | undefined;
     faulty.imageWork = () => new Promise((resolve) => (finish = resolve));
@@ -256,9 +285,9 @@ describe('a deployment', () => {
     finish?.();
     await becomes(agentId, 'active');
     faulty.imageWork = () => Promise.resolve();
-    const repository = await ask('POST', path(agentId, 'deploy'), { repo_url: 'https://git.example/a' });
+    const repository = await ask('POST', path(agentId, 'deploy'), { repo_url: 'https://127.0.0.1/a' });
     expect(repository).toMatchObject({ status: 400, json: { code: 'invalid_request', errors: [{ field: 'repo_url' }] } });
-    const rest = { agentId, source: 'github', repoUrl: 'https://git.example/a' };
+    const rest = { agentId, source: 'github', repoUrl: 'https://127.0.0.1/a' };
     expect(await ask('POST', '/api/deploy', rest)).toMatchObject({ status: 400, json: { errors: [{ field: 'repoUrl' }] } });
     expect((await ask('POST', '/api/deploy', { agentId, source: 'template', templateId: 'hello' })).json).toMatchObject({ agentId });
     await becomes(agentId, 'active');

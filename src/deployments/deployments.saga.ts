@@ -141,7 +141,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       case 'start':
         return this.runWithinLimit(pass, agent, () => {
           pass.started = step.container.handle;
-          return this.steps.changeState(agent, 'start', step.container);
+          return this.steps.start(pass, agent, step.container);
         });
       case 'await_ready':
         return this.awaitReady(pass, seen, step);
@@ -186,7 +186,9 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
         this.engine.runUntilStale(pass, false, this.staleness(pass, agent), (stale) => {
           const signal = AbortSignal.any([stale, deadlineSignal(agent)]);
           const work = this.steps.images.workFor(agent);
-          return this.engine.runWithinLimit(pass, agent.accountId, work, signal, () => this.steps.images.resolve(agent, log, signal));
+          return this.engine.runWithinLimit(pass, agent.accountId, work, signal, () =>
+            this.steps.images.resolve(pass.agentId, agent, log, signal),
+          );
         }),
       );
       // The work may take long. Other events on the stream meanwhile are no reason to repeat it, so the record follows the current
@@ -216,8 +218,42 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
         return answer;
       }),
     );
+    if (isReady && agent.status === 'deploying') return this.runScripts(pass, seen, step.container);
     const record = isReady ? ({ type: 'RecordReady', generation: step.container.generation } as const) : cutShort ? null : step.otherwise;
     return record !== null && this.record(pass, seen, record, step.container);
+  }
+
+  /** Runs the scripts of a deployment whose container is ready, and records how the deployment ends. Returns false if it became stale. */
+  private async runScripts(pass: Pass, seen: AgentAtRevision, { generation, handle }: ContainerView): Promise<boolean> {
+    const { agent } = seen;
+    const ready = { type: 'RecordReady', generation } as const;
+    const deploymentId = agent.deployment?.id ?? '';
+    const scripts = await this.steps.contents.scriptsOf(pass.agentId);
+    if (scripts.length === 0) return this.record(pass, seen, ready, null);
+    if (!(await this.records.record(pass.agentId, seen, { type: 'RecordScriptsBegun', deploymentId, generation }))) return false;
+    // From here on, a pass that finds this container running removes it.
+    pass.started = null;
+    const log = await this.records.openBuildLog(pass.agentId, agent, deploymentId);
+    const late = deadlineSignal(agent);
+    let failure: string | null;
+    try {
+      failure = await pass.withoutSlot(() =>
+        this.engine.runUntilStale(pass, false, this.staleness(pass, agent), (stale) =>
+          this.steps.contents.runScripts(pass, handle, scripts, log, AbortSignal.any([stale, late])),
+        ),
+      );
+    } catch (error) {
+      if (pass.signal.aborted || error instanceof RuntimeUnavailable) throw error;
+      if (await this.staleness(pass, agent)()) return false;
+      if (!late.aborted) throw error;
+      failure = 'The custom scripts took longer than a deployment may.';
+    } finally {
+      await log.flush();
+    }
+    const now = await this.records.load(pass.agentId);
+    if (now === null || (await this.staleness(pass, agent)())) return false;
+    const record = failure === null ? ready : failureOf(deploymentId, failure);
+    return this.record(pass, now, record, null);
   }
 
   /** Records an outcome. The log of a failed deployment first gets the reason, and the last output of the container if there was one. */
@@ -241,6 +277,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
   private async close({ agentId, assertLease }: Pass, seen: AgentAtRevision): Promise<void> {
     assertLease();
     await this.engine.forget(agentId);
+    await this.steps.contents.forget(agentId);
     await this.records.close(agentId, seen);
   }
 
@@ -321,6 +358,10 @@ function endedEarly(agent: Agent, { exitCode, oomKilled }: ContainerView): Agent
   const how = `exit code ${exitCode ?? 'unknown'}${oomKilled ? ', out of memory' : ''}`;
   const deploymentId = agent.deployment?.id ?? '';
   return { type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: `The container ended before it was ready (${how}).` };
+}
+
+function failureOf(deploymentId: string, reason: string): AgentRecord {
+  return { type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason };
 }
 
 function deadlineSignal(agent: Agent): AbortSignal {

@@ -13,6 +13,10 @@ export const deploymentsTable = {
     image_name: 'text',
     /** The image, pinned. */
     image: 'text',
+    /** The command of the image's containers, in exec form; null until the image is resolved. */
+    command: 'text[]',
+    repo_url: 'text',
+    template_id: 'text',
     message: 'text',
     triggered_by: 'text not null',
     started_at: 'timestamptz(3) not null',

@@ -1,3 +1,4 @@
+export { LastImageSweep } from './images/image-sweep.queries.ts';
 export { DeploymentSources } from './sources/deployment-sources.service.ts';
 export { DeploymentRecordDto, toDeploymentRecordDto } from './deployments.dto.ts';
 export { deploymentEvents } from './deployments.events.ts';

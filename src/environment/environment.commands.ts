@@ -3,9 +3,12 @@ import { Command } from '@nestjs/cqrs';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import type { KeyedVariable } from './environment.decider.ts';
 
+/** The source of a variable's value: the value itself, or a secret of the account. */
+export type GivenValue = { value: string } | { secret: string };
+
 /**
  * Sets the value of a variable, which takes effect at the agent's next start. Throws `agent_not_found`, `env_var_not_found`,
- * `invalid_request`.
+ * `secret_not_found`, `invalid_request`.
  */
 export class SetVariable extends Command<KeyedVariable> {
   constructor(
@@ -14,7 +17,7 @@ export class SetVariable extends Command<KeyedVariable> {
     readonly agentId: string,
     readonly variable: {
       key: string;
-      value: string;
+      given: GivenValue;
       /** The value null keeps the variable as it is, and requires that it exists. */
       isSecret: boolean | null;
     },

@@ -5,7 +5,15 @@ import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import { ReplaceVariableDto, SetVariableDto, toVariableDto, VariableDto, VariablePathDto } from './environment.dto.ts';
+import {
+  givenSecrecy,
+  givenValue,
+  ReplaceVariableDto,
+  SetVariableDto,
+  toVariableDto,
+  VariableDto,
+  VariablePathDto,
+} from './environment.dto.ts';
 import { ListVariables } from './environment.queries.ts';
 import { RemoveVariable, SetVariable } from './environment.commands.ts';
 
@@ -23,24 +31,28 @@ export class EnvironmentController {
     return (await this.queries.execute(new ListVariables(accountId, agentId))).map(toVariableDto);
   }
 
-  /** Makes the variable or changes its value. */
+  /** Makes the variable, or changes its value or the secret of the account from which it takes its value. */
   @Post()
   @Idempotent()
   @RequireScope('manage')
   async set(@AgentId() agentId: string, @Body() body: SetVariableDto, @CurrentCall() { context, accountId }: Call): Promise<VariableDto> {
-    const { key, value, is_secret = false } = body;
-    return toVariableDto(await this.commands.execute(new SetVariable(context, accountId, agentId, { key, value, isSecret: is_secret })));
+    const variable = { key: body.key, given: givenValue(body), isSecret: givenSecrecy(body) };
+    return toVariableDto(await this.commands.execute(new SetVariable(context, accountId, agentId, variable)));
   }
 
-  /** Changes the value of the variable, which stays secret or readable as it was. */
+  /**
+   * Changes the value of the variable, which stays secret or readable as it was, or the secret from which it takes its value, by which it
+   * becomes secret.
+   */
   @Put(':key')
   @RequireScope('manage')
   async replace(
     @Param() { agentId, key }: VariablePathDto,
-    @Body() { value }: ReplaceVariableDto,
+    @Body() body: ReplaceVariableDto,
     @CurrentCall() { context, accountId }: Call,
   ): Promise<VariableDto> {
-    return toVariableDto(await this.commands.execute(new SetVariable(context, accountId, agentId, { key, value, isSecret: null })));
+    const variable = { key, given: givenValue(body), isSecret: null };
+    return toVariableDto(await this.commands.execute(new SetVariable(context, accountId, agentId, variable)));
   }
 
   @Delete(':key')

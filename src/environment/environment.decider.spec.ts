@@ -1,13 +1,6 @@
-import { given, NOON } from '../../test/support/decider-spec.ts';
-import {
-  environmentDecider,
-  keyProblem,
-  maskOf,
-  valueProblem,
-  VARIABLES_MAX,
-  type EnvironmentCommand,
-  type Value,
-} from './environment.decider.ts';
+import { fold, given, NOON } from '../../test/support/decider-spec.ts';
+import { maskOf } from '../secrets/index.ts';
+import { environmentDecider, keyProblem, VARIABLES_MAX, type EnvironmentCommand, type Value } from './environment.decider.ts';
 import type { EnvironmentEvent } from './environment.events.ts';
 
 const accountId = 'account-1';
@@ -33,6 +26,17 @@ const set = (key: string, text: string, isSecret = false): EnvironmentCommand =>
 });
 const replace = (key: string, text: string): EnvironmentCommand => ({ type: 'ReplaceVariable', accountId, key, value: value(text) });
 const remove = (key: string): EnvironmentCommand => ({ type: 'RemoveVariable', accountId, key });
+const link = (key: string, name: string, mustExist = false): EnvironmentCommand => ({
+  type: 'LinkVariable',
+  accountId,
+  key,
+  secret: name,
+  mustExist,
+});
+const linked = (key: string, name: string): EnvironmentEvent => ({
+  type: 'VariableLinked',
+  data: { account_id: accountId, key, secret: name, set_at: NOON.toISOString() },
+});
 
 describe('setting a variable', () => {
   it('keeps a readable value in clear and a secret only encrypted', () => {
@@ -84,6 +88,44 @@ describe('another value', () => {
   });
 });
 
+describe('a variable that takes its value from a secret of the account', () => {
+  it('is made, changed and removed like any other', () => {
+    environment().when(link('A', 'openai')).then(linked('A', 'openai'));
+    environment(linked('A', 'openai')).when(link('A', 'openai')).then();
+    environment(linked('A', 'openai')).when(link('A', 'other')).then(linked('A', 'other'));
+    environment(linked('A', 'openai'))
+      .when(remove('A'))
+      .then({ type: 'VariableRemoved', data: { key: 'A' } });
+    environment()
+      .when(link('A', 'openai', true))
+      .refuses('env_var_not_found');
+    environment(plain('A', 'one'))
+      .when(link('A', 'openai', true))
+      .then(linked('A', 'openai'));
+  });
+
+  it('is secret, and gets a value of its own only as a secret', () => {
+    expect(fold(environmentDecider, [born, plain('A', 'one'), linked('A', 'openai')]).variables.get('A')).toMatchObject({
+      isSecret: true,
+      secret: 'openai',
+      value: null,
+    });
+    environment(linked('A', 'openai')).when(set('A', 'one')).refuses('invalid_request');
+    environment(linked('A', 'openai')).when(replace('A', 'one')).then(secret('A', '••••••••'));
+    expect(fold(environmentDecider, [born, linked('A', 'openai'), secret('A', '••••••••')]).variables.get('A')?.secret).toBeNull();
+  });
+
+  it('counts towards the 200', () => {
+    const full = Array.from({ length: VARIABLES_MAX }, (_, index) => linked(`A${index}`, 'openai'));
+    environment(...full)
+      .when(link('B', 'openai'))
+      .refuses('invalid_request');
+    environment(...full)
+      .when(link('A0', 'other'))
+      .then(linked('A0', 'other'));
+  });
+});
+
 describe('removing', () => {
   it('requires that the variable exists', () => {
     environment(plain('A', 'one'))
@@ -94,7 +136,7 @@ describe('removing', () => {
 });
 
 it("is refused for a stranger's agent, an unknown one, and one that is being deleted", () => {
-  for (const command of [set('A', 'x'), replace('A', 'x'), remove('A')]) {
+  for (const command of [set('A', 'x'), replace('A', 'x'), link('A', 'x'), remove('A')]) {
     environment(plain('A', 'one'))
       .when({ ...command, accountId: 'account-2' })
       .refuses('agent_not_found');
@@ -103,21 +145,9 @@ it("is refused for a stranger's agent, an unknown one, and one that is being del
   }
 });
 
-describe('names and values', () => {
+describe('the name of a variable', () => {
   it.each(['A', '_a9', 'a'.repeat(128), 'MOORINGX', 'PORTS', 'port'])('%s is a valid name', (key) => expect(keyProblem(key)).toBeNull());
   it.each(['', '9a', 'a-b', 'a b', 'é', 'A=', 'a'.repeat(129), 'PORT', 'MOORING_X', 'MOORING_', 'A\n'])('%j is not a valid name', (key) =>
     expect(keyProblem(key)).not.toBeNull(),
   );
-  it('limits the bytes of a value', () => {
-    expect([valueProblem('x'.repeat(32_768)), valueProblem('é'.repeat(16_384)), valueProblem('')]).toEqual([null, null, null]);
-    for (const bad of ['x'.repeat(32_769), 'é'.repeat(16_385), 'a\0b', 'a\ud800b']) expect(valueProblem(bad)).not.toBeNull();
-  });
-  it('masks short secrets entirely, and never reveals the length of one', () => {
-    expect([maskOf(''), maskOf('elevenchars'), maskOf('twelve-chars'), maskOf('x'.repeat(500))]).toEqual([
-      '••••••••',
-      '••••••••',
-      'twel••••••••',
-      'xxxx••••••••',
-    ]);
-  });
 });

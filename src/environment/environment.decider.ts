@@ -7,14 +7,14 @@ import type { EnvironmentEvent } from './environment.events.ts';
 /** The most variables of one agent. */
 export const VARIABLES_MAX = 200;
 export const KEY_MAX = 128;
-/** The most bytes of a value, in UTF-8. */
-export const VALUE_BYTES_MAX = 32_768;
 
 export interface Variable {
   isSecret: boolean;
   value: string | null;
   sealed: Sealed | null;
   mask: string | null;
+  /** The account's secret from which the variable takes its value; null if it has a value of its own. */
+  secret: string | null;
   setAt: string;
 }
 
@@ -42,6 +42,8 @@ export type EnvironmentCommand =
   | { type: 'SetVariable'; accountId: string; key: string; isSecret: boolean; value: Value }
   /** Changes the value of an existing variable, which stays secret or readable as it was. */
   | { type: 'ReplaceVariable'; accountId: string; key: string; value: Value }
+  /** Lets the variable take its value from a secret of the account; `mustExist` refuses to make a new variable. */
+  | { type: 'LinkVariable'; accountId: string; key: string; secret: string; mustExist: boolean }
   | { type: 'RemoveVariable'; accountId: string; key: string };
 
 /** Returns what is wrong with the name of a variable, or null. */
@@ -51,22 +53,6 @@ export function keyProblem(key: string): string | null {
   return key === 'PORT' || key.startsWith('MOORING_') ? `${key} is set by the service itself` : null;
 }
 
-/** Returns what is wrong with the value of a variable, or null. */
-export function valueProblem(value: string): string | null {
-  if (utf8Bytes(value) > VALUE_BYTES_MAX) return `must have at most ${VALUE_BYTES_MAX} bytes`;
-  return /[\0\p{Cs}]/u.test(value) ? 'must hold neither NUL nor half of a surrogate pair' : null;
-}
-
-function utf8Bytes(text: string): number {
-  return new TextEncoder().encode(text).length;
-}
-
-/** Returns the mask of a secret: the first 4 characters of a long one (12 or more), and always 8 bullets, whatever its length. */
-export function maskOf(value: string): string {
-  const characters = Array.from(value);
-  return `${characters.length >= 12 ? characters.slice(0, 4).join('') : ''}${'•'.repeat(8)}`;
-}
-
 /** Decides the variables of an agent, which are folded from its stream beside the state of its lifecycle. */
 export const environmentDecider: Decider<Environment, EnvironmentCommand, EnvironmentEvent> = {
   initialState: () => ({ accountId: null, variables: new Map() }),
@@ -74,7 +60,7 @@ export const environmentDecider: Decider<Environment, EnvironmentCommand, Enviro
   evolve,
   snapshot: {
     name: 'environment',
-    version: 1,
+    version: 2,
     subject: (_, id) => id,
     toJson: ({ accountId, variables }) => ({ accountId, variables: [...variables] as unknown as Json }),
     fromJson: (json) => {
@@ -100,14 +86,17 @@ function decide(command: EnvironmentCommand, environment: Environment, now: Date
   const standing = variables.get(command.key);
   switch (command.type) {
     case 'SetVariable':
-      if (standing === undefined && variables.size >= VARIABLES_MAX)
-        throw badVariable('key', `An agent has at most ${VARIABLES_MAX} variables.`);
+      refuseTooMany(variables, command.key);
       if (standing?.isSecret === true && !command.isSecret)
         throw badVariable('is_secret', `${command.key} is secret and can't be made readable; delete it first.`);
       return set(command.key, command.isSecret, command.value, standing, now);
     case 'ReplaceVariable':
       if (standing === undefined) throw variableNotFound(command.key);
       return set(command.key, standing.isSecret, command.value, standing, now);
+    case 'LinkVariable':
+      if (command.mustExist && standing === undefined) throw variableNotFound(command.key);
+      refuseTooMany(variables, command.key);
+      return link(command, standing, now);
     case 'RemoveVariable':
       if (standing === undefined) throw variableNotFound(command.key);
       return [{ type: 'VariableRemoved', data: { key: command.key } }];
@@ -128,6 +117,19 @@ function set(
   return [{ type: 'VariableSet', data: { key, is_secret: true, value: null, sealed, mask, set_at } }];
 }
 
+function link(
+  { accountId: account_id, key, secret }: EnvironmentCommand & { type: 'LinkVariable' },
+  standing: Variable | undefined,
+  now: Date,
+): EnvironmentEvent[] {
+  if (standing?.secret === secret) return [];
+  return [{ type: 'VariableLinked', data: { account_id, key, secret, set_at: now.toISOString() } }];
+}
+
+function refuseTooMany(variables: Environment['variables'], key: string): void {
+  if (!variables.has(key) && variables.size >= VARIABLES_MAX) throw badVariable('key', `An agent has at most ${VARIABLES_MAX} variables.`);
+}
+
 function badVariable(field: string, detail: string): Refusal {
   return new Refusal('invalid_request', detail, { errors: [{ field, message: detail }] });
 }
@@ -144,7 +146,12 @@ function evolve(environment: Environment, event: EnvironmentEvent | AgentEvent):
       return { accountId: null, variables: new Map() };
     case 'VariableSet': {
       const { key, is_secret: isSecret, value, sealed, mask, set_at: setAt } = event.data;
-      return { ...environment, variables: new Map(environment.variables).set(key, { isSecret, value, sealed, mask, setAt }) };
+      return { ...environment, variables: new Map(environment.variables).set(key, { isSecret, value, sealed, mask, secret: null, setAt }) };
+    }
+    case 'VariableLinked': {
+      const { key, secret, set_at: setAt } = event.data;
+      const linked = { isSecret: true, value: null, sealed: null, mask: null, secret, setAt };
+      return { ...environment, variables: new Map(environment.variables).set(key, linked) };
     }
     case 'VariableRemoved': {
       const variables = new Map(environment.variables);

@@ -14,6 +14,11 @@ export const environmentEvents = {
     mask: string | null;
     set_at: string;
   }>()('VariableSet', ({ key, is_secret }) => `Set the ${is_secret ? 'secret' : 'variable'} ${key}`),
+  /** The variable takes its value from a secret of the account. */
+  VariableLinked: defineEvent<{ account_id: string; key: string; secret: string; set_at: string }>()(
+    'VariableLinked',
+    ({ key, secret }) => `Set the variable ${key} to the value of the secret ${secret}`,
+  ),
   VariableRemoved: defineEvent<{ key: string }>()('VariableRemoved', ({ key }) => `Removed the variable ${key}`),
 };
 

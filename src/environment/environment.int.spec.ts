@@ -94,9 +94,9 @@ it('leaves no secret in the database, in responses or in the log, and makes all 
   const tables = await database.query<{ name: string }>(`select tablename as name from pg_tables where schemaname = 'public'`);
   for (const { name } of tables.filter((table) => table.name !== 'mooring_migration')) {
     const rows = await database.query<{ row: string }>(`select t::text as row from "${name}" t`);
-    expect(rows.filter(({ row }) => row.includes('4711'))).toEqual([]);
+    expect(rows.filter(({ row }) => row.includes('canary-4711'))).toEqual([]);
   }
-  expect(server.logLines.filter((line) => line.includes('4711'))).toEqual([]);
+  expect(server.logLines.filter((line) => line.includes('canary-4711'))).toEqual([]);
 
   await agents.says(agentId, { type: 'DeleteAgent', accountId: 'acme' });
   await server.app.get(Keyring).shred(agentId);

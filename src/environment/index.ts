@@ -1,3 +1,3 @@
 export { environmentEvents, type EnvironmentEvent } from './environment.events.ts';
-export { environmentDecider, keyedVariables, keyProblem, valueProblem, VARIABLES_MAX } from './environment.decider.ts';
+export { environmentDecider, keyedVariables, keyProblem, type EnvironmentCommand, VARIABLES_MAX } from './environment.decider.ts';
 export { toVariableDto, VariableDto } from './environment.dto.ts';

@@ -3,11 +3,20 @@ import { Injectable } from '@nestjs/common';
 import { agentStream } from '../agents/index.ts';
 import { Keyring } from '../platform/crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { RuntimeRefused } from '../platform/runtime/runtime.ts';
+import { AccountSecrets } from '../secrets/services.ts';
 import { environmentDecider, type Variable } from './environment.decider.ts';
 
 /** Returns the context that binds an encrypted value to its variable: it can be decrypted under no other name. */
 export function variableContext(key: string): string {
   return `variable ${key}`;
+}
+
+/** A variable in clear. The value is null if it takes its value from a secret that does not exist, or if the agent's key was destroyed. */
+interface Opened {
+  key: string;
+  secret: string | null;
+  value: string | null;
 }
 
 /** Reads an agent's variables in clear, for its container only. They never enter a response, an event or a log line. */
@@ -16,27 +25,40 @@ export class Variables {
   constructor(
     private readonly aggregates: Aggregates,
     private readonly keyring: Keyring,
+    private readonly secrets: AccountSecrets,
   ) {}
 
-  /** Returns all variables of the agent in clear, or none if it is deleted. */
+  /**
+   * Returns all variables of the agent in clear, with the present values of the account's secrets, or none if it is deleted. Throws
+   * `RuntimeRefused` if a secret does not exist: the agent must not boot without it.
+   */
   async of(agentId: string): Promise<Record<string, string>> {
-    const opened = await this.opened(agentId, () => true);
-    return Object.fromEntries(opened);
+    const values: [string, string][] = [];
+    for (const { key, secret, value } of await this.opened(agentId, () => true)) {
+      if (value !== null) values.push([key, value]);
+      else if (secret !== null)
+        throw new RuntimeRefused(
+          `The variable ${key} takes its value from the secret ${secret}, which does not exist. Store that secret, or change the variable.`,
+        );
+    }
+    return Object.fromEntries(values);
   }
 
   /** Returns the secret values of the agent, which must not be seen in any output. */
   async secretsOf(agentId: string): Promise<string[]> {
     const opened = await this.opened(agentId, (variable) => variable.isSecret);
-    return opened.map(([, value]) => value);
+    return opened.flatMap(({ value }) => (value === null ? [] : [value]));
   }
 
-  private async opened(agentId: string, wanted: (variable: Variable) => boolean): Promise<[string, string][]> {
+  private async opened(agentId: string, wanted: (variable: Variable) => boolean): Promise<Opened[]> {
     const { state } = await this.aggregates.load(agentStream(agentId), environmentDecider);
-    const opened: [string, string][] = [];
-    for (const [key, variable] of state.variables) {
-      if (!wanted(variable)) continue;
-      const value = variable.sealed === null ? variable.value : await this.keyring.open(agentId, variableContext(key), variable.sealed);
-      if (value !== null) opened.push([key, value]);
+    const variables = [...state.variables].filter(([, variable]) => wanted(variable));
+    const names = variables.flatMap(([, { secret }]) => (secret === null ? [] : [secret]));
+    const secrets = state.accountId === null ? new Map<string, string>() : await this.secrets.open(state.accountId, names);
+    const opened: Opened[] = [];
+    for (const [key, { secret, sealed, value }] of variables) {
+      if (secret !== null) opened.push({ key, secret, value: secrets.get(secret) ?? null });
+      else opened.push({ key, secret, value: sealed === null ? value : await this.keyring.open(agentId, variableContext(key), sealed) });
     }
     return opened;
   }

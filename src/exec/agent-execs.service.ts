@@ -5,18 +5,25 @@ import { Keyring } from '../platform/crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { ExecResult } from '../platform/runtime/runtime.ts';
 import { execDecider, type ExecCommand } from './exec.decider.ts';
-import type { ExecFailure } from './exec.events.ts';
+import type { ExecFailure, TerminalEnd } from './exec.events.ts';
 
 /** The time after a command's deadline by which it has certainly ended, ms. */
 const END_MARGIN_MS = 10_000;
 
-interface RecordedExec {
+interface Recorded {
   context: CommandContext;
   agentId: string;
+}
+
+interface RecordedExec extends Recorded {
   execId: string;
 }
 
-/** Records the commands that run in agents. */
+interface RecordedTerminal extends Recorded {
+  terminalId: string;
+}
+
+/** Records the commands and terminals that run in agents. */
 @Injectable()
 export class AgentExecs {
   constructor(
@@ -40,7 +47,22 @@ export class AgentExecs {
     return this.execute(exec, { type: 'FailExec', execId: exec.execId, failure });
   }
 
-  private async execute({ agentId, context }: RecordedExec, command: ExecCommand): Promise<void> {
+  issueTicket(ticket: Recorded & { expiresAt: Date }): Promise<void> {
+    const { agentId, expiresAt } = ticket;
+    return this.execute(ticket, { type: 'IssueTerminalTicket', agentId, expiresAt: expiresAt.toISOString() });
+  }
+
+  openTerminal(terminal: RecordedTerminal): Promise<void> {
+    const { agentId, terminalId } = terminal;
+    return this.execute(terminal, { type: 'OpenTerminal', agentId, terminalId });
+  }
+
+  closeTerminal(terminal: RecordedTerminal, end: TerminalEnd, exitCode: number | null): Promise<void> {
+    const { agentId, terminalId } = terminal;
+    return this.execute(terminal, { type: 'CloseTerminal', agentId, terminalId, end, exitCode });
+  }
+
+  private async execute({ agentId, context }: Recorded, command: ExecCommand): Promise<void> {
     await this.aggregates.execute(`exec-${agentId}`, execDecider, command, context);
   }
 }

@@ -78,3 +78,27 @@ describe('the commands that run in an agent', () => {
     );
   });
 });
+
+describe('the terminals of an agent', () => {
+  it('are recorded when a ticket is issued, when one opens and when it closes, and change no state', () => {
+    const asked: [ExecCommand, object][] = [
+      [
+        { type: 'IssueTerminalTicket', agentId: 'agent', expiresAt: 'then' },
+        { type: 'TerminalTicketIssued', data: { agent_id: 'agent', expires_at: 'then' } },
+      ],
+      [
+        { type: 'OpenTerminal', agentId: 'agent', terminalId: 't' },
+        { type: 'TerminalOpened', data: { agent_id: 'agent', terminal_id: 't' } },
+      ],
+      [
+        { type: 'CloseTerminal', agentId: 'agent', terminalId: 't', end: 'hung_up', exitCode: null },
+        { type: 'TerminalClosed', data: { agent_id: 'agent', terminal_id: 't', end: 'hung_up', exit_code: null } },
+      ],
+    ];
+    for (const state of [null, full])
+      for (const [order, event] of asked) {
+        expect(decide(order, state, NOON)).toEqual([event]);
+        expect(after(state, order)).toBe(state);
+      }
+  });
+});

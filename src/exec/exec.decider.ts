@@ -1,7 +1,7 @@
 import type { Sealed } from '../platform/crypto/keyring.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import type { Decider } from '../platform/event-store/event-definition.ts';
-import type { ExecEvent, ExecFailure } from './exec.events.ts';
+import type { ExecEvent, ExecFailure, TerminalEnd } from './exec.events.ts';
 
 /** The largest number of commands that run in one agent at once. */
 export const RUNNING_MAX = 8;
@@ -27,20 +27,35 @@ export type AgentExecsState = AgentExecs | null;
 export type ExecCommand =
   | { type: 'StartExec'; agentId: string; execId: string; command: Sealed; timeoutSeconds: number; endsBy: string }
   | { type: 'EndExec'; execId: string; exitCode: number; timedOut: boolean; truncated: boolean }
-  | { type: 'FailExec'; execId: string; failure: ExecFailure };
+  | { type: 'FailExec'; execId: string; failure: ExecFailure }
+  | { type: 'IssueTerminalTicket'; agentId: string; expiresAt: string }
+  | { type: 'OpenTerminal'; agentId: string; terminalId: string }
+  | { type: 'CloseTerminal'; agentId: string; terminalId: string; end: TerminalEnd; exitCode: number | null };
 
 function decide(command: ExecCommand, state: AgentExecsState, now: Date): ExecEvent[] {
-  if (command.type === 'StartExec') return start(command, state, now);
+  switch (command.type) {
+    case 'StartExec':
+      return start(command, state, now);
+    case 'EndExec':
+    case 'FailExec':
+      return end(command, state);
+    case 'IssueTerminalTicket':
+      return [{ type: 'TerminalTicketIssued', data: { agent_id: command.agentId, expires_at: command.expiresAt } }];
+    case 'OpenTerminal':
+      return [{ type: 'TerminalOpened', data: { agent_id: command.agentId, terminal_id: command.terminalId } }];
+    case 'CloseTerminal': {
+      const { agentId: agent_id, terminalId: terminal_id, exitCode: exit_code } = command;
+      return [{ type: 'TerminalClosed', data: { agent_id, terminal_id, end: command.end, exit_code } }];
+    }
+  }
+}
+
+function end(command: Extract<ExecCommand, { type: 'EndExec' | 'FailExec' }>, state: AgentExecsState): ExecEvent[] {
   if (state === null || !state.running.some(({ id }) => id === command.execId)) return [];
   const ids = { agent_id: state.agentId, exec_id: command.execId };
-  switch (command.type) {
-    case 'EndExec': {
-      const { exitCode: exit_code, timedOut: timed_out, truncated } = command;
-      return [{ type: 'ExecEnded', data: { ...ids, exit_code, timed_out, truncated } }];
-    }
-    case 'FailExec':
-      return [{ type: 'ExecFailed', data: { ...ids, failure: command.failure } }];
-  }
+  if (command.type === 'FailExec') return [{ type: 'ExecFailed', data: { ...ids, failure: command.failure } }];
+  const { exitCode: exit_code, timedOut: timed_out, truncated } = command;
+  return [{ type: 'ExecEnded', data: { ...ids, exit_code, timed_out, truncated } }];
 }
 
 function start(command: Extract<ExecCommand, { type: 'StartExec' }>, state: AgentExecsState, now: Date): ExecEvent[] {
@@ -61,16 +76,20 @@ function start(command: Extract<ExecCommand, { type: 'StartExec' }>, state: Agen
 }
 
 function evolve(state: AgentExecsState, event: ExecEvent): AgentExecsState {
-  const { agent_id: agentId, exec_id: id } = event.data;
-  const execs = state ?? { agentId, running: [], latest: [] };
+  const execs = state ?? { agentId: event.data.agent_id, running: [], latest: [] };
   switch (event.type) {
     case 'ExecStarted': {
+      const { exec_id: id } = event.data;
       const running = [...execs.running, { id, endsBy: event.data.ends_by }];
       return { ...execs, running, latest: [...execs.latest, id].slice(-LATEST_MAX) };
     }
     case 'ExecEnded':
     case 'ExecFailed':
-      return { ...execs, running: execs.running.filter((exec) => exec.id !== id) };
+      return { ...execs, running: execs.running.filter((exec) => exec.id !== event.data.exec_id) };
+    case 'TerminalTicketIssued':
+    case 'TerminalOpened':
+    case 'TerminalClosed':
+      return state;
     default:
       event satisfies never;
       return execs;

@@ -1,14 +1,18 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
+import { ApiOkResponse } from '@nestjs/swagger';
 import { AgentId } from '../agents/index.ts';
 import { PageQueryDto } from '../platform/http/requests/page.dto.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
+import { EVENT_STREAM, type Streamed } from '../platform/http/response-streams.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
+import { ChatStreams } from './chat-streams.service.ts';
 import { ListConversations } from './conversations/conversations.queries.ts';
-import { ChatDto, type ChatResponse, ConversationPathDto, type ConversationView } from './messages.dto.ts';
+import { chatIds } from './intake/chat-intake.service.ts';
+import { ChatDto, ChatResponseDto, ConversationPathDto, type ConversationView, toChatResponse } from './messages.dto.ts';
 import { ListMessages } from './messages.queries.ts';
 import { SendChatMessage } from './messages.commands.ts';
 import type { ThreadMessage } from './conversations/threads.ts';
@@ -18,23 +22,31 @@ export class MessagesController {
   constructor(
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
+    private readonly chats: ChatStreams,
   ) {}
 
-  /** Sends a message and waits for the reply. Wakes a sleeping agent. */
+  /**
+   * Sends a message and waits for the reply. Wakes a sleeping agent. With `Accept: text/event-stream` the reply is streamed as it comes. A
+   * caller who goes away does not end the turn: the reply is in the thread afterwards.
+   */
   @Post('chat')
   @HttpCode(200)
   @RequireScope('deploy')
   @Idempotent({ sealedFor: 'agentId' })
-  async chat(@AgentId() agentId: string, @Body() body: ChatDto, @CurrentCall() call: Call): Promise<ChatResponse> {
+  @ApiOkResponse({ type: ChatResponseDto })
+  async chat(@AgentId() agentId: string, @Body() body: ChatDto, @CurrentCall() call: Call): Promise<ChatResponseDto | Streamed> {
     const { context, accountId, attempt } = call;
     const conversationId = body.conversation_id?.toLowerCase() ?? null;
-    const command = new SendChatMessage({ context, accountId, agentId, text: body.message, conversationId, attempt });
+    const ids = chatIds(attempt, conversationId);
+    const chat = { context, accountId, agentId, text: body.message, ids, begins: conversationId === null, attempt };
     // Thousands of callers may wait for replies. What they sent is stored, so it need not stay in memory.
     body.message = '';
     call.dropBody();
-    const answer = await this.commands.execute(command);
-    if (answer.woken) call.setAgentWoken();
-    return { response: answer.response, conversation_id: answer.conversationId, message_id: answer.messageId };
+    const onAccepted = (woken: boolean) => {
+      if (woken) call.setAgentWoken();
+    };
+    if (call.accepts(EVENT_STREAM)) return this.chats.stream(call, chat, onAccepted);
+    return toChatResponse(await this.commands.execute(new SendChatMessage(chat, onAccepted)));
   }
 
   @Get('conversations')

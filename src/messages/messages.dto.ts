@@ -2,6 +2,7 @@ import { Allow, IsOptional, IsString, IsUUID } from 'class-validator';
 
 import { AgentIdMember } from '../agents/index.ts';
 import { Length } from '../platform/http/requests/validation.ts';
+import type { Reply } from './messages.commands.ts';
 
 export class ConversationPathDto {
   @AgentIdMember()
@@ -23,10 +24,15 @@ export class ChatDto {
   conversation_id?: string;
 }
 
-export interface ChatResponse {
+export class ChatResponseDto {
+  /** The agent's reply. */
   response: string;
   conversation_id: string;
   message_id: string;
+}
+
+export function toChatResponse({ response, conversationId, messageId }: Reply): ChatResponseDto {
+  return { response, conversation_id: conversationId, message_id: messageId };
 }
 
 export interface ConversationView {

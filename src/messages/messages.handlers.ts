@@ -1,12 +1,10 @@
 import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
-import { v5 as uuidv5 } from 'uuid';
 
 import { Agents } from '../agents/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { EventWaits } from '../platform/event-store/following/event-waits.ts';
-import { newId } from '../platform/new-id.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { ChatIntake, conversationOf, type Chat, type ChatIds } from './intake/chat-intake.service.ts';
+import { ChatIntake, conversationOf, type Chat } from './intake/chat-intake.service.ts';
 import { isOutcomeOf, type Outcome } from './conversations/conversations.events.ts';
 import { Conversations, conversationStream } from './conversations/conversations.service.ts';
 import { Threads, type ThreadPage } from './conversations/threads.ts';
@@ -26,24 +24,23 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
     private readonly waits: EventWaits,
   ) {}
 
-  async execute({ chat }: SendChatMessage): Promise<Reply> {
-    const ids = idsOf(chat);
+  async execute({ chat, onAccepted }: SendChatMessage): Promise<Reply> {
+    const { ids } = chat;
     using watch = this.waits.watch(conversationStream(ids.conversationId));
     const replyBy = this.intake.replyBy();
-    let outcome = await this.ofEarlierTry(chat, ids);
-    let wasActive = true;
-    if (outcome === null) ({ wasActive } = await this.intake.take(chat, ids, replyBy));
+    let outcome = await this.ofEarlierTry(chat);
+    const { wasActive } = outcome === null ? await this.intake.take(chat, replyBy) : { wasActive: true };
+    onAccepted(!wasActive);
     if (outcome === null || outcome === 'pending')
       outcome = await watch.next(
         (stored) => (isOutcomeOf(stored, ids.messageId) ? stored : undefined),
         Date.parse(replyBy) - Date.now() + RECORD_GRACE_MS,
       );
-    const response = await this.responseOf(chat.agentId, ids.messageId, outcome);
-    return { response, ...ids, woken: !wasActive };
+    return { response: await this.responseOf(chat.agentId, ids.messageId, outcome), ...ids };
   }
 
   /** Returns the outcome of the message if an earlier try under the same Idempotency-Key had it accepted; null if none had. */
-  private async ofEarlierTry({ attempt, agentId, accountId }: Chat, ids: ChatIds): Promise<Outcome | 'pending' | null> {
+  private async ofEarlierTry({ attempt, agentId, accountId, ids }: Chat): Promise<Outcome | 'pending' | null> {
     if (attempt === null || attempt.isFirst) return null;
     await this.agents.load(agentId, accountId);
     return this.threads.outcomeOf(ids.conversationId, ids.messageId);
@@ -59,12 +56,6 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
     if (outcome !== null) throw new Refusal(outcome.data.code, outcome.data.reason, { members });
     throw new Refusal('reply_timeout', 'The agent did not reply in time; the message stays in its history.', { members });
   }
-}
-
-/** Returns the ids of the message and its conversation, which are the same for every try under one Idempotency-Key. */
-function idsOf({ attempt, conversationId }: Chat): ChatIds {
-  const make = (what: string) => (attempt === null ? newId() : uuidv5(what, attempt.id));
-  return { conversationId: conversationId ?? make('conversation'), messageId: make('message') };
 }
 
 /** The number of pages that are built at once: each may take several times its bytes for a moment. */

@@ -11,6 +11,7 @@ import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts
 import { until } from '../../test/support/until.ts';
 import { type Config, readConfig } from '../platform/config/config.ts';
 import { DatabaseKeyring } from '../platform/crypto/database-keyring.ts';
+import { MasterKeys } from '../platform/crypto/master-keys.ts';
 import type { Sealed } from '../platform/crypto/keyring.ts';
 import { ShredLedger } from '../platform/crypto/shred-ledger.ts';
 import { type Database, openDatabase } from '../platform/database/database.ts';
@@ -52,7 +53,7 @@ class Installation {
   async serve<T>(work: (parts: { database: Database; store: PostgresEventStore; keyring: DatabaseKeyring }) => Promise<T>): Promise<T> {
     const database = await openDatabase({ url: this.test.url, allowUnsafe: true });
     const store = new PostgresEventStore(database, catalogue);
-    const keyring = new DatabaseKeyring(database, masterKey, ShredLedger.in(this.config.dataDir));
+    const keyring = new DatabaseKeyring(database, new MasterKeys(database, masterKey, null), ShredLedger.in(this.config.dataDir));
     await keyring.onModuleInit();
     try {
       return await work({ database, store, keyring });
@@ -178,6 +179,19 @@ describe('A backup', () => {
     await from.rows('alter table agent_activity rename to elsewhere');
     await expect(backUp(from.config, { to: blocked, keys: 'included' })).rejects.toThrow(/agent_activity/);
     expect(await readdir(empty)).toEqual([]);
+  });
+
+  it('of keys is refused while a rotation wraps them anew, since a restore takes one master key; one without keys is made', async () => {
+    const { from } = await filled();
+    await from.serve(({ keyring }) => keyring.seal(randomUUID(), 'c', 'another'));
+    await from.rows(`update data_keys set kek_id = 'another' where subject = (select min(subject) from data_keys)`);
+    const to = join(folder, randomUUID());
+    await mkdir(to);
+    for (const keys of ['included', 'only', { apart: to }] as const)
+      await expect(backUp(from.config, { to, keys })).rejects.toThrow(/rotation of the master key/);
+    expect(await readdir(to)).toEqual([]);
+    await backUp(from.config, { to, keys: 'none' });
+    expect(await readdir(to)).toHaveLength(1);
   });
 });
 

@@ -47,6 +47,8 @@ export async function backUp(config: Config, options: BackupOptions): Promise<Wr
 }
 
 async function writeFiles(client: pg.Client, facts: Facts, { to, keys }: BackupOptions): Promise<WrittenFile[]> {
+  if (keys !== 'none' && facts.master_key_ids.length > 1)
+    throw new Error('a rotation of the master key is wrapping the data keys anew: back up again when it is over');
   const file = await fileFor(to, facts, keys === 'only' ? 'keys' : 'backup');
   if (keys === 'only') return [await write(client, facts, file, 'only')];
   if (typeof keys === 'string') return [await write(client, facts, file, keys)];

@@ -76,6 +76,15 @@ async function withStore<T>(
   }
 }
 
+/** Returns the positions of these revisions of one stream. */
+function positionsOf(kind: 'postgres' | 'eventstoredb', ...revisions: number[]): Promise<(string | undefined)[]> {
+  return withStore(kind, source, async (store) => {
+    const positions: string[] = [];
+    for await (const { position } of store.readStream('agent-1')) positions.push(position);
+    return revisions.map((revision) => positions[revision]);
+  });
+}
+
 async function everything(store: EventStore): Promise<Omit<StoredEvent, 'position'>[]> {
   const found: Omit<StoredEvent, 'position'>[] = [];
   for (const eventClass of ['core', 'log'] as const)
@@ -104,6 +113,13 @@ describe('A log that moves to another store', () => {
       'alter table es_event enable trigger user',
       `insert into saga_deadlines (saga, key, due_at) values ('a', 'b', now())`,
     );
+    const [tenth, eleventh] = await positionsOf('postgres', 10, 11);
+    await operate(
+      source,
+      `insert into subscription_cursors (subscription_id, account_id, position) values ('s', 'acme', '${eleventh}')`,
+      `insert into event_deliveries (subscription_id, event_id, position, type, status)
+       values ('s', 'waits', '${tenth}', 'Happened', 'pending'), ('s', 'over', '${tenth}', 'Happened', 'delivered')`,
+    );
 
     const figures = await migrate(source, 'postgres', place.url);
     expect(figures).toMatchObject([
@@ -118,6 +134,10 @@ describe('A log that moves to another store', () => {
     });
     const database = await openDatabase({ url: source.url, allowUnsafe: true });
     expect(await database.query('select from saga_deadlines')).toEqual([]);
+    const [movedTenth, movedEleventh] = await positionsOf('eventstoredb', 10, 11);
+    expect(movedTenth).not.toBe(tenth);
+    expect(await database.query('select event_id, position from event_deliveries')).toEqual([{ event_id: 'waits', position: movedTenth }]);
+    expect(await database.query('select position from subscription_cursors')).toEqual([{ position: movedEleventh }]);
     await database.close();
   });
 

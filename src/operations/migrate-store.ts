@@ -10,8 +10,9 @@ import { holdPostgres } from '../platform/database/reach-postgres.ts';
 import type { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
 import { openEventStore } from '../platform/event-store/event-store.module.ts';
 import { logPlace, namedPlace, type EventStorePlace } from '../platform/event-store/log-place.ts';
-import { START, type EventClass, type EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { START, type EventClass, type EventStore, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { forgetReadModels } from './fill-tables.ts';
+import { moveCursors, movedPositions } from './move-cursors.ts';
 import { portWriter, postgresWriter, type LogWriter } from './log-writers.ts';
 import { assertNoOtherConnections } from './restore.ts';
 
@@ -86,7 +87,7 @@ export async function migrateStore(config: Config, catalogue: EventCatalogue, op
       figures.push({ eventClass, before: events, ...(await compare(source, target, eventClass)) });
     }
     await settle(target.store);
-    await withOwner(server.url, (owner) => moveIn(owner, target.place));
+    await withOwner(server.url, async (owner) => moveIn(owner, target.place, await movedPositions(owner, source.store, target.store)));
     return figures;
   } finally {
     for (const database of databases.values()) await database.then((opened) => opened.close()).catch(() => undefined);
@@ -103,10 +104,13 @@ async function refuseOldLog({ place }: Side, own: Database): Promise<void> {
   throw new Error(`the log of this database is in ${namedPlace(standing)}, so it can't be moved from ${namedPlace(place)}`);
 }
 
-/** Records the log's new place and removes the read models, which are rebuilt from it, in one transaction. */
-async function moveIn(owner: Owner, place: string | null): Promise<void> {
+/**
+ * Records the log's new place, removes the read models, which are rebuilt from it, and moves the cursors of subscriptions, in one transaction.
+ */
+async function moveIn(owner: Owner, place: string | null, positions: ReadonlyMap<Position, Position>): Promise<void> {
   await owner.query('begin');
   await forgetReadModels(owner);
+  await moveCursors(owner, positions);
   if (place !== null)
     await owner.query(
       `insert into installation (fact, value) values ('log_place', $1) on conflict (fact) do update set value = excluded.value`,

@@ -5,7 +5,11 @@ export const keptTables: Readonly<Record<string, string>> = {
   es_stream_meta: 'stream',
   account_credentials: 'account_id',
   api_key_uses: 'key_id',
+  source_credential_uses: 'account_id, kind, host',
   agent_activity: 'agent_id',
+  custom_file_contents: 'agent_id, content_id',
+  subscription_cursors: 'subscription_id',
+  event_deliveries: 'subscription_id, event_id',
 };
 
 /** The table of the wrapped data keys, which are in the backup or in a separate file. */
@@ -16,6 +20,7 @@ export const keyTable = 'data_keys';
  * consumers and their positions.
  */
 export const leftTables: readonly string[] = [
+  'access_tickets',
   'aggregate_snapshots',
   'account_sessions',
   'agent_holds',
@@ -23,7 +28,11 @@ export const leftTables: readonly string[] = [
   'drained_runs',
   'es_log_retention',
   'idempotency_keys',
+  'image_claims',
+  'image_sweeps',
   'installation',
+  'master_key_exchange',
+  'master_key_rotations',
   'program_replicas',
   'projection_checkpoints',
   'projection_rebuilds',

@@ -7,6 +7,9 @@ export interface ImageReference {
   digest: string | null;
 }
 
+/** The registry of names that name none, and its other names. */
+const DEFAULT_REGISTRY = 'docker.io';
+const defaultRegistries: ReadonlySet<string> = new Set([DEFAULT_REGISTRY, 'index.docker.io', 'registry-1.docker.io']);
 const LENGTH_MAX = 255;
 const hostName = '[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*';
 const part = '[a-z0-9]+(?:(?:\\.|_|__|-+)[a-z0-9]+)*';
@@ -29,11 +32,24 @@ export function parseImageReference(text: string): ImageReference | null {
   return { registry: { host: host.replace(/^\[|\]$/g, ''), port: port === undefined ? null : Number(port) }, repository: path, ...rest };
 }
 
+/** Returns the registry in one canonical spelling, with its port if it has one: that of `nginx` is `docker.io`. */
+export function registryHost({ registry }: ImageReference): string {
+  if (registry === null) return DEFAULT_REGISTRY;
+  const name = registry.host.toLowerCase();
+  const host = name.includes(':') ? `[${name}]` : name;
+  return canonicalRegistry(registry.port === null ? host : `${host}:${registry.port}`);
+}
+
+/** Returns the canonical spelling of a registry's host that is in lower case. */
+export function canonicalRegistry(host: string): string {
+  return defaultRegistries.has(host) ? DEFAULT_REGISTRY : host;
+}
+
 /** Returns the repository with its registry in one canonical spelling: `nginx` and `docker.io/library/nginx` are equal. */
-export function canonicalRepository({ registry, repository }: ImageReference): string {
-  const host = registry === null || registry.host === 'index.docker.io' ? 'docker.io' : registry.host.toLowerCase();
-  const path = host === 'docker.io' && !repository.includes('/') ? `library/${repository}` : repository;
-  return `${host}${registry?.port == null ? '' : `:${registry.port}`}/${path}`;
+export function canonicalRepository(reference: ImageReference): string {
+  const host = registryHost(reference);
+  const { repository } = reference;
+  return `${host}/${host === DEFAULT_REGISTRY && !repository.includes('/') ? `library/${repository}` : repository}`;
 }
 
 /** Returns whether the two name the same image: the same repository and digest, or the same tag (by default `latest`). */

@@ -1,4 +1,5 @@
 import type { ImageChoice } from '../agents/index.ts';
+import type { GivenVariable } from './given-variables.ts';
 import type { AgentEgress } from '../platform/runtime/runtime.ts';
 
 /** The desired agent; absent members have their defaults. */
@@ -20,8 +21,10 @@ export interface ProvisionRequest {
   idleTtlSeconds?: number;
   /** The part of the network that the agent may reach; the default is everything that the operator allows agents to reach. */
   egress?: AgentEgress | null;
-  /** The variables that are not secret. */
-  variables?: Record<string, string>;
+  /** The variables that are not secret, and those that take their values from secrets of the account. */
+  variables?: Record<string, GivenVariable>;
+  /** The caller's name of `variables`; the default is `env_vars`. */
+  variablesField?: 'env_vars' | 'envVars';
   /** The default is true. */
   autoDeploy?: boolean;
 }

@@ -1,7 +1,7 @@
 import { Body, Controller, Post } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 
-import { AgentAnswers, type AgentRow, AgentDto, toAgentDto, RestAgentDto, toRestAgentDto } from '../agents/index.ts';
+import { AgentAnswers, type ShownAgent, AgentDto, toAgentDto, RestAgentDto, toRestAgentDto } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
@@ -32,7 +32,7 @@ export class ProvisioningController {
     return toRestAgentDto(await this.makeAgent(createRequest(body), '/api/agents', call));
   }
 
-  private async makeAgent(request: ProvisionRequest, agents: string, call: Call): Promise<AgentRow> {
+  private async makeAgent(request: ProvisionRequest, agents: string, call: Call): Promise<ShownAgent> {
     const { context, accountId, seed, wait } = call;
     const { agentId, made } = await this.commands.execute(new Provision(context, accountId, request, seed));
     const row = await this.answers.settled(agentId, wait, call);

@@ -2,15 +2,13 @@ import { CommandBus, CommandHandler, type ICommandHandler } from '@nestjs/cqrs';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 
 import { ReleaseSeat, TakeSeat } from '../accounts/index.ts';
-import { agentStream, transitionDeadlines, type AgentSettings } from '../agents/index.ts';
+import { agentStream } from '../agents/index.ts';
 import { Agents } from '../agents/services.ts';
-import { Config } from '../platform/config/config.ts';
-import { DeploymentSources } from '../deployments/index.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { StreamClosed } from '../platform/event-store/event-store.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import type { ProvisionRequest } from './provision-request.ts';
+import { AgentPlans } from './agent-plans.service.ts';
 import { wholeAgentDecider, type MakeAgent } from './whole-agent.ts';
 import { Provision, type Provisioned } from './provisioning.commands.ts';
 
@@ -28,14 +26,13 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
   constructor(
     private readonly aggregates: Aggregates,
     private readonly commands: CommandBus,
-    private readonly sources: DeploymentSources,
+    private readonly plans: AgentPlans,
     private readonly agents: Agents,
-    private readonly config: Config,
   ) {}
 
   async execute(provision: Provision): Promise<Provisioned> {
     const { context, accountId, seed } = provision;
-    const make = await this.make(provision);
+    const make = await this.plans.make(provision);
     for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
       const wanted = seed === null ? uuidv7() : uuidv5(`agent ${attempt}`, seed);
       const agentId = await this.commands.execute(new TakeSeat(context, accountId, wanted, make.externalId));
@@ -45,22 +42,6 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
       await this.commands.execute(new ReleaseSeat(context, accountId, agentId));
     }
     throw new Refusal('event_store_unavailable', 'The agent could not be made in time; try again.', { retryAfterSeconds: 1 });
-  }
-
-  private async make({ accountId, request, seed }: Provision): Promise<MakeAgent> {
-    const settings = settingsOf(request);
-    // The source is checked even without a deployment, so that an agent which could never be deployed is refused at once.
-    const source = await this.sources.resolve(accountId, settings, {});
-    const deploymentId = seed === null ? uuidv7() : uuidv5('deployment', seed);
-    return {
-      type: 'MakeAgent',
-      accountId,
-      externalId: request.externalId ?? null,
-      settings,
-      variables: request.variables ?? {},
-      deployment: (request.autoDeploy ?? true) ? { deploymentId, ...source } : null,
-      deploymentDeadline: transitionDeadlines(this.config).deploy,
-    };
   }
 
   /**
@@ -84,19 +65,4 @@ export class ProvisionHandler implements ICommandHandler<Provision> {
     if ((await this.agents.until(agentId, isGone, { timeoutMs: GONE_WITHIN_MS })) !== null) return;
     throw new Refusal('invalid_state', 'The agent with this external_id is still being deleted.', { retryAfterSeconds: 5 });
   }
-}
-
-function settingsOf(request: ProvisionRequest): AgentSettings {
-  return {
-    name: request.name,
-    description: request.description ?? null,
-    image: request.image ?? 'auto',
-    image_name: request.imageName ?? null,
-    repo_url: request.repoUrl ?? null,
-    branch: request.branch ?? 'main',
-    template_id: request.templateId ?? null,
-    serverless: request.serverless ?? true,
-    idle_ttl_seconds: request.idleTtlSeconds ?? 300,
-    ...(request.egress == null ? {} : { egress: request.egress }),
-  };
 }

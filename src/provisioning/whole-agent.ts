@@ -1,5 +1,6 @@
 import { evolveAgent, newAgent, type AgentEvent, type AgentSettings, type AgentState, type DeploymentRequest } from '../agents/index.ts';
-import { environmentDecider, type EnvironmentEvent } from '../environment/index.ts';
+import { environmentDecider, type EnvironmentCommand, type EnvironmentEvent } from '../environment/index.ts';
+import type { GivenVariable } from './given-variables.ts';
 import type { Decider } from '../platform/event-store/event-definition.ts';
 
 export interface MakeAgent {
@@ -7,7 +8,7 @@ export interface MakeAgent {
   accountId: string;
   externalId: string | null;
   settings: AgentSettings;
-  variables: Record<string, string>;
+  variables: Record<string, GivenVariable>;
   /** The value is null if the agent is not deployed yet. */
   deployment: DeploymentRequest | null;
   deploymentDeadline(now: Date): string;
@@ -29,8 +30,11 @@ function decide(make: MakeAgent, agent: AgentState, now: Date): (AgentEvent | En
     (before, event) => environmentDecider.evolve(before, event as unknown as EnvironmentEvent),
     environmentDecider.initialState(),
   );
-  for (const [key, plain] of Object.entries(variables)) {
-    const set = { type: 'SetVariable' as const, accountId, key, isSecret: false, value: { plain, sealed: null, mask: '' } };
+  for (const [key, given] of Object.entries(variables)) {
+    const set: EnvironmentCommand =
+      typeof given === 'string'
+        ? { type: 'SetVariable', accountId, key, isSecret: false, value: { plain: given, sealed: null, mask: '' } }
+        : { type: 'LinkVariable', accountId, key, secret: given.secret, mustExist: false };
     const follows = environmentDecider.decide(set, environment, now);
     environment = follows.reduce((before, event) => environmentDecider.evolve(before, event), environment);
     events.push(...follows);

@@ -73,6 +73,14 @@ export class Members {
     });
   }
 
+  /** Reads a list of lists, such as commands in exec form. None of the inner ones is empty. */
+  lists(name: string, pattern: RegExp, max: number): string[][] {
+    return this.array(name, 0, max).map((item, index) => {
+      const place = `${name}[${index}]`;
+      return new Members({ [place]: item }, this.place, this.problems).list(place, pattern, max, 1);
+    });
+  }
+
   /** Reads an object whose values are texts. */
   texts(name: string, names: RegExp, maxLength: number): Record<string, string> {
     const entries = Object.entries(this.object(name, {}).members);

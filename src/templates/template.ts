@@ -1,4 +1,5 @@
-import { type HealthCheck, type ProtocolSpec, protocolNames } from '../platform/agent-protocol/agent-protocol.ts';
+import { type HealthCheck, type ProtocolSpec, historyKeepers, protocolNames } from '../platform/agent-protocol/agent-protocol.ts';
+import type { ProjectPlan } from '../platform/runtime/project-plan.ts';
 import type { ImageSource } from '../platform/runtime/runtime.ts';
 import { Members } from './members.ts';
 
@@ -11,12 +12,19 @@ export interface TemplateVariable {
   secret: boolean;
 }
 
+/** A folder that is a project, built as the plan says. The plan null means that it is recognized by its files, as a repository is. */
+export interface ProjectFolder {
+  kind: 'project';
+  directory: string;
+  plan: ProjectPlan | null;
+}
+
 /** A source for agents (a program of ours or an image to build), and how to run and call it. */
 export interface Template {
   id: string;
   name: string;
   description: string;
-  source: ImageSource;
+  source: Exclude<ImageSource, { kind: 'project' }> | ProjectFolder;
   /** The port on which the agent listens; the default is 8080. */
   port: number;
   /** The health check; the default is `GET /healthz`. */
@@ -43,6 +51,9 @@ const VARIABLE = /^(?!PORT$|MOORING_)[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 const URL_PATH = /^\/[\x21-\x7e]{0,255}$/;
 const FOLDER = /^(\/[A-Za-z0-9._-]+)+$/;
 const FILE = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$/;
+const WORD = /^[^\0]{1,4096}$/;
+/** A path below the project's folder, or the folder itself. */
+const MANIFEST = /^(?!.*(^|\/)\.\.(\/|$))[^\0/\\][^\0\\]{0,499}$/;
 const USER = /^[a-z0-9_][a-z0-9_-]{0,31}(:[a-z0-9_][a-z0-9_-]{0,31})?$/;
 
 /** Reads a template.json. `directory` is its folder, whose name is the template's id. Throws one error that names every fault. */
@@ -83,14 +94,36 @@ function templateFrom(members: Members, folder: string, directory: string): Temp
   return template;
 }
 
-function sourceFrom(source: Members, directory: string): ImageSource {
-  const kind = source.choice('kind', ['program', 'dockerfile'] as const);
-  const made: ImageSource =
-    kind === 'program'
-      ? { kind, directory, language: source.choice('language', ['node'] as const), start: source.list('start', /^[^\0]{1,4096}$/, 64, 1) }
-      : { kind, directory, dockerfile: source.text('dockerfile', FILE), start: null };
+function sourceFrom(source: Members, directory: string): Template['source'] {
+  const kind = source.choice('kind', ['program', 'dockerfile', 'project'] as const);
+  const made = {
+    program: () => ({
+      kind: 'program' as const,
+      directory,
+      language: source.choice('language', ['node'] as const),
+      start: source.list('start', WORD, 64, 1),
+    }),
+    dockerfile: () => ({ kind: 'dockerfile' as const, directory, dockerfile: source.text('dockerfile', FILE), start: null }),
+    project: () => ({ kind: 'project' as const, directory, plan: planFrom(source) }),
+  }[kind]();
   source.refuseOthers();
   return made;
+}
+
+/** Returns null if no member of a plan is given. */
+function planFrom(source: Members): ProjectPlan | null {
+  if (!['language', 'manifests', 'install', 'build', 'start'].some((name) => source.has(name))) return null;
+  const manifests = source.list('manifests', MANIFEST, 100);
+  return {
+    found: 'the project of the template',
+    framework: null,
+    language: source.choice('language', ['node', 'python'] as const),
+    manifests: manifests.length === 0 ? ['.'] : manifests,
+    install: source.lists('install', WORD, 64),
+    build: source.lists('build', WORD, 64),
+    start: source.list('start', WORD, 64, 1),
+    env: {},
+  };
 }
 
 function healthFrom(health: Members): HealthCheck {
@@ -108,8 +141,16 @@ function protocolFrom(protocol: Members): ProtocolSpec {
   const name = protocol.choice('name', protocolNames);
   const path = protocol.textOrNull('path', URL_PATH);
   const model = protocol.textOrNull('model', /^[\x21-\x7e]{1,200}$/);
+  const history = protocol.has('history') ? protocol.choice('history', historyKeepers) : null;
+  const assistantId = protocol.textOrNull('assistant_id', /^[\x21-\x7e]{1,200}$/);
   protocol.refuseOthers();
-  return { name, ...(path === null ? {} : { path }), ...(model === null ? {} : { model }) };
+  return {
+    name,
+    ...(path === null ? {} : { path }),
+    ...(model === null ? {} : { model }),
+    ...(history === null ? {} : { history }),
+    ...(assistantId === null ? {} : { assistantId }),
+  };
 }
 
 function resourcesFrom(resources: Members): Template['resources'] {

@@ -15,7 +15,7 @@ export class TemplateDto {
   id: string;
   name: string;
   description: string;
-  /** The protocol between the service and the template's agents: `mooring` or `openai`. */
+  /** The protocol between the service and the template's agents: `mooring`, `openai`, `langgraph` or `a2a`. */
   protocol: string;
   /** The port on which its agents listen in their container. */
   port: number;

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AgentErrorResponse, protocolFor, type AgentMessage } from '../platform/agent-protocol/agent-protocol.ts';
 import { Templates, templatesFolder } from './templates.ts';
+import { endpointAt } from '../../test/support/endpoint.ts';
 import { unboundedMemory } from '../../test/support/exchange-memory.ts';
 import { until } from '../../test/support/until.ts';
 
@@ -55,19 +56,17 @@ async function run(id: string, environment: Record<string, string> = {}): Promis
   return { child, port, output: () => output };
 }
 
-function say(agent: Agent, message: Partial<AgentMessage>): Promise<string> {
-  return protocolFor('mooring')
-    .deliver({
-      host: '127.0.0.1',
-      port: agent.port,
-      message: { id: crypto.randomUUID(), channel: 'chat', conversationId: 'c1', text: '', ...message },
-      history: [],
-      memory: unboundedMemory,
-      protocol: { name: 'mooring' },
-      timeoutMs: 10_000,
-      signal: new AbortController().signal,
-    })
-    .then(({ response }) => response);
+async function say(agent: Agent, given: Partial<AgentMessage>): Promise<string> {
+  const message = { id: crypto.randomUUID(), channel: 'chat' as const, conversationId: 'c1', text: '', ...given };
+  const exchange = {
+    endpoint: endpointAt(agent),
+    timeoutMs: 10_000,
+    signal: new AbortController().signal,
+    memory: unboundedMemory,
+  };
+  const inquiry = { ...exchange, messageId: message.id, conversationId: message.conversationId, protocol: { name: 'mooring' as const } };
+  const deliver = await protocolFor('mooring').prepare(inquiry);
+  return (await deliver({ ...inquiry, message, history: [] })).response;
 }
 
 describe('the template hello', () => {

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -19,7 +19,7 @@ const full = {
   health: { tcp: true },
   start_timeout: 90,
   stop_grace: 120,
-  protocol: { name: 'openai', path: '/v1/chat/completions', model: 'openclaw' },
+  protocol: { name: 'openai', path: '/v1/chat/completions', model: 'openclaw', history: 'agent' },
   resources: { memory_mb: 1536, pids: 256 },
   env: { MODE: 'quiet' },
   variables: [{ name: 'KEY', description: 'The key.', required: true, secret: true }],
@@ -50,6 +50,25 @@ describe('a template.json', () => {
     });
   });
 
+  it('can name a project, which is recognized by its files or says how it is built', () => {
+    expect(parse({ ...least, source: { kind: 'project' } }).source).toEqual({ kind: 'project', directory: '/templates/mine', plan: null });
+    const steps = { install: [['npm', 'ci']], build: [['npm', 'run', 'build']], start: ['node', 'main.js'] };
+    expect(parse({ ...least, source: { kind: 'project', language: 'node', ...steps } }).source).toMatchObject({
+      kind: 'project',
+      plan: { language: 'node', manifests: ['.'], framework: null, ...steps },
+    });
+  });
+
+  it.each([
+    ['no start command', { language: 'node', install: [['npm', 'ci']] }, 'source.start must be a list of 1 to 64'],
+    ['an empty command', { language: 'node', install: [[]], start: ['x'] }, 'source.install[0] must be a list of 1 to 64'],
+    ['a shell string', { language: 'node', build: ['npm run build'], start: ['x'] }, 'source.build[0] must be a list of 1 to 64'],
+    ['another language', { language: 'cobol', start: ['x'] }, 'source.language must be one of node, python'],
+    ['a manifest outside of the project', { language: 'node', manifests: ['../x'], start: ['x'] }, 'source.manifests[0] is not allowed'],
+  ])('is refused for a project with %s', (_, plan, fault) => {
+    expect(() => parse({ ...least, source: { kind: 'project', ...plan } })).toThrow(fault);
+  });
+
   it('can set every member', () => {
     expect(parse(full)).toMatchObject({
       source: { kind: 'dockerfile', directory: '/templates/mine', dockerfile: 'Dockerfile', start: null },
@@ -57,7 +76,7 @@ describe('a template.json', () => {
       health: { tcp: true },
       startTimeoutSeconds: 90,
       stopGraceSeconds: 120,
-      protocol: { name: 'openai', path: '/v1/chat/completions', model: 'openclaw' },
+      protocol: { name: 'openai', path: '/v1/chat/completions', model: 'openclaw', history: 'agent' },
       resources: { memoryMb: 1536, pids: 256 },
       env: { MODE: 'quiet' },
       variables: [{ name: 'KEY', description: 'The key.', required: true, secret: true }],
@@ -81,7 +100,9 @@ describe('a template.json', () => {
     [{ health: { tcp: false } }, /health\.tcp must be true/],
     [{ health: { tcp: true, path: '/x' } }, /health\.path is not known/],
     [{ stop_grace: 121 }, /stop_grace must be a whole number from 0 to 120/],
-    [{ protocol: { name: 'smtp' } }, /protocol\.name must be one of mooring, openai/],
+    [{ protocol: { name: 'smtp' } }, /protocol\.name must be one of mooring, openai, langgraph, a2a/],
+    [{ protocol: { name: 'langgraph', assistant_id: 'an agent' } }, /protocol\.assistant_id is not allowed/],
+    [{ protocol: { name: 'openai', history: 'both' } }, /protocol\.history must be one of mooring, agent/],
     [{ protocol: { name: 'openai', path: 'http://x/' } }, /protocol\.path is not allowed/],
     [{ resources: { memory_mb: 1 } }, /resources\.memory_mb must be a whole number/],
     [{ env: { PORT: '1' } }, /env may not have the name "PORT"/],
@@ -152,6 +173,54 @@ describe('the catalogue', () => {
       'Templates refused: template bad: port must be a whole number from 1 to 65535. ' +
         'template empty: there is no template.json. template worse: there is no Dockerfile.',
     );
+  });
+
+  describe("with a folder of the operator's own", () => {
+    let own: string;
+    beforeEach(() => {
+      own = join(folder, '.own');
+      mkdirSync(own);
+      put('mine', least);
+    });
+    const putOwn = (id: string, template: unknown) => {
+      mkdirSync(join(own, id));
+      writeFileSync(join(own, id, 'template.json'), JSON.stringify(template));
+    };
+
+    it('has the templates of both, sorted by id', () => {
+      putOwn('added', { ...least, id: 'added' });
+      expect(
+        Templates.read(folder, own)
+          .list()
+          .map(({ id }) => id),
+      ).toEqual(['added', 'mine']);
+      expect(Templates.read(folder, own).get('added')).toMatchObject({ source: { directory: join(own, 'added') } });
+    });
+
+    it('follows a link to a folder, as a mounted configuration has them', () => {
+      mkdirSync(join(own, '..data'));
+      writeFileSync(join(own, '..data', 'template.json'), JSON.stringify({ ...least, id: 'linked' }));
+      symlinkSync('..data', join(own, 'linked'));
+      symlinkSync('nowhere', join(own, 'broken'));
+      expect(
+        Templates.read(folder, own)
+          .list()
+          .map(({ id }) => id),
+      ).toEqual(['linked', 'mine']);
+    });
+
+    it('refuses to start with a bad one, with one whose id is taken, and without the folder', () => {
+      putOwn('mine', least);
+      putOwn('bad', { ...least, id: 'bad', port: 0 });
+      expect(() => Templates.read(folder, own)).toThrow(
+        'Templates refused: template bad: port must be a whole number from 1 to 65535. ' +
+          'template mine: this installation has a template of that id, so the folder needs another name.',
+      );
+      const missing = join(folder, 'missing');
+      expect(() => Templates.read(folder, missing)).toThrow(
+        `Templates refused: the folder ${missing} can't be read (ENOENT). See MOORING_TEMPLATES_DIR.`,
+      );
+    });
   });
 
   it('is public, in camel case, without the members that only the service needs', () => {

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseTemplate, type Template } from './template.ts';
@@ -10,20 +10,25 @@ export const templatesFolder = fileURLToPath(new URL('../../templates', import.m
 export class Templates {
   private constructor(private readonly byId: ReadonlyMap<string, Template>) {}
 
-  /** Reads each folder's template.json. Throws one error that names every bad template. */
-  static read(folder: string): Templates {
+  /**
+   * Reads the template.json of each folder of the installation, and of each folder of the operator's own directory (`MOORING_TEMPLATES_DIR`).
+   * Throws one error that names every bad template, and every template of the operator with an id that is taken.
+   */
+  static read(installation: string, own: string | null = null): Templates {
     const byId = new Map<string, Template>();
     const problems: string[] = [];
-    for (const entry of readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))) {
-      if (!entry.isDirectory() || entry.name.startsWith('.')) continue;
-      try {
-        byId.set(entry.name, readTemplate(join(folder, entry.name), entry.name));
-      } catch (error) {
-        problems.push((error as Error).message);
+    for (const folder of own === null ? [installation] : [installation, own])
+      for (const id of templateIds(folder)) {
+        try {
+          if (byId.has(id))
+            throw new Error(`template ${id}: this installation has a template of that id, so the folder needs another name`);
+          byId.set(id, readTemplate(join(folder, id), id));
+        } catch (error) {
+          problems.push((error as Error).message);
+        }
       }
-    }
     if (problems.length > 0) throw new Error(`Templates refused: ${problems.join('. ')}.`);
-    return new Templates(byId);
+    return new Templates(new Map([...byId].sort(([a], [b]) => (a < b ? -1 : 1))));
   }
 
   get(id: string): Template | undefined {
@@ -33,6 +38,17 @@ export class Templates {
   /** Lists the templates by id. */
   list(): Template[] {
     return [...this.byId.values()];
+  }
+}
+
+/** Returns the names of the folder's folders, sorted; links to folders count, and names with a leading dot do not. */
+function templateIds(folder: string): string[] {
+  try {
+    const names = readdirSync(folder).filter((name) => !name.startsWith('.'));
+    return names.filter((name) => statSync(join(folder, name), { throwIfNoEntry: false })?.isDirectory() === true).sort();
+  } catch (error) {
+    const { code = 'unknown error' } = error as NodeJS.ErrnoException;
+    throw new Error(`Templates refused: the folder ${folder} can't be read (${code}). See MOORING_TEMPLATES_DIR.`, { cause: error });
   }
 }
 

@@ -17,7 +17,9 @@ import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
 import { deploying, later, restarting, starting, stateAfter, stopping, waking } from '../support/agents.ts';
 import { startTestServer, type TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';
-import { acts, timers, type Act, type World } from './acts.ts';
+import type { Act, World } from './act.ts';
+import { acts } from './acts.ts';
+import { timers } from './timers.ts';
 
 /** Checks that everything that a caller or a timer does is an event that names who did it. */
 
@@ -72,15 +74,19 @@ async function events(wanted: (event: StoredEvent) => boolean): Promise<StoredEv
   return found;
 }
 
-async function drive({ route, path, json, by, before, status, leaves, mayLeave = [] }: Act, made: string): Promise<string> {
+async function drive(
+  { route, method = route.slice(0, route.indexOf(' ')), path, json, body, by, before, status, leaves, mayLeave = [] }: Act,
+  made: string,
+): Promise<string> {
   await before?.(world);
   const requestId = `act-${uuidv7()}`;
-  const credential = { key: world.key, session: world.session, anonymous: undefined }[by];
+  const credential = { key: world.key, session: world.session, webhook: undefined, anonymous: undefined }[by];
   const isSignIn = route === 'POST /api/auth/login';
-  const answer = await world.ask(route.split(' ')[0] as string, path(world).replace(':made', made), {
+  const answer = await world.ask(method, path(world).replace(':made', made), {
     ...(credential === undefined || isSignIn ? {} : { credential }),
     ...(json === undefined ? {} : { json: json(world) }),
-    headers: { 'x-request-id': requestId },
+    ...(body === undefined ? {} : { body: body.content }),
+    headers: { 'x-request-id': requestId, ...(body === undefined ? {} : { 'content-type': body.type }) },
   });
   expect([route, answer.status]).toEqual([route, status]);
   const left = await events(({ metadata }) => metadata.request_id === requestId);
@@ -101,7 +107,7 @@ async function withoutRebuilds<T>(work: () => Promise<T>): Promise<T> {
 /** Returns the actor that the event names, whether its id is that of the actual one, and whether the event has an account. */
 function said({ metadata: { actor, account_id } }: StoredEvent): object {
   const by = { api_key: 'key', session: 'session', anonymous: 'anonymous', system: 'system', webhook: 'webhook' }[actor.kind];
-  const id = { key: world.keyId, session: world.accountId, anonymous: 'anonymous' }[by];
+  const id = { key: world.keyId, session: world.accountId, webhook: world.agentId, anonymous: 'anonymous' }[by];
   return { by, id: actor.id === id && actor.name !== '', account: account_id !== null };
 }
 

@@ -1,38 +1,6 @@
-import type { Answer, RequestOptions } from '../support/http-server.ts';
-
-/**
- * The expected actor of an event: the holder of the key or of the session that was sent, the account of the new session, or an anonymous
- * caller.
- */
-type By = 'key' | 'session' | 'anonymous';
-
-export interface World {
-  /** The session of an administrator. */
-  session: string;
-  key: string;
-  keyId: string;
-  accountId: string;
-  /** The id of an active agent. */
-  agentId: string;
-  ask(method: string, path: string, options?: RequestOptions): Promise<Answer>;
-}
-
-export interface Act {
-  /** The route as it stands in test/coverage/routes.txt. */
-  route: string;
-  /** The events that the request always appends. */
-  leaves: readonly string[];
-  /** The events that the request may append as well, depending on the moment. */
-  mayLeave?: readonly string[];
-  by: By;
-  status: number;
-  path: (world: World) => string;
-  json?: (world: World) => object;
-  /** Prepares the state that the request needs, or restores it. */
-  before?: (world: World) => Promise<unknown>;
-  /** The value true holds rebuilds back during the request. */
-  holdsRebuilds?: boolean;
-}
+import { until } from '../support/until.ts';
+import type { Act, World } from './act.ts';
+import { secretActs } from './secret-acts.ts';
 
 const password = 'canary-password-1';
 const wait = { headers: { prefer: 'wait=60' } };
@@ -73,6 +41,36 @@ const lifecycle = (path: (world: World) => string, prefix: string): Act[] => [
 async function another(world: World): Promise<void> {
   world.agentId = (await world.ask('POST', '/api/v1/provision', { credential: world.key, json: image })).json.agent_id as string;
 }
+
+const fileChange = (method: string, action: string, leaves: string[], status: number, more: Partial<Act> = {}, query = ''): Act => ({
+  route: `${method} /api/agents/:agentId/files/${action}`,
+  leaves: ['FileChangeStarted', ...leaves],
+  by: 'key',
+  status,
+  path: (world) => `${rest(world)}/files/${action}${query}`,
+  ...more,
+});
+
+const form = {
+  type: 'multipart/form-data; boundary=b',
+  content: '--b\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\nx\r\n--b--\r\n',
+};
+/** Makes an agent whose program never starts, so that its deployment goes on. */
+async function deployingAgent(world: World): Promise<void> {
+  const NODE_OPTIONS = '--import=data:text/javascript,await%20new%20Promise(()=>setInterval(()=>0,60000))';
+  const json = { name: 'deploying', templateId: 'hello', envVars: { NODE_OPTIONS } };
+  const made = await world.ask('POST', '/api/agents', { credential: world.key, json });
+  world.agentId = made.json.id as string;
+  world.deploymentId = made.json.deploymentId as string;
+}
+
+const fileChanges: Act[] = [
+  fileChange('POST', 'mkdir', ['DirectoryCreated'], 201, { json: () => ({ path: 'made' }) }),
+  fileChange('PUT', 'write', ['FileWritten'], 200, { json: () => ({ path: 'made/a', content: 'a' }) }),
+  fileChange('POST', 'move', ['FileMoved'], 200, { json: () => ({ from: 'made/a', to: 'made/b' }) }),
+  fileChange('DELETE', 'delete', ['FileDeleted'], 204, {}, '?path=made'),
+  fileChange('POST', 'upload', ['MessageAccepted', 'FileUploaded'], 200, { body: form }),
+];
 
 /** Lists every route that changes something, in an order in which each can be called, and the events that it appends. */
 export const acts: Act[] = [
@@ -133,6 +131,15 @@ export const acts: Act[] = [
     path: () => '/api/admin/projections/accounts/verify',
   },
   {
+    route: 'POST /api/admin/keys/rotate',
+    leaves: ['MasterKeyRotationBegun'],
+    mayLeave: ['MasterKeyRotated'],
+    by: 'session',
+    status: 202,
+    path: () => '/api/admin/keys/rotate',
+    json: () => ({}),
+  },
+  {
     route: 'POST /api/v1/keys',
     leaves: ['ApiKeyIssued'],
     by: 'session',
@@ -165,6 +172,7 @@ export const acts: Act[] = [
     path: agent,
     json: () => ({ name: 'renamed' }),
   },
+  ...secretActs,
   {
     route: 'POST /api/v1/agents/:agentId/env',
     leaves: ['VariableSet'],
@@ -189,6 +197,21 @@ export const acts: Act[] = [
     path: (world) => `${agent(world)}/env/B`,
   },
   {
+    route: 'POST /api/v1/agents/:agentId/files',
+    leaves: ['CustomFilesStored'],
+    by: 'key',
+    status: 201,
+    path: (world) => `${agent(world)}/files`,
+    json: () => ({ files: [{ path: 'notes.txt', content: 'text' }] }),
+  },
+  {
+    route: 'DELETE /api/v1/agents/:agentId/files',
+    leaves: ['CustomFileRemoved'],
+    by: 'key',
+    status: 204,
+    path: (world) => `${agent(world)}/files?path=notes.txt`,
+  },
+  {
     route: 'POST /api/agents/:agentId/chat',
     leaves: ['ConversationStarted', 'MessageAccepted'],
     by: 'key',
@@ -203,6 +226,80 @@ export const acts: Act[] = [
     status: 200,
     path: (world) => `${rest(world)}/exec`,
     json: () => ({ command: ['true'] }),
+  },
+  {
+    route: 'ALL /a/:agentId/*',
+    before: async (world) => {
+      await world.ask('PATCH', agent(world), { credential: world.key, json: { public: true } });
+      await now('sleep')(world);
+    },
+    leaves: ['AgentWakeRequested'],
+    by: 'anonymous',
+    status: 200,
+    method: 'GET',
+    path: ({ agentId }) => `/a/${agentId}/healthz`,
+  },
+  {
+    route: 'POST /api/webhooks/:agentId',
+    leaves: ['ConversationStarted', 'MessageAccepted'],
+    by: 'webhook',
+    status: 202,
+    path: ({ agentId }) => `/api/webhooks/${agentId}`,
+    json: () => ({ action: 'opened' }),
+  },
+  {
+    route: 'POST /api/agents/:agentId/deliveries/:messageId/redeliver',
+    before: delivered,
+    leaves: ['MessageRequeued'],
+    by: 'key',
+    status: 202,
+    path: (world) => `${rest(world)}/deliveries/${world.messageId}/redeliver`,
+  },
+  {
+    route: 'POST /api/webhooks/:agentId/token/rotate',
+    leaves: ['WebhookTokenIssued'],
+    by: 'key',
+    status: 200,
+    path: ({ agentId }) => `/api/webhooks/${agentId}/token/rotate`,
+  },
+  ...fileChanges,
+  {
+    route: 'POST /api/agents/:agentId/terminal/tickets',
+    leaves: ['TerminalTicketIssued'],
+    by: 'key',
+    status: 201,
+    path: (world) => `${rest(world)}/terminal/tickets`,
+  },
+  {
+    route: 'POST /api/v1/subscriptions',
+    leaves: ['SubscriptionCreated'],
+    by: 'key',
+    status: 201,
+    path: () => '/api/v1/subscriptions',
+    json: () => ({ url: 'https://receiver.invalid/events' }),
+  },
+  {
+    route: 'PATCH /api/v1/subscriptions/:subscriptionId',
+    leaves: ['SubscriptionChanged'],
+    by: 'key',
+    status: 200,
+    path: () => '/api/v1/subscriptions/:made',
+    json: () => ({ types: ['Agent', 'ExecStarted'] }),
+  },
+  {
+    route: 'POST /api/v1/subscriptions/:subscriptionId/deliveries/:eventId/redeliver',
+    before: oneEventSent,
+    leaves: ['EventRedeliveryRequested'],
+    by: 'key',
+    status: 202,
+    path: () => `/api/v1/subscriptions/:made/deliveries/${sentEvent}/redeliver`,
+  },
+  {
+    route: 'DELETE /api/v1/subscriptions/:subscriptionId',
+    leaves: ['SubscriptionDeleted'],
+    by: 'key',
+    status: 204,
+    path: () => '/api/v1/subscriptions/:made',
   },
   ...lifecycle(agent, '/api/v1/agents/:agentId'),
   {
@@ -222,6 +319,15 @@ export const acts: Act[] = [
     path: () => '/api/deploy',
     json: ({ agentId }) => ({ agentId, source: 'template', templateId: 'hello' }),
   },
+  {
+    route: 'POST /api/v1/agents/:agentId/rollback',
+    before: settled,
+    leaves: ['DeploymentRequested'],
+    by: 'key',
+    status: 202,
+    path: (world) => `${agent(world)}/rollback`,
+    json: () => ({}),
+  },
   ...lifecycle(rest, '/api/agents/:agentId').map((act, index) => (index === 0 ? { ...act, before: settled } : act)),
   {
     route: 'DELETE /api/v1/agents/:agentId',
@@ -230,6 +336,14 @@ export const acts: Act[] = [
     by: 'key',
     status: 204,
     path: agent,
+  },
+  {
+    route: 'POST /api/v1/agents/:agentId/deployments/:deploymentId/cancel',
+    before: deployingAgent,
+    leaves: ['AgentStopRequested', 'DeploymentCanceled'],
+    by: 'key',
+    status: 202,
+    path: (world) => `${agent(world)}/deployments/${world.deploymentId}/cancel`,
   },
   {
     route: 'DELETE /api/agents/:agentId',
@@ -243,24 +357,26 @@ export const acts: Act[] = [
   { route: 'POST /api/auth/logout', leaves: ['SignedOut'], by: 'session', status: 204, path: () => '/api/auth/logout' },
 ];
 
+async function delivered(world: World): Promise<void> {
+  world.messageId = await until('a webhook is delivered', async () => {
+    const { json } = await world.ask('GET', `${rest(world)}/deliveries?status=delivered`, { credential: world.key });
+    return json[0]?.id as string | undefined;
+  });
+}
+
+/** The id of an event that is to be sent to the only subscription. */
+let sentEvent = '';
+
+async function oneEventSent(world: World): Promise<void> {
+  const credential = world.key;
+  await world.ask('POST', `${rest(world)}/exec`, { credential, json: { command: ['true'] } });
+  const [subscription] = (await world.ask('GET', '/api/v1/subscriptions', { credential })).json as { id: string }[];
+  sentEvent = await until('an event is to be sent', async () => {
+    const deliveries = await world.ask('GET', `/api/v1/subscriptions/${subscription?.id}/deliveries`, { credential });
+    return (deliveries.json as { event_id: string }[])[0]?.event_id;
+  });
+}
+
 async function settled(world: World): Promise<void> {
   await world.ask('GET', `${agent(world)}/wait?timeout=60`, { credential: world.key });
 }
-
-/** Lists what each saga does at a due time, and the events that record it. */
-export const timers: Record<string, Record<string, readonly string[]>> = {
-  deployments: {
-    'a deployment takes too long': ['DeploymentFailed'],
-    'a start, a restart or a wake takes too long': ['AgentFailed'],
-    'a stop takes too long: it is killed': ['AgentStopped'],
-    'a crashed container is made again after its back-off': ['AgentStarted'],
-    'an idle agent sleeps': ['AgentSleepRequested', 'AgentSlept'],
-    'an agent that sleeps for long sleeps deeper': ['AgentSleepRequested', 'AgentSlept'],
-  },
-  messages: { 'a delivery is tried again': ['DeliveryFailed', 'MessageDelivered', 'MessageDeadLettered'] },
-  seats: { 'no agent came for a seat': ['SeatReleased'] },
-  'api-keys': { 'a key comes to its end': ['ApiKeyExpired'] },
-  logs: {},
-  volumes: { 'an agent whose volume is too full stops': ['AgentFailed', 'DeploymentFailed'] },
-  'output-retention': { 'the output of an agent that was deleted is removed': ['LogLinesCaptured'] },
-};

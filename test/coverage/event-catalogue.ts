@@ -10,12 +10,18 @@ export const streams: Record<string, string> = {
   accounts: '`account-<id>`',
   'api-keys': '`apiKey-<id>`',
   agents: '`agent-<id>`',
+  secrets: '`secrets-<account id>`',
   environment: '`agent-<id>`',
+  'custom-files': '`agent-<id>`',
   deployments: '`deployment-<id>`',
   messages: '`conversation-<id>`',
   exec: '`exec-<agent id>`',
+  webhooks: '`webhook-<agent id>`',
+  files: '`files-<agent id>`',
   logs: '`log-<agent id>`, a class of its own with retention',
+  subscriptions: '`subscription-<id>`',
   platform: '`projection-<name>`',
+  admin: '`masterKeyRotation-<rotation id>`',
 };
 
 export interface DeclaredEvent {

@@ -2,11 +2,18 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 
+import { keyRotationDecider } from '../../src/admin/keys/keys.decider.ts';
 import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts';
 import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
+import { customFilesDecider } from '../../src/custom-files/custom-files.decider.ts';
 import { apiKeyDecider } from '../../src/api-keys/api-keys.decider.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
+import { webhookTokenDecider } from '../../src/webhooks/webhook-tokens.decider.ts';
 import { execDecider } from '../../src/exec/exec.decider.ts';
+import { filesDecider } from '../../src/files/files.decider.ts';
+import { secretsDecider } from '../../src/secrets/secrets.decider.ts';
+import { sourceCredentialsDecider } from '../../src/secrets/source-credentials.decider.ts';
+import { subscriptionDecider } from '../../src/subscriptions/subscriptions.decider.ts';
 import { conversationDecider } from '../../src/messages/conversations/conversations.decider.ts';
 import type { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import type { Decider, Json, JsonObject } from '../../src/platform/event-store/event-definition.ts';
@@ -131,10 +138,15 @@ export function sampleHistory(which: 'oldest' | 'newest'): StoredEvent[] {
 const deciders: Record<string, Record<string, Decider<any, any, any>>> = {
   account: { account: accountDecider },
   apiKey: { apiKey: apiKeyDecider },
-  agent: { agent: agentDecider, environment: environmentDecider },
+  agent: { agent: agentDecider, environment: environmentDecider, 'custom-files': customFilesDecider },
   conversation: { conversation: conversationDecider },
   exec: { exec: execDecider },
+  webhook: { webhook: webhookTokenDecider },
+  files: { files: filesDecider },
+  subscription: { subscription: subscriptionDecider },
+  secrets: { secrets: secretsDecider, 'source-credentials': sourceCredentialsDecider },
   projection: { rebuild: rebuildDecider },
+  masterKeyRotation: { 'key-rotation': keyRotationDecider },
 };
 
 /** Returns the changes that every decider and every projection makes at each event of the history. */

@@ -22,16 +22,25 @@ function said(access: Access | undefined): string {
  */
 const answeredWithoutReadModels = [
   '/api/admin/events',
+  '/api/admin/keys',
   '/api/admin/projections',
   '/api/admin/work',
   '/api/agents/:agentId/conversations/:conversationId/messages',
+  '/api/agents/:agentId/files/download',
+  '/api/agents/:agentId/files/list',
+  '/api/agents/:agentId/terminal',
   '/api/agents/:agentId/wait',
   '/api/v1/agents/:agentId/env',
+  '/api/v1/agents/:agentId/files',
   '/api/v1/agents/:agentId/history',
   '/api/v1/agents/:agentId/history/diff',
   '/api/v1/agents/:agentId/history/explain',
   '/api/v1/agents/:agentId/history/state',
   '/api/v1/agents/:agentId/wait',
+  '/api/v1/source-credentials',
+  '/api/v1/subscriptions/:subscriptionId',
+  '/api/v1/subscriptions/:subscriptionId/deliveries',
+  '/api/webhooks/:agentId/token',
 ];
 
 async function routesOfTheService() {
@@ -50,7 +59,9 @@ it('every read declares the read models that it answers from, unless it answers 
 describe('test/coverage/routes.txt', () => {
   it('lists every route with what it requires of its caller', async () => {
     const routes = await routesOfTheService();
-    const lines = routes.map(({ method, path, access }) => `${method.padEnd(6)} ${path}  ${said(access)}`);
+    const lines = routes.map(
+      ({ method, path, access, takesTicket }) => `${method.padEnd(6)} ${path}  ${said(access)}${takesTicket ? ', or a ticket' : ''}`,
+    );
     const table = `${lines.join('\n')}\n`;
     if (updatesGolden) writeFileSync(file, table);
     golden(() => expect(table).toBe(readFileSync(file, 'utf8')));

@@ -1,23 +1,35 @@
 import type { AccountEvent } from '../../src/accounts/aggregate/accounts.events.ts';
+import type { KeyEvent } from '../../src/admin/keys/keys.events.ts';
 import type { AgentEvent } from '../../src/agents/aggregate/agents.events.ts';
+import type { CustomFileEvent } from '../../src/custom-files/custom-files.events.ts';
 import type { ApiKeyEvent } from '../../src/api-keys/api-keys.events.ts';
 import type { deploymentEvents } from '../../src/deployments/deployments.events.ts';
 import type { EnvironmentEvent } from '../../src/environment/environment.events.ts';
 import type { ExecEvent } from '../../src/exec/exec.events.ts';
+import type { FileEvent } from '../../src/files/files.events.ts';
+import type { SecretEvent } from '../../src/secrets/secrets.events.ts';
+import type { SubscriptionEvent } from '../../src/subscriptions/subscriptions.events.ts';
 import type { LogEvent } from '../../src/logs/output/logs.events.ts';
 import type { ConversationEvent } from '../../src/messages/conversations/conversations.events.ts';
 import type { EventsOf } from '../../src/platform/event-store/event-definition.ts';
+import type { WebhookEvent } from '../../src/webhooks/webhook-tokens.events.ts';
 import type { RebuildEvent } from '../../src/platform/projections/rebuild/rebuild.events.ts';
 
 type AnyEvent =
   | AccountEvent
   | AgentEvent
   | ApiKeyEvent
+  | SecretEvent
   | EnvironmentEvent
+  | CustomFileEvent
   | LogEvent
   | ConversationEvent
   | ExecEvent
+  | WebhookEvent
+  | FileEvent
+  | SubscriptionEvent
   | RebuildEvent
+  | KeyEvent
   | EventsOf<typeof deploymentEvents>;
 
 const id = (last: number) => `01890a5d-ac96-774b-bcce-b302099a8${String(last).padStart(3, '0')}`;
@@ -30,12 +42,21 @@ const apiKey = `apiKey-${id(3)}`;
 const deployment = `deployment-${id(4)}`;
 const conversation = `conversation-${id(5)}`;
 const exec = `exec-${id(2)}`;
+const webhook = `webhook-${id(2)}`;
+const files = `files-${id(2)}`;
+const subscription = `subscription-${id(15)}`;
+const secrets = `secrets-${id(1)}`;
+const linkingAgent = `agent-${id(17)}`;
+const customAgent = `agent-${id(20)}`;
 const log = `log-${id(2)}`;
 const projection = 'projection-agents_v2';
+const rotation = `masterKeyRotation-${id(18)}`;
+const rotated = { rotation_id: id(18), from_key_id: '0123456789abcdef', to_key_id: 'fedcba9876543210' };
 const message_id = id(6);
 const deployment_id = id(4);
 const agent_id = id(2);
 const account_id = id(1);
+const subscription_id = id(15);
 
 export interface SampleEvent {
   /** The place in the history; gaps are left so that a new type can be inserted where it happens. */
@@ -115,16 +136,36 @@ export const sampleLog: SampleEvent[] = [
   }),
   sample(160, conversation, { type: 'ConversationStarted', data: { agent_id, account_id, channel: 'chat' } }),
   sample(170, conversation, { type: 'MessageAccepted', data: { message_id, channel: 'chat', text: sealed('a question') } }),
+  sample(175, conversation, { type: 'MessagePartStored', data: { message_id: id(14), part: 1, text: sealed('the rest of a webhook') } }),
   sample(180, conversation, { type: 'DeliveryFailed', data: { message_id, attempt: 1, reason: 'it did not answer', retry_at: at(18) } }),
   sample(190, conversation, { type: 'MessageDelivered', data: { message_id, reply: sealed('an answer') } }),
   sample(200, conversation, { type: 'MessageDeadLettered', data: { message_id: id(7), code: 'agent_failed', reason: 'it answered 500' } }),
+  sample(201, conversation, { type: 'MessageRequeued', data: { message_id: id(7), channel: 'webhook', revision: 1, bytes: 20 } }),
   sample(202, exec, {
     type: 'ExecStarted',
     data: { agent_id, exec_id: id(12), command: sealed('["ls"]'), timeout_seconds: 60, ends_by: at(21) },
   }),
   sample(204, exec, { type: 'ExecEnded', data: { agent_id, exec_id: id(12), exit_code: 0, timed_out: false, truncated: false } }),
   sample(208, exec, { type: 'ExecFailed', data: { agent_id, exec_id: id(13), failure: 'canceled' } }),
+  sample(209, webhook, {
+    type: 'WebhookTokenIssued',
+    data: { agent_id, token_id: id(15), token: sealed('a token'), sha256: 'cd'.repeat(32), replaces: null },
+  }),
+  sample(221, exec, { type: 'TerminalTicketIssued', data: { agent_id, expires_at: at(20) } }),
+  sample(222, exec, { type: 'TerminalOpened', data: { agent_id, terminal_id: id(14) } }),
+  sample(223, exec, { type: 'TerminalClosed', data: { agent_id, terminal_id: id(14), end: 'exited', exit_code: 0 } }),
   sample(210, agent, { type: 'AgentSleepRequested', data: { depth: 'frozen', reason: 'idle', deadline_at: at(25) } }),
+  sample(211, files, {
+    type: 'FileChangeStarted',
+    data: { agent_id, change_id: id(14), change: 'write', paths: sealed('{"path":"notes"}'), ends_by: at(23) },
+  }),
+  sample(212, files, { type: 'FileWritten', data: { agent_id, change_id: id(14), size: 5, created: true } }),
+  sample(213, files, { type: 'FileUploaded', data: { agent_id, change_id: id(15), size: 7, paths: sealed('{"path":"/data/inbox/a"}') } }),
+  sample(214, files, { type: 'DirectoryCreated', data: { agent_id, change_id: id(16), created: true } }),
+  sample(215, files, { type: 'FileMoved', data: { agent_id, change_id: id(17) } }),
+  sample(216, files, { type: 'FileDeleted', data: { agent_id, change_id: id(18) } }),
+  sample(217, files, { type: 'FileChangeFailed', data: { agent_id, change_id: id(19), failure: 'canceled' } }),
+  sample(218, files, { type: 'FileDownloaded', data: { agent_id, paths: sealed('{"path":"/data/notes"}'), size: 5 } }),
   sample(220, agent, { type: 'AgentSlept', data: { depth: 'frozen', slept_at: at(22) } }),
   sample(230, agent, { type: 'AgentWakeRequested', data: { trigger: 'chat', deadline_at: at(25) } }),
   sample(240, agent, { type: 'AgentWoke', data: { after: 'frozen', started_at: at(24) } }),
@@ -151,7 +192,38 @@ export const sampleLog: SampleEvent[] = [
     data: { deployment_id, step: 'start', kind: 'timeout', reason: 'It was not ready within 60 s.' },
   }),
   sample(340, agent, { type: 'VariableRemoved', data: { key: 'TOKEN' } }),
+  sample(341, subscription, {
+    type: 'SubscriptionCreated',
+    data: {
+      account_id,
+      subscription_id,
+      host: 'hooks.example.com',
+      url: sealed('https'),
+      secret: sealed('whsec'),
+      types: ['Agent'],
+      agent_ids: null,
+    },
+  }),
+  sample(342, subscription, { type: 'SubscriptionChanged', data: { account_id, subscription_id, changes: { types: null, active: true } } }),
+  sample(343, subscription, {
+    type: 'EventDeadLettered',
+    data: { account_id, subscription_id, event_id: id(16), attempts: 6, reason: 'the target answered 500' },
+  }),
+  sample(344, subscription, { type: 'EventRedeliveryRequested', data: { account_id, subscription_id, event_id: id(16) } }),
+  sample(345, subscription, { type: 'SubscriptionSwitchedOff', data: { account_id, subscription_id, failing_since: at(20) } }),
+  sample(346, subscription, { type: 'SubscriptionDeleted', data: { account_id, subscription_id } }),
   sample(350, agent, { type: 'AgentDeletionRequested', data: {} }),
+  sample(351, secrets, {
+    type: 'SecretStored',
+    data: { account_id, name: 'openai', value: sealed('a secret'), mask: 'sk-a••••••••', stored_at: at(21) },
+  }),
+  sample(352, linkingAgent, { type: 'VariableLinked', data: { account_id, key: 'OPENAI_API_KEY', secret: 'openai', set_at: at(21) } }),
+  sample(353, secrets, { type: 'SecretRemoved', data: { account_id, name: 'openai' } }),
+  sample(354, secrets, {
+    type: 'SourceCredentialStored',
+    data: { account_id, kind: 'registry', host: 'ghcr.io', username: 'ci', password: sealed('a password'), stored_at: at(21) },
+  }),
+  sample(355, secrets, { type: 'SourceCredentialRemoved', data: { account_id, kind: 'registry', host: 'ghcr.io' } }),
   sample(360, agent, { type: 'AgentDeleted', data: {} }),
   sample(370, account, { type: 'SeatReleased', data: { agent_id } }),
   sample(380, apiKey, { type: 'ApiKeyRevoked', data: { account_id, key_id: id(3) } }),
@@ -163,4 +235,15 @@ export const sampleLog: SampleEvent[] = [
   sample(440, projection, { type: 'ProjectionRebuildFailed', data: { rebuild_id: id(10), reason: 'AgentStopped at 12: no such agent' } }),
   sample(450, projection, { type: 'ProjectionRebuilt', data: { rebuild_id: id(11) } }),
   sample(460, projection, { type: 'ProjectionVerified', data: { position: '0'.repeat(18) + '45', equal: true, differences: 0 } }),
+  sample(501, rotation, { type: 'MasterKeyRotationBegun', data: rotated }),
+  sample(502, rotation, { type: 'MasterKeyRotated', data: rotated }),
+  sample(541, customAgent, {
+    type: 'CustomFilesStored',
+    data: {
+      files: [{ path: 'setup.sh', target_dir: '/service/scripts', size: 20, executable: true, run_on_deploy: true, content_id: id(21) }],
+      stored_at: at(21),
+    },
+  }),
+  sample(542, customAgent, { type: 'CustomFileRemoved', data: { path: 'setup.sh', target_dir: '/service/scripts' } }),
+  sample(543, customAgent, { type: 'DeploymentScriptsBegun', data: { deployment_id, generation: 1 } }),
 ];

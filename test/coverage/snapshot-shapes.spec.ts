@@ -7,8 +7,13 @@ import { accountDecider } from '../../src/accounts/aggregate/accounts.decider.ts
 import { SeatMap } from '../../src/accounts/aggregate/seat-map.decider.ts';
 import { agentDecider } from '../../src/agents/aggregate/agents.decider.ts';
 import { eventDefinitions } from '../../src/app.module.ts';
+import { customFilesDecider } from '../../src/custom-files/custom-files.decider.ts';
 import { environmentDecider } from '../../src/environment/environment.decider.ts';
 import { execDecider } from '../../src/exec/exec.decider.ts';
+import { filesDecider } from '../../src/files/files.decider.ts';
+import { secretsDecider } from '../../src/secrets/secrets.decider.ts';
+import { sourceCredentialsDecider } from '../../src/secrets/source-credentials.decider.ts';
+import { subscriptionDecider } from '../../src/subscriptions/subscriptions.decider.ts';
 import { conversationDecider } from '../../src/messages/conversations/conversations.decider.ts';
 import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import type { Decider, Json, SnapshotShape } from '../../src/platform/event-store/event-definition.ts';
@@ -28,8 +33,13 @@ const kept: [name: string, category: string, decider: AnyDecider][] = [
   ['account', 'account', accountDecider],
   ['agent', 'agent', agentDecider],
   ['conversation', 'conversation', conversationDecider],
+  ['custom-files', 'agent', customFilesDecider],
   ['environment', 'agent', environmentDecider],
   ['exec', 'exec', execDecider],
+  ['files', 'files', filesDecider],
+  ['secrets', 'secrets', secretsDecider],
+  ['source-credentials', 'secrets', sourceCredentialsDecider],
+  ['subscription', 'subscription', subscriptionDecider],
 ];
 
 function shapeOf(decider: AnyDecider): SnapshotShape<unknown> {

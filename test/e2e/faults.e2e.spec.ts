@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { textContext } from '../../src/messages/conversations/conversations.service.ts';
 import { DatabaseKeyring } from '../../src/platform/crypto/database-keyring.ts';
 import { ShredLedger } from '../../src/platform/crypto/shred-ledger.ts';
+import { MasterKeys } from '../../src/platform/crypto/master-keys.ts';
 import { loadMasterKey } from '../../src/platform/crypto/master-key.ts';
 import type { Sealed } from '../../src/platform/crypto/keyring.ts';
 import { openDatabase } from '../../src/platform/database/database.ts';
@@ -77,7 +78,7 @@ describe('a service on the local runtime', () => {
     try {
       const opened = async () => {
         const key = await loadMasterKey({ masterKey: null, dataDir: service.dataDir }, () => undefined);
-        const keyring = new DatabaseKeyring(database, key, ShredLedger.in(service.dataDir));
+        const keyring = new DatabaseKeyring(database, new MasterKeys(database, key, null), ShredLedger.in(service.dataDir));
         const events = await sealed();
         expect(events).toHaveLength(2);
         return Promise.all(events.map(({ context, value }) => keyring.open(agentId, context, value)));

@@ -1,12 +1,16 @@
+import { connect } from 'node:net';
+
 import { EngineStandIn } from '../support/engine-stand-in/engine-stand-in.ts';
 import { messagesProgram } from '../support/engine-stand-in/program.ts';
-import { answersOfAHostileAgent, CRASH, hostileProgram, outputsOfAHostileAgent } from '../support/hostile-agent.ts';
+import { answersOfAHostileAgent, AT_FIRST, CRASH, hostileProgram, outputsOfAHostileAgent } from '../support/hostile-agent.ts';
 import { StartedService } from '../support/started-service.ts';
 import { databaseOf, dump } from '../support/stored-texts.ts';
 import { until } from '../support/until.ts';
 
 const [HOSTILE, GOOD] = ['test/hostile:1', 'test/good:1'];
 const REPLY_TIMEOUT_SECONDS = 3;
+/** The memory that the service may use at most, in MB, whatever agents do; an idle one uses about half of it. */
+const MEMORY_MB_MAX = 400;
 
 let engine: EngineStandIn;
 let service: StartedService;
@@ -35,6 +39,14 @@ async function agent(image: string): Promise<string> {
 }
 
 const chat = (agentId: string, message: string) => service.call('POST', `/api/agents/${agentId}/chat`, { message });
+/** Sends a webhook with the agent's token, and returns the answer. */
+async function webhook(agentId: string, body: string) {
+  const { token } = (await service.call('GET', `/api/webhooks/${agentId}/token`)).body;
+  const response = await fetch(`${service.firstRun.url}/api/webhooks/${agentId}?token=${token}`, { method: 'POST', body });
+  return { status: response.status, body: await response.json() };
+}
+const deliveries = async (agentId: string) =>
+  (await service.call('GET', `/api/agents/${agentId}/deliveries`)).body as { status: string; attempts: number; message: string | null }[];
 const linesOf = async (agentId: string, query: string): Promise<string[]> =>
   (await service.call('GET', `/api/v1/agents/${agentId}/logs?${query}`)).body.map(({ message }: { message: string }) => message);
 const messages = (query: string) => linesOf(hostile, query);
@@ -58,6 +70,31 @@ describe('a hostile agent', () => {
     for (let n = 0; n < 5; n++) expect((await chat(good, 'hello')).status).toBe(200);
     await Promise.all(attacks);
   });
+
+  it.each(Object.keys(answersOfAHostileAgent))('that answers a webhook with %s takes no more than its own deliveries', async (text) => {
+    const agentId = await agent(HOSTILE);
+    const before = given.length;
+    expect(await webhook(agentId, text)).toMatchObject({ status: 202, body: { accepted: true } });
+    const [delivery] = await until('an attempt has failed', async () => {
+      const found = await deliveries(agentId);
+      return found[0] !== undefined && found[0].attempts > 0 ? found : undefined;
+    });
+    expect(delivery).toMatchObject({ message: expect.stringMatching(/^the agent /i) });
+    expect(given.slice(before)).toContain(text);
+    expect((await chat(good, 'hello')).status).toBe(200);
+    expect((await service.call('DELETE', `/api/v1/agents/${agentId}`)).status).toBe(204);
+  });
+
+  it.each(['silence', 'a reset', 'an error without end'])(
+    'that answers a webhook with %s gets it again, with the same id, and is heard then',
+    async (answer) => {
+      const agentId = await agent(HOSTILE);
+      const text = `${AT_FIRST}${answer}`;
+      await webhook(agentId, text);
+      await until('it is delivered', async () => ((await deliveries(agentId))[0]?.status === 'delivered' ? true : undefined));
+      expect(given.filter((each) => each === text)).toHaveLength(2);
+    },
+  );
 
   it.each(['constructor', '__proto__', 'toString'])('can’t end the capture of its log by a line of the level %s', async (level) => {
     const line = JSON.stringify({ level, message: `before ${level}` });
@@ -90,6 +127,27 @@ describe('a hostile agent', () => {
     },
     120_000,
   );
+
+  it('can’t fill the memory by output that is followed by callers who read nothing', async () => {
+    const printing = await agent(HOSTILE);
+    const { hostname, port } = new URL(service.firstRun.url);
+    const followers = Array.from({ length: 10 }, () => {
+      const follower = connect(Number(port), hostname).on('error', () => undefined);
+      follower.pause();
+      follower.write(`GET /api/v1/agents/${printing}/logs HTTP/1.1\r\nhost: ${hostname}\r\naccept: text/event-stream\r\n`);
+      follower.write(`authorization: Bearer ${service.firstRun.api_key}\r\n\r\n`);
+      return follower;
+    });
+    await chat(printing, 'flood with lines as fast as they go');
+    const long = async () => (await linesOf(printing, 'limit=1000')).length === 1_000;
+    await until('much of it is in the log', async () => ((await long()) ? true : undefined));
+    for (const follower of followers) follower.destroy();
+    expect((await service.call('DELETE', `/api/v1/agents/${printing}`)).status).toBe(204);
+  });
+
+  it('does not make the service use more memory', () => {
+    expect(service.peakMemoryMb).toBeLessThan(MEMORY_MB_MAX);
+  });
 
   it('leaves nothing of its output behind a minute after it was deleted', async () => {
     const canary = 'c4n4ry-that-an-agent-printed';

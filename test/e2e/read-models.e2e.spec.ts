@@ -12,6 +12,13 @@ const routes = readFileSync(new URL('../coverage/routes.txt', import.meta.url), 
   .split('\n')
   .filter((line) => line.startsWith('GET '))
   .map((line) => line.split(/\s+/)[1] as string);
+/** These routes use the agent, or the first request of them issues a token, so that a second answer differs. */
+const acting = [
+  '/api/agents/:agentId/files/download',
+  '/api/agents/:agentId/files/list',
+  '/api/agents/:agentId/terminal',
+  '/api/webhooks/:agentId/token',
+];
 /** These routes describe the process rather than events. */
 const ofTheProcess = ['/metrics', '/api/admin/projections', '/api/admin/runtime', '/api/admin/work'];
 const queries: Record<string, string> = {
@@ -63,7 +70,7 @@ describe('A service whose read tables were dropped', () => {
   /** Returns the response of every GET, for the key and for the administrator's session. */
   async function answers(): Promise<Record<string, string>> {
     const found: Record<string, string> = {};
-    for (const route of routes.filter((each) => !ofTheProcess.includes(each))) {
+    for (const route of routes.filter((each) => !ofTheProcess.includes(each) && !acting.includes(each))) {
       const path = route.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? name);
       const query = queries[route] === undefined ? '' : `?${queries[route]}`;
       for (const credential of [service.firstRun.api_key, session])

@@ -131,6 +131,26 @@ describeWithDocker('two services on one database and one engine', () => {
     expect((await waiting).status).toBe(200);
   });
 
+  it('each give a streamed reply whole, whichever of them delivers the message', async () => {
+    const agentId = await agent('streamed');
+    const authorization = `Bearer ${replicas.firstRun.api_key}`;
+    const streamed = async (index: number) => {
+      const response = await fetch(`${replicas.at(index).firstRun.url}/api/agents/${agentId}/chat`, {
+        method: 'POST',
+        headers: { authorization, accept: 'text/event-stream', 'content-type': 'application/json' },
+        body: JSON.stringify({ message: `message ${index}` }),
+      });
+      const events = [...(await response.text()).matchAll(/^event: (\w+)\ndata: (.*)$/gm)];
+      return { last: events.at(-1)?.[1], data: JSON.parse(events.at(-1)?.[2] ?? '{}') };
+    };
+    // Each message begins a conversation; their leases are spread over both replicas.
+    const replies = await Promise.all(Array.from({ length: 16 }, (_, index) => streamed(index)));
+    replies.forEach(({ last, data }, index) => {
+      expect(last).toBe('reply');
+      expect(data.response).toContain(`message ${index} `);
+    });
+  });
+
   it('share the limit of login attempts', async () => {
     const tries = await Promise.all(
       Array.from({ length: 16 }, (_, index) =>
@@ -139,6 +159,21 @@ describeWithDocker('two services on one database and one engine', () => {
     );
     expect(tries.filter(({ status }) => status === 401).length).toBeLessThanOrEqual(10);
     expect(tries.filter(({ status }) => status === 429).length).toBeGreaterThanOrEqual(6);
+  });
+
+  it('share the budget of an agent’s webhooks, so that of forty in a minute they take thirty', async () => {
+    const agentId = await agent('hooked');
+    const { token } = (await replicas.at(0).call('GET', `/api/webhooks/${agentId}/token`)).body;
+    const invoke = (index: number) =>
+      replicas.at(index).call('POST', `/api/webhooks/${agentId}`, { index }, { 'x-service-webhook-token': token });
+    const answers = await Promise.all(Array.from({ length: 40 }, (_, index) => invoke(index)));
+    const statuses = answers.map(({ status }) => status).toSorted((a, b) => a - b);
+    expect(statuses).toEqual([...Array.from({ length: 30 }, () => 202), ...Array.from({ length: 10 }, () => 429)]);
+    for (const { status, headers } of answers) if (status === 429) expect(headers.get('retry-after')).toMatch(/^[1-9]\d?$/);
+    expect((await invoke(0)).status).toBe(429);
+    expect((await invoke(1)).status).toBe(429);
+    const ended = () => replicas.at(1).call('GET', `/api/agents/${agentId}/deliveries?status=delivered`);
+    await until('all are delivered', async () => ((await ended()).body.length === 30 ? true : undefined));
   });
 
   it('hand over their work at once when one is stopped', async () => {

@@ -205,6 +205,12 @@ it('compares the engine with the log: desired containers, orphans by name, and m
     generation: 1,
     verdict: 'as_wanted',
   });
+  const swept = await until('the images were looked at', async () => (await ask('GET', 'runtime')).json.images.last_sweep ?? undefined);
+  expect(swept).toEqual({ ended_at: expect.any(String), removed: expect.any(Number), removed_bytes: expect.any(Number), refused: 0 });
+  expect(json.images.own).toEqual(json.images.all);
+  expect(json.images).toMatchObject({ own: { count: expect.any(Number), bytes: expect.any(Number) } });
+  expect(json.images.own.count).toBeGreaterThan(0);
+  expect(json.images.own.bytes).toBeGreaterThan(0);
   const stranger = uuidv7();
   await faulty.inner.ensureVolume(stranger);
   expect((await ask('GET', 'runtime')).json.orphans).toEqual({ containers: [], volumes: [`mooring-${stranger}`] });

@@ -1,5 +1,6 @@
 import { jest } from '@jest/globals';
 
+import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
 import { Config } from '../../src/platform/config/config.ts';
 import { MessageDelivery } from '../../src/messages/delivery/message-delivery.service.ts';
 import { Database } from '../../src/platform/database/database.ts';
@@ -34,9 +35,11 @@ describe('a chat while the container engine is away', () => {
 
   it('that went away during the chat is called again, and the caller gets the outcome', async () => {
     const address = jest.spyOn(talk.runtime.inner, 'address');
+    keptConnections.closeIdle();
     address.mockRejectedValueOnce(new RuntimeUnavailable(new Error('away')));
     expect(await talk.chat('in a short outage')).toMatchObject({ status: 200 });
     // Three retries take 6.25 s, and a caller here waits for at most 7 s.
+    keptConnections.closeIdle();
     address.mockRejectedValue(new RuntimeUnavailable(new Error('away')));
     const refused = await talk.chat('in a long outage');
     expect([refused.status, refused.json.code].join(' ')).toMatch(/^(503 runtime_unavailable|504 reply_timeout)$/);
@@ -55,6 +58,7 @@ describe('a message whose sender got a timeout', () => {
       await slowEngine;
       return find(...asked);
     });
+    keptConnections.closeIdle();
     const refused = await talk.chat('too late', conversation_id);
     expect(refused).toMatchObject({ status: 504, json: { code: 'reply_timeout', message_id: expect.any(String) } });
     goOn();

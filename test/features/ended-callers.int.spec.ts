@@ -68,11 +68,15 @@ interface Open {
 }
 
 /** Sends a request at the other replica, on its own connection. */
-function ask(method: string, path: string, credential: string, body?: object): Open {
+function ask(method: string, path: string, credential: string, body?: object, accept = 'application/json'): Open {
   const seen: Open = { status: undefined, text: '', isOver: false };
   const headers = {
     authorization: `Bearer ${credential}`,
-    ...(path.includes('/chat') ? { 'content-type': 'application/json' } : path.includes('/wait') ? {} : { accept: 'text/event-stream' }),
+    ...(path.includes('/chat')
+      ? { 'content-type': 'application/json', accept }
+      : path.includes('/wait')
+        ? {}
+        : { accept: 'text/event-stream' }),
   };
   const asked = request(`${other.url}${path}`, { method, headers, agent: false });
   const over = () => (seen.isOver = true);
@@ -102,13 +106,17 @@ async function accepted(): Promise<number> {
 async function openAll(credential: string) {
   const path = `/api/v1/agents/${agentId}`;
   const before = await accepted();
-  const streams = [ask('GET', `/api/agents/${agentId}/logs`, credential), ask('GET', `${path}/history`, credential)];
+  const streams = [
+    ask('GET', `/api/agents/${agentId}/logs`, credential),
+    ask('GET', `${path}/history`, credential),
+    ask('POST', `/api/agents/${agentId}/chat`, credential, { message: 'say it as it comes' }, 'text/event-stream'),
+  ];
   const requests = [
     ask('GET', `${path}/wait?status=stopped&timeout=120`, credential),
     ask('POST', `/api/agents/${agentId}/chat`, credential, { message: 'are you there?' }),
   ];
   await until('the streams have begun', () => (streams.every(({ text }) => text !== '') ? true : undefined));
-  await until('the message is accepted', async () => ((await accepted()) > before ? true : undefined));
+  await until('the messages are accepted', async () => ((await accepted()) === before + 2 ? true : undefined));
   return { streams, requests };
 }
 

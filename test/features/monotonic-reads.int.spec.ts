@@ -3,6 +3,7 @@ import { Client } from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 
 import { AgentsModule } from '../../src/agents/agents.module.ts';
+import { BuildLogAnswers } from '../../src/deployments/build-log-answers.service.ts';
 import { DeploymentAnswers } from '../../src/deployments/deployment-answers.service.ts';
 import { deploymentsProjection, FindDeploymentHandler, ListDeploymentsHandler } from '../../src/deployments/deployments.projection.ts';
 import { DeploymentsController } from '../../src/deployments/deployments.controller.ts';
@@ -21,7 +22,7 @@ import type { Answer, TestServer } from '../support/http-server.ts';
 @Module({
   imports: [AgentsModule],
   controllers: [DeploymentsController],
-  providers: [DeploymentAnswers, FindDeploymentHandler, ListDeploymentsHandler],
+  providers: [BuildLogAnswers, DeploymentAnswers, FindDeploymentHandler, ListDeploymentsHandler],
 })
 class DeploymentReadsModule {
   constructor(projections: Projections) {

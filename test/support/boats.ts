@@ -66,7 +66,7 @@ export class Harbour {
     before(log);
     const kept = new Projections(log.database, log.store, new Leases(log.database), log.aggregates, log.config);
     for (const projection of projections) kept.register(projection);
-    const replicas = new ProgramReplicas(log.database, kept, log.catalogue);
+    const replicas = new ProgramReplicas(log.database, kept, log.catalogue, { refresh: () => Promise.resolve('a key') });
     await replicas.onModuleInit();
     await kept.start();
     return new Harbour(log, kept, replicas);

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 import type Dockerode from 'dockerode';
 
@@ -20,7 +20,10 @@ export function dockerUnderTest(docker: Dockerode, clean: (instance: string) => 
     program(files, start) {
       const directory = mkdtempSync(join(tmpdir(), 'mooring-program-'));
       folders.push(directory);
-      for (const [name, content] of Object.entries(files)) writeFileSync(join(directory, name), content);
+      for (const [name, content] of Object.entries(files)) {
+        mkdirSync(dirname(join(directory, name)), { recursive: true });
+        writeFileSync(join(directory, name), content);
+      }
       return { kind: 'program', directory, language: 'node', start };
     },
     async reopen() {

@@ -82,9 +82,10 @@ export class FaultyRuntime {
     rmSync(this.program, { recursive: true, force: true });
   }
 
-  private async ensureImage(_: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
+  private async ensureImage(asked: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
     await this.imageWork(log, signal);
-    return this.inner.ensureImage({ kind: 'program', directory: this.program, language: 'node', start: startCommand }, log, signal);
+    const program = { kind: 'program' as const, directory: this.program, language: 'node' as const, start: startCommand };
+    return this.inner.ensureImage(asked.kind === 'earlier' ? asked : program, log, signal);
   }
 
   private async call(name: string, args: unknown[], make: (...args: unknown[]) => Promise<unknown>): Promise<unknown> {

@@ -36,6 +36,10 @@ export const answersOfAHostileAgent = {
   'a drip of headers': (socket: Socket) => (socket.write('HTTP/1.1 200 OK\r\n'), drip(socket, 'a: b\r\n')),
   'a drip of body': (socket: Socket) => (socket.write(head('chunked')), drip(socket, '1\r\nx\r\n')),
   silence: () => undefined,
+  'an error without end': (socket: Socket) => (
+    socket.write('HTTP/1.1 500 Internal Server Error\r\ntransfer-encoding: chunked\r\n\r\n'),
+    forEver(socket, `1000\r\n${'x'.repeat(0x1000)}\r\n`)
+  ),
   'a reset': (socket: Socket) => void socket.resetAndDestroy(),
   'an end before the answer': (socket: Socket) => void socket.end(),
   'an end within the answer': (socket: Socket) => void socket.end(head(1_000) + HEARD.slice(0, 5)),
@@ -71,8 +75,14 @@ const FLOOD = 'flood with ';
 /** The message at which it ends as if it had run out of memory. */
 export const CRASH = 'crash';
 
+/** The prefix of messages whose remaining text names the answer at the first attempt; further ones are answered properly. */
+export const AT_FIRST = 'at first ';
+
 /** The prefix of messages whose remaining text is printed, each as a line of output; `\n` separates several. */
 const PRINT = 'print ';
+
+/** The ids of the messages that were answered otherwise at the first attempt. */
+const askedBefore = new Set<string>();
 
 /**
  * Serves a connection as a hostile agent does: it is healthy unless `sickness` names one of its hostile responses, and answers properly to
@@ -88,9 +98,15 @@ export function serveHostilely(socket: Socket, onMessage: (text: string) => void
     if (end < 0 || asked.length < end + 4 + length) return;
     const body = asked.slice(end + 4);
     asked = '';
-    const text = body === '' ? sickness : (JSON.parse(Buffer.from(body, 'latin1').toString()) as { text: string }).text;
-    if (body !== '') onMessage(text);
-    const answer = (answersOfAHostileAgent as Record<string, ((socket: Socket) => void) | undefined>)[text];
+    const message =
+      body === '' ? null : (JSON.parse(Buffer.from(body, 'latin1').toString()) as { id: string; text: string; payload?: string });
+    // The body of a webhook takes the place of the text.
+    const text = message === null ? sickness : message.text || (message.payload ?? '');
+    const isFirst = message !== null && text.startsWith(AT_FIRST) && !askedBefore.has(message.id);
+    if (isFirst) askedBefore.add(message.id);
+    if (message !== null) onMessage(text);
+    const wanted = isFirst ? text.slice(AT_FIRST.length) : text;
+    const answer = (answersOfAHostileAgent as Record<string, ((socket: Socket) => void) | undefined>)[wanted];
     if (answer === undefined) socket.end(head(HEARD.length) + HEARD);
     else answer(socket);
   });

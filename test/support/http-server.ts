@@ -10,6 +10,7 @@ import { pino } from 'pino';
 import { ConfigModule } from '../../src/platform/config/config.module.ts';
 import { type Config, type Environment, readConfig } from '../../src/platform/config/config.ts';
 import { createServer } from '../../src/platform/http/server.ts';
+import { routeByDomain } from '../../src/traffic/index.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
 import { freshDatabase } from './postgres.ts';
 
@@ -62,12 +63,12 @@ export async function startTestServer(
     await database.drop();
     await rm(dataDir, { recursive: true, force: true });
   };
-  const app = await createServer(module, { logLevel: 'info', pino: logger, largeBodiesMbPerSecond: config.largeBodiesMbPerSecond }).catch(
-    async (error: unknown) => {
-      await cleanUp();
-      throw error;
-    },
-  );
+  const { agentDomain, largeBodiesMbPerSecond } = config;
+  const how = { logLevel: 'info', pino: logger, largeBodiesMbPerSecond, rewriteUrl: routeByDomain(agentDomain) };
+  const app = await createServer(module, how).catch(async (error: unknown) => {
+    await cleanUp();
+    throw error;
+  });
   await app.listen(0, '127.0.0.1');
   const { port } = app.getHttpServer().address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import Dockerode from 'dockerode';
-import { tarOf } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
+import { tarOf, type TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
 import { ensureNodeBase } from '../../src/platform/runtime/docker/image-sources/node-base.ts';
 import { noRules } from '../../src/platform/runtime/docker/networks/egress-rules.ts';
 import { Nft } from '../../src/platform/runtime/docker/networks/nft.ts';
@@ -24,17 +24,21 @@ export async function importNodeImage(docker: Dockerode, name = 'mooring-test-no
  * "60"]`.
  */
 export async function importBusyboxImage(docker: Dockerode, name = 'mooring-test-busybox:1', changes: string[] = []): Promise<string> {
+  await importImage(docker, tarOf(await busyboxEntries()), name, ['ENV PATH=/bin', ...changes], AbortSignal.timeout(importMs));
+  return name;
+}
+
+/** Returns the files of an image that contains only this machine's static busybox. */
+export async function busyboxEntries(): Promise<TarEntry[]> {
   const program = await readFile('/bin/busybox');
   const applets = ['sh', 'sleep', 'cat', 'echo', 'ls', 'wget', 'httpd', 'id', 'yes', 'true'];
-  const tar = tarOf([
+  return [
     ...['bin', 'etc', 'www'].map((folder) => ({ name: folder, type: 'directory' as const, mode: 0o755 })),
     { name: 'tmp', type: 'directory', mode: 0o1777 },
     { name: 'etc/passwd', type: 'file', mode: 0o644, content: 'root:x:0:0:root:/:/bin/sh\nagent:x:10001:10001:agent:/tmp:/bin/sh\n' },
     { name: 'bin/busybox', type: 'file', mode: 0o755, content: program },
     ...applets.map((applet) => ({ name: `bin/${applet}`, type: 'symlink' as const, mode: 0o777, linkname: 'busybox' })),
-  ]);
-  await importImage(docker, tar, name, ['ENV PATH=/bin', ...changes], AbortSignal.timeout(importMs));
-  return name;
+  ];
 }
 
 /** Removes everything with the instance's label, containers first, the rules of its networks, and the named images. */
@@ -44,8 +48,24 @@ export async function removeInstance(docker: Dockerode, instance: string, images
   for (const { Id } of await docker.listContainers({ all: true, filters })) await docker.getContainer(Id).remove({ force: true, v: true });
   for (const { Name } of (await docker.listVolumes({ filters })).Volumes ?? []) await docker.getVolume(Name).remove();
   for (const { Id } of await docker.listNetworks({ filters })) await docker.getNetwork(Id).remove();
-  for (const { Id } of await docker.listImages({ filters })) await docker.getImage(Id).remove({ force: true });
+  await removeImages(docker, filters);
+  await removeImages(docker, JSON.stringify({ reference: [`mooring-${instance}`] }));
   for (const name of images) await docker.getImage(name).remove({ force: true });
+}
+
+/** Removes the images in as many rounds as they are made of each other. */
+async function removeImages(docker: Dockerode, filters: string): Promise<void> {
+  for (let left = Infinity; ;) {
+    const images = await docker.listImages({ filters });
+    if (images.length === 0) return;
+    if (images.length >= left) throw new Error(`${images.length} images can't be removed`);
+    left = images.length;
+    for (const { Id } of images) await docker.getImage(Id).remove({ force: true }).catch(unlessNeeded);
+  }
+}
+
+function unlessNeeded(error: unknown): void {
+  if (![404, 409].includes((error as { statusCode?: number }).statusCode ?? 0)) throw error;
 }
 
 /** Without nft no rules were made, so a refusal is ignored. */

@@ -57,8 +57,18 @@ export class PrivateEngine {
     if (this.daemon === null) return;
     const ended = once(this.daemon, 'exit');
     this.daemon.kill('SIGTERM');
+    this.resume();
     await ended;
     this.daemon = null;
+  }
+
+  /** Lets the engine hang: its socket takes connections, and nobody answers. */
+  suspend(): void {
+    this.daemon?.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.daemon?.kill('SIGCONT');
   }
 
   async close(): Promise<void> {

@@ -6,6 +6,9 @@ import { accountImagesProjection } from '../../src/deployments/images/account-im
 import { deploymentsProjection } from '../../src/deployments/deployments.projection.ts';
 import { journalProjection, logLinesProjection } from '../../src/logs/entries/logs.projection.ts';
 import { conversationsProjection } from '../../src/messages/conversations/conversations.projection.ts';
+import { deliveriesProjection } from '../../src/messages/conversations/deliveries.projection.ts';
+import { secretUsesProjection } from '../../src/environment/secret-uses.projection.ts';
+import { subscriptionsProjection } from '../../src/subscriptions/subscriptions.projection.ts';
 import { seatsProjection } from '../../src/provisioning/seats.projection.ts';
 import type { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import { categoryOf, classOf, type StoredEvent } from '../../src/platform/event-store/event-store.ts';
@@ -21,7 +24,10 @@ export function foldedProjections(catalogue: EventCatalogue): Projection[] {
     deploymentsProjection,
     accountImagesProjection,
     conversationsProjection,
+    deliveriesProjection,
     seatsProjection,
+    subscriptionsProjection,
+    secretUsesProjection,
     logLinesProjection,
     journalProjection((event) => catalogue.summaryOf(event)),
   ];

@@ -15,13 +15,15 @@ interface Described {
 
 const UNKNOWN_ID = '01890000-0000-7000-8000-000000000000';
 
-/** Returns every route that may have a body, from the list of routes and the OpenAPI document. */
+/** Returns every route of the API that may have a body, from the list of routes and the OpenAPI document. */
 export function routesWithBodies(): RouteWithBody[] {
   const described = JSON.parse(textOf('../../docs/openapi.json')) as Described;
   return textOf('../coverage/routes.txt')
     .split('\n')
     .map((line) => /^(\S+) +(\S+) {2}(.*)$/.exec(line))
-    .flatMap((found) => (found === null || found[1] === 'GET' ? [] : [{ method: found[1] as 'POST', path: found[2] as string }]))
+    .flatMap((found) =>
+      found === null || found[1] === 'GET' || found[1] === 'ALL' ? [] : [{ method: found[1] as 'POST', path: found[2] as string }],
+    )
     .map(({ method, path }) => ({ method, url: path.replace(/:\w+/g, UNKNOWN_ID), fields: fieldsOf(described, method, path) }));
 }
 

@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -85,6 +86,12 @@ export class StartedService {
     return this.process?.pid ?? -1;
   }
 
+  /** The most memory that the process has used since it started, in MB. */
+  get peakMemoryMb(): number {
+    const status = readFileSync(`/proc/${this.pid}/status`, 'utf8');
+    return Math.round(Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1_024);
+  }
+
   get running(): boolean {
     return this.process !== null && this.process.exitCode === null && this.process.signalCode === null;
   }
@@ -123,6 +130,11 @@ export class StartedService {
     });
     const firstRun = this.options.caller ?? (await until('first-run.json stands', () => this.readFirstRun()));
     this.credentials = { ...firstRun, url: url };
+  }
+
+  /** Returns the installation's own id, with which it labels what it makes on the engine. */
+  async instance(): Promise<string> {
+    return (await readFile(join(this.dataDir, 'instance-id'), 'utf8')).trim();
   }
 
   private async readFirstRun(): Promise<FirstRun | undefined> {
@@ -190,8 +202,7 @@ export class StartedService {
     await Promise.all(agents.body.map(({ agent_id }) => this.call('DELETE', `/api/v1/agents/${agent_id}`)));
     await this.stop();
     if (this.options.runtime === 'docker') {
-      const instance = await readFile(join(this.dataDir, 'instance-id'), 'utf8');
-      await removeInstance(new Dockerode(), instance.trim());
+      await removeInstance(new Dockerode(), await this.instance());
     }
     await rm(this.dataDir, { recursive: true, force: true });
   }

@@ -15,6 +15,18 @@ export interface Said {
   status: string;
 }
 
+/** A message as the agent's program gets it. */
+export interface Told {
+  id: string;
+  channel: string;
+  conversation_id: string;
+  text: string;
+  payload: unknown;
+  headers: Record<string, string>;
+  content_type: string | null;
+  attachments: object[];
+}
+
 /** One agent of the account acme, whose program does what its messages say. */
 export class Talk {
   readonly bed: AgentBed;
@@ -70,9 +82,9 @@ export class Talk {
   }
 
   /** Returns the pages of a thread as they are answered, the latest first. */
-  async pages(conversationId: string, query = ''): Promise<Said[][]> {
+  async pages(conversationId: string, query = '', agentId = this.agentId): Promise<Said[][]> {
     const pages: Said[][] = [];
-    let path: string | undefined = `/api/agents/${this.agentId}/conversations/${conversationId}/messages${query}`;
+    let path: string | undefined = `/api/agents/${agentId}/conversations/${conversationId}/messages${query}`;
     while (path !== undefined) {
       const page = await this.ask('GET', path);
       expect(page.status).toBe(200);
@@ -88,13 +100,19 @@ export class Talk {
 
   /** Returns the messages that the agent's program received, in order: id and text. */
   async heard(): Promise<[string, string][]> {
-    const [container] = (await this.runtime.inner.inspect(this.agentId)).containers;
-    const { host, port } = await this.runtime.inner.address({ agentId: this.agentId, generation: container?.generation ?? 0 }, 8080);
-    const text = await (await fetch(`http://${host}:${port}/file/heard`)).text();
-    return text
-      .trim()
-      .split('\n')
-      .map((line) => [line.slice(0, 36), line.slice(37)]);
+    return (await this.linesOf('heard', this.agentId)).map((line) => [line.slice(0, 36), line.slice(37)]);
+  }
+
+  /** Returns the messages that the agent's program received, in order and whole. */
+  async messages(agentId: string): Promise<Told[]> {
+    return (await this.linesOf('messages', agentId)).map((line) => JSON.parse(line) as Told);
+  }
+
+  private async linesOf(file: string, agentId: string): Promise<string[]> {
+    const [container] = (await this.runtime.inner.inspect(agentId)).containers;
+    const { host, port } = await this.runtime.inner.address({ agentId, generation: container?.generation ?? 0 }, 8080);
+    const text = await (await fetch(`http://${host}:${port}/file/${file}`)).text();
+    return text.trim().split('\n');
   }
 
   async events(conversationId: string): Promise<StoredEvent[]> {

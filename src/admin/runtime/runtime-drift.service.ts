@@ -3,13 +3,14 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import { isInTransit, LiveAgentIds, type Agent } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
+import { LastImageSweep } from '../../deployments/index.ts';
 import { ContainerRuntime, type ContainerState, type ListedContainer } from '../../platform/runtime/runtime.ts';
-import type { EngineContainerDto, RuntimeDto } from './runtime.dto.ts';
+import type { EngineContainerDto, EngineImagesDto, RuntimeDto } from './runtime.dto.ts';
 
 /** The number of streams that are read concurrently. */
 const AT_ONCE = 16;
 
-/** Compares the engine's containers and volumes with the log. It changes nothing. */
+/** Compares the engine's containers and volumes with the log, and tells what its images take. It changes nothing. */
 @Injectable()
 export class RuntimeDrift {
   constructor(
@@ -18,7 +19,7 @@ export class RuntimeDrift {
     private readonly queries: QueryBus,
   ) {}
 
-  /** Returns the comparison. Throws `RuntimeUnavailable`. */
+  /** Returns the comparison and the images. Throws `RuntimeUnavailable`. */
   async find(): Promise<RuntimeDto> {
     const { containers, volumes } = await this.runtime.list();
     const live = await this.queries.execute(new LiveAgentIds());
@@ -35,7 +36,14 @@ export class RuntimeDrift {
       missing: [...agents]
         .filter(([agentId, agent]) => !housed.has(agentId) && wantedStates(agent).length > 0 && !isInTransit(agent))
         .map(([agent_id, { status }]) => ({ agent_id, agent_status: status })),
+      images: await this.images(),
     };
+  }
+
+  private async images(): Promise<EngineImagesDto> {
+    const { own, all } = await this.runtime.images.list();
+    const bytes = own.reduce((sum, image) => sum + image.bytes, 0);
+    return { own: { count: own.length, bytes }, all, last_sweep: await this.queries.execute(new LastImageSweep()) };
   }
 
   /** Returns those of the agents that exist, as their streams describe them. */

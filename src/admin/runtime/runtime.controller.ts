@@ -10,7 +10,7 @@ import { RuntimeDto } from './runtime.dto.ts';
 export class RuntimeController {
   constructor(private readonly drift: RuntimeDrift) {}
 
-  /** Compares what the engine has with the log. The sagas settle a difference within seconds, so one that lasts is a fault. */
+  /** Compares what the engine has with the log. The sagas settle a difference within seconds, so one that lasts is a fault. Tells what images take, too. */
   @Get()
   @ReadsModel('agents')
   look(): Promise<RuntimeDto> {

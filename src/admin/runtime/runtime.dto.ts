@@ -27,10 +27,35 @@ export class OrphansDto {
   volumes: string[];
 }
 
+export class ImageSpaceDto {
+  count: number;
+  /** The sizes together, in bytes. A layer that several images share counts in each. */
+  bytes: number;
+}
+
+export class ImageSweepDto {
+  ended_at: Date;
+  /** The number of images that were removed. */
+  removed: number;
+  removed_bytes: number;
+  /** The number of images that no agent needs, but a container or another image on the engine. */
+  refused: number;
+}
+
+export class EngineImagesDto {
+  /** The images that this installation pulled or built for agents. */
+  own: ImageSpaceDto;
+  /** All images of the engine. */
+  all: ImageSpaceDto;
+  /** The last look for images that no agent needs; null if there was none yet. */
+  last_sweep: ImageSweepDto | null;
+}
+
 export class RuntimeDto {
   engine: 'docker' | 'local';
   containers: EngineContainerDto[];
   orphans: OrphansDto;
   /** Agents that should have a container but have none. */
   missing: MissingContainerDto[];
+  images: EngineImagesDto;
 }

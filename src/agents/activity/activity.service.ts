@@ -1,5 +1,6 @@
 import { Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/common';
 
+import { SharedQuestions } from '../../platform/async/shared-questions.ts';
 import { Database } from '../../platform/database/database.ts';
 import type { ReadRow } from '../../platform/database/table.ts';
 import { LEASE_IS_FREE } from '../../platform/leases/leases.ts';
@@ -24,11 +25,14 @@ export const HOLD_COUNTS = `
   h.expires_at > clock_timestamp()
   and not exists (select from consumer_leases l where l.name = '${REPLICA}' || h.owner and ${LEASE_IS_FREE})`;
 
+/** Writes holds ($1) of the owner. Rows of several agents are locked in one order everywhere, so that two replicas never wait for each other. */
 const HOLD = `
   with used as (
-    insert into agent_activity as a (agent_id, last_active_at) values ($1, clock_timestamp())
+    insert into agent_activity as a (agent_id, last_active_at)
+    select agent_id, clock_timestamp() from unnest($1::text[]) as held (agent_id) order by agent_id collate "C"
     on conflict (agent_id) do update set last_active_at = greatest(a.last_active_at, excluded.last_active_at))
-  insert into agent_holds (agent_id, owner, expires_at) values ($1, $2, clock_timestamp() + make_interval(secs => $3))
+  insert into agent_holds (agent_id, owner, expires_at)
+  select agent_id, $2, clock_timestamp() + make_interval(secs => $3) from unnest($1::text[]) as held (agent_id) order by agent_id collate "C"
   on conflict (agent_id, owner) do update set expires_at = excluded.expires_at`;
 
 /**
@@ -37,7 +41,9 @@ const HOLD = `
  */
 const STAMP = `
   update agent_activity a set last_active_at = greatest(a.last_active_at, clock_timestamp() - make_interval(secs => used.ago))
-    from unnest($2::text[], $3::float8[]) as used (agent_id, ago) where a.agent_id = used.agent_id`;
+    from (select agent_id, ago from agent_activity join unnest($2::text[], $3::float8[]) as given (agent_id, ago) using (agent_id)
+          order by agent_id collate "C" for update of agent_activity) as used
+    where a.agent_id = used.agent_id`;
 
 const RELEASE = `with released as (delete from agent_holds where owner = $1 and agent_id = any($2::text[])) ${STAMP}`;
 
@@ -81,9 +87,8 @@ export class Activity implements BeforeApplicationShutdown {
   private renewal: NodeJS.Timeout | null = null;
   private releasing: NodeJS.Timeout | null = null;
   private isStopping = false;
-  private readonly askedAfter = new Set<string>();
-  private nextLook: Promise<Map<string, Date>> | null = null;
-  private lastLook: Promise<unknown> = Promise.resolve();
+  private readonly holds = new SharedQuestions((agentIds: string[]) => this.writeHolds(agentIds));
+  private readonly looks = new SharedQuestions((agentIds: string[]) => this.look(agentIds));
 
   constructor(
     private readonly database: Database,
@@ -138,23 +143,20 @@ export class Activity implements BeforeApplicationShutdown {
   /** Returns the time of the last use; null if the agent was never used. */
   async lastActiveAt(agentId: string): Promise<Date | null> {
     await this.releaseIdle(agentId);
-    this.askedAfter.add(agentId);
-    this.nextLook ??= this.lastLook.then(() => this.look());
-    return (await this.nextLook).get(agentId) ?? null;
+    return (await this.looks.answerFor(agentId)) ?? null;
   }
 
-  /** Reads for all callers that asked while the previous statement was under way. */
-  private look(): Promise<Map<string, Date>> {
-    const ids = [...this.askedAfter];
-    this.askedAfter.clear();
-    this.nextLook = null;
-    const found = this.database
-      .query<ReadRow<typeof agentActivityTable>>('select agent_id, last_active_at from agent_activity where agent_id = any($1::text[])', [
-        ids,
-      ])
-      .then((rows) => new Map(rows.map(({ agent_id, last_active_at }) => [agent_id, last_active_at])));
-    this.lastLook = found.catch(() => undefined);
-    return found;
+  private async look(agentIds: string[]): Promise<Map<string, Date>> {
+    const rows = await this.database.query<ReadRow<typeof agentActivityTable>>(
+      'select agent_id, last_active_at from agent_activity where agent_id = any($1::text[])',
+      [agentIds],
+    );
+    return new Map(rows.map(({ agent_id, last_active_at }) => [agent_id, last_active_at]));
+  }
+
+  private async writeHolds(agentIds: string[]): Promise<ReadonlyMap<string, never>> {
+    await this.database.query(HOLD, [agentIds, this.owner, HOLD_TTL_SECONDS]);
+    return new Map<string, never>();
   }
 
   /** Deletes the rows of a deleted agent. */
@@ -181,7 +183,7 @@ export class Activity implements BeforeApplicationShutdown {
     const before = held.written;
     held.written = (async () => {
       await before.catch(() => undefined);
-      await this.database.query(HOLD, [held.agentId, this.owner, HOLD_TTL_SECONDS]);
+      await this.holds.answerFor(held.agentId);
     })();
   }
 

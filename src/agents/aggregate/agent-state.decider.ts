@@ -7,6 +7,7 @@ import {
   type DeploymentProgressEvent,
   type DeploymentSource,
   type DeploymentStep,
+  type EarlierImage,
   type FailureKind,
   type LifecycleEvent,
   type SleepDepth,
@@ -36,7 +37,11 @@ export interface Deployment {
   repoUrl: string | null;
   branch: string | null;
   templateId: string | null;
+  /** The image that the deployment brings back without a build; null unless it is a rollback. */
+  earlier: EarlierImage | null;
   status: 'queued' | 'building' | 'starting' | 'success' | 'failed' | 'canceled';
+  /** True once custom scripts have begun to run in a container of the deployment. */
+  scriptsBegun: boolean;
 }
 
 /** The pinned image of a deployment, from which containers are created. */
@@ -100,6 +105,7 @@ const TRANSITIONS: Record<AgentEvent['type'], boolean> = {
   DeploymentStarted: false,
   ImageResolved: false,
   ContainerCreated: false,
+  DeploymentScriptsBegun: false,
   DeploymentSucceeded: true,
   DeploymentFailed: true,
   DeploymentCanceled: false,
@@ -124,6 +130,7 @@ export function beginsTransition(type: string): boolean {
 /** Returns the step that the agent's deployment has reached. */
 export function deploymentStep({ deployment, candidate }: Agent): DeploymentStep {
   if (candidate === null) return 'image';
+  if (deployment?.scriptsBegun === true) return 'scripts';
   return deployment?.status === 'starting' ? 'start' : 'container';
 }
 
@@ -248,11 +255,19 @@ function exited(agent: Agent, data: Extract<AgentEvent, { type: 'ContainerExited
 
 function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
   if (event.type === 'DeploymentRequested') {
-    const { deployment_id: id, source, image_name: imageName, repo_url: repoUrl, branch, template_id: templateId } = event.data;
+    const {
+      deployment_id: id,
+      source,
+      image_name: imageName,
+      repo_url: repoUrl,
+      branch,
+      template_id: templateId,
+      earlier = null,
+    } = event.data;
     return {
       ...moving(agent, 'deploying', event.data.deadline_at, 'Deploying.'),
       generation: event.data.generation,
-      deployment: { id, source, imageName, repoUrl, branch, templateId, status: 'queued' },
+      deployment: { id, source, imageName, repoUrl, branch, templateId, earlier, status: 'queued', scriptsBegun: false },
       candidate: null,
       crashes: 0,
     };
@@ -263,14 +278,16 @@ function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
     case 'DeploymentStarted':
       return { ...agent, deployment: { ...deployment, status: 'building' } };
     case 'ImageResolved': {
-      const { deployment_id: deploymentId, image, command } = event.data;
+      const { deployment_id: deploymentId, image, command, framework } = event.data;
       return {
         ...agent,
-        candidate: { deploymentId, templateId: deployment.templateId, image, command },
+        candidate: { deploymentId, templateId: framework ?? deployment.templateId, image, command },
       };
     }
     case 'ContainerCreated':
       return { ...agent, deployment: { ...deployment, status: 'starting' } };
+    case 'DeploymentScriptsBegun':
+      return { ...agent, deployment: { ...deployment, scriptsBegun: true } };
     case 'DeploymentSucceeded':
       return {
         ...up(agent, event.data.started_at),

@@ -1,5 +1,6 @@
 import {
   accountId,
+  deadlineAt,
   startedAt,
   settings,
   provisioned,
@@ -33,6 +34,13 @@ import { NOON, refusalOf } from '../../../test/support/decider-spec.ts';
 import { desiredState } from './agent-state.decider.ts';
 import { agentDecider, type AgentCommand } from './agents.decider.ts';
 import type { AgentEvent } from './agents.events.ts';
+
+/** The request of the deployment with that number from a repository; a rollback's request has the template of the one that comes back. */
+const requestedFrom = (template: string | null, number: number): AgentEvent => {
+  const { type, data } = requested(`d${number}`, number) as Extract<AgentEvent, { type: 'DeploymentRequested' }>;
+  const repository = { source: 'github', image_name: null, repo_url: 'https://git.example/x', branch: 'main' } as const;
+  return { type, data: { ...data, ...repository, template_id: template } };
+};
 
 test.each(Object.entries(everyStatus))('the events lead to %s', (status, events) => {
   expect(stateAfter(...events).status).toBe(status);
@@ -133,6 +141,14 @@ describe('deploying', () => {
     agent(...deploying)
       .when({ type: 'RecordContainerCreated', deploymentId: 'd1', generation: 1 })
       .then({ type: 'ContainerCreated', data: { deployment_id: 'd1', generation: 1 } });
+    const scripted: AgentEvent = { type: 'DeploymentScriptsBegun', data: { deployment_id: 'd1', generation: 1 } };
+    const scriptsBegun = { type: 'RecordScriptsBegun', deploymentId: 'd1', generation: 1 } as const;
+    agent(...deploying)
+      .when(scriptsBegun)
+      .then(scripted);
+    agent(...deploying, scripted)
+      .when(scriptsBegun)
+      .then();
     agent(...deploying)
       .when({ type: 'RecordReady', generation: 1 })
       .then(succeeded('d1'));
@@ -145,6 +161,36 @@ describe('deploying', () => {
     });
   });
 
+  it('of a repository runs the release as the template of the framework that was recognized', () => {
+    const image = { image: 'sha256:1', imageName: 'mooring:project-1', command: ['node', 'serve.mjs'], commitSha: 'c1' };
+    const record = { type: 'RecordImage', deploymentId: 'd1', ...image } as const;
+    const data = { deployment_id: 'd1', image: 'sha256:1', image_name: 'mooring:project-1', command: image.command, commit_sha: 'c1' };
+    const resolved: AgentEvent = { type: 'ImageResolved', data: { ...data, framework: 'langgraph' } };
+    const building = [...created, requestedFrom(null, 1)];
+    agent(...building)
+      .when({ ...record, framework: 'langgraph' })
+      .then(resolved);
+    expect(stateAfter(...building, resolved).candidate?.templateId).toBe('langgraph');
+    expect(stateAfter(...building, resolved, succeeded('d1')).release).toMatchObject({ deploymentId: 'd1', templateId: 'langgraph' });
+    // A repository of no framework has none in its event, and none after an earlier deployment that had one.
+    for (const framework of [null, undefined])
+      agent(...building)
+        .when({ ...record, framework })
+        .then({ type: 'ImageResolved', data });
+    const plain: AgentEvent = { type: 'ImageResolved', data: { ...data, deployment_id: 'd2' } };
+    const changed = [...building, resolved, succeeded('d1'), requestedFrom(null, 2), plain, succeeded('d2')];
+    expect(stateAfter(...changed).release).toMatchObject({ deploymentId: 'd2', templateId: null });
+  });
+
+  it('that brings an earlier one of a framework back runs it as that template again, without a new recognition', () => {
+    const data = { deployment_id: 'd2', image: 'sha256:1', image_name: 'mooring:project-1', command: ['node'], commit_sha: 'c1' };
+    const resolved: AgentEvent = { type: 'ImageResolved', data };
+    expect(stateAfter(...active, requestedFrom('langgraph', 2), resolved, succeeded('d2')).release).toMatchObject({
+      deploymentId: 'd2',
+      templateId: 'langgraph',
+    });
+  });
+
   it('does not succeed before its image is resolved, nor by a container of another generation', () => {
     agent(...created, requested('d1', 1))
       .when({ type: 'RecordReady', generation: 1 })
@@ -152,6 +198,32 @@ describe('deploying', () => {
     agent(...deploying)
       .when({ type: 'RecordReady', generation: 0 })
       .then();
+  });
+
+  it('is canceled by a caller: a release comes back, and an agent without one stops', () => {
+    const cancel: AgentCommand = { type: 'CancelDeployment', accountId, deploymentId: 'd1', restartBy: deadlineAt, stopBy: deadlineAt };
+    const canceled = (id: string): AgentEvent => ({
+      type: 'DeploymentCanceled',
+      data: { deployment_id: id, reason: 'a caller canceled it' },
+    });
+    agent(...deploying)
+      .when(cancel)
+      .then(canceled('d1'), stopRequested);
+    agent(...active, requested('d2', 2))
+      .when({ ...cancel, deploymentId: 'd2' })
+      .then(canceled('d2'), {
+        type: 'AgentRestartRequested',
+        data: { generation: 4, deadline_at: deadlineAt },
+      });
+    agent(...deploying, canceled('d1'), stopRequested)
+      .when(cancel)
+      .then();
+    agent(...active)
+      .when(cancel)
+      .refuses('invalid_state');
+    agent(...deploying)
+      .when({ ...cancel, deploymentId: 'd0' })
+      .refuses('invalid_state');
   });
 
   it('ignores records of another deployment, repeated steps, and records after its end', () => {

@@ -1,27 +1,8 @@
 import type { Decider } from '../../platform/event-store/event-definition.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
-import {
-  CRASHES_MAX,
-  deploymentStep,
-  evolve,
-  initialState,
-  isAsleep,
-  isInTransit,
-  type Agent,
-  type AgentState,
-} from './agent-state.decider.ts';
-import type {
-  AgentEvent,
-  AgentSettings,
-  DeploymentFailureKind,
-  DeploymentSource,
-  FailureKind,
-  SleepDepth,
-  SleepReason,
-} from './agents.events.ts';
-
-/** The time in seconds for which a container must run until its earlier crashes are forgotten. */
-const STEADY_AFTER_SECONDS = 600;
+import { decideRecord, isDeploying, type AgentRecord } from './agent-records.decider.ts';
+import { evolve, initialState, isAsleep, type Agent, type AgentState } from './agent-state.decider.ts';
+import type { AgentEvent, AgentSettings, DeploymentSource, EarlierImage, SleepDepth, SleepReason } from './agents.events.ts';
 
 interface Timed {
   /** The deadline of the transition. */
@@ -35,6 +16,8 @@ export interface DeploymentRequest {
   repoUrl: string | null;
   branch: string | null;
   templateId: string | null;
+  /** The image that a rollback brings back; absent in every other deployment. */
+  earlier?: EarlierImage;
 }
 
 /**
@@ -50,6 +33,8 @@ export type AgentCommand =
     }
   | { type: 'ConfigureAgent'; accountId: string; changes: Partial<AgentSettings> }
   | ({ type: 'DeployAgent'; accountId: string } & DeploymentRequest & Timed)
+  /** `restartBy` and `stopBy` are the deadlines of what follows: the restart of the earlier release, or the stop of an agent that has none. */
+  | { type: 'CancelDeployment'; accountId: string; deploymentId: string; restartBy: string; stopBy: string }
   | ({ type: 'StartAgent'; accountId: string } & Timed)
   | ({ type: 'StopAgent'; accountId: string } & Timed)
   | ({ type: 'RestartAgent'; accountId: string } & Timed)
@@ -57,36 +42,6 @@ export type AgentCommand =
   | ({ type: 'WakeAgent'; accountId: string; trigger: string } & Timed)
   | { type: 'DeleteAgent'; accountId: string }
   | AgentRecord;
-
-/** The observations of the deployment saga. A late or repeated record changes nothing. */
-export type AgentRecord =
-  | { type: 'RecordDeploymentStarted'; deploymentId: string }
-  | {
-      type: 'RecordImage';
-      deploymentId: string;
-      image: string;
-      imageName: string;
-      command: string[];
-      commitSha: string | null;
-    }
-  | { type: 'RecordContainerCreated'; deploymentId: string; generation: number }
-  | { type: 'RecordDeploymentFailure'; deploymentId: string; kind: DeploymentFailureKind; reason: string }
-  /** The container of that generation runs and is ready, so the transition in progress has succeeded. */
-  | { type: 'RecordReady'; generation: number }
-  | { type: 'RecordStopped' }
-  | { type: 'RecordSlept'; depth: SleepDepth }
-  | {
-      type: 'RecordExit';
-      generation: number;
-      exitCode: number | null;
-      oom: boolean;
-      cause: 'exited' | 'removed';
-      deadlineAt: string;
-    }
-  | { type: 'RecordFailure'; kind: Exclude<FailureKind, 'volume'>; reason: string }
-  /** The agent's volume holds more than it may, so the agent has to stop. */
-  | { type: 'RecordVolumeFull'; reason: string }
-  | { type: 'RecordDeleted' };
 
 /**
  * Returns the agent if the account may see it, which is until it is deleted. Throws `agent_not_found`, for another account's agent as for a
@@ -123,6 +78,8 @@ function decide(command: AgentCommand, agent: AgentState, now: Date): AgentEvent
       return configure(owned(agent, command.accountId), command.changes);
     case 'DeployAgent':
       return deploy(owned(agent, command.accountId), command);
+    case 'CancelDeployment':
+      return cancel(owned(agent, command.accountId), command);
     case 'StartAgent':
       return start(owned(agent, command.accountId), command.deadlineAt);
     case 'StopAgent':
@@ -136,7 +93,7 @@ function decide(command: AgentCommand, agent: AgentState, now: Date): AgentEvent
     case 'DeleteAgent':
       return remove(visible(agent, command.accountId));
     default:
-      return agent === null ? [] : record(command, agent, now);
+      return agent === null ? [] : decideRecord(command, agent, now);
   }
 }
 
@@ -168,9 +125,22 @@ function deploy(agent: Agent, command: DeploymentRequest & Timed): AgentEvent[] 
         branch: command.branch,
         template_id: command.templateId,
         deadline_at: command.deadlineAt,
+        ...(command.earlier === undefined ? {} : { earlier: command.earlier }),
       },
     },
   ];
+}
+
+/** Cancels the deployment in progress. The agent goes back to its earlier release, or stops if it has none. */
+function cancel(agent: Agent, { deploymentId, restartBy, stopBy }: Extract<AgentCommand, { type: 'CancelDeployment' }>): AgentEvent[] {
+  if (agent.deployment?.id === deploymentId && agent.deployment.status === 'canceled') return [];
+  if (!isDeploying(agent, deploymentId)) throw new Refusal('invalid_state', 'That deployment has ended.');
+  const next: AgentEvent =
+    agent.release === null
+      ? { type: 'AgentStopRequested', data: { deadline_at: stopBy } }
+      : // The cancellation itself takes up one generation.
+        { type: 'AgentRestartRequested', data: { generation: agent.generation + 2, deadline_at: restartBy } };
+  return [canceled(agent, 'a caller canceled it'), next];
 }
 
 function neverDeployed(action: string): Refusal {
@@ -265,130 +235,9 @@ function remove(agent: Agent): AgentEvent[] {
   return agent.status === 'deploying' ? [canceled(agent, 'the agent was deleted'), requested] : [requested];
 }
 
-function record(command: AgentRecord, agent: Agent, now: Date): AgentEvent[] {
-  switch (command.type) {
-    case 'RecordDeploymentStarted':
-      return deploying(agent, command.deploymentId) && agent.deployment?.status === 'queued'
-        ? [{ type: 'DeploymentStarted', data: { deployment_id: command.deploymentId } }]
-        : [];
-    case 'RecordImage': {
-      if (!deploying(agent, command.deploymentId) || agent.candidate !== null) return [];
-      const { image, imageName, deploymentId, commitSha } = command;
-      return [
-        {
-          type: 'ImageResolved',
-          data: {
-            deployment_id: deploymentId,
-            image,
-            image_name: imageName,
-            command: command.command,
-            commit_sha: commitSha,
-          },
-        },
-      ];
-    }
-    case 'RecordContainerCreated':
-      return deploying(agent, command.deploymentId) && agent.deployment?.status === 'building' && agent.generation === command.generation
-        ? [
-            {
-              type: 'ContainerCreated',
-              data: { deployment_id: command.deploymentId, generation: command.generation },
-            },
-          ]
-        : [];
-    case 'RecordDeploymentFailure':
-      return deploying(agent, command.deploymentId) ? [deploymentFailed(agent, command.kind, command.reason)] : [];
-    case 'RecordReady':
-      return agent.generation === command.generation ? recordReady(agent, now) : [];
-    case 'RecordStopped':
-      return agent.status === 'stopping' && agent.wantedSleep === null ? [{ type: 'AgentStopped', data: {} }] : [];
-    case 'RecordSlept':
-      return recordSlept(agent, command.depth, now);
-    case 'RecordExit':
-      return recordExit(agent, command, now);
-    case 'RecordFailure':
-      return recordFailure(agent, command.kind, command.reason);
-    case 'RecordVolumeFull':
-      return recordVolumeFull(agent, command.reason);
-    case 'RecordDeleted':
-      return agent.status === 'deleting' ? [{ type: 'AgentDeleted', data: {} }] : [];
-  }
-}
-
-function deploying(agent: Agent, deploymentId: string): boolean {
-  return agent.status === 'deploying' && agent.deployment?.id === deploymentId;
-}
-
-function deploymentFailed(agent: Agent, kind: DeploymentFailureKind, reason: string): AgentEvent {
-  return { type: 'DeploymentFailed', data: { deployment_id: agent.deployment?.id ?? '', step: deploymentStep(agent), kind, reason } };
-}
-
-function recordReady(agent: Agent, now: Date): AgentEvent[] {
-  const started_at = now.toISOString();
-  switch (agent.status) {
-    case 'deploying':
-      if (agent.candidate === null || agent.deployment === null) return [];
-      return [{ type: 'DeploymentSucceeded', data: { deployment_id: agent.deployment.id, started_at } }];
-    case 'starting':
-    case 'restarting':
-      return [{ type: 'AgentStarted', data: { generation: agent.generation, started_at } }];
-    case 'waking':
-      return [{ type: 'AgentWoke', data: { after: agent.sleepDepth ?? 'frozen', started_at } }];
-    case 'error':
-      if (agent.failure === 'deployment' || agent.failure === 'volume' || agent.release === null) return [];
-      return [{ type: 'AgentStarted', data: { generation: agent.generation, started_at } }];
-    default:
-      return [];
-  }
-}
-
-function recordSlept(agent: Agent, depth: SleepDepth, now: Date): AgentEvent[] {
-  const goingToSleep = agent.status === 'stopping' && agent.wantedSleep !== null;
-  const deeper = agent.status === 'sleeping' && depth === 'stopped' && agent.sleepDepth === 'frozen';
-  if (!goingToSleep && !deeper) return [];
-  return [{ type: 'AgentSlept', data: { depth, slept_at: now.toISOString() } }];
-}
-
-function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit' }>, now: Date): AgentEvent[] {
-  const expectedUp = ['active', 'starting', 'restarting', 'waking'].includes(agent.status);
-  if (!expectedUp || exit.generation !== agent.generation) return [];
-  const steady = agent.activeSince !== null && now.getTime() - Date.parse(agent.activeSince) >= STEADY_AFTER_SECONDS * 1000;
-  const crashes = (steady ? 0 : agent.crashes) + 1;
-  // The first restart is immediate; the next ones wait 2, 4 and 8 s.
-  const delaySeconds = crashes === 1 ? 0 : 2 ** (crashes - 1);
-  const at = new Date(now.getTime() + delaySeconds * 1000).toISOString();
-  return [
-    {
-      type: 'ContainerExited',
-      data: {
-        generation: exit.generation,
-        exit_code: exit.exitCode,
-        oom: exit.oom,
-        cause: exit.cause,
-        crashes,
-        restart: crashes >= CRASHES_MAX ? null : { generation: agent.generation + 1, at, deadline_at: exit.deadlineAt },
-      },
-    },
-  ];
-}
-
-function recordFailure(agent: Agent, kind: Exclude<FailureKind, 'volume'>, reason: string): AgentEvent[] {
-  if (agent.status === 'deploying') return [deploymentFailed(agent, kind === 'crash' ? 'deployment' : kind, reason)];
-  if (!isInTransit(agent)) return [];
-  return [{ type: 'AgentFailed', data: { during: agent.status, kind, reason } }];
-}
-
-/** An agent whose container is stopped, or is going to be, can't write any more. */
-function recordVolumeFull(agent: Agent, reason: string): AgentEvent[] {
-  if (agent.status === 'deploying') return [deploymentFailed(agent, 'deployment', reason)];
-  const writes = ['active', 'starting', 'restarting', 'waking', 'sleeping'].includes(agent.status) || isAsleep(agent);
-  const stillRuns = agent.status === 'error' && (agent.failure === 'timeout' || agent.failure === 'runtime');
-  return writes || stillRuns ? [{ type: 'AgentFailed', data: { during: agent.status, kind: 'volume', reason } }] : [];
-}
-
 export const agentDecider: Decider<AgentState, AgentCommand, AgentEvent> = {
   initialState,
   decide,
   evolve,
-  snapshot: { name: 'agent', version: 1, subject: (_, id) => id },
+  snapshot: { name: 'agent', version: 3, subject: (_, id) => id },
 };

@@ -10,8 +10,8 @@ export type SleepReason = 'requested' | 'idle' | 'deep' | 'memory';
  * unavailable, or its volume is full.
  */
 export type FailureKind = 'deployment' | 'crash' | 'timeout' | 'runtime' | 'volume';
-/** The steps of a deployment: resolving its image, creating its container, and starting that. */
-export type DeploymentStep = 'image' | 'container' | 'start';
+/** The steps of a deployment: resolving its image, creating its container, starting that, and running its scripts. */
+export type DeploymentStep = 'image' | 'container' | 'start' | 'scripts';
 /** The reason why a deployment failed: its source, its deadline, or the engine. */
 export type DeploymentFailureKind = Exclude<FailureKind, 'crash' | 'volume'>;
 
@@ -32,6 +32,17 @@ export type AgentSettings = AgentSourceFields & {
   idle_ttl_seconds: number;
   /** The part of the network that the agent may reach; absent or null means all that the operator allows agents to reach. */
   egress?: AgentEgress | null;
+  /** True if anybody may reach the agent's port through the service; absent means false. */
+  public?: boolean;
+};
+
+/** The image of an earlier deployment, pinned by digest or id, which a rollback brings back. */
+export type EarlierImage = {
+  deployment_id: string;
+  image: string;
+  image_name: string;
+  command: string[];
+  commit_sha: string | null;
 };
 
 /** Upgrades version 1, whose `step` was a step (`image`, `start`, `ready`) or a reason (`deadline`, `engine`). */
@@ -82,9 +93,12 @@ export const deploymentProgressEvents = {
     branch: string | null;
     template_id: string | null;
     deadline_at: string;
-  }>()(
-    'DeploymentRequested',
-    ({ source, image_name, repo_url, template_id }) => `Asked for a deployment of ${image_name ?? repo_url ?? template_id ?? source}`,
+    /** The image that a rollback brings back; absent in every other deployment. */
+    earlier?: EarlierImage;
+  }>()('DeploymentRequested', ({ source, image_name, repo_url, template_id, earlier }) =>
+    earlier === undefined
+      ? `Asked for a deployment of ${image_name ?? repo_url ?? template_id ?? source}`
+      : `Asked for a rollback to ${earlier.image_name}`,
   ),
   DeploymentStarted: defineEvent<{ deployment_id: string }>()('DeploymentStarted', () => 'Began the deployment'),
   ImageResolved: defineEvent<{
@@ -94,10 +108,17 @@ export const deploymentProgressEvents = {
     image_name: string;
     command: string[];
     commit_sha: string | null;
+    /** The framework that the repository was recognized by, whose template says how the agent is run; absent in every other deployment. */
+    framework?: string;
   }>()('ImageResolved', ({ image_name }) => `Had the image ${image_name} ready`),
   ContainerCreated: defineEvent<{ deployment_id: string; generation: number }>()(
     'ContainerCreated',
     ({ generation }) => `Made container number ${generation}`,
+  ),
+  /** The container is ready, and the custom scripts are about to run in it. They never run twice in one container. */
+  DeploymentScriptsBegun: defineEvent<{ deployment_id: string; generation: number }>()(
+    'DeploymentScriptsBegun',
+    () => 'Began to run the custom scripts',
   ),
   DeploymentSucceeded: defineEvent<{ deployment_id: string; started_at: string }>()(
     'DeploymentSucceeded',

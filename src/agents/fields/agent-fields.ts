@@ -3,6 +3,7 @@ import { registerDecorator, ValidateIf } from 'class-validator';
 
 import { hasLength } from '../../platform/http/requests/validation.ts';
 import { ALLOWED_NAMES_MAX, allowListMessage } from '../../platform/allow-list.ts';
+import { branchProblem, repositoryUrlProblem } from '../../platform/git/repository-url.ts';
 import { parseImageReference } from '../../platform/image-reference.ts';
 
 /** A rule for a text of an agent: returns what is wrong, or null. Both create routes and PATCH apply the same rules. */
@@ -34,16 +35,9 @@ export const imageNameRule: TextRule = (name) =>
     ? 'must be an image reference: [registry/]name[:tag][@sha256:digest], at most 255 characters, and not a bare id or digest'
     : null;
 
-export const repoUrlRule: TextRule = (url) => {
-  const parsed = url.length <= 2_048 && !invisible.test(url) && !/\s/.test(url) && URL.canParse(url) ? new URL(url) : null;
-  if (parsed === null || !/^(https?|file):$/.test(parsed.protocol)) return 'must be an http or https address of at most 2048 characters';
-  return parsed.username !== '' || parsed.password !== '' ? 'must not hold a user name or a password' : null;
-};
+export const repoUrlRule: TextRule = repositoryUrlProblem;
 
-export const branchRule: TextRule = (branch) =>
-  /^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$/.test(branch) && !/\.\.|\/\/|\/$|\.$|\.lock(\/|$)|\/\./.test(branch)
-    ? null
-    : 'must be the name of a branch';
+export const branchRule: TextRule = branchProblem;
 
 /** Returns what is wrong with an idle time in seconds, or null. An idle time of 0 means that the agent never sleeps. */
 export function idleTtlMessage(value: unknown): string | null {

@@ -2,12 +2,12 @@ import { Injectable } from '@nestjs/common';
 
 import { restartTimeoutSeconds, type Agent, type Release } from '../../agents/index.ts';
 import { Config } from '../../platform/config/config.ts';
-import { Variables } from '../../environment/services.ts';
 import { LogCapture } from '../../logs/index.ts';
 import { ready } from '../../platform/agent-protocol/agent-protocol.ts';
 import { ContainerRuntime, type ContainerView } from '../../platform/runtime/runtime.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { containerSpec, runningAs } from './container-spec.ts';
+import { ContainerContents } from './container-contents.service.ts';
 import { DeploymentImages } from '../images/deployment-images.service.ts';
 import type { Pass } from './engine-view.service.ts';
 import { privateVariables } from './private-variables.ts';
@@ -22,7 +22,7 @@ export class ContainerSteps {
   constructor(
     private readonly runtime: ContainerRuntime,
     readonly images: DeploymentImages,
-    private readonly variables: Variables,
+    readonly contents: ContainerContents,
     private readonly capture: LogCapture,
     private readonly config: Config,
   ) {}
@@ -46,7 +46,17 @@ export class ContainerSteps {
     };
   }
 
-  changeState(agent: Agent, how: 'start' | 'stop' | 'freeze' | 'thaw' | 'kill', { handle }: ContainerView): Promise<void> {
+  /** Starts the container. One that was never started gets the agent's custom files first. */
+  async start({ agentId, assertLease }: Pass, agent: Agent, container: ContainerView): Promise<void> {
+    if (container.state === 'created') {
+      const templateId = (agent.candidate ?? agent.release)?.templateId;
+      await this.contents.putFiles(agentId, container.handle, this.images.template(templateId));
+      assertLease();
+    }
+    await this.runtime.start(container.handle);
+  }
+
+  changeState(agent: Agent, how: 'stop' | 'freeze' | 'thaw' | 'kill', { handle }: ContainerView): Promise<void> {
     switch (how) {
       case 'stop':
         return this.runtime.stop(handle, this.runSettings(agent).stopGraceSeconds);
@@ -62,16 +72,19 @@ export class ContainerSteps {
   }
 
   async create({ agentId, assertLease }: Pass, agent: Agent, release: Release): Promise<void> {
-    const variables = await this.variables.of(agentId);
+    const variables = await this.contents.variablesOf(agentId);
     assertLease();
     await this.runtime.create(containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config));
   }
 
   /** Names in the build log the variables that hold a private address which the agent may not reach. */
-  async logPrivateVariables(agentId: string, { deployment }: Agent, log: BuildLog): Promise<void> {
+  async logPrivateVariables(agentId: string, { deployment, candidate }: Agent, log: BuildLog): Promise<void> {
     const { agentEgress, agentEgressPrivate } = this.config;
     if (this.runtime.name !== 'docker' || agentEgress !== 'internet') return;
-    const variables = { ...this.images.template(deployment?.templateId)?.env, ...(await this.variables.of(agentId)) };
+    const variables = {
+      ...this.images.template((candidate ?? deployment)?.templateId)?.env,
+      ...(await this.contents.variablesOf(agentId)),
+    };
     privateVariables(variables, agentEgressPrivate).forEach(log.line);
   }
 

@@ -78,6 +78,11 @@ const queued = state(...given.created, given.requested('d1', 1));
 const building = state(...given.created, given.requested('d1', 1), { type: 'DeploymentStarted', data: { deployment_id: 'd1' } });
 const imageThere = state(...deploying);
 const made = state(...deploying, { type: 'ContainerCreated', data: { deployment_id: 'd1', generation: 1 } });
+const scripted = state(
+  ...deploying,
+  { type: 'ContainerCreated', data: { deployment_id: 'd1', generation: 1 } },
+  { type: 'DeploymentScriptsBegun', data: { deployment_id: 'd1', generation: 1 } },
+);
 const redeploying = state(...active, given.requested('d2', 2), { type: 'DeploymentStarted', data: { deployment_id: 'd2' } });
 const redeployed = state(
   ...active,
@@ -112,6 +117,15 @@ const table: Row[] = [
   ['deploying, container recorded', made, one('created'), terms(), 'start g1'],
   ['deploying, container runs', made, one('running'), terms(), 'ready g1 in 60000, else RecordDeploymentFailure timeout'],
   ['deploying, container has run for long', made, one('running'), at(290), 'ready g1 in 1000, else RecordDeploymentFailure timeout'],
+  ['deploying, scripts ran in a container of an earlier pass: it is made anew', scripted, one('running'), terms(), 'remove g1'],
+  ['deploying, scripts ran, the new container is not made', scripted, bare, terms(), 'create from nginx@sha256:1'],
+  [
+    'deploying, scripts ran in a container of an earlier pass, this one is new',
+    scripted,
+    one('running', 1, { started: 'a1-g1' }),
+    terms(),
+    'ready g1 in 60000, else RecordDeploymentFailure timeout',
+  ],
   ['deploying, container was frozen', made, one('frozen'), terms(), 'thaw g1'],
   ['deploying, container ended', made, one('exited'), terms(), 'fail_exited g1'],
 

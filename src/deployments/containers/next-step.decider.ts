@@ -136,6 +136,8 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
     case 'exited':
       return { do: 'fail_exited', container: mine };
     case 'running': {
+      // A service that ended in the middle of the scripts may have left one that still runs. They begin anew in a new container.
+      if (deployment.scriptsBegun && actual.started !== mine.handle) return { do: 'remove', container: mine, gently: true };
       const startedAt = mine.startedAt === null ? now.getTime() : Date.parse(mine.startedAt);
       const readyBy = Math.min(startedAt + rules.startTimeoutSeconds * 1000, Date.parse(agent.deadlineAt ?? now.toISOString()));
       const reason = `It was not ready within ${rules.startTimeoutSeconds} s of its start.`;

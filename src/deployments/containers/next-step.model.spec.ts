@@ -166,6 +166,14 @@ const histories: AgentEvent[][] = [
   [...given.active, given.sleepRequested('stopped')],
   [...given.active, given.requested('d2', 2)],
   [...given.active, given.requested('d2', 2), { type: 'DeploymentStarted', data: { deployment_id: 'd2' } }, given.imageResolved('d2')],
+  [
+    ...given.active,
+    given.requested('d2', 2),
+    { type: 'DeploymentStarted', data: { deployment_id: 'd2' } },
+    given.imageResolved('d2'),
+    { type: 'ContainerCreated', data: { deployment_id: 'd2', generation: 2 } },
+    { type: 'DeploymentScriptsBegun', data: { deployment_id: 'd2', generation: 2 } },
+  ],
   [...given.active, given.exited(3, 1, { generation: 2, at: given.later(4).toISOString() })],
   [...given.active, { type: 'AgentFailed', data: { during: 'active', kind: 'volume', reason: 'full' } }],
   ...(['timeout', 'runtime'] as const).map((kind): AgentEvent[] => [

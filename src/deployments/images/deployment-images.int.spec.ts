@@ -1,3 +1,5 @@
+import { lookup } from 'node:dns/promises';
+
 import { Module, type DynamicModule } from '@nestjs/common';
 import Dockerode from 'dockerode';
 
@@ -5,6 +7,7 @@ import { runningFeatures } from '../../../test/support/features.ts';
 import { AgentBed } from '../../../test/support/agent-bed.ts';
 import { EngineStandIn } from '../../../test/support/engine-stand-in/engine-stand-in.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
+import { hostileImageNames, privateImageNames } from '../../../test/support/hostile-images.ts';
 import { expectProblem } from '../../../test/support/things-server.ts';
 import type { TestServer } from '../../../test/support/http-server.ts';
 import { RESOLVE_HOST } from '../../agents/services.ts';
@@ -17,6 +20,11 @@ const SHARED = 'operator/shared:2';
 
 @Module({})
 class StandInRuntime {}
+
+/** Returns the addresses that the system's resolver finds, without a question to a name server. */
+async function addressesOf(host: string): Promise<string[]> {
+  return (await lookup(host, { all: true })).map(({ address }) => address);
+}
 
 let engine: EngineStandIn;
 let server: TestServer;
@@ -41,7 +49,7 @@ beforeAll(async () => {
             egress: 'all',
           }),
       },
-      { provide: RESOLVE_HOST, useValue: async (host: string) => (host === 'moves.example' ? [innerAddress] : [host]) },
+      { provide: RESOLVE_HOST, useValue: async (host: string) => (host === 'moves.example' ? [innerAddress] : addressesOf(host)) },
     ],
     exports: [ContainerRuntime, RESOLVE_HOST],
   };
@@ -96,24 +104,30 @@ describe('a variable that leads to a private address', () => {
   });
 });
 
-describe('an image at a private address', () => {
-  const inner = '169.254.169.254/latest:1';
-
-  it('is refused wherever it can be named, and nothing is written', async () => {
+describe('a hostile name of an image', () => {
+  it('is refused wherever it can be given, the field is named, and nothing is fetched or written', async () => {
     const agentId = await bed.created('acme', { image: 'docker', image_name: SHARED, template_id: null });
     const before = await bed.types(agentId);
-    const refused = [
-      await call('acme', 'PATCH', `/api/v1/agents/${agentId}`, { image_name: inner }),
-      await call('acme', 'POST', `/api/v1/agents/${agentId}/deploy`, { image_name: inner }),
-      await call('acme', 'POST', '/api/deploy', { agentId, source: 'docker', imageName: inner }),
-    ];
-    for (const answer of refused) {
-      expectProblem(answer, 400, 'invalid_request');
-      expect(answer.json.detail).toContain('private address');
+    expect(hostileImageNames.length + privateImageNames.length).toBeGreaterThanOrEqual(40);
+    for (const image_name of [...hostileImageNames, ...privateImageNames]) {
+      const ways = [
+        ['image_name', await call('acme', 'PATCH', `/api/v1/agents/${agentId}`, { image_name })],
+        ['image_name', await call('acme', 'POST', `/api/v1/agents/${agentId}/deploy`, { image_name })],
+        ['imageName', await call('acme', 'POST', '/api/deploy', { agentId, source: 'docker', imageName: image_name })],
+      ] as const;
+      for (const [field, answer] of ways) {
+        const fields = (answer.json.errors ?? []).map((each: { field: string }) => each.field.toLowerCase().replace('_', ''));
+        expect([image_name, field, answer.status, fields]).toEqual([image_name, field, 400, ['imagename']]);
+        expectProblem(answer, 400, 'invalid_request');
+        if (privateImageNames.includes(image_name)) expect(answer.json.detail).toContain('private address');
+      }
     }
     expect(await bed.types(agentId)).toEqual(before);
+    for (const name of [...hostileImageNames, ...privateImageNames]) expect(engine.images.find(name)).toBeUndefined();
   });
+});
 
+describe('an image at a private address', () => {
   it('is not pulled if its name leads there only since the request', async () => {
     const agentId = await bed.created('acme', { image: 'docker', image_name: 'moves.example/x:1', template_id: null });
     innerAddress = '10.0.0.7';

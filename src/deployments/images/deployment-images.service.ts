@@ -1,17 +1,20 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { QueryBus } from '@nestjs/cqrs';
 
-import { type Agent, type AgentRecord, type Deployment } from '../../agents/index.ts';
-import { ImageRegistries } from '../../agents/services.ts';
-import { Config } from '../../platform/config/config.ts';
-import { canonicalRepository, namesSameImage, parseImageReference } from '../../platform/image-reference.ts';
-import { ContainerRuntime, RuntimeRefused, type ImageSource } from '../../platform/runtime/runtime.ts';
+import { type Agent, type AgentRecord, type Deployment, type EarlierImage } from '../../agents/index.ts';
+import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
+import { parseImageReference } from '../../platform/image-reference.ts';
+import { ContainerRuntime, ImageGone, RuntimeRefused, type ImageSource, type ResolvedImage } from '../../platform/runtime/runtime.ts';
 import { Templates, type Template } from '../../templates/index.ts';
-import { AccountHasImage } from './account-images.queries.ts';
 import type { BuildLog } from '../records/build-log.ts';
+import { ImageClaims } from './image-claims.service.ts';
+import { ImageReferences } from './image-references.service.ts';
+import { Repositories } from './repositories.service.ts';
+import { templateProject } from './template-project.ts';
 
-/** The timeout for resolving the host name of a registry before a pull, in milliseconds. */
-const LOOKUP_MS = 20_000;
+/** The attempts to have an image that is removed each time before it is claimed. */
+const RESOLVE_TRIES = 3;
+
+type Image = ResolvedImage & { commitSha: string | null; framework?: string | null };
 
 /** Provides the image of a deployment: pulls it, builds it, or finds it on the engine if the account may use it. */
 @Injectable()
@@ -21,9 +24,9 @@ export class DeploymentImages {
   constructor(
     private readonly runtime: ContainerRuntime,
     private readonly templates: Templates,
-    private readonly registries: ImageRegistries,
-    private readonly queries: QueryBus,
-    private readonly config: Config,
+    private readonly references: ImageReferences,
+    private readonly repositories: Repositories,
+    private readonly claims: ImageClaims,
   ) {}
 
   template(templateId: string | null | undefined): Template | undefined {
@@ -32,51 +35,62 @@ export class DeploymentImages {
 
   /** Returns the kind of work that the engine does for the deployment's image. */
   workFor({ deployment }: Agent): 'build' | 'pull' {
-    return deployment?.imageName == null ? 'build' : 'pull';
+    return deployment?.imageName == null && deployment?.earlier == null ? 'build' : 'pull';
   }
 
   /** Returns the record of the pinned image or of the failure. Throws if the signal aborts or the engine is unavailable. */
-  async resolve(agent: Agent, log: BuildLog, signal: AbortSignal): Promise<AgentRecord> {
+  async resolve(agentId: string, agent: Agent, log: BuildLog, signal: AbortSignal): Promise<AgentRecord> {
     const { deployment } = agent;
     if (deployment === null) throw new Error('an agent that deploys has a deployment');
     try {
-      const source = await this.sourceOf(deployment, agent.accountId);
-      const { image, name: imageName, command } = await this.runtime.ensureImage(source, log.line, signal);
-      return { type: 'RecordImage', deploymentId: deployment.id, image, imageName, command, commitSha: null };
+      const { image, name, command, commitSha, framework = null } = await this.claimedImage(agentId, agent, deployment, log, signal);
+      return { type: 'RecordImage', deploymentId: deployment.id, image, imageName: name, command, commitSha, framework };
     } catch (error) {
-      if (!(error instanceof RuntimeRefused) || signal.aborted) throw error;
-      if (error.cause instanceof Error) this.logger.warn(`${error.message} The engine says: ${error.cause.message}`);
-      return { type: 'RecordDeploymentFailure', deploymentId: deployment.id, kind: 'deployment', reason: error.message };
+      const isRefused = error instanceof RuntimeRefused || error instanceof RepositoryRefused;
+      if (!isRefused || signal.aborted) throw error;
+      if (error.cause instanceof Error) this.logger.warn(`${error.message} The cause: ${error.cause.message}`);
+      return { type: 'RecordDeploymentFailure', deploymentId: deployment.id, kind: 'deployment', reason: log.redacted(error.message) };
     }
   }
 
-  private async sourceOf({ imageName, templateId }: Deployment, accountId: string): Promise<ImageSource> {
-    if (imageName === null) {
-      const source = this.template(templateId)?.source;
-      if (source === undefined) throw new RuntimeRefused(`The template ${templateId ?? ''} is not there any more.`);
-      return source;
+  /** Returns the deployment's image after claiming it, so that nobody removes it as one that no agent needs. */
+  private async claimedImage(agentId: string, agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
+    for (let attempt = 1; ; attempt++) {
+      const found = await this.imageOf(agent, deployment, log, signal);
+      await this.claims.claim({ deployment_id: deployment.id, agent_id: agentId }, found.image);
+      // It may have been removed before it was claimed.
+      if (await this.runtime.images.has(found.image)) return found;
+      if (attempt === RESOLVE_TRIES) throw new ImageGone(found);
+      log.line(`The engine has lost ${found.name} meanwhile`);
     }
-    // The registry is checked again, because its name may have moved to a private address since the request.
-    switch (await this.registries.placeOf(imageName, accountId, LOOKUP_MS)) {
-      case 'private':
-        throw new RuntimeRefused(`The registry of ${imageName} has a private address, which the operator has not allowed.`);
-      case 'unknown':
-        throw new RuntimeRefused(`The registry of ${imageName} was not found.`);
-      case 'public':
-    }
-    const mayUse = async (image: string) => this.isShared(imageName) || this.queries.execute(new AccountHasImage(accountId, image));
-    return { kind: 'reference', reference: imageName, mayUse };
   }
 
-  /** Returns true if the operator shares the image. An image that is shared without a tag is shared with all its tags. */
-  private isShared(imageName: string): boolean {
-    const wanted = parseImageReference(imageName);
-    if (wanted === null) return false;
-    return this.config.sharedImages.some((name) => {
-      const shared = parseImageReference(name);
-      if (shared === null) return false;
-      if (shared.tag !== null || shared.digest !== null) return namesSameImage(wanted, shared);
-      return canonicalRepository(wanted) === canonicalRepository(shared);
-    });
+  private async imageOf(agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
+    const { accountId } = agent;
+    const { earlier } = deployment;
+    if (earlier !== null) return { ...(await this.bringBack(earlier, accountId, log, signal)), commitSha: earlier.commit_sha };
+    const ensure = (source: ImageSource) => this.runtime.ensureImage(source, log.line, signal);
+    if (deployment.repoUrl !== null) return this.repositories.build(agent, deployment, log, signal, ensure);
+    return { ...(await ensure(await this.sourceOf(deployment, accountId, log))), commitSha: null };
+  }
+
+  /** Returns the image of an earlier deployment as it was. One that the engine does not have any more is pulled again if a registry has it. */
+  private async bringBack(earlier: EarlierImage, accountId: string, log: BuildLog, signal: AbortSignal): Promise<ResolvedImage> {
+    const { image, image_name: name, command } = earlier;
+    try {
+      return await this.runtime.ensureImage({ kind: 'earlier', earlier: { image, name, command } }, log.line, signal);
+    } catch (error) {
+      if (!(error instanceof ImageGone) || parseImageReference(image)?.digest == null) throw error;
+      await this.runtime.ensureImage(await this.references.sourceFor(image, accountId), log.line, signal);
+      return { image, name, command };
+    }
+  }
+
+  private async sourceOf({ imageName, templateId }: Deployment, accountId: string, log: BuildLog): Promise<ImageSource> {
+    if (imageName !== null) return this.references.sourceFor(imageName, accountId);
+    const template = this.template(templateId);
+    if (template === undefined) throw new RuntimeRefused(`The template ${templateId ?? ''} is not there any more.`);
+    const { source, port } = template;
+    return source.kind === 'project' ? templateProject(source, port, this.repositories.buildSettings, log) : source;
   }
 }

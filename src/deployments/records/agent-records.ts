@@ -10,6 +10,7 @@ import { EventStore } from '../../platform/event-store/event-store.ts';
 import { systemContext } from '../../platform/context/command-context.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
 import { BuildLog } from './build-log.ts';
+import { secretsOfBuilds } from './build-secrets.ts';
 
 /** The number of events that are searched for the cause of a record. */
 const CAUSE_WITHIN = 20;
@@ -85,7 +86,8 @@ export class AgentRecords {
   }
 
   async openBuildLog(agentId: string, { accountId }: Agent, deploymentId: string): Promise<BuildLog> {
-    return new BuildLog(this.events, { id: deploymentId, agentId, accountId }, await this.variables.secretsOf(agentId));
+    const secrets = [...(await this.variables.secretsOf(agentId)), ...secretsOfBuilds(this.config.buildVariables)];
+    return new BuildLog(this.events, { id: deploymentId, agentId, accountId }, secrets);
   }
 
   /**

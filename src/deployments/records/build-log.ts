@@ -6,6 +6,7 @@ const NAMESPACE = 'a3a5c0de-2f0b-4f3e-9a2b-6c1d2e3f4a5b';
 const CHUNK_LINES = 100;
 const CHUNK_WAIT_MS = 500;
 const LINE_CHARACTERS_MAX = 4_000;
+const MESSAGE_CHARACTERS_MAX = 500;
 /** The largest number of lines in the log of one deployment; further lines are dropped. */
 const LINES_MAX = 20_000;
 const TRIES = 5;
@@ -47,6 +48,11 @@ export class BuildLog {
     else this.timer ??= setTimeout(() => this.write(), CHUNK_WAIT_MS);
   };
 
+  /** Returns the text of a message as the log would show it, 500 characters at most. */
+  redacted(text: string): string {
+    return redact(text, this.secrets).slice(0, MESSAGE_CHARACTERS_MAX);
+  }
+
   /** Resolves when every line so far is in the log. */
   async flush(): Promise<void> {
     this.write();
@@ -67,7 +73,7 @@ export class BuildLog {
   }
 
   private async append(lines: string[]): Promise<void> {
-    const stream = `deployment-${this.deployment.id}`;
+    const stream = buildLogStream(this.deployment.id);
     for (let attempt = 1; ; attempt++) {
       const place = (this.place ??= await this.read(stream));
       try {
@@ -107,6 +113,18 @@ export class BuildLog {
 /** Returns the whole build log as text. */
 export async function readBuildLog(events: EventStore, deploymentId: string): Promise<string> {
   const lines: string[] = [];
-  for await (const { data } of events.readStream(`deployment-${deploymentId}`)) lines.push(...(data as { lines: string[] }).lines);
+  for await (const chunk of buildLogChunks(events, deploymentId, 0)) lines.push(...chunk.lines);
   return lines.join('\n');
 }
+
+/** Yields the build log in the pieces in which it was written, from that piece on. */
+export async function* buildLogChunks(
+  events: EventStore,
+  deploymentId: string,
+  from: number,
+): AsyncGenerator<{ index: number; lines: string[] }> {
+  for await (const { revision, data } of events.readStream(buildLogStream(deploymentId), { from }))
+    yield { index: revision, lines: (data as { lines: string[] }).lines };
+}
+
+export const buildLogStream = (deploymentId: string) => `deployment-${deploymentId}`;

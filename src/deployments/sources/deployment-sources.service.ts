@@ -1,27 +1,34 @@
 import { Injectable } from '@nestjs/common';
 
 import { type AgentSettings, type DeploymentRequest } from '../../agents/index.ts';
-import { AllowLists, ImageRegistries } from '../../agents/services.ts';
+import { AllowLists, SourceHosts } from '../../agents/services.ts';
 import { Templates } from '../../templates/index.ts';
-import { deploymentSource, type SourceOverrides } from './deployment-sources.decider.ts';
+import { deploymentSource, type EarlierDeployment, earlierSource, type SourceOverrides } from './deployment-sources.decider.ts';
 
 /** Determines the source of a deployment before anything is written. */
 @Injectable()
 export class DeploymentSources {
   constructor(
     private readonly templates: Templates,
-    private readonly registries: ImageRegistries,
+    private readonly hosts: SourceHosts,
     private readonly allowLists: AllowLists,
   ) {}
 
   /**
-   * Returns the source. Throws Refusal `invalid_request`, also if the image would come from a private address or the runtime can't hold the
+   * Returns the source. Throws Refusal `invalid_request`, also if the image or the repository would come from a private address or the runtime can't hold the
    * agent to its list of names, and `template_not_found`.
    */
   async resolve(accountId: string, settings: AgentSettings, overrides: SourceOverrides): Promise<Omit<DeploymentRequest, 'deploymentId'>> {
     this.allowLists.refuseUnheld(settings.egress);
     const source = deploymentSource(settings, overrides, (id) => this.templates.get(id) !== undefined);
-    await this.registries.refusePrivate(source.imageName, accountId);
+    await this.hosts.refuseImage(source.imageName, accountId);
+    await this.hosts.refuseRepository(source.repoUrl, accountId, overrides.repoField ?? 'repo_url');
     return source;
+  }
+
+  /** Returns the source of a rollback to an earlier successful deployment. Throws Refusal `invalid_request` as `resolve` does. */
+  earlier(settings: AgentSettings, earlier: EarlierDeployment): Omit<DeploymentRequest, 'deploymentId'> {
+    this.allowLists.refuseUnheld(settings.egress);
+    return earlierSource(earlier);
   }
 }

@@ -17,6 +17,12 @@ export interface AuditSelection extends EventSelection {
   newestFirst: boolean;
 }
 
+/** The place in the log up to which the events of an account are known to somebody. */
+export interface AccountPlace {
+  readonly accountId: string;
+  readonly position: Position;
+}
+
 /** An event and the agent that it concerns. */
 export interface AuditedEvent extends StoredEvent {
   agentId: string | null;
@@ -27,6 +33,13 @@ const CLOCK_SLACK_MS = 3_600_000;
 const POSITION_MAX = 2n ** 63n - 1n;
 /** The number of messages that are read at once in a search for one by its id. */
 const MESSAGES_AT_ONCE = 100;
+
+/** The search for each place ends at the first entry. The order makes it use the index, however many earlier entries the account has. */
+const OUTRUN = `
+  select number from unnest($1::uuid[], $2::bigint[], $3::int[]) with ordinality as place (account, after, bucket, number)
+  cross join lateral (
+    select from ${AUDIT} where account_id = account and position > 0 and position > after and ${BUCKET} >= bucket
+    order by ${BUCKET} limit 1) as entry`;
 
 /** The range of positions and times that entries are selected from. */
 interface Bounds {
@@ -73,6 +86,17 @@ export class AuditEntries {
       place = messages.at(-1)?.position;
     }
     return null;
+  }
+
+  /** Returns those of the places after which the account has further events. */
+  async outrun(places: readonly AccountPlace[]): Promise<AccountPlace[]> {
+    if (places.length === 0) return [];
+    const rows = await this.database.query<{ number: string }>(OUTRUN, [
+      places.map(({ accountId }) => uuidOf(accountId)),
+      places.map(({ position }) => BigInt(position).toString()),
+      places.map(({ position }) => bucketOf(BigInt(position))),
+    ]);
+    return rows.flatMap(({ number }) => places[Number(number) - 1] ?? []);
   }
 
   /** Lists messages to the agent, newest first. */

@@ -1,9 +1,9 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
-import { type AuditedEvent, AuditEntries } from './audit-entries.ts';
+import { type AccountPlace, type AuditedEvent, AuditEntries } from './audit-entries.ts';
 import { historyItem, type AuditItem } from '../entries/history-item.ts';
-import { ExportAudit, ListAudit } from './audit.queries.ts';
+import { ExportAudit, FindOutrun, ListAudit } from './audit.queries.ts';
 
 @QueryHandler(ListAudit)
 export class ListAuditHandler implements IQueryHandler<ListAudit> {
@@ -41,6 +41,15 @@ export class ExportAuditHandler implements IQueryHandler<ExportAudit> {
       position = events.at(-1)?.position ?? position;
       if (events.length < wanted) return;
     }
+  }
+}
+
+@QueryHandler(FindOutrun)
+export class FindOutrunHandler implements IQueryHandler<FindOutrun<AccountPlace>> {
+  constructor(private readonly entries: AuditEntries) {}
+
+  execute({ places }: FindOutrun<AccountPlace>): Promise<AccountPlace[]> {
+    return this.entries.outrun(places);
   }
 }
 

@@ -1,7 +1,7 @@
 import { Query } from '@nestjs/cqrs';
 
 import type { Position } from '../../platform/event-store/event-store.ts';
-import type { AuditSelection } from './audit-entries.ts';
+import type { AccountPlace, AuditSelection } from './audit-entries.ts';
 import type { AuditItem } from '../entries/history-item.ts';
 
 /** Returns one page of the audit, in the order of the log or the reverse. */
@@ -23,6 +23,13 @@ export class ExportAudit extends Query<AsyncIterable<AuditItem>> {
     readonly after: Position | null,
     readonly limit: number,
   ) {
+    super();
+  }
+}
+
+/** Returns those of the places after which the account has further events, by one statement for all of them. */
+export class FindOutrun<Of extends AccountPlace> extends Query<Of[]> {
+  constructor(readonly places: readonly Of[]) {
     super();
   }
 }

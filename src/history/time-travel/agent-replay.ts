@@ -35,8 +35,8 @@ export class AgentReplay {
     const env = keyedVariables(this.environment).map(toVariableDto);
     const deployment = this.deployments.read(row.state.deployment?.id ?? '');
     return {
-      // The time of the last use is not in the log, so it is unknown for the past.
-      agent: toAgentDto({ ...row, activity: null }),
+      // The time of the last use and the service's own address are not in the log, so they are unknown for the past.
+      agent: toAgentDto({ ...row, activity: null, public_url: null }),
       env,
       deployment: deployment === undefined ? null : toDeploymentRecordDto(deployment),
     };

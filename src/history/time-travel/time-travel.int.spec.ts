@@ -127,7 +127,7 @@ describe('the state of an agent in the past', () => {
     const live = await call('GET', `${agentId}/env`);
     const then = await call('GET', `${agentId}/history/state?revision=3`);
     expect(then.json).toMatchObject({ env: live.json, deployment: { status: 'building', triggered_by: 'api_key mk_acme' } });
-    expect(then.text).not.toContain('4711');
+    expect(then.text).not.toContain('4711-secret');
     await as('mk_acme', agentId, { type: 'DeleteAgent', accountId: 'acme' });
     await record(agentId, { type: 'RecordDeleted' });
     expect((await call('GET', `${agentId}/history/state?revision=3`)).json).toEqual(then.json);

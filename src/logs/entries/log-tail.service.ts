@@ -1,9 +1,9 @@
 import { Injectable, type OnApplicationShutdown } from '@nestjs/common';
-import { EventStore, idOf, type Position, type StoredEvent, type Subscription } from '../../platform/event-store/event-store.ts';
+import { EventStore, type Position, type StoredEvent, type Subscription } from '../../platform/event-store/event-store.ts';
 import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import { ReadModels, type Projection } from '../../platform/projections/projection.ts';
 import type { LogEntry, LogTable } from './logs.table.ts';
-import { journalProjection, logLinesProjection } from './logs.projection.ts';
+import { journalAgentOf, journalProjection, logLinesProjection } from './logs.projection.ts';
 
 /** The number of entries that a slow reader may lag behind before its stream is ended. */
 const LAG_MAX = 5_000;
@@ -128,7 +128,8 @@ export class LogTail implements OnApplicationShutdown {
   }
 
   private hand(projection: Projection<LogTable>, event: StoredEvent): void {
-    const agentId = event.type === 'BuildLogCaptured' ? (event.data.agent_id as string) : idOf(event.stream);
+    const agentId = journalAgentOf(event);
+    if (agentId === null) return;
     const readers = [...this.readers].filter((reader) => reader.agentId === agentId);
     if (readers.length === 0) return;
     const entries: LogEntry[] = [];

@@ -1,4 +1,4 @@
-import { idOf } from '../../platform/event-store/event-store.ts';
+import { categoryOf, idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { type Projection, tableOf } from '../../platform/projections/projection.ts';
 import type { LogEvent, LogLevel } from '../output/logs.events.ts';
 import { type LogTable, logTable } from './logs.table.ts';
@@ -29,8 +29,8 @@ export const LOG_LINES = tableOf(logLinesProjection);
 
 const journal = {
   name: 'log_journal',
-  version: 4,
-  filter: { eventClass: 'core' as const, categories: ['agent', 'deployment'] },
+  version: 5,
+  filter: { eventClass: 'core' as const, categories: ['agent', 'deployment', 'conversation'] },
   table: logTable,
 };
 
@@ -40,13 +40,14 @@ export const LOG_JOURNAL = tableOf(journal);
 
 type SummaryOf = (stored: Parameters<Projection['project']>[0]) => string;
 
-const failures = new Set(['DeploymentFailed', 'AgentFailed']);
-const warnings = new Set(['ContainerExited', 'DeploymentCanceled']);
+const failures = new Set(['DeploymentFailed', 'AgentFailed', 'MessageDeadLettered']);
+const warnings = new Set(['ContainerExited', 'DeploymentCanceled', 'DeliveryFailed']);
 
-/** Stores what happened to the agents, in sentences, beside their own output. The sources are `system` and `deploy`. */
+/** Stores what happened to the agents, in sentences, beside their own output. The sources are `system`, `deploy` and `webhook`. */
 export function journalProjection(summaryOf: SummaryOf): Projection<LogTable> {
   return {
     ...journal,
+    concerns: (event) => journalAgentOf(event) !== null,
     keys: () => [],
     project(stored, rows) {
       const add = (agent_id: string, source: string, level: LogLevel, message: string, index: number) => {
@@ -58,8 +59,20 @@ export function journalProjection(summaryOf: SummaryOf): Projection<LogTable> {
         lines.forEach((line, index) => add(agent_id, 'deploy', 'info', line, index));
         return;
       }
+      const agentId = journalAgentOf(stored);
+      if (agentId === null) return;
       const level = failures.has(stored.type) ? 'error' : warnings.has(stored.type) ? 'warning' : 'info';
-      add(idOf(stored.stream), 'system', level, `${summaryOf(stored)}.`, 0);
+      const source = categoryOf(stored.stream) === 'conversation' ? 'webhook' : 'system';
+      add(agentId, source, level, `${summaryOf(stored)}.`, 0);
     },
   };
+}
+
+/** Returns the agent in whose journal the event stands, or null: of what is said to agents only their webhooks are there. */
+export function journalAgentOf({ stream, type, data }: StoredEvent): string | null {
+  if (type === 'BuildLogCaptured') return data.agent_id as string;
+  if (categoryOf(stream) !== 'conversation') return idOf(stream);
+  if (data.channel !== 'webhook') return null;
+  const agent = type === 'MessageAccepted' ? (data.draws as { agent?: string } | undefined)?.agent : data.agent;
+  return typeof agent === 'string' ? agent : null;
 }

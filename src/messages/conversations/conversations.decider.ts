@@ -2,14 +2,27 @@ import type { Decider } from '../../platform/event-store/event-definition.ts';
 import type { Sealed } from '../../platform/crypto/keyring.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
 import type { AcceptedData, Channel, ConversationEvent, DeadLetterCode } from './conversations.events.ts';
+import { drawnInWindow, refuseBeyondBudget, type Draw, type Draws } from './message-budget.decider.ts';
 
-/** The largest number of messages that may wait in one conversation, and of bytes that they may have together as stored. */
-export const PENDING_MAX = 100;
-export const PENDING_BYTES_MAX = 8 * 1024 * 1024;
+/** The largest number of messages that may wait in one conversation, and of bytes that they may have together as stored, for a message of that channel. */
+export const WAITING_MAX: Record<Channel, { messages: number; bytes: number }> = {
+  chat: { messages: 100, bytes: 8 * 1024 * 1024 },
+  attachment: { messages: 100, bytes: 8 * 1024 * 1024 },
+  webhook: { messages: 1_000, bytes: 64 * 1024 * 1024 },
+};
 /** The longest text, in bytes of UTF-8: encrypted and in base64 it still fits into an event. */
 export const TEXT_BYTES_MAX = 700_000;
-/** The waits in milliseconds before the attempts that follow a failed one. When the last one fails, the message is given up. */
-export const RETRY_DELAYS_MS: readonly number[] = [250, 1_000, 5_000];
+/** The waits in milliseconds before the attempts that follow a failed one, where nobody waits for the outcome. */
+export const DELIVERY_WAITS_MS: readonly number[] = [1_000, 5_000, 30_000, 120_000, 600_000];
+/**
+ * The waits in milliseconds before the attempts that follow a failed one. When the last one fails, the message is given up. The sender of
+ * a chat waits for the reply, so its waits are short.
+ */
+export const RETRY_DELAYS_MS: Record<Channel, readonly number[]> = {
+  chat: [250, 1_000, 5_000],
+  attachment: DELIVERY_WAITS_MS,
+  webhook: DELIVERY_WAITS_MS,
+};
 
 /** A message that waits for its delivery. Its text stays in the stream, at its revision, and is read at delivery. */
 export interface PendingMessage {
@@ -25,6 +38,8 @@ export interface PendingMessage {
   attempts: number;
   /** The time (ISO 8601) of the earliest next attempt; null means now. */
   retryAt: string | null;
+  /** The revision of the event that asked for another delivery; null if this is the first one. */
+  requeuedAt: number | null;
 }
 
 /** A conversation, with ids, revisions and sizes, but no text: its memory does not depend on the length of the texts. */
@@ -36,66 +51,126 @@ export interface Conversation {
   revision: number;
   /** The waiting messages in the order of delivery: each waits for the one before. */
   pending: PendingMessage[];
+  /** The webhooks of the last minute, oldest first. */
+  draws: Draw[];
 }
 
 export type ConversationState = Conversation | null;
 
+/** A message that is to be stored, of that agent. */
+interface NewMessage {
+  agentId: string;
+  accountId: string;
+  messageId: string;
+  channel: Channel;
+  text: Sealed;
+  /** True if this message may begin the conversation. */
+  begins: boolean;
+  /** The budget that the message draws on, if there is one. */
+  draws?: Draws | undefined;
+}
+
 export type ConversationCommand =
-  | {
+  /** Stores a part of a long message, before the message is accepted. */
+  | (NewMessage & { type: 'StorePart'; part: number })
+  | (NewMessage & {
       type: 'AcceptMessage';
-      agentId: string;
-      accountId: string;
-      messageId: string;
-      channel: Channel;
-      text: Sealed;
       /** The time (ISO 8601) until which the sender waits for the reply; null if nobody waits. */
       replyBy: string | null;
-      /** True if this message may begin the conversation. */
-      begins: boolean;
-    }
+      /** The events that hold the rest of a long message. */
+      parts?: NonNullable<AcceptedData['parts']>;
+    })
+  /** Delivers a message again whose delivery has ended. */
+  | { type: 'RequeueMessage'; messageId: string; channel: Channel; revision: number; bytes: number }
   | { type: 'RecordReply'; messageId: string; reply: Sealed }
   /** There was no answer, and another attempt may get one. The sender is told `code` if this attempt was the last. */
   | { type: 'RecordFailedAttempt'; messageId: string; code: DeadLetterCode; reason: string }
   | { type: 'RecordDeadLetter'; messageId: string; code: DeadLetterCode; reason: string };
 
+/**
+ * Returns the message that is delivered next: the first one, unless it waits for its next attempt. A chat passes such a message, because
+ * its sender waits for the reply.
+ */
+export function nextMessage({ pending }: Conversation, now: Date): PendingMessage | undefined {
+  const [first] = pending;
+  if (first === undefined || !isPostponed(first, now)) return first;
+  return pending.find(({ channel }) => channel === 'chat') ?? first;
+}
+
+/** Returns true if nobody waits for the reply and the message's next attempt is not due. */
+export function isPostponed({ channel, retryAt }: PendingMessage, now: Date): boolean {
+  return channel !== 'chat' && retryAt !== null && Date.parse(retryAt) > now.getTime();
+}
+
 function decide(command: ConversationCommand, conversation: ConversationState, now: Date): ConversationEvent[] {
-  if (command.type === 'AcceptMessage') return accept(command, conversation);
+  if (command.type === 'AcceptMessage' || command.type === 'StorePart') return store(command, conversation, now);
+  if (command.type === 'RequeueMessage') return requeue(command, conversation);
   const message = conversation?.pending.find(({ id }) => id === command.messageId);
   if (message === undefined) return [];
-  const message_id = message.id;
+  const ids = { message_id: message.id, ...ofChannel(message, conversation) };
   switch (command.type) {
     case 'RecordReply':
-      return [{ type: 'MessageDelivered', data: { message_id, reply: command.reply } }];
+      return [{ type: 'MessageDelivered', data: { ...ids, reply: command.reply } }];
     case 'RecordDeadLetter':
-      return [{ type: 'MessageDeadLettered', data: { message_id, code: command.code, reason: command.reason } }];
+      return [{ type: 'MessageDeadLettered', data: { ...ids, code: command.code, reason: command.reason } }];
     case 'RecordFailedAttempt': {
-      const delayMs = RETRY_DELAYS_MS[message.attempts];
+      const delayMs = RETRY_DELAYS_MS[message.channel][message.attempts];
       const { code, reason } = command;
-      if (delayMs === undefined) return [{ type: 'MessageDeadLettered', data: { message_id, code, reason } }];
+      if (delayMs === undefined) return [{ type: 'MessageDeadLettered', data: { ...ids, code, reason } }];
       const retry_at = new Date(now.getTime() + delayMs).toISOString();
-      return [{ type: 'DeliveryFailed', data: { message_id, attempt: message.attempts + 1, reason, retry_at } }];
+      return [{ type: 'DeliveryFailed', data: { ...ids, attempt: message.attempts + 1, reason, retry_at } }];
     }
   }
 }
 
-function accept(command: Extract<ConversationCommand, { type: 'AcceptMessage' }>, conversation: ConversationState): ConversationEvent[] {
-  const { agentId, accountId, messageId, channel, text, replyBy } = command;
+function ofChannel({ channel }: PendingMessage, conversation: ConversationState): { channel?: Channel; agent?: string } {
+  return channel === 'chat' || conversation === null ? {} : { channel, agent: conversation.agentId };
+}
+
+type Store = Extract<ConversationCommand, { type: 'AcceptMessage' | 'StorePart' }>;
+
+function store(command: Store, conversation: ConversationState, now: Date): ConversationEvent[] {
+  const { agentId, accountId, messageId, channel, text, draws } = command;
   const stranger = conversation !== null && (conversation.agentId !== agentId || conversation.accountId !== accountId);
   if (stranger || (conversation === null && !command.begins))
     throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
   if (conversation?.pending.some(({ id }) => id === messageId)) return [];
-  refuseBeyondBounds(conversation?.pending ?? [], storedBytes(text));
-  const data = { message_id: messageId, channel, text, ...(replyBy === null ? {} : { reply_by: replyBy }) };
-  const accepted: ConversationEvent = { type: 'MessageAccepted', data };
-  if (conversation !== null) return [accepted];
-  return [{ type: 'ConversationStarted', data: { agent_id: agentId, account_id: accountId, channel } }, accepted];
+  refuseBeyondBounds(conversation?.pending ?? [], channel, storedBytes(text));
+  if (draws !== undefined) refuseBeyondBudget(draws, conversation?.draws ?? [], now);
+  const stored: ConversationEvent =
+    command.type === 'AcceptMessage'
+      ? { type: 'MessageAccepted', data: acceptedData(command, now) }
+      : { type: 'MessagePartStored', data: { message_id: messageId, part: command.part, text } };
+  if (conversation !== null) return [stored];
+  return [{ type: 'ConversationStarted', data: { agent_id: agentId, account_id: accountId, channel } }, stored];
 }
 
-function refuseBeyondBounds(pending: PendingMessage[], bytes: number): void {
+function acceptedData(command: Extract<Store, { type: 'AcceptMessage' }>, now: Date): AcceptedData {
+  const { agentId, messageId, channel, text, replyBy, parts, draws } = command;
+  const caller = draws?.caller ?? null;
+  return {
+    message_id: messageId,
+    channel,
+    text,
+    ...(replyBy === null ? {} : { reply_by: replyBy }),
+    ...(parts === undefined ? {} : { parts }),
+    ...(draws === undefined ? {} : { draws: { agent: agentId, ...(caller === null ? {} : { caller }), at: now.toISOString() } }),
+  };
+}
+
+function requeue(command: Extract<ConversationCommand, { type: 'RequeueMessage' }>, conversation: ConversationState): ConversationEvent[] {
+  const { messageId, channel, revision, bytes } = command;
+  if (conversation === null || conversation.pending.some(({ id }) => id === messageId)) return [];
+  refuseBeyondBounds(conversation.pending, channel, bytes);
+  return [{ type: 'MessageRequeued', data: { message_id: messageId, channel, revision, bytes } }];
+}
+
+function refuseBeyondBounds(pending: PendingMessage[], channel: Channel, bytes: number): void {
   const facts = { retryAfterSeconds: 5 };
-  if (pending.length >= PENDING_MAX)
-    throw new Refusal('rate_limited', `${PENDING_MAX} messages of this conversation wait for the agent already.`, facts);
-  if (pending.reduce((sum, message) => sum + message.bytes, bytes) > PENDING_BYTES_MAX)
+  const most = WAITING_MAX[channel];
+  if (pending.length >= most.messages)
+    throw new Refusal('rate_limited', `${most.messages} messages of this conversation wait for the agent already.`, facts);
+  if (pending.reduce((sum, message) => sum + message.bytes, bytes) > most.bytes)
     throw new Refusal('rate_limited', 'The messages of this conversation that wait for the agent are too long together.', facts);
 }
 
@@ -107,13 +182,20 @@ function storedBytes(text: Sealed): number {
 function evolve(before: ConversationState, event: ConversationEvent): ConversationState {
   if (event.type === 'ConversationStarted') {
     const { agent_id: agentId, account_id: accountId, channel } = event.data;
-    return { agentId, accountId, channel, revision: 0, pending: [] };
+    return { agentId, accountId, channel, revision: 0, pending: [], draws: [] };
   }
   if (before === null) return before;
   const conversation = { ...before, revision: before.revision + 1 };
   switch (event.type) {
-    case 'MessageAccepted':
-      return { ...conversation, pending: [...conversation.pending, pendingOf(event.data, conversation.revision)] };
+    case 'MessageAccepted': {
+      const pending = [...conversation.pending, pendingOf(event.data, conversation.revision)];
+      return { ...conversation, pending, draws: drawnInWindow(conversation.draws, event.data) };
+    }
+    case 'MessageRequeued': {
+      const { message_id: id, channel, revision, bytes } = event.data;
+      const again = { id, channel, revision, bytes, replyBy: null, attempts: 0, retryAt: null, requeuedAt: conversation.revision };
+      return { ...conversation, pending: [...conversation.pending, again] };
+    }
     case 'DeliveryFailed': {
       const { message_id: id, attempt: attempts, retry_at: retryAt } = event.data;
       const pending = conversation.pending.map((message) => (message.id === id ? { ...message, attempts, retryAt } : message));
@@ -122,19 +204,22 @@ function evolve(before: ConversationState, event: ConversationEvent): Conversati
     case 'MessageDelivered':
     case 'MessageDeadLettered':
       return { ...conversation, pending: conversation.pending.filter(({ id }) => id !== event.data.message_id) };
+    case 'MessagePartStored':
+      return conversation;
     default:
       event satisfies never;
       return conversation;
   }
 }
 
-function pendingOf({ message_id: id, channel, text, reply_by }: AcceptedData, revision: number): PendingMessage {
-  return { id, channel, revision, bytes: storedBytes(text), replyBy: reply_by ?? null, attempts: 0, retryAt: null };
+function pendingOf({ message_id: id, channel, text, reply_by, parts }: AcceptedData, revision: number): PendingMessage {
+  const bytes = storedBytes(text) + (parts?.bytes ?? 0);
+  return { id, channel, revision, bytes, replyBy: reply_by ?? null, attempts: 0, retryAt: null, requeuedAt: null };
 }
 
 export const conversationDecider: Decider<ConversationState, ConversationCommand, ConversationEvent> = {
   initialState: () => null,
   decide,
   evolve,
-  snapshot: { name: 'conversation', version: 2, subject: (conversation) => conversation?.agentId ?? null },
+  snapshot: { name: 'conversation', version: 3, subject: (conversation) => conversation?.agentId ?? null },
 };

@@ -9,9 +9,20 @@ export type DeadLetterCode = 'agent_failed' | 'agent_unavailable' | 'reply_timeo
 export interface AcceptedData {
   message_id: string;
   channel: Channel;
+  /** The text of a chat message; on the other channels the beginning of what `writeContent` made of the message. */
   text: Sealed;
   /** The time (ISO 8601) until which the sender waits for the reply; absent if nobody waits. */
   reply_by?: string;
+  /** The events of this stream that hold the rest of a long message; absent if there is none. */
+  parts?: { revisions: number[]; bytes: number };
+  /** The budget that the message draws on: the agent's, and for a webhook the caller's at that agent. */
+  draws?: { agent: string; caller?: string; at: string };
+}
+
+/** The channel and the agent of a message whose sender does not wait; absent for a chat. */
+interface OfChannel {
+  channel?: Channel;
+  agent?: string;
 }
 
 /** Texts are encrypted with the agent's data key, so deleting the agent makes them unreadable in every copy of the log. */
@@ -21,14 +32,23 @@ export const conversationEvents = {
     ({ channel }) => `Began a conversation (${channel})`,
   ),
   MessageAccepted: defineEvent<AcceptedData>()('MessageAccepted', ({ channel }) => `Sent the agent a message (${channel})`),
-  DeliveryFailed: defineEvent<{ message_id: string; attempt: number; reason: string; retry_at: string }>()(
+  MessagePartStored: defineEvent<{ message_id: string; part: number; text: Sealed }>()(
+    'MessagePartStored',
+    ({ part }) => `Sent part ${part} of a long message`,
+  ),
+  DeliveryFailed: defineEvent<{ message_id: string; attempt: number; reason: string; retry_at: string } & OfChannel>()(
     'DeliveryFailed',
     ({ attempt, reason }) => `Could not deliver the message, attempt ${attempt}: ${reason}`,
   ),
-  MessageDelivered: defineEvent<{ message_id: string; reply: Sealed }>()('MessageDelivered', () => 'The agent replied'),
-  MessageDeadLettered: defineEvent<{ message_id: string; code: DeadLetterCode; reason: string }>()(
+  MessageDelivered: defineEvent<{ message_id: string; reply: Sealed } & OfChannel>()('MessageDelivered', () => 'The agent replied'),
+  MessageDeadLettered: defineEvent<{ message_id: string; code: DeadLetterCode; reason: string } & OfChannel>()(
     'MessageDeadLettered',
     ({ reason }) => `Gave the message up: ${reason}`,
+  ),
+  /** `revision` and `bytes` are those of the accepted message, whose text is not repeated. */
+  MessageRequeued: defineEvent<{ message_id: string; channel: Channel; revision: number; bytes: number }>()(
+    'MessageRequeued',
+    ({ channel }) => `Asked for another delivery of the message (${channel})`,
   ),
 };
 

@@ -5,6 +5,13 @@ import type { ConversationRow } from './conversations.table.ts';
 /** Lists conversations with messages that wait for delivery, of all agents, with their accounts. */
 export class ListWaitingConversations extends Query<{ key: string; account: string }[]> {}
 
+/** Returns the id of the agent's conversation with the latest message, apart from that of its webhooks; null if it has none. */
+export class LatestConversation extends Query<string | null> {
+  constructor(readonly agentId: string) {
+    super();
+  }
+}
+
 /** Lists the agent's conversations, the one with the latest message first. Throws `agent_not_found`. */
 export class ListConversations extends Query<ConversationRow[]> {
   constructor(

@@ -7,6 +7,9 @@ import type { CommandContext } from '../../platform/context/command-context.ts';
 import { conversationDecider, type ConversationCommand, type ConversationState } from './conversations.decider.ts';
 import type { ConversationEvent } from './conversations.events.ts';
 
+/** The text that a message begins with, the later parts of a long one (`part 1` is the first of them), or the reply. */
+export type TextPart = 'text' | 'reply' | `part ${number}`;
+
 /** Loads conversations, executes commands on them, and seals their texts. */
 @Injectable()
 export class Conversations {
@@ -29,13 +32,13 @@ export class Conversations {
     return this.aggregates.execute(conversationStream(conversationId), conversationDecider, command, context, options);
   }
 
-  /** Seals the text of a message, or of the reply to it, under the agent's data key. */
-  seal(agentId: string, messageId: string, part: 'text' | 'reply', plain: string): Promise<Sealed> {
+  /** Seals the text of a message, a part of it, or the reply to it, under the agent's data key. */
+  seal(agentId: string, messageId: string, part: TextPart, plain: string): Promise<Sealed> {
     return this.keyring.seal(agentId, textContext(messageId, part), plain);
   }
 
   /** Returns the text in clear, or null if the agent was deleted. */
-  open(agentId: string, messageId: string, part: 'text' | 'reply', sealed: Sealed): Promise<string | null> {
+  open(agentId: string, messageId: string, part: TextPart, sealed: Sealed): Promise<string | null> {
     return this.keyring.open(agentId, textContext(messageId, part), sealed);
   }
 }
@@ -46,6 +49,6 @@ export function conversationStream(conversationId: string): string {
 }
 
 /** Returns the context that an encrypted text is bound to; it cannot be decrypted in another one. */
-export function textContext(messageId: string, part: 'text' | 'reply'): string {
+export function textContext(messageId: string, part: TextPart): string {
   return `message ${messageId} ${part}`;
 }

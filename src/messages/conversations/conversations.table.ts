@@ -11,6 +11,8 @@ export const conversationsTable = {
     messages: 'integer not null',
     /** The number of messages that wait to be delivered. */
     pending: 'integer not null',
+    /** The time of the next attempt; null if it is now. */
+    retry_at: 'timestamptz',
     created_at: 'timestamptz not null',
     updated_at: 'timestamptz not null',
   },

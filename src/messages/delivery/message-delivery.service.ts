@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer';
+
 import { Injectable } from '@nestjs/common';
 
 import { pause } from '../../platform/async/pause.ts';
@@ -8,8 +10,14 @@ import {
   AgentErrorResponse,
   AgentBrokeConnection,
   AgentUnreachable,
+  endpointOf,
+  needsHistory,
   protocolFor,
   ReplyTimeout,
+  type AgentMessage,
+  type AgentReply,
+  type Deliver,
+  type Exchange,
   type ProtocolSpec,
 } from '../../platform/agent-protocol/agent-protocol.ts';
 import { ByteBudget } from '../../platform/async/byte-budget.ts';
@@ -19,9 +27,11 @@ import { Refusal } from '../../platform/errors/refusal.ts';
 import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../../platform/runtime/runtime.ts';
 import { Templates } from '../../templates/index.ts';
 import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from '../conversations/conversations.decider.ts';
-import type { DeadLetterCode } from '../conversations/conversations.events.ts';
+import type { Channel, DeadLetterCode } from '../conversations/conversations.events.ts';
+import type { MessageContent } from '../conversations/message-content.ts';
 import { BrokenAnswers } from './broken-answers.ts';
 import { MessageMemory } from './message-memory.ts';
+import { ReplyReaders } from './reply-readers.ts';
 import { HISTORY_BYTES_MAX, Threads } from '../conversations/threads.ts';
 
 /**
@@ -34,7 +44,7 @@ const TEXT_BYTES_PER_ACCOUNT = TEXT_BYTES_IN_FLIGHT / 4;
 /** The outcome of one attempt to deliver. */
 export type DeliveryOutcome =
   | { kind: 'replied'; response: string }
-  /** There was no answer, and another attempt may get one. The sender is told `code` if none does. */
+  /** There was no reply, and another attempt may get one. The sender is told `code` if none does. */
   | { kind: 'unreachable'; code: DeadLetterCode; reason: string }
   | { kind: 'given_up'; code: DeadLetterCode; reason: string };
 
@@ -55,6 +65,7 @@ export class MessageDelivery {
   private readonly budget = new ByteBudget({ limit: TEXT_BYTES_IN_FLIGHT, perAccount: TEXT_BYTES_PER_ACCOUNT });
   private readonly places: FairLimiter;
   private readonly broken = new BrokenAnswers();
+  private readonly readers = new ReplyReaders();
 
   constructor(
     private readonly gate: WakeGate,
@@ -72,21 +83,29 @@ export class MessageDelivery {
     return new MessageMemory(this.budget, accountId);
   }
 
+  /**
+   * Passes on the text of the reply to the message as it comes, if this process delivers the message and the agent's protocol can. Returns
+   * the function that ends that.
+   */
+  follow(messageId: string, onText: (piece: string) => void): () => void {
+    return this.readers.add(messageId, onText);
+  }
+
   /** Returns the numbers of deliveries in progress and waiting for a place, by account, and the bytes of text that they hold. */
   stats() {
     return { ...this.places.stats(), bytes: this.budget.inUse };
   }
 
   /**
-   * Makes one attempt: waits until the time of the attempt, for a turn if the agent's answers can't be used, for a place, and for the agent to be awake, then delivers the message and waits
-   * for the reply, within `MOORING_REPLY_TIMEOUT`. Nothing is delivered once the sender has stopped waiting. Throws only if the outcome is
-   * unknown.
+   * Makes one attempt: waits for a turn if the agent's answers can't be used, for a place, and for the agent to be awake, then delivers the
+   * message and waits for the reply, within `MOORING_REPLY_TIMEOUT`. A chat also waits here for the time of the attempt, and nothing is
+   * delivered once its sender has stopped waiting. Throws only if the outcome is unknown.
    */
   async deliver(attempt: Attempt): Promise<DeliveryOutcome> {
     const { conversation, message } = attempt;
     using patience = new ReplyDeadline(message.replyBy, attempt.signal);
     try {
-      await untilTime(message.retryAt, patience.signal);
+      if (message.channel === 'chat') await untilTime(message.retryAt, patience.signal);
       await this.broken.turn(conversation.agentId, message.replyBy, patience.signal);
       const share = { account: conversation.accountId, agent: conversation.agentId };
       const outcome = await this.places.run(share, patience.signal, () => this.awake({ ...attempt, signal: patience.signal }));
@@ -96,7 +115,7 @@ export class MessageDelivery {
       if (isUnusable(error)) this.broken.unusable(conversation.agentId);
       attempt.signal.throwIfAborted();
       if (patience.isOver) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
-      return outcomeOf(error);
+      return outcomeOf(error, message.channel);
     }
   }
 
@@ -114,9 +133,15 @@ export class MessageDelivery {
     const { conversation, message, memory, signal } = attempt;
     const template = agent.release?.templateId ? this.templates.get(agent.release.templateId) : undefined;
     const protocol = template?.protocol ?? { name: 'mooring' as const };
-    const address = await this.runtime.address({ agentId: conversation.agentId, generation: agent.generation }, template?.port ?? 8080);
-    await memory.reserveRequest(message.bytes + (protocol.name === 'openai' ? HISTORY_BYTES_MAX : 0), signal);
-    const reply = await this.say(attempt, address, protocol);
+    const container = { agentId: conversation.agentId, generation: agent.generation };
+    const port = template?.port ?? 8080;
+    const endpoint = endpointOf(container, port, () => this.runtime.address(container, port));
+    const exchange = { endpoint, timeoutMs: this.config.replyTimeoutSeconds * 1000, signal, memory };
+    const ids = { messageId: message.id, conversationId: attempt.conversationId };
+    const deliver = await protocolFor(protocol.name).prepare({ ...exchange, ...ids, protocol });
+    memory.releaseReply();
+    await memory.reserveRequest(message.bytes + (needsHistory(protocol) ? HISTORY_BYTES_MAX : 0), signal);
+    const reply = await this.say(attempt, { deliver, exchange, protocol });
     if (reply === null) return { kind: 'given_up', code: 'agent_unavailable', reason: 'The agent was deleted.' };
     if (Buffer.byteLength(reply.response) > TEXT_BYTES_MAX)
       return { kind: 'given_up', code: 'agent_failed', reason: `The reply was longer than ${TEXT_BYTES_MAX} bytes.` };
@@ -124,23 +149,21 @@ export class MessageDelivery {
   }
 
   /**
-   * Delivers the text. Not `async`, so that nothing keeps the text in memory during the wait for the reply. Returns null if the text can't
-   * be decrypted any more.
+   * Delivers the content. Not `async`, so that nothing keeps it in memory during the wait for the reply. Returns null if it can't be
+   * decrypted any more.
    */
   private say(
-    { conversationId, conversation: { agentId }, message, memory, signal, assertLease }: Attempt,
-    address: { host: string; port: number },
-    protocol: ProtocolSpec,
-  ): Promise<{ response: string } | null> {
+    { conversationId, conversation: { agentId }, message, signal, assertLease }: Attempt,
+    { deliver, exchange, protocol }: { deliver: Deliver; exchange: Exchange; protocol: ProtocolSpec },
+  ): Promise<AgentReply | null> {
     const { id, channel } = message;
-    const timeoutMs = this.config.replyTimeoutSeconds * 1000;
-    const history = protocol.name === 'openai' ? this.threads.history(conversationId, agentId) : Promise.resolve([]);
-    return Promise.all([this.threads.textOf(conversationId, agentId, message), history]).then(([text, turns]) => {
-      if (text === null) return null;
+    const history = needsHistory(protocol) ? this.threads.history(conversationId, agentId) : Promise.resolve([]);
+    return Promise.all([this.threads.contentOf(conversationId, agentId, message), history]).then(([content, turns]) => {
+      if (content === null) return null;
       signal.throwIfAborted();
       assertLease();
-      const told = { id, channel, conversationId, text };
-      return protocolFor(protocol.name).deliver({ ...address, message: told, history: turns, protocol, timeoutMs, signal, memory });
+      const told = { id, channel, conversationId, ...toldOf(content) };
+      return deliver({ ...exchange, message: told, history: turns, protocol, onText: this.readers.listenerOf(id) });
     });
   }
 }
@@ -193,16 +216,39 @@ function isUnusable(error: unknown): boolean {
   return error instanceof AgentBrokeConnection || (error instanceof AgentErrorResponse && error.status < 400);
 }
 
-function outcomeOf(error: unknown): DeliveryOutcome {
+/** Returns the members of a message with its content. A webhook's body is a string, exactly as it was sent, unless it is no UTF-8. */
+function toldOf(content: MessageContent): Pick<AgentMessage, 'text' | 'payload' | 'contentType' | 'headers' | 'attachments'> {
+  switch (content.channel) {
+    case 'chat':
+      return { text: content.text };
+    case 'attachment':
+      return { text: content.text, attachments: content.attachments };
+    case 'webhook': {
+      const { body, contentType, headers } = content;
+      const payload = isUtf8(body) ? body.toString() : { base64: body.toString('base64') };
+      return { text: '', payload, headers, ...(contentType === null ? {} : { contentType }) };
+    }
+  }
+}
+
+function outcomeOf(error: unknown, channel: Channel): DeliveryOutcome {
   if (error instanceof AgentUnreachable || error instanceof ContainerGone || error instanceof RuntimeRefused)
     return { kind: 'unreachable', code: 'agent_unavailable', reason: 'The agent did not answer.' };
   if (error instanceof RuntimeUnavailable)
     return { kind: 'unreachable', code: 'runtime_unavailable', reason: 'The container engine does not answer.' };
-  if (error instanceof ReplyTimeout) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
-  // The agent may have begun the work, so it is not asked again.
-  if (error instanceof AgentErrorResponse || error instanceof AgentBrokeConnection)
-    return { kind: 'given_up', code: 'agent_failed', reason: error.message };
+  const ended = endOf(error);
+  return ended.isRepeatable && channel !== 'chat' ? { ...ended.end, kind: 'unreachable' } : { ...ended.end, kind: 'given_up' };
+}
+
+/**
+ * Returns how an attempt ended that may have reached the agent. A chat is given up then, because the agent may have begun the work. A
+ * message without a waiting sender is delivered again if the next attempt may end otherwise: an agent drops it by its id.
+ */
+function endOf(error: unknown): { isRepeatable: boolean; end: { code: DeadLetterCode; reason: string } } {
+  if (error instanceof ReplyTimeout) return { isRepeatable: true, end: { code: 'reply_timeout', reason: NOT_IN_TIME } };
+  if (error instanceof AgentErrorResponse) return { isRepeatable: error.retryable, end: { code: 'agent_failed', reason: error.message } };
+  if (error instanceof AgentBrokeConnection) return { isRepeatable: true, end: { code: 'agent_failed', reason: error.message } };
   if (error instanceof Refusal && (error.code === 'agent_unavailable' || error.code === 'agent_not_found'))
-    return { kind: 'given_up', code: 'agent_unavailable', reason: error.message };
+    return { isRepeatable: error.code === 'agent_unavailable', end: { code: 'agent_unavailable', reason: error.message } };
   throw error;
 }

@@ -25,16 +25,23 @@ export class MessageMemory implements ExchangeMemory, Disposable {
   }
 
   async reserveReply(bytes: number): Promise<void> {
+    this.releaseReply();
     this.waiting = new AbortController();
     if (this.isOver) this.waiting.abort(new Error('the exchange is over'));
     this.giveReply = await this.budget.reserve(this.account, bytes, this.waiting.signal);
-    if (this.isOver) this.giveReply();
+    if (this.isOver) this.releaseReply();
+  }
+
+  /** Gives back the room of a response that is not kept. */
+  releaseReply(): void {
+    this.giveReply?.();
+    this.giveReply = null;
   }
 
   [Symbol.dispose](): void {
     this.isOver = true;
     this.waiting?.abort(new Error('the exchange is over'));
     this.releaseRequest();
-    this.giveReply?.();
+    this.releaseReply();
   }
 }

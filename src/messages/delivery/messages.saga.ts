@@ -2,12 +2,14 @@ import { Injectable, type OnModuleInit } from '@nestjs/common';
 import { QueryBus } from '@nestjs/cqrs';
 import { v5 as uuidv5 } from 'uuid';
 
+import { Clock } from '../../platform/clock.ts';
 import { idOf, type StoredEvent } from '../../platform/event-store/event-store.ts';
 import { systemContext } from '../../platform/context/command-context.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../../platform/sagas/saga.ts';
 import { sagaStep } from '../../platform/sagas/saga-step.ts';
 import {
-  PENDING_MAX,
+  isPostponed,
+  nextMessage,
   type Conversation,
   type ConversationCommand,
   type ConversationState,
@@ -19,15 +21,18 @@ import { MessageDelivery, type DeliveryOutcome } from './message-delivery.servic
 
 /** Derived event ids make a record that is repeated after a crash the same event. */
 const RECORD_NAMESPACE = '5f0f6f0e-7c0e-4a53-9d0b-0e8f1d6c2a11';
+/** The number of attempts after which a pass ends, so that another one begins with the newest state. */
+const ATTEMPTS_OF_PASS = 100;
 
 /**
- * Delivers accepted messages: in order within a conversation, concurrently across conversations. A key is therefore one conversation.
+ * Delivers accepted messages: in order within a conversation, concurrently across conversations. A key is therefore one conversation; the
+ * webhooks of an agent are one.
  * Thousands of passes may wait aside (for their time, a place, the agent, the reply); the slots are for loads and records.
  */
 @Injectable()
 export class MessagesSaga implements Saga, OnModuleInit {
   readonly name = 'messages';
-  readonly filter = { eventClass: 'core' as const, categories: ['conversation'], types: ['MessageAccepted'] };
+  readonly filter = { eventClass: 'core' as const, categories: ['conversation'], types: ['MessageAccepted', 'MessageRequeued'] };
   readonly concurrency = 32;
 
   constructor(
@@ -35,6 +40,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     private readonly conversations: Conversations,
     private readonly delivery: MessageDelivery,
     private readonly queries: QueryBus,
+    private readonly clock: Clock,
   ) {}
 
   onModuleInit(): void {
@@ -53,9 +59,12 @@ export class MessagesSaga implements Saga, OnModuleInit {
     // Every turn uses up at least one attempt. A message that arrives meanwhile wakes the saga again, and other writers add nothing but
     // messages, so the state after the record is enough.
     let { state: conversation } = await this.conversations.load(conversationId, pass.seenUpTo);
-    for (let turn = 0; turn < PENDING_MAX && !pass.signal.aborted; turn++) {
-      const message = conversation?.pending[0];
+    for (let turn = 0; turn < ATTEMPTS_OF_PASS && !pass.signal.aborted; turn++) {
+      const now = this.clock.now();
+      const message = conversation === null ? undefined : nextMessage(conversation, now);
       if (conversation === null || message === undefined) return null;
+      // The deadline is stored, so a message that waits for its next attempt costs nothing meanwhile and survives a crash.
+      if (isPostponed(message, now) && message.retryAt !== null) return new Date(message.retryAt);
       pass.setAccount(conversation.accountId);
       conversation = await this.deliver(conversationId, pass, conversation, message);
     }
@@ -80,7 +89,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
     const command = await this.record(conversation.agentId, message, outcome);
     const context = systemContext('messages', conversation.accountId, message.id);
     const { state } = await this.conversations.execute(conversationId, command, context, {
-      eventId: (event) => uuidv5(`${conversationId}:${message.id}:${event.type}:${message.attempts}`, RECORD_NAMESPACE),
+      eventId: (event) => uuidv5(`${conversationId}:${message.id}:${event.type}:${attemptOf(message)}`, RECORD_NAMESPACE),
     });
     sagaStep(this.name, conversationId, 'recorded');
     return state;
@@ -99,4 +108,9 @@ export class MessagesSaga implements Saga, OnModuleInit {
         return { type: 'RecordDeadLetter', messageId, code: outcome.code, reason: outcome.reason };
     }
   }
+}
+
+/** Returns the number of the attempt, which is a different one after a request for another delivery. */
+function attemptOf({ attempts, requeuedAt }: PendingMessage): string {
+  return requeuedAt === null ? String(attempts) : `${attempts}:${requeuedAt}`;
 }

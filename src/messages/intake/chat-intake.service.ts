@@ -7,8 +7,9 @@ import { Config } from '../../platform/config/config.ts';
 import type { CommandContext } from '../../platform/context/command-context.ts';
 import type { IdempotentTry } from '../../platform/http/requests/request.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
+import { newId } from '../../platform/new-id.ts';
 import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
-import { ChatRate } from './chat-rate.ts';
+import { MessageRate } from './message-rate.ts';
 import { TEXT_BYTES_MAX, type Conversation } from '../conversations/conversations.decider.ts';
 import { Conversations } from '../conversations/conversations.service.ts';
 
@@ -22,8 +23,10 @@ export interface Chat {
   readonly agentId: string;
   /** The text; empty once it is stored. */
   text: string;
-  /** The conversation; null begins a new one. */
-  readonly conversationId: string | null;
+  /** The ids of the message and its conversation, by `chatIds`. */
+  readonly ids: ChatIds;
+  /** True if the message begins its conversation. */
+  readonly begins: boolean;
   /** The try under the caller's `Idempotency-Key`; null if there is none. */
   readonly attempt: IdempotentTry | null;
 }
@@ -33,13 +36,19 @@ export interface ChatIds {
   messageId: string;
 }
 
+/** Returns the ids of a message and its conversation, which are the same for every try under one Idempotency-Key. */
+export function chatIds(attempt: IdempotentTry | null, conversationId: string | null): ChatIds {
+  const make = (what: string) => (attempt === null ? newId() : uuidv5(what, attempt.id));
+  return { conversationId: conversationId ?? make('conversation'), messageId: make('message') };
+}
+
 /** Stores a chat message in the log, or refuses it before anything is written. */
 @Injectable()
 export class ChatIntake {
   constructor(
     private readonly agents: Agents,
     private readonly conversations: Conversations,
-    private readonly rate: ChatRate,
+    private readonly rate: MessageRate,
     private readonly runtime: ContainerRuntime,
     private readonly config: Config,
   ) {}
@@ -54,12 +63,12 @@ export class ChatIntake {
    * because the text need not stay in memory while the caller waits for the reply. Throws `invalid_request`, `rate_limited`,
    * `agent_not_found`, `conversation_not_found`, `runtime_unavailable`, `agent_unavailable`.
    */
-  async take(chat: Chat, ids: ChatIds, replyBy: string): Promise<{ wasActive: boolean }> {
+  async take(chat: Chat, replyBy: string): Promise<{ wasActive: boolean }> {
     if (Buffer.byteLength(chat.text) > TEXT_BYTES_MAX) throw textTooLong();
-    const takeBack = this.rate.take(chat.accountId, ids.messageId);
+    const takeBack = this.rate.take(chat.accountId, 'chat', chat.ids.messageId);
     try {
       const wasActive = await this.ready(chat);
-      await this.append(chat, ids, replyBy);
+      await this.append(chat, replyBy);
       return { wasActive };
     } catch (error) {
       takeBack();
@@ -68,10 +77,10 @@ export class ChatIntake {
   }
 
   /** Checks that the agent can take the message, and begins to wake it if it sleeps, without waiting. Returns true if it was active. */
-  private async ready({ accountId, agentId, conversationId, context }: Chat): Promise<boolean> {
+  private async ready({ accountId, agentId, ids, begins, context }: Chat): Promise<boolean> {
     const [{ status }, conversation] = await Promise.all([
       this.agents.load(agentId, accountId, context.seenUpTo),
-      conversationId === null ? null : this.conversations.load(conversationId, context.seenUpTo),
+      begins ? null : this.conversations.load(ids.conversationId, context.seenUpTo),
     ]);
     if (conversation !== null) conversationOf(conversation.state, agentId);
     if (!(await this.runtime.available())) throw engineAway();
@@ -81,12 +90,23 @@ export class ChatIntake {
     return before?.status === 'active';
   }
 
-  private async append(chat: Chat, { conversationId, messageId }: ChatIds, replyBy: string): Promise<void> {
-    const { agentId, accountId, context } = chat;
+  private async append(chat: Chat, replyBy: string): Promise<void> {
+    const { agentId, accountId, context, begins } = chat;
+    const { conversationId, messageId } = chat.ids;
     const text = await this.conversations.seal(agentId, messageId, 'text', chat.text);
     chat.text = '';
-    const begins = chat.conversationId === null;
-    const accept = { type: 'AcceptMessage' as const, agentId, accountId, messageId, channel: 'chat' as const, text, replyBy, begins };
+    const draws = { caller: null, limit: 0, chats: [] };
+    const accept = {
+      type: 'AcceptMessage' as const,
+      agentId,
+      accountId,
+      messageId,
+      channel: 'chat' as const,
+      text,
+      replyBy,
+      begins,
+      draws,
+    };
     // Two tries under one Idempotency-Key append the same event, so that the message is accepted only once.
     const eventId = (event: { type: string }) => uuidv5(event.type, messageId);
     await this.conversations.execute(conversationId, accept, context, chat.attempt === null ? {} : { eventId });

@@ -1,15 +1,26 @@
-import type { AgentProtocol, ProtocolName } from './delivery.ts';
+import { A2aProtocol } from './a2a.protocol.ts';
+import type { AgentProtocol, ProtocolName, ProtocolSpec } from './delivery.ts';
+import { LangGraphProtocol } from './langgraph.protocol.ts';
 import { MooringProtocol } from './mooring.protocol.ts';
 import { OpenAiProtocol } from './openai.protocol.ts';
 
 export * from './delivery.ts';
 export { allowedHeaders } from './allowed-headers.ts';
+export { AgentNotLocated, endpointOf, optionsFor, type AgentEndpoint } from './kept-connections.ts';
+export { onTooManyInformational } from './agent-exchange.ts';
 export { ready, type HealthCheck } from './readiness.ts';
 
 const protocols: Record<ProtocolName, AgentProtocol> = {
   mooring: new MooringProtocol(),
   openai: new OpenAiProtocol(),
+  langgraph: new LangGraphProtocol(),
+  a2a: new A2aProtocol(),
 };
+
+/** Returns true if messages in that protocol are to bear the conversation so far, because the agent keeps no thread. */
+export function needsHistory({ name, history }: ProtocolSpec): boolean {
+  return name === 'openai' && history !== 'agent';
+}
 
 /** Returns the adapter of that protocol. */
 export function protocolFor(name: ProtocolName): AgentProtocol {

@@ -1,3 +1,5 @@
+import type { AgentEndpoint } from './kept-connections.ts';
+
 export type MessageChannel = 'chat' | 'webhook' | 'attachment';
 
 export interface MessageAttachment {
@@ -15,7 +17,7 @@ export interface AgentMessage {
   channel: MessageChannel;
   conversationId: string;
   text: string;
-  /** The body of a webhook: a JSON value, or text. */
+  /** The body of a webhook as it was sent: a string, or `{base64}` if it is no UTF-8. */
   payload?: unknown;
   contentType?: string;
   /** The webhook's headers, reduced to those that `allowedHeaders` lists. */
@@ -28,8 +30,11 @@ export interface Turn {
   text: string;
 }
 
-export const protocolNames = ['mooring', 'openai'] as const;
+export const protocolNames = ['mooring', 'openai', 'langgraph', 'a2a'] as const;
 export type ProtocolName = (typeof protocolNames)[number];
+
+export const historyKeepers = ['mooring', 'agent'] as const;
+export type HistoryKeeper = (typeof historyKeepers)[number];
 
 /** The protocol of an agent, from its template. */
 export interface ProtocolSpec {
@@ -38,37 +43,67 @@ export interface ProtocolSpec {
   path?: string;
   /** The model, for `openai`. */
   model?: string;
+  /** The side that remembers the conversation, for `openai`: the installation, which sends all of it, or the agent; the default is `mooring`. */
+  history?: HistoryKeeper;
+  /** The id of the assistant or the graph, for `langgraph`. */
+  assistantId?: string;
 }
 
 /** The memory that one exchange may use. */
 export interface ExchangeMemory {
   /** Called when the request has left the process, or will not be sent. */
   releaseRequest(): void;
-  /** Resolves when there is room for a reply of so many bytes. Rejects if the exchange has to end first. */
+  /**
+   * Resolves when there is room for a reply of so many bytes. Rejects if the exchange has to end first. A second call of the exchange gives
+   * the room of the response before back.
+   */
   reserveReply(bytes: number): Promise<void>;
 }
 
-export interface Delivery {
-  host: string;
-  port: number;
-  message: AgentMessage;
-  /** The conversation so far, oldest first, for agents that keep no thread. */
-  history: Turn[];
-  protocol: ProtocolSpec;
-  /** The timeout of the whole exchange, until the last byte of the reply, ms. */
+/** The agent that is called, and the bounds on a call. */
+export interface Exchange {
+  endpoint: AgentEndpoint;
+  /** The timeout of one call, until the last byte of the response, ms. */
   timeoutMs: number;
   signal: AbortSignal;
   memory: ExchangeMemory;
 }
 
+/** The ids of a message that is about to be delivered. */
+export interface Inquiry extends Exchange {
+  messageId: string;
+  conversationId: string;
+  protocol: ProtocolSpec;
+}
+
+export interface Delivery extends Exchange {
+  message: AgentMessage;
+  /** The conversation so far, oldest first, if `needsHistory` says that the agent keeps no thread; otherwise empty. */
+  history: Turn[];
+  protocol: ProtocolSpec;
+  /** Receives the text of the reply as it comes, if anybody reads it. An agent that can't stream then replies at once. */
+  onText?: ((piece: string) => void) | undefined;
+}
+
+export interface AgentReply {
+  /** The reply: well-formed text without NUL, at most 1 MiB. */
+  response: string;
+}
+
+/** Delivers a message to an agent that was asked before. */
+export type Deliver = (delivery: Delivery) => Promise<AgentReply>;
+
 /**
- * Delivers a message to an agent. It makes one attempt; retries are the caller's. An adapter keeps no reference to the message and the
- * history while it waits for the reply, because thousands of exchanges wait at the same time. Rejects with `AgentUnreachable`,
+ * Delivers messages to agents in one protocol. It makes one attempt; retries are the caller's. An adapter keeps no reference to the message
+ * and the history while it waits for the reply, because thousands of exchanges wait at the same time. Rejects with `AgentUnreachable`,
  * `AgentBrokeConnection`, `AgentErrorResponse`, `ReplyTimeout`, or the signal's reason.
  */
 export abstract class AgentProtocol {
-  /** Delivers the message and returns the reply: well-formed text without NUL, at most 1 MiB. */
-  abstract deliver(delivery: Delivery): Promise<{ response: string }>;
+  /**
+   * Asks the agent for what has to be known before it gets the message, and returns the function that delivers it. Nothing of the message
+   * is read before, so that an agent which does not answer holds no memory.
+   */
+  abstract prepare(inquiry: Inquiry): Promise<Deliver>;
 }
 
 /** The agent did not get the whole message: nothing listens on its port, or the connection broke before. Another attempt may succeed. */

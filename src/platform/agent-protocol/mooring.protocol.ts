@@ -1,6 +1,7 @@
-import { AgentErrorResponse, AgentProtocol, type AgentMessage, type Delivery } from './delivery.ts';
+import { AgentErrorResponse, AgentProtocol, type AgentMessage, type AgentReply, type Deliver, type Delivery } from './delivery.ts';
 import { allowedHeaders } from './allowed-headers.ts';
-import { jsonBody, postJson, wellFormed } from './post-json.ts';
+import { callForJson, jsonBody } from './agent-exchange.ts';
+import { wellFormed } from './reply-text.ts';
 
 const PATH = '/messages';
 
@@ -9,9 +10,14 @@ const PATH = '/messages';
  * threads.
  */
 export class MooringProtocol extends AgentProtocol {
-  deliver({ message, protocol, ...delivery }: Delivery): Promise<{ response: string }> {
-    return postJson({ ...delivery, path: protocol.path ?? PATH, body: jsonBody(bodyOf(message)) }).then(replyIn);
+  prepare(): Promise<Deliver> {
+    return Promise.resolve(deliver);
   }
+}
+
+function deliver({ message, protocol, endpoint, timeoutMs, signal, memory }: Delivery): Promise<AgentReply> {
+  const path = protocol.path ?? PATH;
+  return callForJson({ endpoint, timeoutMs, signal, memory, path, body: jsonBody(bodyOf(message)) }).then(replyIn);
 }
 
 function bodyOf(message: AgentMessage): object {
@@ -27,7 +33,7 @@ function bodyOf(message: AgentMessage): object {
   };
 }
 
-function replyIn(answer: unknown): { response: string } {
+function replyIn(answer: unknown): AgentReply {
   if (answer === null) return { response: '' };
   const { response } = answer as { response?: unknown };
   if (typeof response !== 'string') throw new AgentErrorResponse(200, 'the answer has no text named "response"');

@@ -1,28 +1,41 @@
-import { AgentErrorResponse, AgentProtocol, type AgentMessage, type Delivery, type Turn } from './delivery.ts';
-import { jsonBody, postJson, wellFormed } from './post-json.ts';
+import { callForEvents, jsonBody } from './agent-exchange.ts';
+import {
+  AgentBrokeConnection,
+  AgentErrorResponse,
+  AgentProtocol,
+  type AgentMessage,
+  type AgentReply,
+  type Deliver,
+  type Delivery,
+  type Turn,
+} from './delivery.ts';
+import { messageText } from './message-text.ts';
+import { parsedEvent, ReplyText, shortened, wellFormed } from './reply-text.ts';
 
 const PATH = '/v1/chat/completions';
 
-/** The chat completions protocol. Its agents keep no thread, so the whole conversation is sent each time. */
+/**
+ * The chat completions protocol. Most of its agents keep no thread, so the whole conversation is sent each time. An agent that keeps threads
+ * (`history: agent`) gets the new message alone, and finds the thread by `user`, the conversation's id.
+ */
 export class OpenAiProtocol extends AgentProtocol {
-  deliver({ message, history, protocol, ...delivery }: Delivery): Promise<{ response: string }> {
-    const body = jsonBody(bodyOf(message, history, protocol.model));
-    return postJson({ ...delivery, path: protocol.path ?? PATH, body }).then((answer) => ({ response: wellFormed(replyIn(answer)) }));
+  prepare(): Promise<Deliver> {
+    return Promise.resolve(deliver);
   }
 }
 
-function bodyOf(message: AgentMessage, history: readonly Turn[], model = 'default'): object {
-  const turns = [...history, { role: 'user' as const, text: contentOf(message) }];
-  return { model, messages: turns.map(({ role, text }) => ({ role, content: text })), user: message.conversationId, stream: false };
+function deliver({ message, history, protocol, onText, endpoint, timeoutMs, signal, memory }: Delivery): Promise<AgentReply> {
+  const body = jsonBody(bodyOf(message, history, protocol.model, onText !== undefined));
+  const completion = new StreamedCompletion(new ReplyText(onText));
+  const call = { endpoint, timeoutMs, signal, memory, path: protocol.path ?? PATH, body };
+  return callForEvents(call, ({ data }) => completion.take(data)).then((answer) => ({
+    response: answer === undefined ? completion.end() : wellFormed(replyIn(answer)),
+  }));
 }
 
-/** Returns all of a message as text, since the protocol has no place for payload and attachments. */
-function contentOf({ text, payload, attachments = [] }: AgentMessage): string {
-  const parts = text === '' ? [] : [text];
-  if (payload !== undefined && payload !== null) parts.push(typeof payload === 'string' ? payload : JSON.stringify(payload));
-  if (attachments.length > 0)
-    parts.push(['Attached files:', ...attachments.map(({ path, size }) => `- ${path} (${size} bytes)`)].join('\n'));
-  return parts.join('\n\n');
+function bodyOf(message: AgentMessage, history: readonly Turn[], model = 'default', stream: boolean): object {
+  const turns = [...history, { role: 'user' as const, text: messageText(message) }];
+  return { model, messages: turns.map(({ role, text }) => ({ role, content: text })), user: message.conversationId, stream };
 }
 
 interface Completion {
@@ -32,16 +45,54 @@ interface Completion {
 
 function replyIn(answer: unknown): string {
   const { choices, error } = (answer ?? {}) as Completion;
-  // Some servers report an error with status 200.
-  if (error !== undefined && error !== null) throw new AgentErrorResponse(502, errorMessage(error.message));
+  refuseError(error);
   const content = Array.isArray(choices) ? choices[0]?.message?.content : undefined;
-  if (typeof content === 'string') return content;
-  if (Array.isArray(content)) return content.map(textOfPart).join('');
-  throw new AgentErrorResponse(200, 'the answer has no choices[0].message.content');
+  const text = textOfContent(content);
+  if (text === null) throw new AgentErrorResponse(200, 'the answer has no choices[0].message.content');
+  return text;
 }
 
-function errorMessage(said: unknown): string {
-  return typeof said === 'string' ? wellFormed(said.slice(0, 300)) : 'an error';
+interface Chunk {
+  choices?: { delta?: { content?: unknown }; finish_reason?: unknown }[];
+  error?: { message?: unknown };
+}
+
+/** A completion that comes in chunks. */
+class StreamedCompletion {
+  private isComplete = false;
+
+  constructor(private readonly reply: ReplyText) {}
+
+  /** Takes the data of an event. Returns true after the last one. */
+  take(data: string): boolean {
+    if (data === '[DONE]') {
+      this.isComplete = true;
+      return true;
+    }
+    const { choices, error } = (parsedEvent(data) ?? {}) as Chunk;
+    refuseError(error);
+    const choice = Array.isArray(choices) ? choices[0] : undefined;
+    this.reply.add(textOfContent(choice?.delta?.content) ?? '');
+    if (typeof choice?.finish_reason === 'string') this.isComplete = true;
+    return false;
+  }
+
+  end(): string {
+    if (!this.isComplete) throw new AgentBrokeConnection('ended its reply before it was complete');
+    return this.reply.end();
+  }
+}
+
+/** Some servers report an error with status 200, or in the middle of a stream. */
+function refuseError(error: { message?: unknown } | null | undefined): void {
+  if (error === undefined || error === null) return;
+  throw new AgentErrorResponse(502, typeof error.message === 'string' ? shortened(error.message) : 'an error');
+}
+
+/** Returns the text of a message's content, which is a string or a list of parts; null if it is neither. */
+function textOfContent(content: unknown): string | null {
+  if (typeof content === 'string') return content;
+  return Array.isArray(content) ? content.map(textOfPart).join('') : null;
 }
 
 function textOfPart(part: unknown): string {

@@ -2,7 +2,7 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { pause } from '../async/pause.ts';
 import { connectToAgent } from './agent-connection.ts';
-import { onTooManyInformational } from './post-json.ts';
+import { onTooManyInformational } from './agent-exchange.ts';
 
 /** The sign that an agent is ready: a 2xx response on a path, or a port that accepts connections. */
 export type HealthCheck = { path: string } | { tcp: true };
@@ -74,7 +74,8 @@ function accepts(host: string, port: number, signal: AbortSignal): Promise<boole
     socket.on('close', () => settle(false));
     socket.on('end', () => settle(false));
     socket.on('connect', () => {
-      timer = setTimeout(() => settle(true), STAYS_OPEN_MS);
+      // A process that was busy meanwhile first takes in that the other side closed the connection.
+      timer = setTimeout(() => setImmediate(() => settle(true)), STAYS_OPEN_MS);
     });
     // The socket is read, or else the end from the other side would not be seen.
     socket.resume();

@@ -22,6 +22,8 @@ export class Config {
   /** The address at which callers reach the service; null means the address on which it listens. */
   baseUrl: string | null;
   dataDir: string;
+  /** The folder of the operator's own templates; null means that there are only those of the installation. */
+  templatesDir: string | null;
   /** The address of the database; null means the embedded PostgreSQL. */
   databaseUrl: string | null;
   eventStore: 'postgres' | 'eventstoredb';
@@ -40,6 +42,12 @@ export class Config {
   helperImage: string | null;
   /** The hosts, `host:port` or `file:`, from which sources may come although they are private. */
   allowPrivateSources: string[];
+  /** The most MiB that are received of one repository, the most MiB of its files, and the most files. */
+  repositoryFetchMaxMb: number;
+  repositoryMaxMb: number;
+  repositoryFilesMax: number;
+  /** The hosts, or `host:port`, to which events may be sent although they are private. */
+  allowPrivateTargets: string[];
   /** The images of the engine that every account may use, by name; a name without a tag means all its tags. */
   sharedImages: string[];
   deepSleepAfterSeconds: number;
@@ -50,8 +58,12 @@ export class Config {
   deliveriesMax: number;
   deliveriesPerAccount: number;
   deliveriesPerAgent: number;
-  /** The most chats of one account in a minute. */
+  /** The most chats of one account in a minute, and likewise the most webhooks. */
   chatsPerMinute: number;
+  /** The most webhooks of one agent and caller in a minute; the agent's chats count too. */
+  messageBudget: number;
+  /** Takes webhooks without the agent's token. */
+  tokenlessWebhooks: boolean;
   /** The MiB of bodies of more than 64 KiB that one process reads of one account in a second. */
   largeBodiesMbPerSecond: number;
   agentMemoryMb: number;
@@ -64,7 +76,13 @@ export class Config {
   /** The most containers that are made or started concurrently. */
   containerStarts: number;
   imageBuilds: number;
+  /** The service's own values of the variables that `MOORING_BUILD_ENV` names. All builds of projects get them; they may hold credentials. */
+  buildVariables: Record<string, string>;
+  /** The file with more certificates, in PEM, that builds of projects trust; null means none. */
+  buildCaFile: string | null;
   imagePulls: number;
+  /** The number of different images of its newest successful deployments that are kept of each agent. */
+  rollbackImagesMax: number;
   /** The OCI runtime of agent containers (`runsc` for gVisor); null means the engine's default. */
   containerRuntime: string | null;
   /** The network addresses that agents may reach. */
@@ -81,6 +99,18 @@ export class Config {
   metricsToken: string | null;
   /** The addresses, or ranges of them, of proxies whose `X-Forwarded-For` is trusted. */
   trustedProxies: string[];
+  /** The origins, besides the service's own, whose pages may open WebSockets, in lower case. */
+  allowedOrigins: string[];
+  /** The domain, in lower case, under which each public agent has a host name of its own, `{agent_id}.<domain>`; null means none. */
+  agentDomain: string | null;
+  /** The most requests to public agents that one process has open: in all, for one account, and for one agent. */
+  trafficMax: number;
+  trafficPerAccount: number;
+  trafficPerAgent: number;
+  /** The seconds after which an open request to a public agent is ended if no byte came or went. */
+  trafficIdleSeconds: number;
+  /** The seconds between two pings of a WebSocket; a peer that is not heard of in between is gone. */
+  webSocketPingSeconds: number;
   logLevel: string;
   production: boolean;
 }
@@ -101,6 +131,21 @@ class Reader {
     this.asked.add(name);
     const value = this.environment[name];
     return value === undefined || value === '' ? null : value;
+  }
+
+  /** Reads a list of variables' names and returns the values of those that are set. */
+  variables(name: string): Record<string, string> {
+    const names = this.list(name);
+    const isGood = (each: string) => /^[A-Za-z_]\w{0,127}$/.test(each) && !/^(HOME|PATH|LD_.*|MOORING_.*)$/.test(each);
+    if (!names.every(isGood) || names.length > 100)
+      this.found.push(`${name} must name variables for builds, separated by commas, 100 at most, and not HOME, PATH, LD_* or MOORING_*`);
+    return Object.fromEntries(names.flatMap((each) => (this.environment[each] === undefined ? [] : [[each, this.environment[each]]])));
+  }
+
+  /** Reads the path of a file or folder; a relative one begins at the working directory. */
+  path(name: string): string | null {
+    const value = this.text(name);
+    return value === null ? null : resolve(value);
   }
 
   /** Reads a list that is separated by commas. */
@@ -169,7 +214,15 @@ function placeSettings(read: Reader) {
     port: read.integer('PORT', 8080, 0, 65_535),
     baseUrl: read.text('MOORING_BASE_URL')?.replace(/\/+$/, '') ?? null,
     trustedProxies: read.list('MOORING_TRUSTED_PROXIES'),
+    allowedOrigins: read.all('MOORING_ALLOWED_ORIGINS', originOf, 'must be origins such as https://app.example.com'),
+    webSocketPingSeconds: read.integer('MOORING_WEBSOCKET_PING_SECONDS', 30, 1, 3_600),
+    agentDomain: read.text('MOORING_AGENT_DOMAIN')?.toLowerCase() ?? null,
+    trafficMax: read.integer('MOORING_TRAFFIC', 2_000, 1, 100_000),
+    trafficPerAccount: read.integer('MOORING_TRAFFIC_PER_ACCOUNT', 500, 1, 100_000),
+    trafficPerAgent: read.integer('MOORING_TRAFFIC_PER_AGENT', 200, 1, 100_000),
+    trafficIdleSeconds: read.integer('MOORING_TRAFFIC_IDLE_SECONDS', 120, 1, 3_600),
     dataDir: resolve(read.text('MOORING_DATA_DIR') ?? '.mooring'),
+    templatesDir: read.path('MOORING_TEMPLATES_DIR'),
     databaseUrl: read.text('DATABASE_URL'),
     eventStore: read.choice('EVENT_STORE', ['postgres', 'eventstoredb'], 'postgres'),
     eventStoreUrl: read.text('EVENTSTORE_URL'),
@@ -201,6 +254,7 @@ function agentSettings(read: Reader) {
     containerRuntime: read.text('MOORING_CONTAINER_RUNTIME'),
     helperImage: read.text('MOORING_HELPER_IMAGE'),
     allowPrivateSources: read.list('MOORING_ALLOW_PRIVATE_SOURCES'),
+    allowPrivateTargets: read.list('MOORING_ALLOW_PRIVATE_TARGETS'),
     sharedImages: read.list('MOORING_SHARED_IMAGES'),
     agentEgress: read.choice('MOORING_AGENT_EGRESS', ['internet', 'none', 'all'], 'internet'),
     agentEgressPrivate: read.all('MOORING_AGENT_EGRESS_PRIVATE', openRange, 'must be addresses or ranges such as 10.1.2.0/24:5432'),
@@ -210,8 +264,14 @@ function agentSettings(read: Reader) {
     volumeMaxMb: read.integer('MOORING_VOLUME_MAX_MB', 10_240, 0, 1_073_741_824),
     engineCalls: read.integer('MOORING_ENGINE_CALLS', 32, 1, 1_024),
     containerStarts: read.integer('MOORING_CONTAINER_STARTS', 16, 1, 1_024),
+    buildVariables: read.variables('MOORING_BUILD_ENV'),
+    buildCaFile: read.path('MOORING_BUILD_CA_FILE'),
     imageBuilds: read.integer('MOORING_IMAGE_BUILDS', 4, 1, 256),
+    repositoryFetchMaxMb: read.integer('MOORING_REPOSITORY_FETCH_MAX_MB', 512, 1, 1_048_576),
+    repositoryMaxMb: read.integer('MOORING_REPOSITORY_MAX_MB', 1_024, 1, 1_048_576),
+    repositoryFilesMax: read.integer('MOORING_REPOSITORY_FILES_MAX', 50_000, 1, 10_000_000),
     imagePulls: read.integer('MOORING_IMAGE_PULLS', 16, 1, 1_024),
+    rollbackImagesMax: read.integer('MOORING_ROLLBACK_IMAGES_MAX', 5, 1, 1_000),
     deepSleepAfterSeconds: read.integer('MOORING_DEEP_SLEEP_AFTER', 900, 0, 31_536_000),
     deployTimeoutSeconds: read.integer('MOORING_DEPLOY_TIMEOUT', 900, 1, 86_400),
     startTimeoutSeconds: read.integer('MOORING_START_TIMEOUT', 60, 1, 3_600),
@@ -221,6 +281,8 @@ function agentSettings(read: Reader) {
     deliveriesPerAgent: read.integer('MOORING_DELIVERIES_PER_AGENT', 32, 1, 100_000),
     largeBodiesMbPerSecond: read.integer('MOORING_LARGE_BODIES_MB_PER_SECOND', 8, 1, 100_000),
     chatsPerMinute: read.integer('MOORING_CHATS_PER_MINUTE', 6_000, 1, 10_000_000),
+    messageBudget: read.integer('MOORING_MESSAGE_BUDGET', 30, 1, 1_000),
+    tokenlessWebhooks: read.onOff('MOORING_TOKENLESS_WEBHOOKS', true),
   };
 }
 
@@ -236,6 +298,8 @@ function checkTogether(config: Config, found: string[]): void {
     found.push('EVENTSTORE_PREFIX must be a letter, followed by at most 30 letters and digits');
   if (config.baseUrl !== null && !/^https?:\/\/[^\s]+$/.test(config.baseUrl))
     found.push('MOORING_BASE_URL must be an http or https address');
+  if (config.agentDomain !== null && !isAgentDomain(config.agentDomain, config.baseUrl))
+    found.push("MOORING_AGENT_DOMAIN must be a domain such as agents.example.com, and not that of the service's own address");
   if (!config.sharedImages.every((name) => parseImageReference(name) !== null))
     found.push('MOORING_SHARED_IMAGES must name images: [registry/]name[:tag], separated by commas');
   if (!config.trustedProxies.every((range) => ipaddr.isValid(range) || ipaddr.isValidCIDR(range)))
@@ -244,6 +308,18 @@ function checkTogether(config: Config, found: string[]): void {
     found.push('MOORING_METRICS_TOKEN must have 16 to 200 printable characters without spaces');
   if (config.masterKey !== null && masterKeyBytes(config.masterKey) === null)
     found.push('MOORING_MASTER_KEY must be 32 bytes, as base64 or hex');
+}
+
+/** Returns whether agents can have host names under the domain: none of them is the host name of the service itself. */
+function isAgentDomain(domain: string, baseUrl: string | null): boolean {
+  const isName = domain.length <= 200 && /^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(domain);
+  const own = baseUrl !== null && URL.canParse(baseUrl) ? new URL(baseUrl).hostname : null;
+  return isName && (own === null || (own !== domain && !own.endsWith(`.${domain}`)));
+}
+
+/** Returns the origin in lower case, or null if the text is no origin of a web page. */
+function originOf(text: string): string | null {
+  return /^https?:\/\/[^\s/?#@]+$/i.test(text) && URL.canParse(text) ? new URL(text).origin : null;
 }
 
 /** Returns the 32 bytes that a written master key stands for, or null. */

@@ -1,10 +1,10 @@
 export const scopes = ['provision', 'deploy', 'manage', 'secrets', 'computers'] as const;
 export type Scope = (typeof scopes)[number];
 
-/** The caller: the holder of an API key, or of a session (which has every scope). */
+/** The caller: the holder of an API key, or of a session (which has every scope), or the sender of a webhook to an agent of the account. */
 export interface Caller {
-  kind: 'api_key' | 'session';
-  /** The key's id, or the account's id for a session. */
+  kind: 'api_key' | 'session' | 'webhook';
+  /** The key's id, the account's id for a session, or the agent's id for a webhook. */
   id: string;
   /** The session's id; absent for a key. */
   sessionId?: string;
@@ -16,4 +16,6 @@ export interface Caller {
    * The expiry in ms since 1970. `Infinity` or absent means that the credential never expires by itself.
    */
   expiresAt?: number;
+  /** The sender of a webhook: the budget that it draws on, and true if it brought the agent's token. */
+  webhook?: { budget: string; hasToken: boolean };
 }

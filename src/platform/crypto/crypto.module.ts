@@ -4,7 +4,9 @@ import { Config } from '../config/config.ts';
 import { Database } from '../database/database.ts';
 import { Startup } from '../startup.ts';
 import { DatabaseKeyring } from './database-keyring.ts';
-import { loadMasterKey } from './master-key.ts';
+import { loadMasterKey, MasterKeyFile } from './master-key.ts';
+import { MasterKeyRotations } from './master-key-rotations.ts';
+import { MasterKeys } from './master-keys.ts';
 import { Keyring } from './keyring.ts';
 import { ShredLedger } from './shred-ledger.ts';
 
@@ -12,15 +14,22 @@ import { ShredLedger } from './shred-ledger.ts';
 @Module({
   providers: [
     {
-      provide: Keyring,
-      inject: [Config, Database, Startup],
-      useFactory: async (config: Config, database: Database, startup: Startup) => {
+      provide: MasterKeys,
+      inject: [Config, Database],
+      useFactory: async (config: Config, database: Database) => {
         const logger = new Logger('Keyring');
-        const masterKey = await loadMasterKey(config, (message) => logger.warn(message));
-        return new DatabaseKeyring(database, masterKey, ShredLedger.in(config.dataDir), startup);
+        const key = await loadMasterKey(config, (message) => logger.warn(message));
+        return new MasterKeys(database, key, config.masterKey === null ? new MasterKeyFile(config.dataDir) : null);
       },
     },
+    {
+      provide: Keyring,
+      inject: [Config, Database, MasterKeys, Startup],
+      useFactory: (config: Config, database: Database, masterKeys: MasterKeys, startup: Startup) =>
+        new DatabaseKeyring(database, masterKeys, ShredLedger.in(config.dataDir), startup),
+    },
+    MasterKeyRotations,
   ],
-  exports: [Keyring],
+  exports: [Keyring, MasterKeys, MasterKeyRotations],
 })
 export class CryptoModule {}

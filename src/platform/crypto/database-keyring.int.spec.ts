@@ -9,6 +9,7 @@ import { freshDatabase, type TestDatabase } from '../../../test/support/postgres
 import { type Database, openDatabase } from '../database/database.ts';
 import { DatabaseKeyring, SubjectShredded } from './database-keyring.ts';
 import type { Sealed } from './keyring.ts';
+import { MasterKeys } from './master-keys.ts';
 import { ShredLedger } from './shred-ledger.ts';
 
 describe('the keyring', () => {
@@ -18,13 +19,15 @@ describe('the keyring', () => {
   let keyring: DatabaseKeyring;
   let folder: string;
   let ledger: ShredLedger;
+  const keyringOf = (key: Buffer) => new DatabaseKeyring(database, new MasterKeys(database, key, null), ledger);
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'mooring-keys-'));
     ledger = ShredLedger.in(folder);
     test = await freshDatabase();
     database = await openDatabase({ url: test.url, allowUnsafe: true });
-    keyring = new DatabaseKeyring(database, masterKey, ledger);
+    keyring = keyringOf(masterKey);
+    await keyring.onModuleInit();
   });
 
   afterAll(async () => {
@@ -84,10 +87,10 @@ describe('the keyring', () => {
 
   it('makes one key however many first values are sealed at once, by two replicas', async () => {
     const subject = randomUUID();
-    const replica = new DatabaseKeyring(database, masterKey, ledger);
+    const replica = keyringOf(masterKey);
     const seal = (n: number) => (n % 2 === 0 ? keyring : replica).seal(subject, 'c', `value ${n}`);
     const values = await Promise.all(Array.from({ length: 20 }, (_, n) => seal(n)));
-    const fresh = new DatabaseKeyring(database, masterKey, ledger);
+    const fresh = keyringOf(masterKey);
     for (const [n, value] of values.entries()) expect(await fresh.open(subject, 'c', value)).toBe(`value ${n}`);
     expect(await database.query('select from data_keys where subject = $1', [subject])).toHaveLength(1);
   });
@@ -95,7 +98,7 @@ describe('the keyring', () => {
   it('finds its keys again after a restart', async () => {
     const subject = randomUUID();
     const value = await keyring.seal(subject, 'c', 'secret');
-    const restarted = new DatabaseKeyring(database, masterKey, ledger);
+    const restarted = keyringOf(masterKey);
     await restarted.onModuleInit();
     expect(await restarted.open(subject, 'c', value)).toBe('secret');
   });
@@ -107,7 +110,7 @@ describe('the keyring', () => {
     await keyring.shred(subject);
     expect(await keyring.open(subject, 'c', value)).toBeNull();
     await expect(keyring.seal(subject, 'c', 'again')).rejects.toThrow(SubjectShredded);
-    const restarted = new DatabaseKeyring(database, masterKey, ledger);
+    const restarted = keyringOf(masterKey);
     expect(await restarted.open(subject, 'c', value)).toBeNull();
     await expect(restarted.seal(subject, 'c', 'again')).rejects.toThrow(SubjectShredded);
     const rows = await database.query<{ wrapped: Buffer | null; shredded_at: Date }>('select * from data_keys where subject = $1', [
@@ -125,7 +128,7 @@ describe('the keyring', () => {
 
   it('opens nothing on any replica a second after a shred on one', async () => {
     const subject = randomUUID();
-    const replica = new DatabaseKeyring(database, masterKey, ledger);
+    const replica = keyringOf(masterKey);
     const value = await keyring.seal(subject, 'c', 'secret');
     expect(await replica.open(subject, 'c', value)).toBe('secret');
     await keyring.shred(subject);
@@ -160,7 +163,7 @@ describe('the keyring', () => {
     const [older] = await database.query('select * from data_keys where subject = $1', [deleted]);
     await keyring.shred(deleted);
     await database.query('update data_keys set wrapped = $2, shredded_at = null where subject = $1', [deleted, older?.wrapped]);
-    const restarted = new DatabaseKeyring(database, masterKey, ledger);
+    const restarted = keyringOf(masterKey);
     await restarted.onModuleInit();
     expect(await Promise.all(values.map((value, n) => restarted.open([kept, deleted][n] as string, 'c', value)))).toEqual(['secret', null]);
   });
@@ -185,7 +188,7 @@ describe('the keyring', () => {
 
   it('refuses to start with another master key than the one the data was sealed under', async () => {
     await keyring.seal(randomUUID(), 'c', 'secret');
-    const wrong = new DatabaseKeyring(database, randomBytes(32), ledger);
+    const wrong = keyringOf(randomBytes(32));
     await expect(wrong.onModuleInit()).rejects.toThrow('the master key is not the one that this database was used with');
     await expect(keyring.onModuleInit()).resolves.toBeUndefined();
   });

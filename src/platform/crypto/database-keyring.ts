@@ -1,12 +1,15 @@
+import type { KeyObject } from 'node:crypto';
+
 import type { OnModuleInit } from '@nestjs/common';
 import { Logger } from '@nestjs/common';
 
+import { SharedQuestions } from '../async/shared-questions.ts';
 import { isDatabaseAway } from '../database/database-away.ts';
 import type { Database } from '../database/database.ts';
-import { Installation } from '../database/installation.ts';
 import { Startup } from '../startup.ts';
-import { keyIdOf, newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
+import { newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
 import { type Sealed, Keyring } from './keyring.ts';
+import type { MasterKeys } from './master-keys.ts';
 import type { ShredLedger } from './shred-ledger.ts';
 
 /**
@@ -18,11 +21,22 @@ const FRESH_MS = 1_000;
 const CACHED_SUBJECTS = 1_000;
 /** The key version that new values are sealed under. */
 const CURRENT_VERSION = 1;
+/** The most attempts at keys that a rotation of the master key changes meanwhile. */
+const ATTEMPTS_MAX = 5;
 
 /** A subject's keys by version; `shredded` is true if the subject has a tombstone. */
 interface SubjectKeys {
-  byVersion: Map<number, Buffer>;
+  byVersion: Map<number, KeyObject>;
   shredded: boolean;
+}
+
+interface KeyRow {
+  subject: string;
+  version: number;
+  /** The id of the master key that wraps the key. */
+  kek_id: string;
+  /** The key under the master key; null in a tombstone. */
+  wrapped: Buffer | null;
 }
 
 /** A value can't be sealed any more: the subject's keys were destroyed. */
@@ -41,39 +55,24 @@ export class SubjectShredded extends Error {
 export class DatabaseKeyring extends Keyring implements OnModuleInit {
   private readonly logger = new Logger('Keyring');
   private readonly cache = new Map<string, { keys: Promise<SubjectKeys>; readAt: number }>();
-  private readonly keyId: string;
+  private readonly reads = new SharedQuestions((subjects: string[]) => this.rowsOf(subjects));
   private vacuuming: Promise<void> | null = null;
   private vacuumAgain = false;
 
   constructor(
     private readonly database: Database,
-    private readonly masterKey: Buffer,
+    private readonly masterKeys: MasterKeys,
     private readonly ledger: ShredLedger,
     private readonly startup = new Startup(),
   ) {
     super();
-    this.keyId = keyIdOf(masterKey);
   }
 
   onModuleInit(): Promise<void> {
     return this.startup.until('database', isDatabaseAway, async () => {
-      await this.refuseOtherMasterKey();
+      await this.masterKeys.verify();
       await this.shredAgain();
     });
-  }
-
-  /** Throws if the database was used with another master key: everything sealed would be unreadable. */
-  private async refuseOtherMasterKey(): Promise<void> {
-    const { rows } = await this.database.pool.query<{ kek_id: string }>(
-      'select kek_id from data_keys where wrapped is not null and kek_id <> $1 limit 1',
-      [this.keyId],
-    );
-    // If two services start on an empty database at once, each with a key of its own, the second is refused.
-    const other = rows[0]?.kek_id ?? (await new Installation(this.database).getOrSet('master_key_id', this.keyId));
-    if (other !== this.keyId)
-      throw new Error(
-        `the master key is not the one that this database was used with: it is ${this.keyId}, data keys were wrapped by ${other}. Give that one by MOORING_MASTER_KEY or put its master.key back.`,
-      );
   }
 
   /** Destroys all keys in the ledger again: a database that was restored to an older state may hold them. */
@@ -113,14 +112,14 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
       `with older as (update data_keys set wrapped = null, shredded_at = coalesce(shredded_at, now()) where subject = $1 and version <> $2)
        insert into data_keys as k (subject, version, kek_id, wrapped, shredded_at) values ($1, $2, $3, null, now())
        on conflict (subject, version) do update set wrapped = null, shredded_at = coalesce(k.shredded_at, excluded.shredded_at)`,
-      [subject, CURRENT_VERSION, this.keyId],
+      [subject, CURRENT_VERSION, this.masterKeys.current.id],
     );
     this.cache.delete(subject);
     await this.ledger.add([subject]);
     await this.vacuum();
   }
 
-  private keyAt(keys: SubjectKeys, subject: string, version: number): Buffer {
+  private keyAt(keys: SubjectKeys, subject: string, version: number): KeyObject {
     const key = keys.byVersion.get(version);
     if (key === undefined) throw new Error(`there is no data key ${version} of ${subject}`);
     return key;
@@ -145,26 +144,49 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
     return keys;
   }
 
+  /** Reads the keys again if a rotation replaced the master key that wraps one of them. */
   private async readKeys(subject: string): Promise<SubjectKeys> {
-    const { rows } = await this.database.pool.query<{ version: number; wrapped: Buffer | null }>(
-      'select version, wrapped from data_keys where subject = $1',
-      [subject],
-    );
-    const keys: SubjectKeys = { byVersion: new Map(), shredded: rows.some((row) => row.wrapped === null) };
-    if (keys.shredded) return keys;
-    for (const { version, wrapped } of rows)
-      if (wrapped !== null) keys.byVersion.set(version, unwrapDataKey(this.masterKey, subject, version, wrapped));
-    return keys;
+    for (let attempt = 1; ; attempt += 1) {
+      const rows = (await this.reads.answerFor(subject)) ?? [];
+      const keys: SubjectKeys = { byVersion: new Map(), shredded: rows.some((row) => row.wrapped === null) };
+      if (keys.shredded) return keys;
+      if (rows.every(({ kek_id }) => this.masterKeys.has(kek_id)) || attempt === ATTEMPTS_MAX) {
+        for (const { version, kek_id, wrapped } of rows)
+          if (wrapped !== null) keys.byVersion.set(version, unwrapDataKey(this.masterKeys.of(kek_id), subject, version, wrapped));
+        return keys;
+      }
+      await this.masterKeys.refresh();
+    }
   }
 
-  /** Makes the subject's key. If several first seals race, one row wins and all read it; the key just made is never used directly. */
-  private async makeKey(subject: string): Promise<SubjectKeys> {
-    const wrapped = wrapDataKey(this.masterKey, subject, CURRENT_VERSION, newDataKey());
-    await this.database.pool.query(
-      'insert into data_keys (subject, version, kek_id, wrapped) values ($1, $2, $3, $4) on conflict (subject, version) do nothing',
-      [subject, CURRENT_VERSION, this.keyId, wrapped],
+  private async rowsOf(subjects: string[]): Promise<Map<string, KeyRow[]>> {
+    const { rows } = await this.database.pool.query<KeyRow>(
+      'select subject, version, kek_id, wrapped from data_keys where subject = any($1::text[])',
+      [subjects],
     );
-    return this.remember(subject, this.readKeys(subject));
+    const bySubject = new Map<string, KeyRow[]>();
+    for (const row of rows) bySubject.set(row.subject, [...(bySubject.get(row.subject) ?? []), row]);
+    return bySubject;
+  }
+
+  /**
+   * Makes the subject's key. If several first seals race, one row wins and all read it; the key just made is never used directly. No key is
+   * stored under a master key that is not the current one any more: the lock of the installation's row holds up a rotation.
+   */
+  private async makeKey(subject: string): Promise<SubjectKeys> {
+    for (let attempt = 1; ; attempt += 1) {
+      const { id, key } = this.masterKeys.current;
+      await this.database.pool.query(
+        `insert into data_keys (subject, version, kek_id, wrapped)
+         select $1, $2, $3, $4 from installation where fact = 'master_key_id' and value = $3 for share
+         on conflict (subject, version) do nothing`,
+        [subject, CURRENT_VERSION, id, wrapDataKey(key, subject, CURRENT_VERSION, newDataKey())],
+      );
+      const keys = await this.remember(subject, this.readKeys(subject));
+      if (keys.shredded || keys.byVersion.size > 0) return keys;
+      if (attempt === ATTEMPTS_MAX) throw new Error(`no data key could be made for ${subject}`);
+      await this.masterKeys.refresh();
+    }
   }
 
   /**

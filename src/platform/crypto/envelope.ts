@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHash, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
 
 import { pooledRandomBytes } from '../new-id.ts';
 import type { Sealed } from './keyring.ts';
@@ -24,30 +24,45 @@ export function wrapDataKey(masterKey: Buffer, subject: string, version: number,
   return Buffer.concat([nonce, encrypt(masterKey, nonce, dataKeyPlace(subject, version), dataKey)]);
 }
 
-/** Returns the data key. Throws if it was tampered with, or belongs to another subject, version or master key. */
-export function unwrapDataKey(masterKey: Buffer, subject: string, version: number, wrapped: Buffer): Buffer {
-  return decrypt(masterKey, wrapped.subarray(0, NONCE_BYTES), dataKeyPlace(subject, version), wrapped.subarray(NONCE_BYTES));
+/**
+ * Returns the data key: an object, because Node 24 takes three times as long for each value if the key is given as bytes. Throws if it was
+ * tampered with, or belongs to another subject, version or master key.
+ */
+export function unwrapDataKey(masterKey: Buffer, subject: string, version: number, wrapped: Buffer): KeyObject {
+  const nonce = wrapped.subarray(0, NONCE_BYTES);
+  return createSecretKey(decrypt(masterKey, nonce, dataKeyPlace(subject, version), wrapped.subarray(NONCE_BYTES)));
 }
 
-export function sealText(dataKey: Buffer, place: { subject: string; context: string; version: number }, plain: string): Sealed {
+/** Encrypts a master key with another one for one rotation, in the form of a wrapped data key. */
+export function wrapMasterKey(by: Buffer, rotationId: string, masterKey: Buffer): Buffer {
+  const nonce = randomBytes(NONCE_BYTES);
+  return Buffer.concat([nonce, encrypt(by, nonce, masterKeyPlace(rotationId), masterKey)]);
+}
+
+/** Returns the master key. Throws if it was tampered with, or belongs to another rotation or key. */
+export function unwrapMasterKey(by: Buffer, rotationId: string, wrapped: Buffer): Buffer {
+  return decrypt(by, wrapped.subarray(0, NONCE_BYTES), masterKeyPlace(rotationId), wrapped.subarray(NONCE_BYTES));
+}
+
+export function sealText(dataKey: KeyObject, place: { subject: string; context: string; version: number }, plain: string): Sealed {
   const nonce = pooledRandomBytes(NONCE_BYTES);
   const cipherText = encrypt(dataKey, nonce, valuePlace(place), Buffer.from(plain, 'utf8'));
   return { v: 1, key: place.version, iv: nonce.toString('base64'), ct: cipherText.toString('base64') };
 }
 
 /** Decrypts the value. Throws if it was tampered with, or was sealed for another place. */
-export function openText(dataKey: Buffer, place: { subject: string; context: string }, sealed: Sealed): string {
+export function openText(dataKey: KeyObject, place: { subject: string; context: string }, sealed: Sealed): string {
   const additional = valuePlace({ ...place, version: sealed.key });
   return decrypt(dataKey, Buffer.from(sealed.iv, 'base64'), additional, Buffer.from(sealed.ct, 'base64')).toString('utf8');
 }
 
-function encrypt(key: Buffer, nonce: Buffer, additional: Buffer, plain: Buffer): Buffer {
+function encrypt(key: Buffer | KeyObject, nonce: Buffer, additional: Buffer, plain: Buffer): Buffer {
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
   cipher.setAAD(additional);
   return Buffer.concat([cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
 }
 
-function decrypt(key: Buffer, nonce: Buffer, additional: Buffer, cipherText: Buffer): Buffer {
+function decrypt(key: Buffer | KeyObject, nonce: Buffer, additional: Buffer, cipherText: Buffer): Buffer {
   if (nonce.length !== NONCE_BYTES || cipherText.length < TAG_BYTES) throw new Error('sealed value is malformed');
   const tagAt = cipherText.length - TAG_BYTES;
   const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES });
@@ -65,4 +80,8 @@ function valuePlace({ subject, context, version }: { subject: string; context: s
 
 function dataKeyPlace(subject: string, version: number): Buffer {
   return Buffer.from(JSON.stringify(['data-key', subject, version]), 'utf8');
+}
+
+function masterKeyPlace(rotationId: string): Buffer {
+  return Buffer.from(JSON.stringify(['master-key', rotationId]), 'utf8');
 }

@@ -1,10 +1,15 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 
+import { cutAtStop } from './requests/endless.ts';
 import { contextOf, type IdempotentTry, type MooringRequest } from './requests/request.ts';
+import { type Upgrade, upgradeOf } from './requests/upgrades.ts';
 import type { Caller } from '../context/caller.ts';
 import { Refusal } from '../errors/refusal.ts';
 import type { CommandContext } from '../context/command-context.ts';
+import { type FormRules, MultipartForm } from './requests/multipart-form.ts';
 import { credentialOf } from './auth/credential.ts';
 import { parseIfMatch } from './responses/etag.ts';
 import { decodeCursor, encodeCursor, type PlaceOf, type SortValues } from './responses/paging.ts';
@@ -36,6 +41,10 @@ export class Call {
   /** The context of this call's commands. */
   get context(): CommandContext {
     return contextOf(this.request);
+  }
+
+  get requestId(): string {
+    return this.request.requestId;
   }
 
   /** The revisions at which the caller allows the write (`If-Match`); null allows any. */
@@ -80,6 +89,22 @@ export class Call {
     this.request.outlivesCredential = true;
   }
 
+  /** The request's headers, with lower-case names. */
+  get headers(): Readonly<Record<string, string | string[] | undefined>> {
+    return this.request.headers;
+  }
+
+  /** The bytes of the body, on a route that takes any media type. */
+  get rawBody(): Buffer {
+    const { body } = this.request;
+    return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+  }
+
+  /** The address at which the caller reached the service. */
+  get origin(): string {
+    return `${this.request.protocol}://${this.request.host}`;
+  }
+
   /** Returns whether the `Accept` header names the media type. */
   accepts(mediaType: string): boolean {
     return (this.request.headers.accept ?? '').includes(mediaType);
@@ -88,6 +113,25 @@ export class Call {
   /** Releases the memory of the request's body, for a call that waits long and has stored it. */
   dropBody(): void {
     this.request.body = undefined;
+  }
+
+  /** The value is true if the caller asks for the headers of the response alone. */
+  get isHead(): boolean {
+    return this.request.method === 'HEAD';
+  }
+
+  /** Returns a header of the request that is given once. */
+  header(name: 'range' | 'if-range'): string | undefined {
+    const value = this.request.headers[name];
+    return typeof value === 'string' ? value : undefined;
+  }
+
+  /**
+   * Returns the multipart form in the body of a route with `RawBody('stream')`, of which nothing has been read. Throws
+   * `unsupported_media_type`, and `payload_too_large` for a form that says so.
+   */
+  form(rules: FormRules): Promise<MultipartForm> {
+    return MultipartForm.of(this.request.raw, rules);
   }
 
   /** Sets the status of the response, in place of the one that the route declares. */
@@ -138,6 +182,54 @@ export class Call {
   linkAfter<T>(items: readonly T[], limit: number, placeOf: (last: T) => readonly (string | number)[]): void {
     const last = items.at(-1);
     if (items.length === limit && last !== undefined) this.linkNextPage(placeOf(last));
+  }
+
+  /** The connection of a WebSocket handshake; null for any other request. */
+  get upgrade(): Upgrade | null {
+    return upgradeOf(this.request.raw);
+  }
+
+  /**
+   * Takes the upgraded connection over from the framework. The call counts as running until the connection closes, for which a stop of the
+   * service does not wait.
+   */
+  takeOver(): void {
+    this.reply.hijack();
+    this.reply.raw.statusCode = 101;
+    cutAtStop(this.request.server.server, this.request.raw.socket);
+    // The framework takes this event for the end of the request.
+    this.onClose(() => this.reply.raw.emit('finish'));
+  }
+
+  /** The request as Node received it, for a route that passes its body on as it comes. */
+  get incoming(): IncomingMessage {
+    return this.request.raw;
+  }
+
+  /** The path and query by which the call was routed, as they were sent, and those that were asked for, which a server may rewrite. */
+  get urls(): { routed: string; asked: string } {
+    const { url, originalUrl } = this.request;
+    return { routed: url, asked: originalUrl };
+  }
+
+  /** The caller's address, and the scheme and host by which it reached the service, as far as trusted proxies say so. */
+  get reachedBy(): { address: string; protocol: string; host: string } {
+    const { ip, protocol, host } = this.request;
+    return { address: ip, protocol, host };
+  }
+
+  /**
+   * Begins a response that is passed on as it comes, with these headers and no others: names and values in turn. An event stream is cut
+   * when the service stops.
+   */
+  beginResponse(status: number, headers: readonly string[], isEventStream: boolean): ServerResponse {
+    const { raw } = this.reply;
+    // The framework still knows the response if these headers are refused.
+    raw.writeHead(status, headers as string[]);
+    this.reply.hijack();
+    raw.flushHeaders();
+    if (isEventStream) cutAtStop(this.request.server.server, raw);
+    return raw;
   }
 
   /** True once the connection has closed. */

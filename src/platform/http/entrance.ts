@@ -5,6 +5,7 @@ import { newId } from '../new-id.ts';
 import { Refusal } from '../errors/refusal.ts';
 import type { AwaitedStore } from '../startup.ts';
 import type { ReadinessDto } from './health/health.dto.ts';
+import { routeUpgrades } from './requests/upgrades.ts';
 import { toProblem } from './responses/problems.ts';
 
 const PORT_RETRY_MS = 100;
@@ -27,10 +28,12 @@ export class Entrance {
   constructor() {
     const bounds = { requireHostHeader: false, maxHeaderSize: 16_384, headersTimeout: 10_000, connectionsCheckingInterval: 2_000 };
     // The request timeout bounds an upload of 100 MB; JSON bodies have a shorter timeout of their own.
-    this.server = createServer({ ...bounds, requestTimeout: 600_000, keepAliveTimeout: 65_000 }, (request, response) => {
+    const listener: RequestListener = (request, response) => {
       if (this.isOpen) this.application?.(request, response);
       else this.answer(request, response);
-    });
+    };
+    this.server = createServer({ ...bounds, requestTimeout: 600_000, keepAliveTimeout: 65_000 }, listener);
+    routeUpgrades(this.server, listener);
   }
 
   /** Listens. If another program has the port, tries again for `patienceMs`, after one call of `onTaken`. */

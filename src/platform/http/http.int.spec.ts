@@ -61,6 +61,7 @@ describe('what operators look at', () => {
         { name: 'read_models', status: 'ok', required: true },
         { name: 'log_retention', status: 'unavailable', required: false },
         { name: 'runtime', status: 'unavailable', required: false },
+        { name: 'git', status: 'ok', required: false },
       ],
     });
   });

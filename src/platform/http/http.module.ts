@@ -6,6 +6,7 @@ import { HealthController } from './health/health.controller.ts';
 import { HttpMetrics } from './http-metrics.ts';
 import { IdempotencyStore } from './idempotency/idempotency-store.ts';
 import { OpenRequests } from './auth/open-requests.ts';
+import { IdleMemory } from '../observability/idle-memory.ts';
 import { Metrics } from '../observability/metrics.ts';
 import { Positions } from './responses/positions.ts';
 import { PostgresIdempotencyStore } from './idempotency/postgres-idempotency-store.ts';
@@ -14,6 +15,9 @@ import { LoginLimiter } from './auth/login-limiter.ts';
 import { ReadinessChecks } from './health/readiness-checks.service.ts';
 import { ResponseStreams } from './response-streams.ts';
 import { RouteTable } from './auth/route-table.ts';
+import { Identification } from './auth/identification.ts';
+import { Tickets } from './auth/tickets.ts';
+import { WebSockets } from './web-sockets.ts';
 import { createValidationPipe } from './requests/validation.ts';
 
 /**
@@ -27,16 +31,20 @@ import { createValidationPipe } from './requests/validation.ts';
     Gate,
     { provide: IdempotencyStore, useClass: PostgresIdempotencyStore },
     HttpMetrics,
+    Identification,
     LoginLimiter,
+    IdleMemory,
     Metrics,
     OpenRequests,
     Positions,
     ReadinessChecks,
     ResponseStreams,
     RouteTable,
+    Tickets,
+    WebSockets,
     { provide: APP_FILTER, useClass: ProblemsFilter },
     { provide: APP_PIPE, useFactory: createValidationPipe },
   ],
-  exports: [IdempotencyStore, LoginLimiter, Metrics, OpenRequests, ResponseStreams],
+  exports: [IdempotencyStore, LoginLimiter, Metrics, OpenRequests, ResponseStreams, Tickets, WebSockets],
 })
 export class HttpModule {}

@@ -25,6 +25,8 @@ declare module 'fastify' {
   }
 }
 
+export type UrlRewriter = (request: Pick<IncomingMessage, 'url' | 'headers'>) => string;
+
 export interface ServerOptions {
   /** The log level of pino. */
   logLevel: string;
@@ -36,6 +38,8 @@ export interface ServerOptions {
   largeBodiesMbPerSecond: number;
   /** The HTTP server; it may be listening already. */
   entrance?: Entrance;
+  /** Returns the path and query that a request is routed by, in place of its own; requests are routed by their own without it. */
+  rewriteUrl?: UrlRewriter | undefined;
 }
 
 /** Creates the HTTP application of a module that includes `HttpModule`. It is initialized, and gets the requests that come from then on. */
@@ -61,7 +65,11 @@ export async function createServer(module: Type | DynamicModule, options: Server
 }
 
 /** Creates a Fastify server with bounds on everything that an unknown caller may send. */
-function createAdapter(pino: Pino, entrance: Entrance, { trustedProxies = [], largeBodiesMbPerSecond }: ServerOptions): FastifyAdapter {
+function createAdapter(
+  pino: Pino,
+  entrance: Entrance,
+  { trustedProxies = [], largeBodiesMbPerSecond, rewriteUrl }: ServerOptions,
+): FastifyAdapter {
   const logger = new Logger('Http');
   const adapter = new FastifyAdapter({
     skipMiddie: true,
@@ -72,6 +80,7 @@ function createAdapter(pino: Pino, entrance: Entrance, { trustedProxies = [], la
     serverFactory: (application: RequestListener) => entrance.attach(application),
     forceCloseConnections: 'idle',
     return503OnClosing: false,
+    ...(rewriteUrl === undefined ? {} : { rewriteUrl }),
     // This is as long as headers may be; a route bounds its ids itself.
     routerOptions: { maxParamLength: 16_384 },
     frameworkErrors: (error: unknown, request: FastifyRequest, reply: FastifyReply) => {

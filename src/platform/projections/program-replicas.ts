@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 
-import { type BeforeApplicationShutdown, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import type pg from 'pg';
 
 import { pause } from '../async/pause.ts';
+import { MasterKeys, UnknownMasterKey } from '../crypto/master-keys.ts';
 import { isDatabaseAway } from '../database/database-away.ts';
 import { Database } from '../database/database.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
@@ -60,6 +61,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     private readonly database: Database,
     private readonly projections: Projections,
     catalogue: EventCatalogue,
+    @Inject(MasterKeys) private readonly masterKeys: Pick<MasterKeys, 'refresh'>,
     private readonly startup: Startup = new Startup(),
   ) {
     this.known = Object.fromEntries(catalogue.definitions.map(({ type, version: newest }) => [type, newest]));
@@ -110,7 +112,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
       await this.look();
       return true;
     } catch (error) {
-      if (isDatabaseAway(error) || performance.now() > deadline) throw error;
+      if (isDatabaseAway(error) || error instanceof UnknownMasterKey || performance.now() > deadline) throw error;
       this.logger.warn(`This replica could not announce itself and tries again: ${(error as Error).message}`);
       return false;
     }
@@ -145,7 +147,12 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
   private async look(): Promise<void> {
     const session = this.session ?? (await this.open());
     const { client, owner } = session;
-    await client.query('update program_replicas set seen_at = clock_timestamp() where owner = $1', [owner]);
+    // A rotation of the master key waits until every replica that is announced has the new key.
+    const masterKeyId = await this.masterKeys.refresh();
+    await client.query('update program_replicas set seen_at = clock_timestamp(), master_key_id = $2 where owner = $1', [
+      owner,
+      masterKeyId,
+    ]);
     const { rows } = await client.query<{ program: string; catalogue: KnownEvents; started_at: Date }>(
       `select r.program, r.catalogue, r.started_at from program_replicas r where r.owner <> $1 and ${LIVES} order by r.started_at, r.owner`,
       [owner],

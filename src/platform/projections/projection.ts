@@ -18,6 +18,11 @@ export interface Projection<T extends ProjectionTable = ProjectionTable> {
   /** The version grows when `project` or the columns change. A program then fills a table of its own, beside that of the older version. */
   version: number;
   filter: EventFilter;
+  /**
+   * Returns false for an event that passes the filter and changes no row, so that a live read model writes nothing for it. If it is absent,
+   * every event that passes the filter counts.
+   */
+  concerns?: (event: StoredEvent) => boolean;
   table: T;
   /**
    * Returns the keys of the rows that the event reads, changes or removes, and none if it only adds rows. A row that is set without being

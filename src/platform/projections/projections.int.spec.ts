@@ -107,6 +107,16 @@ describe('read models', () => {
     ]);
   });
 
+  it('follows the log once if its start is repeated before the first one is over', async () => {
+    const { position } = await arrive('Ark', 5);
+    const projections = new Projections(log.database, log.store, new Leases(log.database), log.aggregates, log.config);
+    projections.register(boats('boats'));
+    await Promise.all([projections.start(), projections.start()]);
+    await projections.waitFor('boats', position);
+    expect(await rowsOf('boats')).toMatchObject([{ name: 'Ark', cargo: '5' }]);
+    await projections.beforeApplicationShutdown();
+  });
+
   it('deletes rows, and keeps a row that was deleted and added again within one batch', async () => {
     await arrive('Ark', 5, 'BoatLeft');
     await arrive('Beagle', 5, 'BoatLeft', 'BoatArrived');

@@ -278,8 +278,8 @@ it('adopts the tables of a program that had none by version, without a rebuild',
     `update projection_checkpoints set table_name = 'boats'`,
     'alter table projections drop constraint projections_pkey, drop column outdated, add primary key (name)',
     'alter table projection_rebuilds rename column table_name to projection',
-    'drop table program_replicas',
-    `delete from mooring_migration where name = 'ReadModelVersions1700000000011'`,
+    'drop table program_replicas, master_key_exchange, master_key_rotations',
+    `delete from mooring_migration where name in ('ReadModelVersions1700000000011', 'MasterKeyRotations1700000000023')`,
     'create table boats_b7 (name text)',
   ])
     await operate(test.url, statement);

@@ -173,11 +173,11 @@ export function tarOf(files: Record<string, string>, mode = 0o644): NodeJS.Reada
 }
 
 export async function filesOf(tar: NodeJS.ReadableStream): Promise<Record<string, string>> {
-  return Object.fromEntries((await entriesOf(tar)).map(({ name, content }) => [name, content]));
+  return Object.fromEntries((await filesIn(tar)).map(({ name, content }) => [name, content]));
 }
 
 export async function modesOf(tar: NodeJS.ReadableStream): Promise<Record<string, number>> {
-  return Object.fromEntries((await entriesOf(tar)).map(({ name, mode }) => [name, mode & 0o777]));
+  return Object.fromEntries((await filesIn(tar)).map(({ name, mode }) => [name, mode & 0o777]));
 }
 
 /** Reads the child's beats from the stopped container's volume until they no longer grow. */
@@ -193,13 +193,22 @@ export async function silent(bed: TestBed, view: ContainerView): Promise<string>
   return last;
 }
 
-async function entriesOf(tar: NodeJS.ReadableStream): Promise<{ name: string; mode: number; content: string }[]> {
+const filesIn = async (tar: NodeJS.ReadableStream): Promise<TarEntry[]> => (await entriesOf(tar)).filter(({ type }) => type === 'file');
+
+interface TarEntry {
+  name: string;
+  type: string;
+  mode: number;
+  content: string;
+}
+
+export async function entriesOf(tar: NodeJS.ReadableStream): Promise<TarEntry[]> {
   const entries = [];
   for await (const entry of tar.pipe(extract())) {
     const chunks: Buffer[] = [];
     for await (const chunk of entry) chunks.push(chunk as Buffer);
-    if (entry.header.type !== 'file') continue;
-    entries.push({ name: entry.header.name, mode: entry.header.mode ?? 0, content: Buffer.concat(chunks).toString() });
+    const { name, type, mode } = entry.header;
+    entries.push({ name, type: type ?? 'file', mode: mode ?? 0, content: Buffer.concat(chunks).toString() });
   }
   return entries;
 }

@@ -1,5 +1,8 @@
 import { TestBed, type RuntimeUnderTest } from './runtime.bed.contract.ts';
+import { files } from './runtime.files.contract.ts';
+import { fileAttacks } from './runtime.attacks.contract.ts';
 import { adoption, creation, lifecycle, sleep } from './runtime.life.contract.ts';
+import { terminals } from './runtime.terminal.contract.ts';
 import { archives, events, exec, logs } from './runtime.work.contract.ts';
 
 export type { RuntimeUnderTest };
@@ -17,6 +20,9 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeUnderTe
     describe('logs', () => logs(bed));
     describe('events', () => events(bed));
     describe('exec', () => exec(bed));
+    describe('terminals', () => terminals(bed));
     describe('archives', () => archives(bed));
+    describe('files', () => files(bed));
+    describe('files of a hostile agent', () => fileAttacks(bed));
   });
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { pause } from '../async/pause.ts';
 import { base64, eventually, linesOf, firstLines, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
-import { ContainerGone, RuntimeRefused, ShellCommand } from './runtime.ts';
+import { ContainerGone, ImageGone, RuntimeRefused, ShellCommand } from './runtime.ts';
 import { probeFiles, request, startCommand } from './runtime.probe.ts';
 
 export function creation(bed: TestBed): void {
@@ -15,6 +15,15 @@ export function creation(bed: TestBed): void {
     const source = bed.under.program({ ...probeFiles, 'more.txt': 'more' }, startCommand);
     const other = await bed.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(100_000));
     expect(other.image).not.toBe(bed.image.image);
+  });
+
+  it('finds the image of an earlier deployment as it was, without building it', async () => {
+    const earlier = { kind: 'earlier' as const, earlier: bed.image };
+    expect(await bed.runtime.ensureImage(earlier, () => undefined, AbortSignal.timeout(100_000))).toEqual(bed.image);
+    const gone = { ...bed.image, image: bed.image.image.replace(/[0-9a-f]{12}$/, '0'.repeat(12)) };
+    await expect(bed.runtime.ensureImage({ ...earlier, earlier: gone }, () => undefined, AbortSignal.timeout(100_000))).rejects.toThrow(
+      ImageGone,
+    );
   });
 
   it('refuses a start command that is a shell string', async () => {

@@ -6,6 +6,7 @@ import { Installation } from '../database/installation.ts';
 import { Startup } from '../startup.ts';
 import { EgressMetrics } from './egress-metrics.ts';
 import { DockerRuntime } from './docker/docker-runtime.ts';
+import { mirrorsOf } from './docker/networks/mirrors.ts';
 import { sharedInstance, type Instance } from './instance-id.ts';
 import { LocalRuntime } from './local/local-runtime.ts';
 import { ContainerRuntime } from './runtime.ts';
@@ -15,7 +16,15 @@ const ENGINE_ANSWERS_MS = 2_000;
 
 type RuntimeConfig = Pick<
   Config,
-  'runtime' | 'dataDir' | 'helperImage' | 'containerRuntime' | 'agentEgress' | 'agentEgressPrivate' | 'volumeMaxMb' | 'production'
+  | 'runtime'
+  | 'dataDir'
+  | 'helperImage'
+  | 'containerRuntime'
+  | 'agentEgress'
+  | 'agentEgressPrivate'
+  | 'buildVariables'
+  | 'volumeMaxMb'
+  | 'production'
 >;
 type Log = Pick<Logger, 'log' | 'warn'>;
 
@@ -31,6 +40,7 @@ export async function openRuntime(config: RuntimeConfig, instance: Instance, log
       ociRuntime: config.containerRuntime,
       egress: config.agentEgress,
       open: config.agentEgressPrivate,
+      mirrors: mirrorsOf(config.buildVariables),
       volumeMaxBytes: config.volumeMaxMb === 0 ? null : config.volumeMaxMb * 1024 * 1024,
       logger: {
         log: (fields, message) => logger.log({ msg: message, ...fields }),

@@ -55,7 +55,9 @@ function serve() {
     environment: () => JSON.stringify({ environment: env, listening: server.address().port, words: process.argv.slice(2) }),
     print: ([stream], body) => printAll(stream === 'stderr' ? 2 : 1, body),
     messages: (_, body) => {
-      const { id, text } = JSON.parse(body);
+      const { id, text: written, payload } = JSON.parse(body);
+      const text = written || (typeof payload === 'string' ? payload : '');
+      appendFileSync(onVolume('messages'), body + '\\n');
       appendFileSync(onVolume('heard'), id + ' ' + text + '\\n');
       const isNew = readFileSync(onVolume('heard'), 'utf8').split(id).length === 2;
       const [order] = text.split(' ');

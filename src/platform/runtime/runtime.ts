@@ -1,4 +1,9 @@
+import type { Duplex } from 'node:stream';
+
 import type { AllowList } from '../allow-list.ts';
+import type { AgentFiles } from './files.ts';
+import type { ImageStore } from './image-store.ts';
+import type { BuildSettings, ProjectPlan } from './project-plan.ts';
 
 /** An opaque handle, which is no longer valid after a stop and a wake. */
 export type ContainerHandle = string;
@@ -60,14 +65,36 @@ export interface ContainerSpec extends ContainerIdentity {
   tmpfs: string[];
 }
 
+/** The user name and password for a registry, in clear. They must not enter a log line or an error. */
+export interface RegistryCredential {
+  username: string;
+  password: string;
+}
+
+/** An image of a registry, or one that the engine has already. */
+export interface ReferenceSource {
+  kind: 'reference';
+  reference: string;
+  /**
+   * Returns whether the engine's image of that name, given by digest or id, may be used; otherwise the image is pulled.
+   */
+  mayUse: (image: string) => Promise<boolean>;
+  /** Returns the credential for the image's registry; null if there is none. It is asked for right before a pull. */
+  credential?: () => Promise<RegistryCredential | null>;
+}
+
 /** The source of an image. */
 export type ImageSource =
   /** `mayUse` returns whether the engine's image of that name, given by digest or id, may be used; otherwise the image is pulled. */
-  | { kind: 'reference'; reference: string; mayUse: (image: string) => Promise<boolean> }
-  /** A folder with a Dockerfile. */
-  | { kind: 'dockerfile'; directory: string; dockerfile: string; start: string[] | null }
+  | ReferenceSource
+  /** A folder with a Dockerfile. The images in `bases`, which it names, are fetched as `reference` says before it is built. */
+  | { kind: 'dockerfile'; directory: string; dockerfile: string; start: string[] | null; bases?: ReferenceSource[] }
   /** One of our programs for a language runtime: the folder's files on that runtime's base image, started by `start`. */
-  | { kind: 'program'; directory: string; language: 'node'; start: string[] };
+  | { kind: 'program'; directory: string; language: 'node'; start: string[] }
+  /** A project without a Dockerfile, which is installed, built and started as the plan says. */
+  | { kind: 'project'; directory: string; plan: ProjectPlan; settings: BuildSettings }
+  /** An image as an earlier call returned it. It is refused if the engine does not have it any more. */
+  | { kind: 'earlier'; earlier: ResolvedImage };
 
 export interface ResolvedImage {
   /** The pinned image: a digest or an image id; for the local runtime the folder's content hash. */
@@ -100,6 +127,26 @@ export interface ExecResult {
   stderr: Buffer;
   timedOut: boolean;
   truncated: boolean;
+}
+
+/** The value of TERM in terminals. */
+export const TERMINAL_TYPE = 'xterm-256color';
+
+export interface TerminalRequest {
+  cols: number;
+  rows: number;
+  /** Kills the shell, with all that it started, when it aborts. */
+  signal: AbortSignal;
+}
+
+/** A terminal in a container, with a shell. */
+export interface Terminal {
+  /** Takes input and gives output. No more output is taken from the shell than is read here, and no more input is taken than it reads. */
+  readonly stream: Duplex;
+  /** Resolves when the shell and all that it started have ended, with the shell's exit code; null if that is not known. Never rejects. */
+  readonly ended: Promise<number | null>;
+  /** Tells the programs in the terminal its new size. */
+  resize(cols: number, rows: number): Promise<void>;
 }
 
 /**
@@ -163,6 +210,14 @@ export class RuntimeRefused extends Error {
   }
 }
 
+/** The engine does not have the image of an earlier deployment any more. */
+export class ImageGone extends RuntimeRefused {
+  constructor({ name }: ResolvedImage) {
+    super(`The engine does not have the image ${name} of that deployment any more. Deploy it anew.`);
+    this.name = 'ImageGone';
+  }
+}
+
 /** The start command is a shell string; `message` says so and how to write it. */
 export class ShellCommand extends RuntimeRefused {
   constructor(command: string[]) {
@@ -189,6 +244,10 @@ export class ContainerGone extends Error {
  */
 export abstract class ContainerRuntime {
   abstract readonly name: 'docker' | 'local';
+  /** The files of running containers. */
+  abstract readonly files: AgentFiles;
+  /** The images that are kept. */
+  abstract readonly images: ImageStore;
   abstract capabilities(): Promise<RuntimeCapabilities>;
   /** Makes one call to the engine. */
   abstract ping(): Promise<void>;
@@ -241,6 +300,10 @@ export abstract class ContainerRuntime {
 
   /** Runs a command in the running container; kills its whole process group at the deadline, or when the request's signal aborts. */
   abstract exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult>;
+  /**
+   * Opens a terminal in the running container, with bash or sh of its image, or else the helper's shell. The shell ends with the service, too.
+   */
+  abstract terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal>;
   /** Unpacks a plain tar into a container that has not been started. */
   abstract copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void>;
   /** Returns the path as a plain tar. */

@@ -277,7 +277,8 @@ export function archives(bed: TestBed): void {
 
   it('takes out a file or a folder', async () => {
     const view = await bed.created();
-    await bed.runtime.copyIn(view.handle, '/', tarOf(files));
+    await bed.runtime.copyIn(view.handle, '/', tarOf({ ...files, 'srv/empty': '' }));
+    expect(await filesOf(await bed.runtime.copyOut(view.handle, '/srv'))).toEqual({ 'srv/empty': '' });
     expect(await filesOf(await bed.runtime.copyOut(view.handle, '/service/scripts/a.txt'))).toEqual({ 'a.txt': 'alpha' });
     const folder = await filesOf(await bed.runtime.copyOut(view.handle, '/service/scripts'));
     expect(folder).toEqual({ 'scripts/a.txt': 'alpha', 'scripts/deep/er/b.txt': 'beta' });

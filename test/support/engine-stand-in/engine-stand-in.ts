@@ -9,7 +9,7 @@ import type { CreateBody, Labels } from './container.ts';
 import { StandInContainers } from './containers.ts';
 import { EngineProblem } from './engine-problem.ts';
 import { EventFeed, type EngineEventFilter } from './event-feed.ts';
-import { inspectedImage, StandInImages, type StandInImage } from './images.ts';
+import { inspectedImage, listedImage, StandInImages, type StandInImage } from './images.ts';
 import { sendLog } from './logs.ts';
 import { messagesProgram, type StandInProgram } from './program.ts';
 import { RealEngine } from './real-engine.ts';
@@ -132,6 +132,8 @@ export class EngineStandIn {
     ['DELETE', /^\/containers\/(?<name>[^/]+)$/, (call) => this.remove(call)],
     ['POST', /^\/images\/create$/, (call) => this.bring(call)],
     ['POST', /^\/build$/, (call) => this.build(call)],
+    ['GET', /^\/images\/json$/, ({ response }) => send(response, [...this.images.all()].map(listedImage))],
+    ['DELETE', /^\/images\/(?<name>.+)$/, (call) => this.onImage(call, () => this.untag(call))],
     ['GET', /^\/images\/(?<name>.+)\/json$/, (call) => this.onImage(call, (image) => send(call.response, inspectedImage(image)))],
     ['POST', /^\/images\/(?<name>.+)\/tag$/, (call) => this.onImage(call, (image) => this.tag(call, image))],
     ['POST', /^\/volumes\/create$/, (call) => this.makeVolume(call)],
@@ -248,6 +250,11 @@ export class EngineStandIn {
   private tag({ query, response }: Call, image: StandInImage): void {
     this.images.tag(image, `${query.get('repo')}:${query.get('tag') ?? 'latest'}`);
     response.writeHead(201).end();
+  }
+
+  private untag({ name, response }: Call): void {
+    this.images.untag(name);
+    send(response, [{ Untagged: name }]);
   }
 
   private async makeVolume({ request, response }: Call): Promise<void> {

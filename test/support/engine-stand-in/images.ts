@@ -66,6 +66,14 @@ export class StandInImages {
     for (const name of image.names) this.byName.delete(name);
   }
 
+  /** Removes the name, and the image with its last one. */
+  untag(name: string): void {
+    const image = this.byName.get(name);
+    image?.names.delete(name);
+    this.byName.delete(name);
+    if (image?.names.size === 0) this.remove(image);
+  }
+
   private keep(content: string, name: string | null, labels: Labels, files: Map<string, Buffer>): StandInImage {
     const id = `sha256:${createHash('sha256').update(content).digest('hex')}`;
     const image = this.byId.get(id) ?? { id, names: new Set(), labels, entrypoint: ['program'], files };
@@ -83,6 +91,10 @@ export function inspectedImage(image: StandInImage): object {
     RepoDigests: [],
     Config: { Entrypoint: entrypoint, Cmd: null, Env: [], User: '', Labels: labels },
   };
+}
+
+export function listedImage({ id, names, labels }: StandInImage): object {
+  return { Id: id, ParentId: '', RepoTags: [...names], RepoDigests: [], Labels: labels, Size: 1_000_000, Created: 1_700_000_000 };
 }
 
 function labelOf(line: string): [string, string] {

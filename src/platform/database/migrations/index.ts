@@ -14,6 +14,12 @@ import { LogRetention1700000000012 } from './0012-log-retention.ts';
 import { RebuildReasons1700000000013 } from './0013-rebuild-reasons.ts';
 import { DrainedRuns1700000000014 } from './0014-drained-runs.ts';
 import { LogRetentionPlans1700000000015 } from './0015-log-retention-plans.ts';
+import { Subscriptions1700000000016 } from './0016-subscriptions.ts';
+import { AccessTickets1700000000019 } from './0019-access-tickets.ts';
+import { SourceCredentialUses1700000000022 } from './0022-source-credential-uses.ts';
+import { MasterKeyRotations1700000000023 } from './0023-master-key-rotations.ts';
+import { ImageClaims1700000000024 } from './0024-image-claims.ts';
+import { CustomFileContents1700000000026 } from './0026-custom-file-contents.ts';
 
 /**
  * The migrations in the order in which they run. Never edit a released migration: add one. Class names end with 13 digits, in ascending
@@ -34,4 +40,10 @@ export const migrations: (new () => MigrationInterface)[] = [
   RebuildReasons1700000000013,
   DrainedRuns1700000000014,
   LogRetentionPlans1700000000015,
+  Subscriptions1700000000016,
+  AccessTickets1700000000019,
+  SourceCredentialUses1700000000022,
+  MasterKeyRotations1700000000023,
+  ImageClaims1700000000024,
+  CustomFileContents1700000000026,
 ];

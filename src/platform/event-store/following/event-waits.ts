@@ -9,7 +9,7 @@ const WATCHES_MAX = 10_000;
 /** The most unread events that a watch keeps, the newest: a caller that missed some reads the state anyway. */
 const UNREAD_MAX = 100;
 
-/** The events of one stream from the moment when the watch began. Dispose of it (`using`) when done. */
+/** The events of one stream, or of some, from the moment when the watch began. Dispose of it (`using`) when done. */
 export class EventWatch implements Disposable {
   private readonly unread: StoredEvent[] = [];
   /** Wakes the caller that waits for the next event. */
@@ -96,14 +96,13 @@ export class EventWaits implements BeforeApplicationShutdown {
     for (const watches of this.watches.values()) for (const watch of watches) watch.end();
   }
 
-  /** Starts a watch, which keeps the stream's events (class `core`) from now on. Throws Refusal `rate_limited` if 10 000 watches exist. */
-  watch(stream: string): EventWatch {
+  /** Starts a watch, which keeps the streams' events (class `core`) from now on. Throws Refusal `rate_limited` if 10 000 watches exist. */
+  watch(...streams: string[]): EventWatch {
     if (!this.follower.started) throw new Error('events are not watched before the application has started');
     if (this.count >= WATCHES_MAX) throw new Refusal('rate_limited', 'Too many requests wait already.', { retryAfterSeconds: 1 });
-    const watches = this.watches.get(stream) ?? new Set();
-    const watch = new EventWatch((done) => this.forget(stream, watches, done));
+    const watch = new EventWatch((done) => this.forget(streams, done));
     if (this.stopping) watch.end();
-    this.watches.set(stream, watches.add(watch));
+    for (const stream of streams) this.watches.set(stream, (this.watches.get(stream) ?? new Set()).add(watch));
     this.count += 1;
     return watch;
   }
@@ -128,9 +127,14 @@ export class EventWaits implements BeforeApplicationShutdown {
     return null;
   }
 
-  private forget(stream: string, watches: Set<EventWatch>, watch: EventWatch): void {
-    if (!watches.delete(watch)) return;
-    this.count -= 1;
-    if (watches.size === 0 && this.watches.get(stream) === watches) this.watches.delete(stream);
+  private forget(streams: string[], watch: EventWatch): void {
+    let known = false;
+    for (const stream of streams) {
+      const watches = this.watches.get(stream);
+      if (watches?.delete(watch) !== true) continue;
+      known = true;
+      if (watches.size === 0) this.watches.delete(stream);
+    }
+    if (known) this.count -= 1;
   }
 }

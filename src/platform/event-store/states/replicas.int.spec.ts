@@ -159,7 +159,11 @@ describe('Several replicas on one log', () => {
     }
     if (refused === 'invalid_state') expect(folded(events, count ?? 0).total + (did as Add).by).toBeGreaterThan(LIMIT);
     if (isAlone && expected !== undefined && refused === 'revision_mismatch') expect(expected).not.toBe(acknowledged - 1);
-    if (isAlone && did.kind !== 'evict' && did.kind !== 'gap' && count !== null) expect(count).toBe(acknowledged + outcome.events.length);
+    if (isAlone && did.kind !== 'evict' && did.kind !== 'gap' && count !== null) {
+      // A replica that has not heard of an event yet and writes it again by its id is answered with the event as it stands.
+      const added = outcome.events.filter(({ revision }) => revision >= acknowledged);
+      expect(count).toBe(acknowledged + added.length);
+    }
   }
 
   it('answers like one process that runs one command after another', async () => {

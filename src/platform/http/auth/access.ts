@@ -10,12 +10,20 @@ export type Access =
   /** The route takes any valid key or session. */
   | { kind: 'caller' }
   | { kind: 'session' }
+  /** The route takes the token of the agent in its path, or none while calls without a token are accepted. */
+  | { kind: 'invoke' }
   | { kind: 'admin' };
 
 export const ACCESS = 'mooring:access';
 
+/** The key of the mark of routes that take a ticket. */
+export const TICKET = 'mooring:ticket';
+
 export const Public = () => SetMetadata(ACCESS, { kind: 'public' } satisfies Access);
 export const RequireScope = (...anyOf: Scope[]) => SetMetadata(ACCESS, { kind: 'scope', anyOf } satisfies Access);
 export const RequireCaller = () => SetMetadata(ACCESS, { kind: 'caller' } satisfies Access);
+export const RequireInvoke = () => SetMetadata(ACCESS, { kind: 'invoke' } satisfies Access);
 export const RequireSession = () => SetMetadata(ACCESS, { kind: 'session' } satisfies Access);
 export const RequireAdmin = () => SetMetadata(ACCESS, { kind: 'admin' } satisfies Access);
+/** Marks a route that also takes a ticket for its path, in the query, in place of a credential in a header. */
+export const TakesTicket = () => SetMetadata(TICKET, true);

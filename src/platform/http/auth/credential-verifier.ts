@@ -1,4 +1,19 @@
 import type { Caller } from '../../context/caller.ts';
+import type { Position } from '../../event-store/event-store.ts';
+
+/** A call of an agent's webhook, as far as its headers tell. */
+export interface Invoke {
+  /** The agent's id, as the path has it. */
+  agentId: string;
+  /** The tokens that were sent: in the header, in the query, or in both. */
+  tokens: readonly string[];
+  address: string;
+  /** The head of the log when the request came; absent if it is not known. */
+  seenUpTo?: Position | undefined;
+}
+
+/** Returns the sender of a webhook, or throws the refusal of it. */
+export type InvokeVerifier = (invoke: Invoke) => Promise<Caller>;
 
 /**
  * Verifies credentials for the gate; `api-keys` and `accounts` implement it. The methods return null if the credential is not valid, for
@@ -7,4 +22,14 @@ import type { Caller } from '../../context/caller.ts';
 export abstract class CredentialVerifier {
   abstract verifyApiKey(rawKey: string, isCurrent: boolean): Promise<Caller | null>;
   abstract verifySession(token: string): Promise<Caller | null>;
+  private invokes: InvokeVerifier = () => Promise.reject(new Error('nothing verifies the callers of webhooks'));
+
+  /** Sets how the senders of webhooks are recognised; the feature of webhooks calls it. */
+  registerInvokes(verifier: InvokeVerifier): void {
+    this.invokes = verifier;
+  }
+
+  verifyInvoke(invoke: Invoke): Promise<Caller> {
+    return this.invokes(invoke);
+  }
 }

@@ -5,8 +5,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Access } from './access.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import type { Caller, Scope } from '../../context/caller.ts';
-import { CredentialVerifier } from './credential-verifier.ts';
-import { credentialOf, unauthenticated } from './credential.ts';
+import { unauthenticated } from './credential.ts';
+import { Identification } from './identification.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import { OpenRequests } from './open-requests.ts';
 import { Positions } from '../responses/positions.ts';
@@ -24,7 +24,7 @@ export class Gate implements OnModuleInit {
   constructor(
     private readonly host: HttpAdapterHost,
     private readonly routes: RouteTable,
-    private readonly verifier: CredentialVerifier,
+    private readonly identification: Identification,
     private readonly positions: Positions,
     private readonly requests: OpenRequests,
   ) {}
@@ -42,25 +42,17 @@ export class Gate implements OnModuleInit {
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
       throw new Refusal('invalid_request', 'The Host header is missing.');
     if (request.is404) throw new Refusal('not_found', 'There is nothing at this address.');
-    const { access, readModels } = this.routes.rulesOf(request);
+    const rules = this.routes.rulesOf(request);
+    const { access, readModels } = rules;
     if (access?.kind !== 'public') {
       const isCurrent = await this.positions.catchUpToHead(request);
-      const caller = await this.identify(request, isCurrent);
+      const caller = await this.identification.callerOf(request, rules, isCurrent);
       if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
       check(access, caller);
       this.requests.add(caller, reply);
       request.caller = caller;
     }
     await this.positions.waitForReadModels(request, readModels);
-  }
-
-  private async identify(request: FastifyRequest, isCurrent: boolean): Promise<Caller> {
-    const credential = credentialOf(request);
-    const caller = credential.startsWith('mk_')
-      ? await this.verifier.verifyApiKey(credential, isCurrent)
-      : await this.verifier.verifySession(credential);
-    if (caller === null) throw unauthenticated('The credential is not valid: unknown, revoked or expired.');
-    return caller;
   }
 }
 

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 
 import { Injectable } from '@nestjs/common';
-import ipaddr from 'ipaddr.js';
 import { RateLimiterPostgres, RateLimiterRes } from 'rate-limiter-flexible';
 
 import { Database } from '../../database/database.ts';
 import { Refusal } from '../../errors/refusal.ts';
+import { NETWORK_BITS, networkOf } from '../../network-of.ts';
 import { nextTurn, TURN_KEPT_MS } from './sign-in-turns.ts';
 
 const WINDOW_SECONDS = 60;
@@ -13,8 +13,6 @@ const WINDOW_SECONDS = 60;
 const TRIES_OF_ADDRESS = 10;
 /** The time for which an address is known after a sign-in from it, in seconds. */
 const KNOWN_SECONDS = 90 * 86_400;
-/** The length of an IPv6 network prefix in bits: the owner of one address has all addresses of its network. */
-const NETWORK_BITS = 64;
 /** The length of the prefix whose addresses share one turn, in bits: providers give whole sites to their customers. */
 const SITE_BITS = 48;
 /** The first part of the advisory locks under which the turns of an account are given. */
@@ -94,14 +92,6 @@ async function consume(limiter: RateLimiterPostgres, key: string): Promise<void>
       retryAfterSeconds: Math.ceil(reason.msBeforeNext / 1_000),
     });
   }
-}
-
-/** Returns the key under which an address is counted: its network of that length for IPv6. */
-function networkOf(address: string, bits: number): string {
-  if (!ipaddr.isValid(address)) return address;
-  const parsed = ipaddr.process(address);
-  if (parsed.kind() === 'ipv4') return parsed.toString();
-  return ipaddr.IPv6.networkAddressFromCIDR(`${parsed.toString()}/${bits}`).toString();
 }
 
 /** Returns the form in which a row of the table may name an account. */

@@ -2,7 +2,7 @@ import { Injectable, type OnApplicationBootstrap, RequestMethod, type Type } fro
 import { HttpAdapterHost, MetadataScanner, ModulesContainer, Reflector } from '@nestjs/core';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
-import { ACCESS, type Access } from './access.ts';
+import { ACCESS, type Access, TICKET } from './access.ts';
 import { IDEMPOTENT } from '../idempotency/idempotency.interceptor.ts';
 import { knownRoutes } from '../requests/known-routes.ts';
 import { READS_MODEL } from '../responses/reads-model.ts';
@@ -18,11 +18,13 @@ export interface RouteAccess {
   access: Access | undefined;
   /** The value is true if the route takes an `Idempotency-Key`. */
   idempotent: boolean;
+  /** True if the route takes a ticket in place of a credential in a header. */
+  takesTicket: boolean;
   /** The read models from which the route answers. */
   readModels: string[];
 }
 
-type Rules = Pick<RouteAccess, 'access' | 'readModels'>;
+type Rules = Pick<RouteAccess, 'access' | 'takesTicket' | 'readModels'>;
 
 /** Holds the rules of every route. It stops the start if a route has no access rule, or if the gate does not see it. */
 @Injectable()
@@ -51,13 +53,13 @@ export class RouteTable implements OnApplicationBootstrap {
   /** Returns the rules of the request's route. An unknown route is closed to all. */
   rulesOf({ method, routeOptions: { url = '' } }: FastifyRequest): Rules {
     // The framework runs the handlers of GET for HEAD.
-    const known = this.rules.get(`${method === 'HEAD' ? 'GET' : method} ${url}`);
+    const known = this.rules.get(`${method === 'HEAD' ? 'GET' : method} ${url}`) ?? this.rules.get(`ALL ${url}`);
     return known ?? (isDocs(url) ? OF_DOCS : OF_UNKNOWN);
   }
 }
 
-const OF_DOCS: Rules = { access: { kind: 'public' }, readModels: [] };
-const OF_UNKNOWN: Rules = { access: undefined, readModels: [] };
+const OF_DOCS: Rules = { access: { kind: 'public' }, takesTicket: false, readModels: [] };
+const OF_UNKNOWN: Rules = { access: undefined, takesTicket: false, readModels: [] };
 
 function isDocs(path: string): boolean {
   return path === DOCUMENT_PATH || path === DOCS_PATH || path.startsWith(`${DOCS_PATH}/`);
@@ -81,6 +83,7 @@ function routesOf(controller: Type): RouteAccess[] {
     if (method === undefined) return [];
     const access = reflector.getAllAndOverride<Access | undefined>(ACCESS, [handler as never, controller as never]);
     const idempotent = reflector.get<object | undefined>(IDEMPOTENT, handler as never) !== undefined;
+    const takesTicket = reflector.get<true | undefined>(TICKET, handler as never) === true;
     const readModels = reflector.get<string[] | undefined>(READS_MODEL, handler as never) ?? [];
     return pathsOf(controller).flatMap((prefix) =>
       pathsOf(handler).map((path) => ({
@@ -88,6 +91,7 @@ function routesOf(controller: Type): RouteAccess[] {
         path: join(prefix, path),
         access,
         idempotent,
+        takesTicket,
         readModels,
       })),
     );

@@ -68,7 +68,12 @@ interface Operation {
 function describe(operation: Operation, access: Access): void {
   const session: Record<string, string[]>[] = [{ session: [] }];
   const anyCredential: Record<string, string[]>[] = [{ apiKeyHeader: [] }, { apiKeyBearer: [] }, ...session];
-  operation.security = access.kind === 'public' ? [] : access.kind === 'scope' || access.kind === 'caller' ? anyCredential : session;
+  operation.security =
+    access.kind === 'public' || access.kind === 'invoke'
+      ? []
+      : access.kind === 'scope' || access.kind === 'caller'
+        ? anyCredential
+        : session;
   if (access.kind === 'scope') operation['x-required-scopes'] = access.anyOf;
   if (access.kind === 'admin') operation['x-required-role'] = 'admin';
   operation.responses['default'] = {

@@ -3,6 +3,7 @@ import { ModuleRef } from '@nestjs/core';
 
 import { Database } from '../../database/database.ts';
 import { EventStore } from '../../event-store/event-store.ts';
+import { hasGit } from '../../git/git-process.ts';
 import { type ReadModelProgress, ReadModels } from '../../projections/projection.ts';
 import { ContainerRuntime } from '../../runtime/runtime.ts';
 import type { DependencyDto, ReadinessDto } from './health.dto.ts';
@@ -30,6 +31,7 @@ export class ReadinessChecks {
       }),
       this.ping('runtime', false, ContainerRuntime, (runtime) => runtime.ping()),
       this.agentEgress(),
+      this.git(),
     ]).then((looked) => looked.filter((dependency) => dependency !== null));
     const away = dependencies.filter(({ status }) => status === 'unavailable');
     const status = away.some(({ required }) => required) ? 'unavailable' : away.length > 0 ? 'degraded' : 'ready';
@@ -67,6 +69,14 @@ export class ReadinessChecks {
     const detail =
       lack === null ? `agents with a list of names reach nothing: ${proxyLack}` : `what agents may reach is not enforced: ${lack}`;
     return { name: looked.name, status: 'unavailable', required: false, detail };
+  }
+
+  /** Checks whether repositories can be fetched. */
+  private async git(): Promise<DependencyDto> {
+    const name = 'git';
+    if (await hasGit()) return { name, status: 'ok', required: false };
+    const detail = 'this machine has no git, without which deployments from repositories fail: install it';
+    return { name, status: 'unavailable', required: false, detail };
   }
 
   private async ping<T>(

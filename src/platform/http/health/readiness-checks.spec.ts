@@ -9,14 +9,15 @@ async function told(egress: EgressStatus | null) {
   const parts = { query: async () => [], ping: async () => undefined, retention: async () => null, progress: async () => [] };
   const modules = { get: (token: unknown) => (token === ContainerRuntime ? runtime : parts) } as unknown as ModuleRef;
   const { status, dependencies } = await new ReadinessChecks(modules).look();
-  return { status, egress: dependencies.find(({ name }) => name === 'agent_egress') };
+  const find = (wanted: string) => dependencies.find(({ name }) => name === wanted);
+  return { status, egress: find('agent_egress'), git: find('git') };
 }
 
 const well: EgressStatus = { lack: null, proxyLack: null, refused: new Map(), refusedRequests: new Map() };
 
 describe('what agents may reach', () => {
   it('is reported as unavailable if it is not enforced, and the service is only degraded', async () => {
-    expect(await told({ ...well, lack: 'this machine has no nft' })).toEqual({
+    expect(await told({ ...well, lack: 'this machine has no nft' })).toMatchObject({
       status: 'degraded',
       egress: {
         name: 'agent_egress',
@@ -36,7 +37,23 @@ describe('what agents may reach', () => {
 
   it('is ok if it is enforced, and left out if the runtime has no such rules', async () => {
     const ok = { name: 'agent_egress', status: 'ok', required: false };
-    expect(await told(well)).toEqual({ status: 'ready', egress: ok });
-    expect(await told(null)).toEqual({ status: 'ready', egress: undefined });
+    expect(await told(well)).toMatchObject({ status: 'ready', egress: ok });
+    expect(await told(null)).toMatchObject({ status: 'ready', egress: undefined });
+  });
+});
+
+describe('a machine without git', () => {
+  const { PATH } = process.env;
+  afterEach(() => {
+    process.env.PATH = PATH;
+  });
+
+  it('is reported, and the service is only degraded', async () => {
+    expect(await told(well)).toMatchObject({ status: 'ready', git: { status: 'ok', required: false } });
+    process.env.PATH = '/nowhere:/proc';
+    expect(await told(well)).toMatchObject({
+      status: 'degraded',
+      git: { status: 'unavailable', required: false, detail: expect.stringContaining('this machine has no git') },
+    });
   });
 });

@@ -15,6 +15,7 @@ import { Reflector } from '@nestjs/core';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { from, lastValueFrom, type Observable } from 'rxjs';
 
+import type { Caller } from '../../context/caller.ts';
 import type { MooringRequest } from '../requests/request.ts';
 import { type Claim, type StoredAnswer, IdempotencyStore } from './idempotency-store.ts';
 import { POSITION_HEADER } from '../responses/positions.ts';
@@ -29,7 +30,7 @@ export interface IdempotentOptions {
 }
 
 /**
- * Marks a POST of JSON that creates something. With an `Idempotency-Key` it creates it only once, and every repeat gets the first response.
+ * Marks a POST that creates something. With an `Idempotency-Key` it creates it only once, and every repeat gets the first response.
  */
 export const Idempotent = (options: IdempotentOptions = {}) =>
   applyDecorators(SetMetadata(IDEMPOTENT, options), UseInterceptors(IdempotencyInterceptor));
@@ -59,7 +60,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
         errors: [{ field: 'Idempotency-Key', message: 'must be 1 to 255 printable ASCII characters without spaces' }],
       });
     const subject = subjectOf(options, request);
-    const outcome = await this.store.claim(request.caller.accountId, key, fingerprintOf(request), subject);
+    const outcome = await this.store.claim(ownerOf(request.caller), key, fingerprintOf(request), subject);
     // The handler itself reports that the agent no longer exists.
     if (outcome.kind === 'shredded') return next.handle();
     if (outcome.kind === 'claimed') return from(this.run(outcome.claim, request, http.getResponse<FastifyReply>(), next));
@@ -95,6 +96,11 @@ export class IdempotencyInterceptor implements NestInterceptor {
   }
 }
 
+/** Returns whose key it is. The senders of an agent's webhooks can't use up the keys of its account. */
+function ownerOf({ kind, id, accountId }: Caller): string {
+  return kind === 'webhook' ? `webhooks of ${id}` : accountId;
+}
+
 /** Returns the subject whose data key seals the response; null stands for the service's own. */
 function subjectOf({ sealedFor }: IdempotentOptions, request: Request): string | null {
   if (sealedFor === undefined) return null;
@@ -103,7 +109,10 @@ function subjectOf({ sealedFor }: IdempotentOptions, request: Request): string |
 
 function fingerprintOf(request: Request): string {
   const hash = createHash('sha256').update(`${request.method} ${request.url}\n`);
-  return hash.update(JSON.stringify(request.body ?? null)).digest('hex');
+  if (Buffer.isBuffer(request.body)) return hash.update(request.body).digest('hex');
+  // A body that is streamed is not read for this: a repeat is known by its length alone.
+  const body = isStream(request.body) ? { length: request.headers['content-length'] ?? null } : (request.body ?? null);
+  return hash.update(JSON.stringify(body)).digest('hex');
 }
 
 function answerOf({ commandContext }: Request, reply: FastifyReply, body: unknown): StoredAnswer {

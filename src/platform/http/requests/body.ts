@@ -18,20 +18,28 @@ const SMALL = 65_536;
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    body?: 'buffer' | 'stream';
+    body?: 'buffer' | 'stream' | 'untouched';
     bodyLimit?: number;
   }
 }
 
 /**
  * Marks a route that takes a body of any media type, as the received bytes (`buffer`, at most `limit` bytes) or as a stream that the
- * handler reads and bounds. Without it a route takes only JSON.
+ * handler reads and bounds (`stream`; `untouched` takes any content encoding, too). Without it a route takes only JSON.
  */
-export const RawBody = (body: 'buffer' | 'stream', limit = BODY_LIMIT) => RouteConfig({ body, bodyLimit: limit });
+export const RawBody = (body: 'buffer' | 'stream' | 'untouched', limit = BODY_LIMIT) => RouteConfig({ body, bodyLimit: limit });
+
+/** Sets the bound on a route's JSON body, in bytes. */
+export const JsonBody = (limit: number) => RouteConfig({ bodyLimit: limit });
 
 /** Replaces the server's body parsers. `largeBodiesMbPerSecond` is what is read of one account, in MiB. */
 export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: number): void {
   const bounds = { inFlight: new BodiesInFlight(), large: new LargeBodies(largeBodiesMbPerSecond * 1_048_576) };
+  server.addHook('onRequest', (request, _reply, done) => {
+    // The framework refuses a media type that is none, which is the business of whoever gets the body.
+    if (request.routeOptions.config?.body === 'untouched') request.raw.headers['content-type'] = 'application/octet-stream';
+    done();
+  });
   server.removeAllContentTypeParsers();
   server.addContentTypeParser('*', (request: Request, payload: NodeJS.ReadableStream) => parseBody(request, payload, bounds));
 }
@@ -46,6 +54,7 @@ interface Bounds {
 
 async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inFlight, large }: Bounds): Promise<unknown> {
   const { body, bodyLimit = request.caller === undefined ? STRANGERS_LIMIT : BODY_LIMIT } = request.routeOptions.config ?? {};
+  if (body === 'untouched') return payload;
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') throw new Refusal('unsupported_media_type', 'A compressed body is not taken.');
   if (body === 'stream') return payload;
@@ -54,7 +63,7 @@ async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inF
     throw new Refusal('unsupported_media_type', 'The body must be application/json.');
   const length = Number(request.headers['content-length'] ?? bodyLimit);
   if (length > bodyLimit) throw tooLarge(bodyLimit);
-  const account = request.caller?.accountId ?? null;
+  const account = shareOf(request);
   const read = async () => {
     let size = 0;
     try {
@@ -70,6 +79,11 @@ async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inF
     }
   };
   return length <= SMALL || account === null ? read() : large.read(account, length, read);
+}
+
+/** Returns whose share the body takes. The webhooks of an account have one of their own, since anybody may send some. */
+function shareOf({ caller }: MooringRequest): string | null {
+  return caller === undefined ? null : caller.kind === 'webhook' ? `webhooks of ${caller.accountId}` : caller.accountId;
 }
 
 async function readAll(request: Request, payload: NodeJS.ReadableStream, onBytes: (bytes: number) => void): Promise<Buffer> {

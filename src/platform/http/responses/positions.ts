@@ -46,7 +46,8 @@ export class Positions {
 
   /** Sets the response's header to the position of what the request wrote. */
   setPositionHeader(request: MooringRequest, reply: FastifyReply): void {
-    const position = request.commandContext?.writtenUpTo;
+    // The sender of a webhook need not know how much happens here.
+    const position = request.caller?.kind === 'webhook' ? undefined : request.commandContext?.writtenUpTo;
     if (position !== undefined && !reply.raw.headersSent) void reply.header(POSITION_HEADER, position);
   }
 

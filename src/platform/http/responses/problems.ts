@@ -9,11 +9,13 @@ export const PROBLEM_TYPE = 'application/problem+json';
 /** The HTTP status and the title of each code, which are defined only here. */
 export const problems: Record<ErrorCode, { status: number; title: string }> = {
   invalid_request: { status: 400, title: 'The request is not valid' },
+  secret_not_found: { status: 400, title: 'The account has no such secret' },
   unauthenticated: { status: 401, title: 'A valid credential is needed' },
   plan_required: { status: 402, title: 'A plan and a payment method are needed' },
   seat_limit: { status: 402, title: 'All seats of the plan are taken' },
   insufficient_scope: { status: 403, title: 'The credential may not do this' },
   registration_closed: { status: 403, title: 'Registration is closed' },
+  origin_not_allowed: { status: 403, title: 'This origin is not allowed' },
   agent_not_found: { status: 404, title: 'There is no such agent' },
   computer_not_found: { status: 404, title: 'There is no such computer' },
   env_var_not_found: { status: 404, title: 'There is no such environment variable' },
@@ -28,12 +30,15 @@ export const problems: Record<ErrorCode, { status: number; title: string }> = {
   agent_unavailable: { status: 409, title: 'The agent is not running' },
   file_exists: { status: 409, title: 'The destination exists' },
   account_exists: { status: 409, title: 'The account exists' },
+  secret_in_use: { status: 409, title: 'The secret is in use' },
   idempotency_in_progress: { status: 409, title: 'The first request with this key is still running' },
   invalid_state: { status: 409, title: 'The present state does not allow this' },
   volume_root_protected: { status: 403, title: 'The volume root is protected' },
   path_outside_volume: { status: 403, title: 'The path leads out of the volume' },
   payload_too_large: { status: 413, title: 'The request is too large' },
+  volume_full: { status: 413, title: 'The volume is full' },
   unsupported_media_type: { status: 415, title: 'The media type is not supported' },
+  range_not_satisfiable: { status: 416, title: 'The file has no such part' },
   not_acceptable: { status: 406, title: 'No acceptable form of the answer' },
   idempotency_key_reused: { status: 422, title: 'The idempotency key belongs to another request' },
   wait_timeout: { status: 408, title: 'The wait is over' },
@@ -72,7 +77,7 @@ const RETRY_AFTER_SECONDS = 5;
 export function toProblem(error: unknown, requestId: string): ProblemAnswer {
   const refusal = toRefusal(error);
   const { status, title } = problems[refusal.code];
-  const { errors, retryAfterSeconds, members } = refusal.facts;
+  const { errors, members } = refusal.facts;
   const body: Problem = {
     ...members,
     type: `urn:mooring:problem:${refusal.code}`,
@@ -83,14 +88,15 @@ export function toProblem(error: unknown, requestId: string): ProblemAnswer {
     request_id: requestId,
     ...(errors ? { errors } : {}),
   };
-  return { status, headers: headersOf(refusal.code, retryAfterSeconds), body };
+  return { status, headers: headersOf(refusal), body };
 }
 
-function headersOf(code: ErrorCode, retryAfterSeconds: number | undefined): Record<string, string> {
+function headersOf({ code, facts }: Refusal): Record<string, string> {
   const headers: Record<string, string> = { 'content-type': PROBLEM_TYPE, 'cache-control': 'no-store' };
   if (code === 'unauthenticated') headers['www-authenticate'] = 'Bearer realm="mooring"';
   if (code === 'insufficient_scope') headers['www-authenticate'] = 'Bearer realm="mooring", error="insufficient_scope"';
-  const wait = retryAfterSeconds ?? (problems[code].status === 503 ? RETRY_AFTER_SECONDS : undefined);
+  if (code === 'range_not_satisfiable') headers['content-range'] = `bytes */${String(facts.members?.size)}`;
+  const wait = facts.retryAfterSeconds ?? (problems[code].status === 503 ? RETRY_AFTER_SECONDS : undefined);
   if (wait !== undefined) headers['retry-after'] = String(Math.max(1, Math.ceil(wait)));
   return headers;
 }

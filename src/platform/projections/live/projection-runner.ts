@@ -81,7 +81,8 @@ export class ProjectionRunner {
     if (this.running !== null) return;
     this.parts.passes.expect(this.projection);
     await this.ensureTable();
-    this.running = this.run();
+    // A start that is repeated meanwhile, since another read model's failed, may have come first.
+    this.running ??= this.run();
   }
 
   /** Starts a write of the gathered events now, since a reader waits for them. */
@@ -216,7 +217,8 @@ export class ProjectionRunner {
     );
     this.gathered = gathered;
     const subscription = this.parts.store.subscribe(this.table.position, this.projection.filter, async (events, upTo) => {
-      await this.take(gathered, events, upTo);
+      const { concerns } = this.projection;
+      await this.take(gathered, concerns === undefined ? events : events.filter(concerns), upTo);
       if (events.length >= FULL_BATCH && (await isFarBehind(this.parts.store, this.projection, this.table)))
         over.abort(new Error('the log runs away'));
     });

@@ -17,10 +17,12 @@ import type {
   RuntimeCapabilities,
   RuntimeEvent,
   RuntimeList,
+  Terminal,
+  TerminalRequest,
 } from '../runtime.ts';
 import type { EgressMode } from '../../config/config.ts';
-import { AgentEgress } from './networks/agent-egress.ts';
-import { eachContainer, eachVolume } from './engine/bulk-list.ts';
+import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
+import { containerIdsOf, eachContainer, eachVolume } from './engine/bulk-list.ts';
 import { addressOf, isListed, listedView, view } from './containers/container-view.ts';
 import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, mapBounded, pingEngine, statusOf, until } from './engine/engine.ts';
 import { copyOut, plainTar } from './engine/archive.ts';
@@ -28,20 +30,21 @@ import { EngineHealth } from './engine/engine-health.ts';
 import { engineEvents } from './engine/events.ts';
 import { execInContainer } from './containers/exec.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './containers/hardening.ts';
+import { DockerFiles } from './files/docker-files.ts';
 import { Generations } from './containers/generations.ts';
 import { HelperVolume } from './volumes/helper-volume.ts';
 import { Images } from './images/images.ts';
 import { hasSocketFile } from './engine/local-engine.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
-import { hasLabels, containerName, identityOf, labels, networkKinds, networkName, volumeName } from './engine/names.ts';
-import type { Labels } from './engine/names.ts';
+import { openTerminal } from './containers/terminal.ts';
+import { hasLabels, containerName, identityOf, labels, networkKinds, networkName, volumeName, type Labels } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
 import { findImage } from './image-sources/registry.ts';
 import { dockerVolumeSizes } from './volumes/volume-sizes.ts';
 import { VolumeRoots } from './volumes/volume-roots.ts';
 import { ensureLabelledVolume, findVolume, removeAgentVolume } from './volumes/volumes.ts';
 
-export interface DockerRuntimeOptions {
+export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   /** The installation's id, short hex, which is part of labels and names. */
   instance: string;
   /** The client of the engine; by default it follows `DOCKER_HOST` and the like. */
@@ -66,6 +69,7 @@ const PING_TIMEOUT_MS = 5_000;
 /** Runs agents as containers of a Docker Engine, API 1.41 or later. */
 export class DockerRuntime extends ContainerRuntime {
   override readonly name = 'docker';
+  override readonly files: DockerFiles;
   private readonly docker: Dockerode;
   private readonly instance: string;
   private readonly ociRuntime: string | null;
@@ -75,7 +79,8 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly networks: AgentNetworks;
   private readonly volumeMaxBytes: number | null;
   private readonly helper: HelperVolume;
-  private readonly images: Images;
+  override readonly images: Images['own'];
+  private readonly sources: Images;
   private readonly volumeRoots: VolumeRoots;
   private readonly health = new EngineHealth((signal) => pingEngine(this.docker, signal));
   private readonly generations = new Generations();
@@ -84,13 +89,14 @@ export class DockerRuntime extends ContainerRuntime {
   constructor(options: DockerRuntimeOptions) {
     super();
     this.docker = options.docker ?? new Dockerode();
+    this.files = new DockerFiles(this.docker);
     this.instance = options.instance;
     this.ociRuntime = options.ociRuntime;
     this.volumeMaxBytes = options.volumeMaxBytes ?? null;
     this.publish = process.platform !== 'linux' || !hasSocketFile(this.docker);
     this.agentEgress = new AgentEgress({
+      ...options,
       docker: this.docker,
-      instance: this.instance,
       mode: options.egress,
       open: options.open ?? [],
       onChange: (lack) =>
@@ -99,7 +105,8 @@ export class DockerRuntime extends ContainerRuntime {
           : options.logger?.warn({ reason: lack }, 'WHAT AGENTS MAY REACH IS NOT ENFORCED (MOORING_AGENT_EGRESS)'),
     });
     this.networks = new AgentNetworks(this.docker, this.instance, this.agentEgress, { mode: options.egress, publish: this.publish });
-    this.images = new Images(this.docker, this.instance, this.networks);
+    this.sources = new Images(this.docker, this.instance, this.networks);
+    this.images = this.sources.own;
     this.volumeRoots = new VolumeRoots(this.docker, this.instance);
     this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>
       options.logger?.warn({ reason }, 'no helper program: agents are made without exec'),
@@ -119,7 +126,7 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
-    return this.images.ensure(source, log, AbortSignal.any([signal, this.closing.signal]));
+    return this.sources.ensure(source, log, AbortSignal.any([signal, this.closing.signal]));
   }
 
   override async ensureVolume(agentId: string): Promise<void> {
@@ -127,8 +134,8 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   private async ownVolume(agentId: string): Promise<Dockerode.VolumeInspectInfo> {
-    const { docker, volumeMaxBytes } = this;
-    return this.volumeRoots.made(await ensureLabelledVolume(docker, volumeName(agentId), this.volumeLabels(agentId), volumeMaxBytes));
+    const labelled = ensureLabelledVolume(this.docker, volumeName(agentId), this.volumeLabels(agentId), this.volumeMaxBytes);
+    return this.volumeRoots.made(await labelled);
   }
 
   private volumeLabels(agentId: string): Labels {
@@ -162,7 +169,7 @@ export class DockerRuntime extends ContainerRuntime {
       this.networks.ensure(network),
     ]);
     if (image === null) throw new RuntimeRefused(`The engine no longer has the image ${spec.image}: deploy again.`);
-    const rootFromImage = this.images.opensVolume(image.Id, spec.volumePath) && this.volumeRoots.isUntouched(volume);
+    const rootFromImage = this.sources.opensVolume(image.Id, spec.volumePath) && this.volumeRoots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
     const { instance, ociRuntime, publish } = this;
     const listed = network === 'listed' ? await this.agentEgress.seat() : null;
@@ -212,8 +219,7 @@ export class DockerRuntime extends ContainerRuntime {
   override async start(handle: ContainerHandle): Promise<void> {
     await this.agentEgress.settle();
     if (this.agentEgress.isLacking && isListed(await this.look(handle))) this.agentEgress.refuseUnheld();
-    const container = this.docker.getContainer(handle);
-    const start = (): Promise<unknown> => ignoring304(call(handle, (abortSignal) => container.start({ abortSignal })));
+    const start = () => ignoring304(call(handle, (abortSignal) => this.docker.getContainer(handle).start({ abortSignal })));
     try {
       await start();
     } catch (error) {
@@ -234,20 +240,18 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {
-    const container = this.docker.getContainer(handle);
     await this.thawIfFrozen(handle);
     const t = Math.ceil(graceSeconds);
-    await ignoring304(call(handle, (abortSignal) => container.stop({ t, abortSignal }), t * 1_000 + CALL_TIMEOUT_MS));
+    const stop = (abortSignal: AbortSignal) => this.docker.getContainer(handle).stop({ t, abortSignal });
+    await ignoring304(call(handle, stop, t * 1_000 + CALL_TIMEOUT_MS));
   }
 
   override async freeze(handle: ContainerHandle): Promise<void> {
-    const container = this.docker.getContainer(handle);
-    await this.settle(handle, 'frozen', () => call(handle, (abortSignal) => container.pause({ abortSignal })));
+    await this.settle(handle, 'frozen', () => call(handle, (abortSignal) => this.docker.getContainer(handle).pause({ abortSignal })));
   }
 
   override async thaw(handle: ContainerHandle): Promise<void> {
-    const container = this.docker.getContainer(handle);
-    await this.settle(handle, 'running', () => call(handle, (abortSignal) => container.unpause({ abortSignal })));
+    await this.settle(handle, 'running', () => call(handle, (abortSignal) => this.docker.getContainer(handle).unpause({ abortSignal })));
   }
 
   /** Ignores a refusal if the container is in the wanted state already. */
@@ -293,7 +297,10 @@ export class DockerRuntime extends ContainerRuntime {
 
   private async containersOf(agentId: string, generation: number | undefined): Promise<ContainerView[]> {
     const named = generation === undefined ? null : this.generations.possible(agentId, generation);
-    const names = named === null ? await this.handlesOf(agentId) : named.map((each) => containerName({ agentId, generation: each }));
+    const names =
+      named === null
+        ? await containerIdsOf(this.docker, this.instance, agentId)
+        : named.map((each) => containerName({ agentId, generation: each }));
     const found = await mapBounded(names, 8, (name) => this.standing(name));
     const ours = found.filter((one) => one !== null).filter(({ Config }) => hasLabels(Config.Labels, this.volumeLabels(agentId)));
     const views = ours.map(view);
@@ -302,14 +309,6 @@ export class DockerRuntime extends ContainerRuntime {
       this.generations.setFound(agentId, generation, generations);
     }
     return views;
-  }
-
-  /** Lists the agent's containers by label, whatever their names. For this the engine looks at each container that it has. */
-  private async handlesOf(agentId: string): Promise<ContainerHandle[]> {
-    const label = [`${labels.instance}=${this.instance}`, `${labels.agent}=${agentId}`, labels.generation];
-    const filters = JSON.stringify({ label });
-    const listed = await call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
-    return listed.map(({ Id }) => Id);
   }
 
   override async list(): Promise<RuntimeList> {
@@ -330,12 +329,15 @@ export class DockerRuntime extends ContainerRuntime {
     return execInContainer(this.docker.getContainer(handle), request);
   }
 
+  override terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal> {
+    return openTerminal(this.docker.getContainer(handle), request);
+  }
+
   override async copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void> {
     const { State } = await this.look(handle);
     if (State.Status !== 'created') throw new RuntimeRefused('Files are put only into a container that has not been started.');
-    const container = this.docker.getContainer(handle);
     const plain = await plainTar(tar);
-    await call(handle, (abortSignal) => container.putArchive(plain, { path, abortSignal }), 4 * CALL_TIMEOUT_MS);
+    await call(handle, (abortSignal) => this.docker.getContainer(handle).putArchive(plain, { path, abortSignal }), 4 * CALL_TIMEOUT_MS);
   }
 
   override copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream> {

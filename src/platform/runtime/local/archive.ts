@@ -1,6 +1,6 @@
 import { createReadStream, createWriteStream } from 'node:fs';
 import { chmod, lstat, mkdir, readdir, readlink, realpath, rm } from 'node:fs/promises';
-import { dirname, join, sep } from 'node:path';
+import { dirname, join, relative, sep } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { extract, pack, type Pack } from 'tar-stream';
@@ -40,11 +40,21 @@ export async function unpack(tar: NodeJS.ReadableStream, place: (name: string) =
   await feeding;
 }
 
-/** Creates the folder. Throws `RuntimeRefused` if a symbolic link leads out of its home. */
+/** Creates the folder, one part at a time. Throws `RuntimeRefused`, before anything outside is made, if a symbolic link leads out of its home. */
 async function makeFolder(folder: string, home: string): Promise<void> {
-  await mkdir(folder, { recursive: true });
-  const [real, realHome] = await Promise.all([realpath(folder), realpath(home)]);
-  if (real !== realHome && !real.startsWith(realHome + sep)) throw new RuntimeRefused('the path leads out of the container');
+  await mkdir(home, { recursive: true });
+  const realHome = await realpath(home);
+  let made = home;
+  for (const name of relative(home, folder).split(sep)) {
+    made = join(made, name);
+    await mkdir(made).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+    // A link that leads nowhere has no real path.
+    const real = await realpath(made).catch(() => '');
+    if (real !== realHome && !real.startsWith(realHome + sep)) throw new RuntimeRefused('the path leads out of the container');
+    if (!(await lstat(real)).isDirectory()) throw new RuntimeRefused('a folder of the path is a file');
+  }
 }
 
 /** Returns the file or folder as a plain tar whose entries begin with `name`. */
@@ -73,9 +83,12 @@ async function addTree(tar: Pack, path: string, name: string): Promise<void> {
   await add(path, name);
 }
 
-function written(tar: Pack, header: Parameters<Pack['entry']>[0]): Promise<void> {
+/** Adds a folder or a link, or with `content: ''` an empty file, and waits until it is taken. */
+export function written(tar: Pack, header: Parameters<Pack['entry']>[0], content?: ''): Promise<void> {
   return new Promise((resolve, reject) => {
-    tar.entry(header, (error) => (error ? reject(error) : resolve()));
+    const done = (error?: Error | null) => (error ? reject(error) : resolve());
+    if (content === undefined) tar.entry(header, done);
+    else tar.entry(header, content, done);
   });
 }
 
@@ -84,7 +97,7 @@ function written(tar: Pack, header: Parameters<Pack['entry']>[0]): Promise<void>
  * complete.
  */
 async function addFile(tar: Pack, path: string, header: Parameters<Pack['entry']>[0] & { size: number }): Promise<void> {
-  if (header.size === 0) return written(tar, header);
+  if (header.size === 0) return written(tar, header, '');
   const entry = tar.entry(header);
   await pipeline(createReadStream(path, { end: header.size - 1 }), entry);
 }

@@ -1,7 +1,7 @@
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isMissing, readJson, writeJson } from './atomic-file.ts';
-import { liveness, ownMark, signalProcess, type ProcessMark } from './processes.ts';
+import { killSession, liveness, ownMark, type ProcessMark } from './processes.ts';
 
 interface CommandRecord {
   command: ProcessMark;
@@ -9,7 +9,7 @@ interface CommandRecord {
   owner: ProcessMark;
 }
 
-/** Records the running one-shot commands of a container, so that they end with it, and with the service that started them. */
+/** Records the running commands and shells of a container, so that they end with it, and with the service that started them. */
 export class CommandRecords {
   private readonly folder: string;
 
@@ -42,7 +42,7 @@ export class CommandRecords {
     for (const name of await this.names()) {
       const record = await readJson<CommandRecord>(join(this.folder, name));
       if (record === null || !condition(record)) continue;
-      signalProcess(record.command, 'SIGKILL', 'group');
+      if (liveness(record.command) !== 'gone') killSession(record.command.pid);
       await rm(join(this.folder, name), { force: true });
     }
   }

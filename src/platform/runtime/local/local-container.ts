@@ -1,9 +1,11 @@
-import { readFile, readdir, realpath } from 'node:fs/promises';
+import { readdir, realpath } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerSpec, type ContainerView } from '../runtime.ts';
 import { isMissing, readJson } from './atomic-file.ts';
+import type { LocalImage } from './local-image.ts';
 import { liveness, type ProcessMark } from './processes.ts';
+import { withOwnPrograms } from './projects/virtual-environment.ts';
 
 /** The record of a run, written by the supervisor at each start; the newest one counts. */
 export interface RunRecord {
@@ -132,27 +134,27 @@ export class LocalContainer {
     });
   }
 
+  /** The folder of the image's files. */
+  get program(): string {
+    return join(this.root, PROGRAM_FOLDER);
+  }
+
   /** Returns the agent's environment. It does not inherit the service's own variables, which hold secrets. */
-  environment(spec: ContainerSpec, port: number): Record<string, string> {
+  environment(spec: ContainerSpec, image: LocalImage, port: number): Record<string, string> {
     const { PATH = '/usr/local/bin:/usr/bin:/bin', LANG = 'C.UTF-8', TMPDIR = '/tmp' } = process.env;
-    const nodeFolder = join(process.execPath, '..');
+    const path = `${join(process.execPath, '..')}:${PATH}`;
     return {
-      PATH: `${nodeFolder}:${PATH}`,
+      PATH: image.builtIn === undefined ? path : withOwnPrograms(this.program, path),
       LANG,
       TMPDIR,
       HOME: this.volume,
       // An agent of the local runtime should not be reachable from the network.
       HOST: '127.0.0.1',
+      ...image.environment,
       ...spec.environment,
       HOSTNAME: spec.hostname,
       PORT: String(port),
       MOORING_VOLUME: this.volume,
     };
   }
-}
-
-/** Returns the command that an image of the local runtime runs. */
-export async function imageCommand(imageFolder: string): Promise<string[]> {
-  const { start } = JSON.parse(await readFile(join(imageFolder, 'image.json'), 'utf8')) as { start: string[] };
-  return start;
 }

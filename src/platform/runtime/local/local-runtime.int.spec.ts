@@ -8,6 +8,7 @@ import { Readable } from 'node:stream';
 import { pack } from 'tar-stream';
 import { firstLines } from '../runtime.bed.contract.ts';
 import { runtimeContract, type RuntimeUnderTest } from '../runtime.contract.ts';
+import { projectContract } from '../runtime.projects.contract.ts';
 import { probeFiles, request, startCommand } from '../runtime.probe.ts';
 import { RuntimeRefused, type ContainerSpec, type ContainerView, type ImageSource } from '../runtime.ts';
 import type { RunRecord } from './local-container.ts';
@@ -42,6 +43,7 @@ async function make(): Promise<RuntimeUnderTest> {
 }
 
 runtimeContract('local', make);
+projectContract('local', make);
 
 describe('the local runtime, beyond the contract', () => {
   let under: RuntimeUnderTest;
@@ -220,5 +222,16 @@ describe('the local runtime, beyond the contract', () => {
     tar.finalize();
     await expect(under.runtime.copyIn(view.handle, '/', Readable.from(tar))).rejects.toThrow(RuntimeRefused);
     expect(existsSync('/etc/planted')).toBe(false);
+    const outside = mkdtempSync(join(tmpdir(), 'mooring-outside-'));
+    symlinkSync(outside, join(folderOf(view.handle), 'root', 'app', 'deep'));
+    symlinkSync('nowhere', join(folderOf(view.handle), 'root', 'app', 'broken'));
+    for (const name of ['app/deep/new/planted', 'app/broken/planted']) {
+      const nested = pack();
+      nested.entry({ name }, 'x');
+      nested.finalize();
+      await expect(under.runtime.copyIn(view.handle, '/', Readable.from(nested))).rejects.toThrow(RuntimeRefused);
+    }
+    expect(readdirSync(outside)).toEqual([]);
+    rmSync(outside, { recursive: true });
   });
 });

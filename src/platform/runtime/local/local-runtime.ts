@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { access, mkdir, readdir, rename, rm } from 'node:fs/promises';
-import { basename, join, posix } from 'node:path';
-import { pause } from '../../async/pause.ts';
+import { basename, join, posix, resolve } from 'node:path';
 import {
   ContainerGone,
   ContainerRuntime,
@@ -21,25 +20,42 @@ import {
   type RuntimeCapabilities,
   type RuntimeEvent,
   type RuntimeList,
+  type Terminal,
+  type TerminalRequest,
 } from '../runtime.ts';
+import { filePath } from '../file-paths.ts';
 import { packed, unpack } from './archive.ts';
 import { exists, removeFolder, writeJson } from './atomic-file.ts';
 import { Changes } from './changes.ts';
 import { CommandRecords } from './command-records.ts';
-import { LocalContainer, PROGRAM_FOLDER, imageCommand } from './local-container.ts';
+import { becomes, expectState, reaches } from './container-states.ts';
+import { copyImage } from './copy-tree.ts';
+import { LocalContainer, PROGRAM_FOLDER } from './local-container.ts';
+import { earlierImage, readLocalImage, writeLocalImage, type LocalImage } from './local-image.ts';
+import { LocalFiles } from './files/local-files.ts';
+import type { Homes } from './files/walk.ts';
+import { LocalImages } from './local-images.ts';
+import { openLocalTerminal } from './local-terminal.ts';
 import { runOneShot } from './one-shot.ts';
 import { lastOutputLines, outputLines } from './output-log.ts';
 import { Ports } from './ports.ts';
 import { liveness, signalProcess } from './processes.ts';
 import { folderSize } from './folder-size.ts';
-import { copyTree, ensureProgramImage } from './program-image.ts';
+import { ensureProgramImage } from './program-image.ts';
+import { BuildFolders } from './projects/build-folders.ts';
+import { PackageStore } from './projects/package-store.ts';
+import { ensureProjectImage, type ProjectPlaces } from './projects/project-image.ts';
+import { moveVirtualEnvironment } from './projects/virtual-environment.ts';
 import { startSupervisor } from './start-supervisor.ts';
 
 export interface LocalRuntimeOptions {
   instance: string;
   dataDir: string;
+  /** The largest size of one project with what is installed for it, in bytes; the default is 8 GiB. */
+  projectBytesMax?: number;
 }
 
+const PROJECT_BYTES_MAX = 8 * 1024 ** 3;
 const KILL_MS = 10_000;
 const SIGNAL_MS = 5_000;
 const HANDLE = /^([0-9A-Za-z][0-9A-Za-z-]{0,99})-g(\d{1,9})$/;
@@ -51,22 +67,32 @@ const HANDLE = /^([0-9A-Za-z][0-9A-Za-z-]{0,99})-g(\d{1,9})$/;
  */
 export class LocalRuntime extends ContainerRuntime {
   readonly name = 'local';
+  readonly files = new LocalFiles((handle) => this.homesOf(handle));
+  readonly images: LocalImages;
   private readonly ports = new Ports();
 
   private constructor(
     private readonly home: string,
-    private readonly images: string,
+    private readonly projects: ProjectPlaces,
     private readonly changes: Changes,
   ) {
     super();
+    this.images = new LocalImages(projects.images);
   }
 
   /** Creates the folders below `<dataDir>/local` and cleans up after a killed service. Agents go on running. */
-  static async open({ instance, dataDir }: LocalRuntimeOptions): Promise<LocalRuntime> {
+  static async open({ instance, dataDir, projectBytesMax = PROJECT_BYTES_MAX }: LocalRuntimeOptions): Promise<LocalRuntime> {
     const home = join(dataDir, 'local', instance);
-    const images = join(dataDir, 'local', 'images');
-    for (const folder of [images, join(home, 'containers'), join(home, 'volumes')]) await mkdir(folder, { recursive: true, mode: 0o700 });
-    const runtime = new LocalRuntime(home, images, new Changes(join(home, 'changes')));
+    const shared = (name: string) => join(dataDir, 'local', name);
+    const projects = {
+      images: shared('images'),
+      builds: new BuildFolders(shared('builds')),
+      packages: new PackageStore(shared('packages')),
+      bytesMax: projectBytesMax,
+    };
+    for (const folder of [projects.images, join(home, 'containers'), join(home, 'volumes')])
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+    const runtime = new LocalRuntime(home, projects, new Changes(join(home, 'changes')));
     await runtime.clearLeftovers();
     return runtime;
   }
@@ -86,11 +112,18 @@ export class LocalRuntime extends ContainerRuntime {
   }
 
   async ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
-    if (source.kind !== 'program')
-      throw new RuntimeRefused(
-        'an image needs a container engine: install Docker (Debian: docker.io) and start with MOORING_RUNTIME=docker',
-      );
-    return ensureProgramImage(this.images, source, log, signal);
+    switch (source.kind) {
+      case 'earlier':
+        return earlierImage(this.projects.images, source.earlier, log);
+      case 'program':
+        return ensureProgramImage(this.projects.images, source, log, signal);
+      case 'project':
+        return ensureProjectImage(this.projects, source, log, signal);
+      default:
+        throw new RuntimeRefused(
+          'an image needs a container engine: install Docker (Debian: docker.io) and start with MOORING_RUNTIME=docker',
+        );
+    }
   }
 
   async ensureVolume(agentId: string): Promise<void> {
@@ -126,12 +159,16 @@ export class LocalRuntime extends ContainerRuntime {
 
   /** Builds the container in a temporary folder and renames it, so that it exists completely or not at all. */
   private async make(container: LocalContainer, spec: ContainerSpec): Promise<void> {
-    const image = join(this.images, basename(spec.image));
-    if (!(await exists(join(image, 'image.json')))) throw new RuntimeRefused(`there is no image ${spec.image}`);
+    const folder = join(this.projects.images, basename(spec.image));
+    const image = await readLocalImage(folder);
+    if (image === null) throw new RuntimeRefused(`there is no image ${spec.image}`);
     const temporary = join(this.home, 'containers', `.new-${randomUUID()}`);
     try {
       await mkdir(join(temporary, 'root'), { recursive: true, mode: 0o700 });
-      await copyTree(join(image, 'files'), join(temporary, 'root', PROGRAM_FOLDER));
+      const program = join(temporary, 'root', PROGRAM_FOLDER);
+      await copyImage(join(folder, 'files'), program);
+      if (image.builtIn !== undefined) await moveVirtualEnvironment(program, image.builtIn, container.program);
+      await writeLocalImage(temporary, image);
       await writeJson(join(temporary, 'spec.json'), spec);
       await rename(temporary, container.folder);
     } catch (error) {
@@ -149,11 +186,11 @@ export class LocalRuntime extends ContainerRuntime {
     const spec = await container.spec();
     const run = ((await container.lastRun())?.run ?? 0) + 1;
     const port = await this.ports.choose(handle);
-    const command = spec.command ?? (await imageCommand(join(this.images, basename(spec.image))));
+    const image = await this.imageOf(container, spec);
     await startSupervisor(container.folder, run, this.changes.file(spec.agentId), {
-      command: container.hostCommand(spec, command),
-      environment: container.environment(spec, port),
-      cwd: join(container.root, PROGRAM_FOLDER),
+      command: container.hostCommand(spec, spec.command ?? image.start),
+      environment: container.environment(spec, image, port),
+      cwd: container.program,
       port,
     });
   }
@@ -224,13 +261,28 @@ export class LocalRuntime extends ContainerRuntime {
       return await runOneShot({
         argv: container.hostCommand(spec, request.argv),
         cwd: container.volume,
-        environment: { ...container.environment(spec, port), ...request.environment },
+        environment: { ...container.environment(spec, await this.imageOf(container, spec), port), ...request.environment },
         request,
         onStart: (mark) => records.add(record, mark),
       });
     } finally {
       await records.forget(record);
     }
+  }
+
+  async terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal> {
+    const container = this.at(handle);
+    await expectState(container, ['running']);
+    const spec = await container.spec();
+    const records = new CommandRecords(container.folder);
+    const record = randomUUID();
+    return openLocalTerminal({
+      cwd: container.volume,
+      environment: container.environment(spec, await this.imageOf(container, spec), (await container.lastRun())?.port ?? spec.port),
+      request,
+      onStart: (mark) => records.add(record, mark),
+      onEnd: () => records.forget(record),
+    });
   }
 
   async copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void> {
@@ -284,6 +336,20 @@ export class LocalRuntime extends ContainerRuntime {
     return new LocalContainer(join(this.home, 'containers', handle), handle, this.volume(agentId));
   }
 
+  /** Reads the record of the container's image. Containers of earlier versions have no copy of it. */
+  private async imageOf(container: LocalContainer, { image }: ContainerSpec): Promise<LocalImage> {
+    const found = (await readLocalImage(container.folder)) ?? (await readLocalImage(join(this.projects.images, basename(image))));
+    if (found === null) throw new RuntimeRefused('the program of this container is gone');
+    return found;
+  }
+
+  private async homesOf(handle: ContainerHandle): Promise<Homes> {
+    const container = this.at(handle);
+    await expectState(container, ['running']);
+    const { volumePath } = await container.spec();
+    return { mount: filePath(volumePath).parts, volume: resolve(container.volume), root: resolve(container.root) };
+  }
+
   private volume(agentId: string): string {
     if (!HANDLE.test(`${agentId}-g1`)) throw new RuntimeRefused('an agent id has letters, digits and hyphens only');
     return join(this.home, 'volumes', agentId);
@@ -310,29 +376,10 @@ export class LocalRuntime extends ContainerRuntime {
   }
 
   private async clearLeftovers(): Promise<void> {
+    await this.projects.builds.removeOrphans();
     for (const folder of [join(this.home, 'containers'), join(this.home, 'volumes')])
       for (const name of await readdir(folder))
         if (name.startsWith('.trash-')) await rm(join(folder, name), { recursive: true, force: true });
     for (const handle of await this.handles(() => true)) await new CommandRecords(this.at(handle).folder).killOrphans();
-  }
-}
-
-async function expectState(container: LocalContainer, states: ContainerState[]): Promise<void> {
-  const { state } = await container.view();
-  if (!states.includes(state)) throw new RuntimeRefused(`the container is ${state}`);
-}
-
-async function reaches(container: LocalContainer, states: ContainerState[], withinMs: number): Promise<boolean> {
-  return becomes(async () => states.includes((await container.view()).state), withinMs);
-}
-
-/** Checks at once, and then every few milliseconds, since processes follow signals within one or two. */
-async function becomes(condition: () => boolean | Promise<boolean>, withinMs: number): Promise<boolean> {
-  const end = performance.now() + withinMs;
-  for (let wait = 2; ; wait = Math.min(wait * 2, 50)) {
-    if (await condition()) return true;
-    const left = end - performance.now();
-    if (left <= 0) return false;
-    await pause(Math.min(wait, left));
   }
 }

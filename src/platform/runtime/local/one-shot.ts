@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { killGroup } from '../../kill-group.ts';
 import { ExecOutput } from '../exec-output.ts';
 import type { ExecRequest, ExecResult, OutputStream } from '../runtime.ts';
 import { markOf, signalProcess, type ProcessMark } from './processes.ts';
@@ -62,7 +63,7 @@ export async function runOneShot(shot: OneShot): Promise<ExecResult> {
   const exitCode = await exit;
   clearTimeout(timer);
   request.signal?.removeEventListener('abort', kill);
-  killRest(child.pid);
+  killGroup(child.pid);
   request.signal?.throwIfAborted();
   return { exitCode: timedOut ? 124 : exitCode, ...output.taken(), timedOut };
 }
@@ -121,13 +122,4 @@ function drained(pipe: NodeJS.WritableStream): Promise<void> {
   return new Promise((resolve) => {
     for (const event of ['drain', 'close', 'error']) pipe.once(event, () => resolve());
   });
-}
-
-/** Kills what the command left in its group. The group's id stays taken as long as one of its processes lives. */
-function killRest(pid: number): void {
-  try {
-    process.kill(-pid, 'SIGKILL');
-  } catch {
-    // Nothing of the group is left.
-  }
 }

@@ -1,4 +1,8 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { whoIs } from './process-identity.mjs';
+
+/** The number of times that a session is looked through: a process may have started another one meanwhile. */
+const LOOKS_MAX = 5;
 
 /** Identifies a process, as distinct from a later one with the same pid. */
 export interface ProcessMark {
@@ -33,4 +37,36 @@ export function signalProcess(mark: ProcessMark | null, signal: NodeJS.Signals, 
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
+}
+
+/**
+ * Kills every process of the session that the process with this pid leads or led: a shell gives each of its jobs a group of its own. Where
+ * sessions can't be listed, kills the group.
+ */
+export function killSession(pid: number): void {
+  for (let look = 0; look < LOOKS_MAX; look += 1) {
+    const members = process.platform === 'linux' ? membersOf(pid) : look === 0 ? [-pid] : [];
+    if (members.length === 0) return;
+    for (const member of members) {
+      try {
+        process.kill(member, 'SIGKILL');
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+      }
+    }
+  }
+}
+
+/** Returns the processes of the session, without those that have ended. */
+function membersOf(session: number): number[] {
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  return pids.map(Number).filter((pid) => {
+    try {
+      const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+      const [state = '', , , inSession] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      return Number(inSession) === session && !/[ZX]/.test(state);
+    } catch {
+      return false;
+    }
+  });
 }

@@ -16,7 +16,7 @@ const KILLED_EXIT_CODE = 137;
 const TIMED_OUT_EXIT_CODE = 124;
 
 /** Kills every process that has the mark. */
-const sweep = `for round in 1 2 3; do
+export const sweep = `for round in 1 2 3; do
   found=$("$box" grep -lszxF "MOORING_EXEC=$mark" /proc/[0-9]*/environ); [ -n "$found" ] || break
   for file in $found; do pid=\${file#/proc/}; kill -9 "\${pid%/environ}" 2>/dev/null; done
 done`;
@@ -61,7 +61,7 @@ exit $code
 export async function execInContainer(container: Dockerode.Container, request: ExecRequest): Promise<ExecResult> {
   const handle = container.id;
   const { signal } = request;
-  await refuseUnlessReady(container);
+  await readyContainer(container);
   signal?.throwIfAborted();
   const started = Date.now();
   const mark = randomUUID();
@@ -93,14 +93,17 @@ export async function execInContainer(container: Dockerode.Container, request: E
   return { exitCode: timedOut ? TIMED_OUT_EXIT_CODE : exitCode, stdout, stderr, timedOut, truncated };
 }
 
-async function refuseUnlessReady(container: Dockerode.Container): Promise<void> {
-  const { State, Mounts } = await call(container.id, (abortSignal) => container.inspect({ abortSignal }));
+/** Returns the container. Throws `RuntimeRefused` unless it runs and has the helper program. */
+export async function readyContainer(container: Dockerode.Container): Promise<Dockerode.ContainerInspectInfo> {
+  const found = await call(container.id, (abortSignal) => container.inspect({ abortSignal }));
+  const { State, Mounts } = found;
   if (State.Paused) throw new RuntimeRefused('The container is frozen, so nothing can be run in it.');
   if (!State.Running) throw new RuntimeRefused('The container does not run, so nothing can be run in it.');
   if (!Mounts.some((mount) => mount.Destination === helperMount))
     throw new RuntimeRefused(
       'The container has no helper program. Install the package busybox-static or name an image in MOORING_HELPER_IMAGE, then restart the agent.',
     );
+  return found;
 }
 
 function feed(stdin: Buffer | AsyncIterable<Buffer>, stream: NodeJS.ReadWriteStream): void {
@@ -156,7 +159,8 @@ async function killMarked(container: Dockerode.Container, mark: string): Promise
   await call(container.id, (abortSignal) => exec.start({ Detach: true, abortSignal }));
 }
 
-async function exitCodeOf(exec: Dockerode.Exec, handle: string): Promise<number> {
+/** Returns the exit code of a command whose output has ended. */
+export async function exitCodeOf(exec: Dockerode.Exec, handle: string): Promise<number> {
   const code = await until(
     async () => {
       const { Running, ExitCode } = await call(handle, (abortSignal) => exec.inspect({ abortSignal }));

@@ -1,6 +1,7 @@
 import type Dockerode from 'dockerode';
 import { call } from './engine.ts';
 import { jsonObjects } from './json-objects.ts';
+import { labels } from './names.ts';
 
 /**
  * Lists all containers with these labels and passes each to `keep` as it arrives, so that only the results stay in memory. Throws
@@ -18,6 +19,11 @@ export function eachContainer<R>(docker: Dockerode, label: string[], keep: (list
 export function eachVolume<R>(docker: Dockerode, label: string[], keep: (listed: Dockerode.VolumeInspectInfo) => R): Promise<R[]> {
   const filters = JSON.stringify({ label });
   return bulkList(docker, '/volumes?', { filters }, 2, (object) => keep(object as Dockerode.VolumeInspectInfo));
+}
+
+/** Lists the ids of the agent's containers by label, whatever their names. For this the engine looks at each container that it has. */
+export function containerIdsOf(docker: Dockerode, instance: string, agentId: string): Promise<string[]> {
+  return eachContainer(docker, [`${labels.instance}=${instance}`, `${labels.agent}=${agentId}`, labels.generation], ({ Id }) => Id);
 }
 
 async function bulkList<R>(docker: Dockerode, path: string, options: object, depth: 1 | 2, keep: (object: unknown) => R): Promise<R[]> {

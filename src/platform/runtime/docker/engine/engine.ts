@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import type Dockerode from 'dockerode';
 import { pause } from '../../../async/pause.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
@@ -100,6 +102,30 @@ export async function withTimeout<T>(work: (signal: AbortSignal) => Promise<T>, 
     return await Promise.race([answer, late]);
   } finally {
     clearTimeout(timer);
+  }
+}
+
+/**
+ * Throws `RuntimeUnavailable` if the engine takes no new connections. An engine that goes down first closes its door, then ends the work of its
+ * callers with errors that blame them; on the connections that it has it answers to the end.
+ */
+export async function checkTakesConnections(docker: Dockerode): Promise<void> {
+  // The types of the client library leave these out.
+  const modem = docker.modem as unknown as {
+    protocol: string;
+    host?: string;
+    port?: number | string;
+    getSocketPath(): Promise<string> | undefined;
+  };
+  if (modem.protocol === 'ssh') return;
+  const path = await modem.getSocketPath();
+  const socket = connect(path === undefined ? { host: modem.host, port: Number(modem.port) } : { path });
+  try {
+    await once(socket, 'connect', { signal: AbortSignal.timeout(CALL_TIMEOUT_MS) });
+  } catch (error) {
+    throw new RuntimeUnavailable(error);
+  } finally {
+    socket.destroy();
   }
 }
 

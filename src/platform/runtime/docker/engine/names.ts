@@ -24,8 +24,9 @@ export type Labels = Record<string, string>;
 
 export const containerName = ({ agentId, generation }: ContainerName): string => `mooring-${agentId}-g${generation}`;
 export const volumeName = (agentId: string): string => `mooring-${agentId}`;
-/** Agents on the open network can reach what the rules allow; those on the closed one have no way out; those on the listed one reach the proxy alone. */
-export const networkKinds = ['open', 'closed', 'listed'] as const;
+/** Agents on the open network can reach what the rules allow; those on the closed one have no way out; those on the listed one reach the proxy alone.
+ * Builds that have mirrors are on a network of their own. */
+export const networkKinds = ['open', 'closed', 'listed', 'builds'] as const;
 export type NetworkKind = (typeof networkKinds)[number];
 export const networkName = (instance: string, kind: NetworkKind = 'open'): string =>
   kind === 'open' ? `mooring-${instance}` : `mooring-${instance}-${kind}`;

@@ -10,6 +10,7 @@ import { findImage, importImage } from './registry.ts';
 
 /** The version of the layout, a part of the tag, so that a change of the content makes another image. */
 const LAYOUT_VERSION = 1;
+const LDD_TIMEOUT_MS = 10_000;
 const certificates = '/etc/ssl/certs/ca-certificates.crt';
 /** The libraries that the C library loads for name lookups, which `ldd` does not list. */
 const nameService = ['libnss_dns.so.2', 'libnss_files.so.2', 'libresolv.so.2'];
@@ -33,7 +34,8 @@ const file = (name: string, source: string, mode = 0o644): TarEntry => ({ name, 
 const text = (name: string, content: string): TarEntry => ({ name, type: 'file', mode: 0o644, content });
 const folder = (name: string, mode = 0o755): TarEntry => ({ name, type: 'directory', mode });
 
-function fixedEntries(): TarEntry[] {
+/** Returns the entries that every base image of this machine's programs has: folders, users, name lookups and certificates. */
+export function fixedEntries(): TarEntry[] {
   return [
     ...['etc', 'usr', 'usr/local', 'usr/local/bin', 'root', 'app', 'data'].map((name) => folder(name)),
     folder('tmp', 0o1777),
@@ -46,14 +48,15 @@ function fixedEntries(): TarEntry[] {
 
 /** Returns the tar entries of a program of this machine under the given name, and of its libraries under their own paths. */
 export async function machineProgram(path: string, name: string): Promise<TarEntry[]> {
-  const named = await libraries(path);
-  return [...named.map((library) => file(library.slice(1), library, 0o755)), file(name, path, 0o755)];
+  const named = await librariesOf(path);
+  return [...named, file(name, path, 0o755)];
 }
 
-/** Returns the absolute paths of the libraries; none if the binary needs none. */
-async function libraries(program: string): Promise<string[]> {
-  const { stdout } = await promisify(execFile)('ldd', [program], { timeout: 10_000 }).catch(() => ({ stdout: '' }));
+/** Returns the entries of the shared libraries that these files need, under their own paths; none if they need none. */
+export async function librariesOf(...programs: string[]): Promise<TarEntry[]> {
+  const { stdout } = await promisify(execFile)('ldd', programs, { timeout: LDD_TIMEOUT_MS }).catch(() => ({ stdout: '' }));
   const named = [...stdout.matchAll(/^\s*(?:\S+ => )?(\/\S+) \(0x/gm)].map((match) => match[1] ?? '');
   const beside = named.filter((path) => /\/libc\.so/.test(path)).flatMap((path) => nameService.map((name) => join(dirname(path), name)));
-  return [...new Set([...named, ...beside.filter((path) => existsSync(path))])];
+  const paths = new Set([...named, ...beside.filter((path) => existsSync(path))]);
+  return [...paths].map((path) => file(path.slice(1), path, 0o755));
 }

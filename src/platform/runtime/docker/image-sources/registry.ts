@@ -1,18 +1,8 @@
 import type Dockerode from 'dockerode';
 import { parseImageReference } from '../../../image-reference.ts';
-import { RuntimeRefused } from '../../runtime.ts';
+import { type RegistryCredential, RuntimeRefused } from '../../runtime.ts';
 import { call, CALL_TIMEOUT_MS, jsonLines, portErrors, statusOf } from '../engine/engine.ts';
-
-/** One step of a pull, a build or an import, as reported by the engine. */
-export interface Progress {
-  stream?: string;
-  status?: string;
-  id?: string;
-  progressDetail?: { total?: number };
-  error?: string;
-  errorDetail?: { message?: string };
-  aux?: { ID?: string };
-}
+import { type Progress, PullProgress } from './pull-progress.ts';
 
 /** Throws `RuntimeRefused` unless the text is an image reference of at most 255 characters. */
 export function checkReference(reference: string): void {
@@ -45,7 +35,7 @@ const pullRefusals: [RegExp, (reference: string) => string][] = [
   [
     /not found|manifest unknown|does not exist|access denied|unauthorized|denied:|no basic auth/i,
     (reference) =>
-      `The image ${reference} was not found at its registry, or may not be had from it. ` +
+      `The image ${reference} was not found at its registry, or may not be had from it. A private one needs a source credential of the account. ` +
       'One that only the engine has is for the operator to share, with MOORING_SHARED_IMAGES.',
   ],
   [/toomanyrequests|429/i, (reference) => `The registry of ${reference} allows no more pulls for now.`],
@@ -64,15 +54,16 @@ function pullRefusal(reference: string, said: string): string {
 }
 
 /**
- * Pulls an image, without credentials. It logs a line for each step, but none for download progress. The registry must answer within
- * `answerMs`; only the signal bounds the whole pull.
+ * Pulls an image. The credential is passed to the engine for this pull alone, which sends it to the image's registry and, if that names one, to
+ * its token server. It logs the progress in a bounded number of lines. The registry must answer within `answerMs`; only the signal bounds the
+ * whole pull.
  */
 export async function pull(
   docker: Dockerode,
   reference: string,
   log: (line: string) => void,
   signal: AbortSignal,
-  answerMs = 60_000,
+  { credential = null, answerMs = 60_000 }: { credential?: RegistryCredential | null; answerMs?: number } = {},
 ): Promise<void> {
   const silence = new AbortController();
   const timer = setTimeout(() => silence.abort(new RuntimeRefused(`The registry did not answer within ${answerMs / 1_000} s.`)), answerMs);
@@ -80,11 +71,13 @@ export async function pull(
   const tagged = /@|:[^/]*$/.test(reference) ? reference : `${reference}:latest`;
   try {
     await portErrors(null, async () => {
-      const stream = await docker.createImage({ fromImage: tagged, abortSignal: either });
-      await follow(stream, ({ status, id, progressDetail }) => {
+      const stream = await docker.createImage(credential ?? undefined, { fromImage: tagged, abortSignal: either });
+      const progress = new PullProgress(log);
+      await follow(stream, (step) => {
         clearTimeout(timer);
-        if (status !== undefined && progressDetail?.total === undefined) log(id === undefined ? status : `${id}: ${status}`);
+        progress.take(step);
       });
+      progress.end();
     });
   } catch (error) {
     if (either.aborted) throw either.reason;

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import type Dockerode from 'dockerode';
+import { hostileImageNames } from '../../../../../test/support/hostile-images.ts';
 import { RuntimeRefused, RuntimeUnavailable, ShellCommand } from '../../runtime.ts';
 import { plainTar } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
@@ -12,42 +13,8 @@ import { checkReference } from '../image-sources/registry.ts';
 describe('an image reference', () => {
   const digest = `sha256:${'a'.repeat(64)}`;
   const good = ['node', 'node:22-slim', 'ghcr.io/some/image:v1.2', '127.0.0.1:5000/x', 'a/b/c', `x@${digest}`, `r.io:1/x:t@${digest}`];
-  const bad = [
-    '',
-    ' ',
-    '-x',
-    '--help',
-    'Upper/Case',
-    'a b',
-    'a//b',
-    '/a',
-    'a/',
-    'a:',
-    ':t',
-    'a:t:u',
-    'a@sha256:12',
-    `a@${digest}0`,
-    'a;id',
-    '$(id)',
-    'a\nb',
-    'a\0b',
-    'http://a/b',
-    'a/../b',
-    '.a',
-    'a..b',
-    'x:-t',
-    'a?b',
-    'a#b',
-    'a%2fb',
-    'ä',
-    'user:pass@host/x',
-    digest,
-    'a'.repeat(64),
-    'a'.repeat(256),
-  ];
-
   it.each(good)('may read %j', (reference) => expect(() => checkReference(reference)).not.toThrow());
-  it.each(bad)('may not read %j', (reference) => expect(() => checkReference(reference)).toThrow(RuntimeRefused));
+  it.each(['', ...hostileImageNames])('may not read %j', (reference) => expect(() => checkReference(reference)).toThrow(RuntimeRefused));
 });
 
 describe('a start command', () => {

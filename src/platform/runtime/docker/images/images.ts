@@ -2,19 +2,26 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
 import { namesSameImage, parseImageReference } from '../../../image-reference.ts';
-import { RuntimeRefused, type ImageSource, type ResolvedImage } from '../../runtime.ts';
+import { ImageGone, RuntimeRefused, type ImageSource, type ReferenceSource, type ResolvedImage } from '../../runtime.ts';
 import { folderEntries, hashOf, tarOf, type TarEntry } from '../image-sources/build-context.ts';
+import { BuildLayers } from './build-layers.ts';
 import { startCommand } from './command.ts';
-import { call, portErrors } from '../engine/engine.ts';
+import { OwnImages } from './own-images.ts';
+import { Lines } from './lines.ts';
+import { ProjectBuilds } from './project-builds.ts';
+import { call, checkTakesConnections, portErrors } from '../engine/engine.ts';
 import { labels, networkName } from '../engine/names.ts';
 import type { AgentNetworks } from '../networks/agent-networks.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
 import { ensureNodeBase } from '../image-sources/node-base.ts';
+import { ensureProjectBase } from '../image-sources/project-base.ts';
 import { checkReference, findImage, follow, pull } from '../image-sources/registry.ts';
 
 type Log = (line: string) => void;
 
-const nodeBase = 'node:22-slim';
+/** The images that programs and projects are built on if a registry serves them. */
+const usualBases = { node: 'node:22-slim', python: 'python:3.12-slim' };
+const machinePrograms = { node: `Node ${process.version}`, python: 'Python' };
 const REGISTRY_TIMEOUT_MS = 5_000;
 const REGISTRY_FORGIVEN_MS = 10 * 60_000;
 const BUILD_MEMORY_BYTES = 4 * 1024 ** 3;
@@ -31,16 +38,31 @@ export class Images {
   private readonly docker: Dockerode;
   private readonly instance: string;
   private readonly networks: AgentNetworks;
+  /** The images of this installation among those of the engine. */
+  readonly own: OwnImages;
   /** The time of the last failure to answer, in ms since 1970; a registry is not asked again for some minutes. */
   private registryMissedAt = 0;
   private base: { name: string; until: number } | null = null;
-  /** The ids of the programs' images that this process has built or found by their content. No label or name can add a foreign image. */
+  /** The ids of the programs' and projects' images that this process has built or found by their content. No label or name can add a foreign image. */
   private readonly programs = new Set<string>();
+  private readonly layers: BuildLayers;
+  private readonly projects: ProjectBuilds;
 
   constructor(docker: Dockerode, instance: string, networks: AgentNetworks) {
     this.docker = docker;
+    this.layers = new BuildLayers(docker);
     this.instance = instance;
     this.networks = networks;
+    this.own = new OwnImages(docker, instance);
+    this.projects = new ProjectBuilds({
+      docker,
+      instance,
+      memoryBytes: BUILD_MEMORY_BYTES,
+      network: networkName(instance, networks.kindForBuilds),
+      base: (language, log, signal) => this.baseOf(language, () => ensureProjectBase(docker, language, signal), log, signal),
+      markBase: (name) => this.own.markBase(name),
+      build: (entries, name, log, signal) => this.build(entries, 'Dockerfile', name, log, signal),
+    });
   }
 
   /** Does as `ContainerRuntime.ensureImage`. Throws the signal's reason if it is aborted. */
@@ -54,9 +76,15 @@ export class Images {
           return await this.dockerfile(source, log, signal);
         case 'program':
           return await this.program(source, log, signal);
+        case 'project':
+          return await this.project(source, log, signal);
+        case 'earlier':
+          return await this.earlier(source, log);
       }
     } catch (error) {
-      throw signal.aborted ? signal.reason : error;
+      if (signal.aborted) throw signal.reason;
+      if (error instanceof RuntimeRefused) await checkTakesConnections(this.docker);
+      throw error;
     }
   }
 
@@ -65,25 +93,46 @@ export class Images {
     return volumePath === `/${programVolume}` && this.programs.has(imageId);
   }
 
-  private async reference(
-    { reference, mayUse }: ImageSource & { kind: 'reference' },
+  private async reference(source: ReferenceSource, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
+    const { reference } = source;
+    const found = await this.fetched(source, log, signal);
+    // The registry knows the digest too, so that the same image can be pulled again; an image that was never pulled has only its id.
+    return { image: pinned(found, reference), name: reference, command: startCommand(found.Config, null) };
+  }
+
+  /** Returns the image of that name if the caller may use it as the engine has it, or else after a pull. */
+  private async fetched(
+    { reference, mayUse, credential }: ReferenceSource,
     log: Log,
     signal: AbortSignal,
-  ): Promise<ResolvedImage> {
+  ): Promise<Dockerode.ImageInspectInfo> {
     checkReference(reference);
     let found = await findImage(this.docker, reference);
     // An image that was pulled or built for another account is not available to this caller until its registry serves it to this one too.
     if (found === null || !bearsName(found, reference) || !(await mayUse(pinned(found, reference)))) {
       log(`Pulling ${reference}`);
-      await pull(this.docker, reference, log, signal);
+      const before = await this.own.beforePull();
+      await pull(this.docker, reference, log, signal, { credential: (await credential?.()) ?? null });
       found = await findImage(this.docker, reference);
       if (found === null) throw new RuntimeRefused(`The image ${reference} was pulled, but the engine does not have it.`);
+      await this.own.markPulled(found, reference, before);
     } else log(`Using ${reference}, which the engine has`);
-    // The registry knows the digest too, so that the same image can be pulled again; an image that was never pulled has only its id.
-    return { image: pinned(found, reference), name: reference, command: startCommand(found.Config, null) };
+    return found;
+  }
+
+  /** Makes the images available that a Dockerfile names. Their triggers would be instructions of the build that nobody has checked. */
+  private async fetchBases(bases: readonly ReferenceSource[], log: Log, signal: AbortSignal): Promise<void> {
+    for (const base of bases) {
+      const { Config } = await this.fetched(base, log, signal);
+      await this.own.markBase(base.reference);
+      const triggers = (Config as { OnBuild?: string[] | null }).OnBuild ?? [];
+      if (triggers.length > 0)
+        throw new RuntimeRefused(`The image ${base.reference} has triggers (ONBUILD), and nothing is built from such images.`);
+    }
   }
 
   private async dockerfile(source: ImageSource & { kind: 'dockerfile' }, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
+    await this.fetchBases(source.bases ?? [], log, signal);
     if (existsSync(join(source.directory, '.dockerignore'))) log('.dockerignore is not looked at: the whole folder is sent to the build');
     const id = await this.build(await folderEntries(source.directory, ''), source.dockerfile, null, log, signal);
     const name = `mooring-${this.instance}:build-${id.replace('sha256:', '').slice(0, 16)}`;
@@ -108,9 +157,26 @@ export class Images {
     if (found === null) await this.build(entries, 'Dockerfile', name, log, signal);
     else log(`Nothing has changed since ${name} was built`);
     const resolved = resolvedFrom(name, found ?? (await this.found(name)), null);
-    if (this.programs.size >= REMEMBERED_MAX) this.programs.clear();
-    this.programs.add(resolved.image);
+    this.remember(resolved);
     return resolved;
+  }
+
+  private remember({ image }: ResolvedImage): void {
+    if (this.programs.size >= REMEMBERED_MAX) this.programs.clear();
+    this.programs.add(image);
+  }
+
+  private async project(source: ImageSource & { kind: 'project' }, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
+    const name = await this.projects.ensure(source, log, signal);
+    const resolved = resolvedFrom(name, await this.found(name), null);
+    this.remember(resolved);
+    return resolved;
+  }
+
+  private async earlier({ earlier }: ImageSource & { kind: 'earlier' }, log: Log): Promise<ResolvedImage> {
+    if ((await findImage(this.docker, earlier.image)) === null) throw new ImageGone(earlier);
+    log(`Using ${earlier.name} as it was deployed before (${earlier.image})`);
+    return earlier;
   }
 
   /**
@@ -138,7 +204,7 @@ export class Images {
   }
 
   private async findBase(log: Log, signal: AbortSignal): Promise<string> {
-    const name = await this.baseOfNode(log, signal);
+    const name = await this.baseOf('node', () => ensureNodeBase(this.docker, signal), log, signal);
     this.base = { name, until: Date.now() + BASE_KEPT_MS };
     return name;
   }
@@ -149,16 +215,30 @@ export class Images {
     return found;
   }
 
-  /** Builds an image and returns its id. The build's own steps run with limits and on the agents' network, where they reach no agent. */
-  private async build(entries: TarEntry[], dockerfile: string, name: string | null, log: Log, signal: AbortSignal): Promise<string> {
-    await this.networks.ensure('open');
+  /**
+   * Builds an image and returns its id. The build's own steps run with limits and on the agents' network, where they reach no agent. If the
+   * signal aborts, the layers that were made so far are removed.
+   */
+  private build(entries: TarEntry[], dockerfile: string, name: string | null, log: Log, signal: AbortSignal): Promise<string> {
+    return this.layers.follow(signal, (note) => {
+      const noted = (line: string) => {
+        note(line);
+        log(line);
+      };
+      return this.sendBuild(entries, dockerfile, name, noted, signal);
+    });
+  }
+
+  private async sendBuild(entries: TarEntry[], dockerfile: string, name: string | null, log: Log, signal: AbortSignal): Promise<string> {
+    const network = this.networks.kindForBuilds;
+    await this.networks.ensure(network);
     let id: string | undefined;
     const options = {
       ...(name === null ? {} : { t: name }),
       dockerfile,
       forcerm: true,
       memory: BUILD_MEMORY_BYTES,
-      networkmode: networkName(this.instance),
+      networkmode: networkName(this.instance, network),
       ...(name === null ? { labels: { [labels.instance]: this.instance } } : {}),
       abortSignal: signal,
     };
@@ -180,24 +260,26 @@ export class Images {
     return id;
   }
 
-  private async baseOfNode(log: Log, signal: AbortSignal): Promise<string> {
-    if ((await findImage(this.docker, nodeBase)) !== null) return nodeBase;
+  /** Returns the usual image of the language, or else what `ownBase` makes of this machine's programs. */
+  private async baseOf(language: 'node' | 'python', ownBase: () => Promise<string>, log: Log, signal: AbortSignal): Promise<string> {
+    const base = usualBases[language];
+    if ((await findImage(this.docker, base)) !== null) return base;
     let missed = 'no registry answered a short while ago';
     if (Date.now() - this.registryMissedAt > REGISTRY_FORGIVEN_MS) {
       try {
-        log(`Pulling ${nodeBase}`);
-        await pull(this.docker, nodeBase, log, signal, REGISTRY_TIMEOUT_MS);
-        return nodeBase;
+        log(`Pulling ${base}`);
+        await pull(this.docker, base, log, signal, { answerMs: REGISTRY_TIMEOUT_MS });
+        return base;
       } catch (error) {
         if (signal.aborted || !(error instanceof RuntimeRefused)) throw error;
         missed = error.message;
         this.registryMissedAt = Date.now();
       }
     }
-    if (!(await isLocalEngine(this.docker))) throw new RuntimeRefused(`The image ${nodeBase} can't be pulled: ${missed}`);
-    log(`No registry was reached for ${nodeBase} (${missed})`);
-    log(`Using this machine's own Node ${process.version} as the base image instead`);
-    return ensureNodeBase(this.docker, signal);
+    if (!(await isLocalEngine(this.docker))) throw new RuntimeRefused(`The image ${base} can't be pulled: ${missed}`);
+    log(`No registry was reached for ${base} (${missed})`);
+    log(`Using this machine's own ${machinePrograms[language]} as the base image instead`);
+    return ownBase();
   }
 }
 
@@ -225,24 +307,4 @@ function digestOf(image: Dockerode.ImageInspectInfo, reference: string): string 
   const digests = image.RepoDigests ?? [];
   const repository = reference.replace(/@.*$/, '').replace(/:[^/]*$/, '');
   return digests.find((digest) => digest.startsWith(`${repository}@`)) ?? digests[0];
-}
-
-/** Assembles whole lines from pieces. */
-class Lines {
-  private rest = '';
-  private readonly log: Log;
-
-  constructor(log: Log) {
-    this.log = log;
-  }
-
-  take(piece: string): void {
-    const lines = (this.rest + piece).split(/\r?\n/);
-    this.rest = (lines.pop() ?? '').slice(-16_384);
-    for (const line of lines) if (line !== '') this.log(line);
-  }
-
-  end(): void {
-    if (this.rest !== '') this.log(this.rest);
-  }
 }

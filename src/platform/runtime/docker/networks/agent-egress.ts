@@ -5,6 +5,7 @@ import type { EgressMode } from '../../../config/config.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
 import { EgressProxy, type Listed } from './egress-proxy.ts';
 import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
+import { MirrorAddresses, type Mirror } from './mirrors.ts';
 import { Nft } from './nft.ts';
 
 /** Returns a status in which nothing was refused yet. */
@@ -21,6 +22,8 @@ export interface EgressOptions {
   mode: EgressMode;
   /** The private addresses that agents may reach nevertheless. */
   open: readonly OpenRange[];
+  /** The hosts that builds may reach, whatever the mode. */
+  mirrors?: readonly Mirror[];
   /** Called with the reason when the rules can't be enforced, and with null when they can be again. */
   onChange: (lack: string | null) => void;
 }
@@ -40,12 +43,14 @@ export class AgentEgress {
   private loads = 0;
   private status: EgressStatus = unrefused(null);
   private readonly proxy: EgressProxy;
+  private readonly mirrors: MirrorAddresses;
   private hasListed = false;
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
 
   constructor(private readonly options: EgressOptions) {
     this.nft = new Nft(options.docker, options.instance);
+    this.mirrors = new MirrorAddresses(options.mirrors ?? []);
     this.proxy = new EgressProxy(options.docker, options.instance, options.open);
   }
 
@@ -84,6 +89,11 @@ export class AgentEgress {
     if (this.isLacking) throw new RuntimeRefused(`An agent can't be held to a list of names: ${lack ?? proxyLack}.`);
   }
 
+  /** Tells that builds may reach more than agents. */
+  get hasMirrors(): boolean {
+    return (this.options.mirrors ?? []).length > 0;
+  }
+
   get isLacking(): boolean {
     return this.status.lack !== null || this.status.proxyLack !== null;
   }
@@ -120,7 +130,7 @@ export class AgentEgress {
       this.hasListed = bridges.listed.length > 0;
       const status = await this.apply(bridges);
       this.tell(this.hasListed && status.lack === null ? { ...status, ...(await this.settleProxy()) } : status);
-      this.covered = new Set([...bridges.open, ...bridges.closed, ...bridges.listed.map(({ bridge }) => bridge)]);
+      this.covered = new Set([...bridges.open, ...bridges.closed, ...bridges.builds, ...bridges.listed.map(({ bridge }) => bridge)]);
       this.heard = doubts;
     } finally {
       clearTimeout(this.timer);
@@ -144,8 +154,13 @@ export class AgentEgress {
         await this.nft.run(noRules(instance));
         return unrefused(null);
       }
-      if (mode === 'internet' && this.loads++ % NAMESERVERS_EACH === 0) this.nameservers = await this.nft.nameservers();
-      const rules = egressRules(instance, mode, bridges, { nameservers: this.nameservers, ranges: open });
+      const asksNames = mode === 'internet' || (mode === 'none' && this.hasMirrors);
+      if (asksNames && this.loads++ % NAMESERVERS_EACH === 0) this.nameservers = await this.nft.nameservers();
+      const rules = egressRules(instance, mode, bridges, {
+        nameservers: this.nameservers,
+        ranges: open,
+        mirrors: bridges.builds.length === 0 ? [] : await this.mirrors.read(),
+      });
       const listed = await this.nft.run(rules).catch((error: unknown) => {
         // A table that can't be changed into ours is created again.
         if (error instanceof RuntimeRefused) return this.nft.run(noRules(instance) + rules);

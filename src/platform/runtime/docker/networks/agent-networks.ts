@@ -26,6 +26,11 @@ export class AgentNetworks {
     private readonly situation: Situation,
   ) {}
 
+  /** Returns the kind of network for builds. */
+  get kindForBuilds(): NetworkKind {
+    return this.egress.hasMirrors ? 'builds' : 'open';
+  }
+
   /**
    * Returns the kind of network for an agent. The closed network publishes no ports, so if they have to be published, the rules of the open
    * one alone keep agents in. Throws `RuntimeRefused` if they would have to keep in only this agent.
@@ -68,7 +73,7 @@ export class AgentNetworks {
       Name: name,
       CheckDuplicate: true,
       Driver: 'bridge',
-      Internal: kind !== 'open',
+      Internal: kind === 'closed' || kind === 'listed',
       Options: networkOptions(kind),
       Labels: { [labels.instance]: this.instance },
     };

@@ -14,6 +14,8 @@ export const networkOptions = (kind: NetworkKind): Labels => ({ 'com.docker.netw
 export interface Bridges {
   open: readonly string[];
   closed: readonly string[];
+  /** The bridges of builds, which may reach the mirrors too. */
+  builds: readonly string[];
   /** The listed bridges, each with the address of the proxy on it. */
   listed: readonly { bridge: string; proxy: string }[];
 }
@@ -27,6 +29,7 @@ export async function agentBridges(docker: Dockerode, instance: string): Promise
   return {
     open: (await networks('open')).map(bridgeOf),
     closed: (await networks('closed')).map(bridgeOf),
+    builds: (await networks('builds')).map(bridgeOf),
     listed: (await networks('listed')).map((network) => ({ bridge: bridgeOf(network), proxy: proxyAddress(subnetOf(network)) })),
   };
 }

@@ -10,6 +10,8 @@ export interface Opened {
   nameservers: readonly string[];
   /** The ranges that the operator opens. */
   ranges: readonly OpenRange[];
+  /** The addresses that builds may reach, private or not. */
+  mirrors: readonly OpenRange[];
 }
 
 /** The kinds of destinations of refused packets. */
@@ -26,7 +28,7 @@ export const noRules = (instance: string): string => `add table ${nameOf(instanc
  * agent pass; every other packet is judged by its destination, so that a connection made while the rules were missing ends when they are
  * back. At its end the script lists the counters. In mode `all` only agents with a list of names are restricted.
  */
-export function egressRules(instance: string, mode: EgressMode, { open, closed, listed }: Bridges, opened: Opened): string {
+export function egressRules(instance: string, mode: EgressMode, { open, closed, builds, listed }: Bridges, opened: Opened): string {
   const table = nameOf(instance);
   const chain = (name: string, rules: string[], hook = ''): string[] => [
     `add chain ${table} ${name}${hook}`,
@@ -43,11 +45,11 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
     `${family} daddr @nameservers${version} meta l4proto { tcp, udp } th dport 53 accept`;
   const answers = 'ct direction reply ct state established accept';
   const neighbours = 'icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit } accept';
-  const ours = [...open, ...closed, ...listed.map(({ bridge }) => bridge)].map((bridge) => `"${bridge}"`);
-  const leave = opened.ranges.map(
-    ({ family, range, port }) => `${family} daddr ${range} meta l4proto { tcp, udp } th dport ${port ?? '0-65535'} accept`,
-  );
-  const toHost = mode === 'none' ? [] : [names('ip', 4), names('ip6', 6), ...leave];
+  const ours = [...open, ...closed, ...builds, ...listed.map(({ bridge }) => bridge)].map((bridge) => `"${bridge}"`);
+  const leave = ({ family, range, port }: OpenRange): string =>
+    `${family} daddr ${range} meta l4proto { tcp, udp } th dport ${port ?? '0-65535'} accept`;
+  const toHost = mode === 'none' ? [] : [names('ip', 4), names('ip6', 6), ...opened.ranges.map(leave)];
+  const toMirrors = [names('ip', 4), names('ip6', 6), ...opened.mirrors.map(leave)];
   const outward =
     mode === 'none'
       ? [refuse('anywhere')]
@@ -58,6 +60,7 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
       [
         ...(hook === 'forward' ? listed.map(toProxy) : []),
         ...(mode === 'all' ? [] : open.map((bridge) => `iifname "${bridge}" jump open_${hook}`)),
+        ...(mode === 'all' ? [] : builds.map((bridge) => `iifname "${bridge}" jump builds_${hook}`)),
         ...(mode === 'all' ? [] : closed.map((bridge) => `iifname "${bridge}" jump closed_${hook}`)),
         ...listed.map(({ bridge }) => `iifname "${bridge}" jump closed_${hook}`),
       ],
@@ -84,8 +87,10 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
     ),
     ...chain('refuse', ['meta l4proto tcp reject with tcp reset', 'reject with icmpx admin-prohibited']),
     ...chain('open_forward', [answers, ...amongAgents, ...outward]),
+    ...chain('builds_forward', [answers, ...amongAgents, ...toMirrors, ...outward]),
     ...chain('closed_forward', [answers, ...amongAgents, refuse('anywhere')]),
     ...chain('open_input', [answers, neighbours, ...toHost, refuse('host')]),
+    ...chain('builds_input', [answers, neighbours, ...toMirrors, ...toHost, refuse('host')]),
     ...chain('closed_input', [answers, neighbours, refuse('host')]),
     ...hooked('forward'),
     ...hooked('input'),

@@ -1,3 +1,7 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
 import { jest } from '@jest/globals';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { Neighbourhood, places, webPort } from '../../../../../test/support/neighbourhood.ts';
@@ -6,7 +10,7 @@ import { until } from '../../../../../test/support/until.ts';
 import { openRange, type OpenRange } from '../../../open-ranges.ts';
 import type { ContainerView } from '../../runtime.ts';
 import type { EgressMode } from '../../../config/config.ts';
-import type { DockerRuntime } from '../docker-runtime.ts';
+import { DockerRuntime } from '../docker-runtime.ts';
 
 const dns = ['--dns', places.nameserver];
 const server = { command: ['/bin/busybox', 'httpd', '-f', '-p', String(webPort), '-h', '/www'] };
@@ -185,6 +189,30 @@ describeWithNft('what an agent may reach', () => {
     expect([await hears(places.metadata), await hears(await gateway())]).toEqual([refused, refused]);
     await withRuntime('internet', async (restarted) => void (await restarted.egress()));
     await expectRules();
+  });
+
+  it('is more for builds, which reach the mirrors of the operator and nothing else that is private', async () => {
+    const { instance, docker } = bed;
+    const mirrors = [{ host: places.neighbour, port: webPort }];
+    const runtime = new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null, egress: 'none', mirrors });
+    const directory = await mkdtemp(join(tmpdir(), 'mooring-mirror-'));
+    const asked = [places.neighbour, places.machine, places.internet];
+    const ask = (host: string) => `RUN printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 20 ${host} ${webPort} 2>&1 | sed 's/^/${host}: /'; true`;
+    await writeFile(join(directory, 'Dockerfile'), [`FROM ${bed.image}`, ...asked.map(ask), ''].join('\n'));
+    const lines: string[] = [];
+    await runtime.ensureImage(
+      { kind: 'dockerfile', directory, dockerfile: 'Dockerfile', start: null },
+      (line) => lines.push(line),
+      AbortSignal.timeout(100_000),
+    );
+    await rm(directory, { recursive: true });
+    await runtime.close();
+    const log = lines.join('\n');
+    expect(log).toContain(`reached ${places.neighbour}`);
+    expect(log).not.toContain('reached the host');
+    expect(log).not.toContain(`reached ${places.internet}`);
+    await withRuntime('internet', async (restarted) => void (await restarted.egress()));
+    expect(await hears(places.neighbour)).toEqual(refused);
   });
 
   it('is everything but other agents where the operator says so, and the rules are gone', async () => {

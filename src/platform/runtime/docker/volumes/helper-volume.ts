@@ -113,7 +113,7 @@ export class HelperVolume {
   private async fromImage(image: string): Promise<Buffer | null> {
     try {
       if ((await findImage(this.docker, image)) === null)
-        await pull(this.docker, image, () => undefined, AbortSignal.timeout(PULL_TIMEOUT_MS), ANSWER_TIMEOUT_MS);
+        await pull(this.docker, image, () => undefined, AbortSignal.timeout(PULL_TIMEOUT_MS), { answerMs: ANSWER_TIMEOUT_MS });
       const options = { Image: image, Cmd: ['/bin/busybox'], Labels: { [labels.instance]: this.instance } };
       const program = await this.withContainer(options, (container) => fileIn(container, '/bin/busybox', HELPER_BYTES_MAX));
       return isStatic(program) ? program : null;

@@ -1,0 +1,1 @@
+export { keyEvents } from './keys/keys.events.ts';

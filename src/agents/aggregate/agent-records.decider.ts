@@ -1,0 +1,166 @@
+import { CRASHES_MAX, deploymentStep, isAsleep, isInTransit, type Agent } from './agent-state.decider.ts';
+import type { AgentEvent, DeploymentFailureKind, FailureKind, SleepDepth } from './agents.events.ts';
+
+/** The time in seconds for which a container must run until its earlier crashes are forgotten. */
+const STEADY_AFTER_SECONDS = 600;
+
+/** The observations of the deployment saga. A late or repeated record changes nothing. */
+export type AgentRecord =
+  | { type: 'RecordDeploymentStarted'; deploymentId: string }
+  | {
+      type: 'RecordImage';
+      deploymentId: string;
+      image: string;
+      imageName: string;
+      command: string[];
+      commitSha: string | null;
+      /** The framework of a recognized repository, whose template says how the agent is run. */
+      framework?: string | null;
+    }
+  | { type: 'RecordContainerCreated'; deploymentId: string; generation: number }
+  | { type: 'RecordScriptsBegun'; deploymentId: string; generation: number }
+  | { type: 'RecordDeploymentFailure'; deploymentId: string; kind: DeploymentFailureKind; reason: string }
+  /** The container of that generation runs and is ready, so the transition in progress has succeeded. */
+  | { type: 'RecordReady'; generation: number }
+  | { type: 'RecordStopped' }
+  | { type: 'RecordSlept'; depth: SleepDepth }
+  | {
+      type: 'RecordExit';
+      generation: number;
+      exitCode: number | null;
+      oom: boolean;
+      cause: 'exited' | 'removed';
+      deadlineAt: string;
+    }
+  | { type: 'RecordFailure'; kind: Exclude<FailureKind, 'volume'>; reason: string }
+  /** The agent's volume holds more than it may, so the agent has to stop. */
+  | { type: 'RecordVolumeFull'; reason: string }
+  | { type: 'RecordDeleted' };
+
+/** Decides what follows from an observation. */
+export function decideRecord(command: AgentRecord, agent: Agent, now: Date): AgentEvent[] {
+  switch (command.type) {
+    case 'RecordDeploymentStarted':
+      return isDeploying(agent, command.deploymentId) && agent.deployment?.status === 'queued'
+        ? [{ type: 'DeploymentStarted', data: { deployment_id: command.deploymentId } }]
+        : [];
+    case 'RecordImage': {
+      if (!isDeploying(agent, command.deploymentId) || agent.candidate !== null) return [];
+      const { image, imageName, deploymentId, commitSha, framework } = command;
+      return [
+        {
+          type: 'ImageResolved',
+          data: {
+            deployment_id: deploymentId,
+            image,
+            image_name: imageName,
+            command: command.command,
+            commit_sha: commitSha,
+            ...(framework == null ? {} : { framework }),
+          },
+        },
+      ];
+    }
+    case 'RecordContainerCreated':
+      return isDeploying(agent, command.deploymentId) && agent.deployment?.status === 'building' && agent.generation === command.generation
+        ? [
+            {
+              type: 'ContainerCreated',
+              data: { deployment_id: command.deploymentId, generation: command.generation },
+            },
+          ]
+        : [];
+    case 'RecordScriptsBegun':
+      return isDeploying(agent, command.deploymentId) && agent.deployment?.scriptsBegun === false && agent.generation === command.generation
+        ? [{ type: 'DeploymentScriptsBegun', data: { deployment_id: command.deploymentId, generation: command.generation } }]
+        : [];
+    case 'RecordDeploymentFailure':
+      return isDeploying(agent, command.deploymentId) ? [deploymentFailed(agent, command.kind, command.reason)] : [];
+    case 'RecordReady':
+      return agent.generation === command.generation ? recordReady(agent, now) : [];
+    case 'RecordStopped':
+      return agent.status === 'stopping' && agent.wantedSleep === null ? [{ type: 'AgentStopped', data: {} }] : [];
+    case 'RecordSlept':
+      return recordSlept(agent, command.depth, now);
+    case 'RecordExit':
+      return recordExit(agent, command, now);
+    case 'RecordFailure':
+      return recordFailure(agent, command.kind, command.reason);
+    case 'RecordVolumeFull':
+      return recordVolumeFull(agent, command.reason);
+    case 'RecordDeleted':
+      return agent.status === 'deleting' ? [{ type: 'AgentDeleted', data: {} }] : [];
+  }
+}
+
+/** Returns true while that deployment of the agent is in progress. */
+export function isDeploying(agent: Agent, deploymentId: string): boolean {
+  return agent.status === 'deploying' && agent.deployment?.id === deploymentId;
+}
+
+function deploymentFailed(agent: Agent, kind: DeploymentFailureKind, reason: string): AgentEvent {
+  return { type: 'DeploymentFailed', data: { deployment_id: agent.deployment?.id ?? '', step: deploymentStep(agent), kind, reason } };
+}
+
+function recordReady(agent: Agent, now: Date): AgentEvent[] {
+  const started_at = now.toISOString();
+  switch (agent.status) {
+    case 'deploying':
+      if (agent.candidate === null || agent.deployment === null) return [];
+      return [{ type: 'DeploymentSucceeded', data: { deployment_id: agent.deployment.id, started_at } }];
+    case 'starting':
+    case 'restarting':
+      return [{ type: 'AgentStarted', data: { generation: agent.generation, started_at } }];
+    case 'waking':
+      return [{ type: 'AgentWoke', data: { after: agent.sleepDepth ?? 'frozen', started_at } }];
+    case 'error':
+      if (agent.failure === 'deployment' || agent.failure === 'volume' || agent.release === null) return [];
+      return [{ type: 'AgentStarted', data: { generation: agent.generation, started_at } }];
+    default:
+      return [];
+  }
+}
+
+function recordSlept(agent: Agent, depth: SleepDepth, now: Date): AgentEvent[] {
+  const goingToSleep = agent.status === 'stopping' && agent.wantedSleep !== null;
+  const deeper = agent.status === 'sleeping' && depth === 'stopped' && agent.sleepDepth === 'frozen';
+  if (!goingToSleep && !deeper) return [];
+  return [{ type: 'AgentSlept', data: { depth, slept_at: now.toISOString() } }];
+}
+
+function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit' }>, now: Date): AgentEvent[] {
+  const expectedUp = ['active', 'starting', 'restarting', 'waking'].includes(agent.status);
+  if (!expectedUp || exit.generation !== agent.generation) return [];
+  const steady = agent.activeSince !== null && now.getTime() - Date.parse(agent.activeSince) >= STEADY_AFTER_SECONDS * 1000;
+  const crashes = (steady ? 0 : agent.crashes) + 1;
+  // The first restart is immediate; the next ones wait 2, 4 and 8 s.
+  const delaySeconds = crashes === 1 ? 0 : 2 ** (crashes - 1);
+  const at = new Date(now.getTime() + delaySeconds * 1000).toISOString();
+  return [
+    {
+      type: 'ContainerExited',
+      data: {
+        generation: exit.generation,
+        exit_code: exit.exitCode,
+        oom: exit.oom,
+        cause: exit.cause,
+        crashes,
+        restart: crashes >= CRASHES_MAX ? null : { generation: agent.generation + 1, at, deadline_at: exit.deadlineAt },
+      },
+    },
+  ];
+}
+
+function recordFailure(agent: Agent, kind: Exclude<FailureKind, 'volume'>, reason: string): AgentEvent[] {
+  if (agent.status === 'deploying') return [deploymentFailed(agent, kind === 'crash' ? 'deployment' : kind, reason)];
+  if (!isInTransit(agent)) return [];
+  return [{ type: 'AgentFailed', data: { during: agent.status, kind, reason } }];
+}
+
+/** An agent whose container is stopped, or is going to be, can't write any more. */
+function recordVolumeFull(agent: Agent, reason: string): AgentEvent[] {
+  if (agent.status === 'deploying') return [deploymentFailed(agent, 'deployment', reason)];
+  const writes = ['active', 'starting', 'restarting', 'waking', 'sleeping'].includes(agent.status) || isAsleep(agent);
+  const stillRuns = agent.status === 'error' && (agent.failure === 'timeout' || agent.failure === 'runtime');
+  return writes || stillRuns ? [{ type: 'AgentFailed', data: { during: agent.status, kind: 'volume', reason } }] : [];
+}

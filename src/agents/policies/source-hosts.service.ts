@@ -1,0 +1,113 @@
+import { lookup } from 'node:dns/promises';
+
+import { Inject, Injectable, Optional } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
+
+import { Config } from '../../platform/config/config.ts';
+import { FairLimiter } from '../../platform/async/fair-limiter.ts';
+import { unlessAborted } from '../../platform/async/unless-aborted.ts';
+import { invalidField } from '../../platform/errors/refusal.ts';
+import { isAllowedSource, parseRepositoryUrl, type RepositoryUrl, repositoryUrlProblem } from '../../platform/git/repository-url.ts';
+import { parseImageReference, type ImageReference } from '../../platform/image-reference.ts';
+import { isPublic, type ResolveHost } from '../../platform/public-addresses.ts';
+
+/**
+ * The number of names that are resolved at once. A name whose server never answers holds a thread of the process for up to 30 s, and there
+ * are four.
+ */
+const LOOKUPS = 2;
+const PLACE_KEPT_MS = 30_000;
+const PLACES_MAX = 1_000;
+/** The longest time in milliseconds that a caller waits for a name. It is resolved once more before the image is pulled. */
+const CALLER_WAITS_MS = 2_000;
+
+/** The place that a host's name leads to: only public addresses, at least one private address, or nowhere. */
+export type HostPlace = 'public' | 'private' | 'unknown';
+
+/** The token of the function that resolves a host; a test provides its own hosts. */
+export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
+
+/**
+ * Determines whether images and repositories may be fetched from a host, because the service and its engine reach addresses that only this
+ * machine or its network can reach. It can't see where a public registry redirects the engine.
+ */
+@Injectable()
+export class SourceHosts {
+  private readonly allowed: ReadonlySet<string>;
+  private readonly lookups = new FairLimiter({ limit: LOOKUPS, perAccount: LOOKUPS - 1 });
+  private readonly places = new LRUCache<string, HostPlace>({ max: PLACES_MAX, ttl: PLACE_KEPT_MS });
+
+  constructor(
+    config: Config,
+    @Optional() @Inject(RESOLVE_HOST) private readonly resolve: ResolveHost = resolveHost,
+  ) {
+    this.allowed = new Set(config.allowPrivateSources.map((entry) => entry.toLowerCase()));
+  }
+
+  /** Throws Refusal `invalid_request` if the image would come from a private address. A name that is not resolved within 2 s passes. */
+  async refuseImage(imageName: string | null | undefined, accountId: string): Promise<void> {
+    if (!imageName || (await this.placeOf(imageName, accountId, CALLER_WAITS_MS)) !== 'private') return;
+    const message = 'must not be at a registry with a private address; the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
+    throw invalidField('image_name', message);
+  }
+
+  /**
+   * Returns the place of the image's registry; `unknown` if its name is not resolved within `withinMs`. The default registry and those that
+   * the operator allows count as public.
+   */
+  async placeOf(imageName: string, accountId: string, withinMs: number): Promise<HostPlace> {
+    const registry = parseImageReference(imageName)?.registry ?? null;
+    if (registry === null || this.isAllowed(registry)) return 'public';
+    return this.placeOfHost(registry.host.toLowerCase(), accountId, withinMs);
+  }
+
+  /** Returns whether the operator allows the repository's host by name, or local paths. */
+  allows(repository: RepositoryUrl): boolean {
+    return isAllowedSource(repository, this.allowed);
+  }
+
+  /**
+   * Throws Refusal `invalid_request` for an address from which no repository may be fetched, in the caller's spelling of the field. A name
+   * that is not resolved within 2 s passes, and is checked when it is connected to.
+   */
+  async refuseRepository(url: string | null | undefined, accountId: string, field: 'repo_url' | 'repoUrl'): Promise<void> {
+    if (!url) return;
+    const problem = repositoryUrlProblem(url);
+    if (problem !== null) throw invalidField(field, problem);
+    const repository = parseRepositoryUrl(url);
+    if (this.allows(repository)) return;
+    const allowed = 'the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
+    if (repository.protocol === 'file') throw invalidField(field, `must not be a local path; ${allowed}`);
+    if (repository.protocol === 'http') throw invalidField(field, `must begin with https://; ${allowed}`);
+    if ((await this.placeOfHost(repository.host, accountId, CALLER_WAITS_MS)) === 'private')
+      throw invalidField(field, `must not be at a host with a private address; ${allowed}`);
+  }
+
+  private async placeOfHost(host: string, accountId: string, withinMs: number): Promise<HostPlace> {
+    const known = this.places.get(host);
+    if (known !== undefined) return known;
+    const signal = AbortSignal.timeout(withinMs);
+    const found = this.lookups.run({ account: accountId, agent: '' }, signal, async () => {
+      const place = placeOfAll(await this.resolve(host));
+      this.places.set(host, place);
+      return place;
+    });
+    return unlessAborted(found, signal).catch(() => 'unknown');
+  }
+
+  private isAllowed({ host, port }: NonNullable<ImageReference['registry']>): boolean {
+    const name = host.toLowerCase();
+    return this.allowed.has(name) || (port !== null && this.allowed.has(`${name.includes(':') ? `[${name}]` : name}:${port}`));
+  }
+}
+
+/** Returns `private` if any of the addresses is, because the engine picks one of them. */
+function placeOfAll(addresses: readonly string[]): HostPlace {
+  if (addresses.length === 0) return 'unknown';
+  return addresses.every(isPublic) ? 'public' : 'private';
+}
+
+async function resolveHost(host: string): Promise<string[]> {
+  const found = await lookup(host, { all: true });
+  return found.map(({ address }) => address);
+}

@@ -1,0 +1,58 @@
+/** The directory of files that name none. */
+export const DEFAULT_TARGET_DIR = '/service/scripts';
+
+/** The bounds on a path and a directory, in characters, and on each of their names, in bytes. */
+const PLACE_MAX = 255;
+/** The directories that belong to the kernel or to the service; nothing that is put there would be seen, or it would do harm. */
+const RESERVED = ['/proc', '/sys', '/dev', '/.mooring'];
+/** Control characters, halves of characters, and characters that let one name look like another. */
+const invisible = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
+
+/** The place of a custom file: a path within a directory of the container. */
+export interface Place {
+  path: string;
+  targetDir: string;
+}
+
+/** Returns what is wrong with the path of a custom file, or null. */
+export function pathProblem(path: string): string | null {
+  if (path.startsWith('/')) return 'must be relative; target_dir names the directory';
+  return namesProblem(path);
+}
+
+/** Returns what is wrong with the directory of a custom file, or null. */
+export function targetDirProblem(directory: string): string | null {
+  if (!directory.startsWith('/')) return 'must be an absolute directory';
+  if (directory === '/') return null;
+  const reserved = RESERVED.find((each) => directory === each || directory.startsWith(`${each}/`));
+  return namesProblem(directory.slice(1)) ?? (reserved === undefined ? null : `must not be in ${reserved}`);
+}
+
+/** Returns what is wrong with both together, or null: a path from the root must not lead where no directory may. */
+export function placeProblem(place: Place): string | null {
+  return targetDirProblem(absoluteOf(place)) === null ? null : 'must not lead to a directory of the system';
+}
+
+function namesProblem(names: string): string | null {
+  if (names === '' || names.length > PLACE_MAX) return `must have 1 to ${PLACE_MAX} characters`;
+  if (invisible.test(names)) return 'must not contain control characters or other characters that are not visible';
+  // Such a text is one of others in another spelling: full-width dots, for instance, are dots to some programs.
+  if (/[\uFF0E\uFF0F\uFF3C\u2024\u2025\u2026\u2044\u2215\u29F8]/u.test(names))
+    return 'must not contain characters that look like dots or slashes';
+  if (names.includes('\\')) return 'must not contain backslashes';
+  const each = names.split('/');
+  if (each.some((name) => name === '')) return 'must not contain empty names, nor end with a slash';
+  if (each.some((name) => name === '.' || name === '..' || /^(\.|%2e){1,2}$/i.test(name))) return 'must not contain the names . and ..';
+  if (/%(2e|2f|5c|00)/i.test(names)) return 'must not contain percent-encoded dots, slashes or NULs; names are taken as they are';
+  return each.some((name) => Buffer.byteLength(name) > PLACE_MAX) ? `must have names of at most ${PLACE_MAX} bytes` : null;
+}
+
+/** Returns the absolute path of the file in the container. */
+export function absoluteOf({ path, targetDir }: Place): string {
+  return targetDir === '/' ? `/${path}` : `${targetDir}/${path}`;
+}
+
+/** Returns true if the path is the directory or in it. */
+export function isWithin(path: string, directory: string): boolean {
+  return path === directory || path.startsWith(directory === '/' ? '/' : `${directory}/`);
+}

@@ -1,0 +1,1 @@
+export { CustomFiles } from './custom-files.service.ts';

@@ -1,0 +1,50 @@
+import { lstat, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { Injectable } from '@nestjs/common';
+
+import { Config } from '../../platform/config/config.ts';
+import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
+import { planProject } from '../../platform/projects/plan-project.ts';
+import type { ImageSource } from '../../platform/runtime/runtime.ts';
+import { Templates } from '../../templates/index.ts';
+import type { BuildLog } from '../records/build-log.ts';
+import { basesOf } from './dockerfile-bases.ts';
+import { addFrameworkFiles } from './framework-files.ts';
+import { ImageReferences } from './image-references.service.ts';
+
+const DOCKERFILE = 'Dockerfile';
+const DOCKERFILE_BYTES_MAX = 256 * 1024;
+
+/** Finds out how images are built from the files of repositories. */
+@Injectable()
+export class RepositorySources {
+  constructor(
+    private readonly references: ImageReferences,
+    private readonly templates: Templates,
+    private readonly config: Config,
+  ) {}
+
+  /** Returns the source for the repository in the folder. Throws `RepositoryRefused`, or the runtime's refusal of a project. */
+  async sourceIn(directory: string, accountId: string, log: BuildLog): Promise<ImageSource> {
+    const path = join(directory, DOCKERFILE);
+    const found = await lstat(path).catch(() => null);
+    if (found?.isFile() !== true) return this.projectIn(directory, log);
+    if (found.size > DOCKERFILE_BYTES_MAX) throw new RepositoryRefused(`The Dockerfile has more than ${DOCKERFILE_BYTES_MAX / 1024} KiB.`);
+    log.line('Found a Dockerfile');
+    const names = basesOf(await readFile(path, 'utf8'));
+    const bases = await Promise.all(names.map((name) => this.references.sourceFor(name, accountId)));
+    return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: null, bases };
+  }
+
+  private async projectIn(directory: string, log: BuildLog): Promise<ImageSource> {
+    const recognized = await planProject(directory);
+    log.line(`Found ${recognized.found}`);
+    const { framework } = recognized;
+    if (framework !== null) await addFrameworkFiles(directory, framework, this.templates.get(framework));
+    // The template's files may name packages of their own.
+    const plan = framework === null ? recognized : await planProject(directory);
+    const { buildVariables: variables, buildCaFile: caFile } = this.config;
+    return { kind: 'project', directory, plan, settings: { variables, caFile } };
+  }
+}

@@ -1,0 +1,26 @@
+/** The shortest part of an address's path that may be a token, in characters. */
+const TOKEN_LENGTH_MIN = 16;
+/** Lists of hosts are no secrets, and their values are common words. */
+const hosts = /^no_proxy$/i;
+
+/** Returns the texts that must not appear in a build log if all builds get these variables. An address without credentials is none. */
+export function secretsOfBuilds(variables: Record<string, string>): string[] {
+  return Object.entries(variables).flatMap(([name, value]) => (hosts.test(name) ? [] : secretsIn(value)));
+}
+
+function secretsIn(value: string): string[] {
+  if (!/^https?:/i.test(value) || !URL.canParse(value)) return [value];
+  const { username, password, pathname, search } = new URL(value);
+  const tokens = pathname.split('/').filter((part) => part.length >= TOKEN_LENGTH_MIN);
+  const parts = [username, password, search.slice(1), ...tokens].filter((part) => part !== '');
+  if (parts.length === 0) return [];
+  return [value, ...parts, ...parts.map(decoded)];
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}

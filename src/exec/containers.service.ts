@@ -1,0 +1,38 @@
+import { Injectable } from '@nestjs/common';
+
+import { runningContainer } from '../agents/services.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
+import {
+  ContainerGone,
+  ContainerRuntime,
+  RuntimeRefused,
+  RuntimeUnavailable,
+  type Terminal,
+  type TerminalRequest,
+} from '../platform/runtime/runtime.ts';
+
+/** Finds the containers in which terminals run. */
+@Injectable()
+export class Containers {
+  constructor(private readonly runtime: ContainerRuntime) {}
+
+  /** Throws `runtime_unavailable` if the engine does not answer within a second. */
+  async requireEngine(): Promise<void> {
+    if (!(await this.runtime.available()))
+      throw new Refusal('runtime_unavailable', 'The container engine does not answer; the terminal was not opened.');
+  }
+
+  /** Opens a terminal in the agent's running container. Throws `agent_unavailable` if there is none. */
+  async terminal(agentId: string, generation: number, request: TerminalRequest): Promise<Terminal> {
+    return this.runtime.terminal(await runningContainer(this.runtime, agentId, generation), request);
+  }
+}
+
+/** Throws the refusal that a caller gets for an error of the runtime, and any other error as it is. */
+export function commandRefused(error: unknown): never {
+  if (error instanceof RuntimeUnavailable)
+    throw new Refusal('runtime_unavailable', 'The container engine did not answer; the command may have run.');
+  if (error instanceof ContainerGone || error instanceof RuntimeRefused)
+    throw new Refusal('agent_unavailable', 'The agent’s container can’t run the command, or ended while it ran.');
+  throw error;
+}

@@ -1,0 +1,1 @@
+export { fileEvents } from './files.events.ts';

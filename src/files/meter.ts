@@ -1,0 +1,39 @@
+import { Transform, type TransformCallback } from 'node:stream';
+
+/** The longest time in which a reader takes nothing although there is something, ms. */
+const STALL_MS = 30_000;
+
+/**
+ * Passes bytes on and holds them to what was announced: exactly `bytes`, or, if nobody knows how many come, at most `bytesMax`. It fails if
+ * they differ, and if its reader takes nothing for 30 s.
+ */
+export class Meter extends Transform {
+  private passed = 0;
+  private readonly timer: NodeJS.Timeout;
+
+  constructor(private readonly announced: { bytes: number } | { bytesMax: number }) {
+    super({ highWaterMark: 65_536 });
+    this.timer = setTimeout(() => {
+      if (this.readableLength > 0) this.destroy(new Error('the reader of the download stalled'));
+      else this.timer.refresh();
+    }, STALL_MS);
+  }
+
+  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    this.timer.refresh();
+    this.passed += chunk.length;
+    const most = 'bytes' in this.announced ? this.announced.bytes : this.announced.bytesMax;
+    if (this.passed > most) done(new Error('more bytes came than the download may have'));
+    else done(null, chunk);
+  }
+
+  override _flush(done: TransformCallback): void {
+    const isShort = 'bytes' in this.announced && this.passed < this.announced.bytes;
+    done(isShort ? new Error('fewer bytes came than were announced') : null);
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    clearTimeout(this.timer);
+    done(error);
+  }
+}

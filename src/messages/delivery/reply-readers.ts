@@ -1,0 +1,22 @@
+type OnText = (piece: string) => void;
+
+/** The callers of this process that read replies as they come. The limits on open streams bound their number. */
+export class ReplyReaders {
+  private readonly byMessage = new Map<string, Set<OnText>>();
+
+  /** Returns the function that removes the reader. */
+  add(messageId: string, onText: OnText): () => void {
+    const readers = this.byMessage.get(messageId) ?? new Set();
+    this.byMessage.set(messageId, readers.add(onText));
+    return () => {
+      readers.delete(onText);
+      if (readers.size === 0 && this.byMessage.get(messageId) === readers) this.byMessage.delete(messageId);
+    };
+  }
+
+  /** Returns the listener that passes the pieces of a reply on to whoever reads it then; undefined if nobody does now. */
+  listenerOf(messageId: string): OnText | undefined {
+    if (!this.byMessage.has(messageId)) return undefined;
+    return (piece) => this.byMessage.get(messageId)?.forEach((onText) => onText(piece));
+  }
+}

@@ -1,0 +1,67 @@
+import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
+
+import { Config } from '../../platform/config/config.ts';
+import { Refusal } from '../../platform/errors/refusal.ts';
+import type { StoredEvent } from '../../platform/event-store/event-store.ts';
+import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
+import type { ConversationEvent } from '../conversations/conversations.events.ts';
+import { BUDGET_WINDOW_MS, type Draws } from '../conversations/message-budget.decider.ts';
+
+/** The number of agents whose chats are remembered, and of callers that were refused. */
+const AGENTS_MAX = 10_000;
+const REFUSED_MAX = 10_000;
+
+/**
+ * The part of the budgets that is not in the conversation of an agent's webhooks: the times of its latest chats, and the callers that were
+ * refused. Chats are heard from the log, so that every replica knows those of the others, and a chat costs no statement for it.
+ */
+@Injectable()
+export class MessageBudgets implements OnModuleInit, OnModuleDestroy {
+  private readonly chats = new LRUCache<string, number[]>({ max: AGENTS_MAX, ttl: BUDGET_WINDOW_MS });
+  /** Maps an agent and a caller to the time until which the caller is refused, by `performance.now()`. */
+  private readonly refused = new LRUCache<string, number>({ max: REFUSED_MAX });
+  private stopListening = () => {};
+
+  constructor(
+    private readonly config: Config,
+    private readonly follower: LogFollower,
+  ) {}
+
+  onModuleInit(): void {
+    this.stopListening = this.follower.listen({ onEvents: (events) => this.onEvents(events) });
+  }
+
+  onModuleDestroy(): void {
+    this.stopListening();
+  }
+
+  /** Returns the budget that a webhook of the caller draws on. */
+  drawsOf(agentId: string, caller: string): Draws {
+    return { caller, limit: this.config.messageBudget, chats: this.chats.get(agentId) ?? [] };
+  }
+
+  /** Throws `rate_limited` while a refusal of the caller holds, so that it costs neither a body nor a look at the log. */
+  refuseSpent(agentId: string, caller: string): void {
+    const key = `${agentId} ${caller}`;
+    const leftMs = (this.refused.get(key) ?? 0) - performance.now();
+    if (leftMs > 0)
+      throw new Refusal('rate_limited', 'The agent takes no more messages of this caller for now.', { retryAfterSeconds: leftMs / 1_000 });
+    this.refused.delete(key);
+  }
+
+  /** Remembers a refusal of the caller, for as long as it was told to wait. */
+  noteRefusal(agentId: string, caller: string, { code, facts: { retryAfterSeconds = 0 } }: Refusal): void {
+    if (code === 'rate_limited') this.refused.set(`${agentId} ${caller}`, performance.now() + retryAfterSeconds * 1_000);
+  }
+
+  private onEvents(events: readonly StoredEvent[]): void {
+    for (const stored of events) {
+      if (stored.type !== 'MessageAccepted') continue;
+      const { draws } = (stored as unknown as Extract<ConversationEvent, { type: 'MessageAccepted' }>).data;
+      if (draws === undefined || draws.caller !== undefined) continue;
+      const times = [...(this.chats.get(draws.agent) ?? []), Date.parse(draws.at)];
+      this.chats.set(draws.agent, times.slice(-this.config.messageBudget));
+    }
+  }
+}

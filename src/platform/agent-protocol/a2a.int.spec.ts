@@ -1,0 +1,90 @@
+import { v7 as uuidv7 } from 'uuid';
+import { endpointAt } from '../../../test/support/endpoint.ts';
+import { unboundedMemory } from '../../../test/support/exchange-memory.ts';
+import { ProtocolAgent } from '../../../test/support/protocol-agents/protocol-agent.ts';
+import { protocolFor, type Delivery } from './agent-protocol.ts';
+
+const TIMEOUT_MS = 60_000;
+
+describe.each(['1.0', '0.3'] as const)('an agent that speaks A2A %s', (version) => {
+  let agent: ProtocolAgent;
+
+  beforeAll(async () => void (agent = await ProtocolAgent.a2a(version)), TIMEOUT_MS);
+  afterAll(() => agent?.stop());
+
+  async function say(text: string, conversationId: string, other: Partial<Delivery> & { messageId?: string } = {}): Promise<string> {
+    const { messageId = uuidv7(), ...given } = other;
+    const delivery: Delivery = {
+      endpoint: endpointAt(agent),
+      message: { id: messageId, channel: 'chat', conversationId, text },
+      history: [],
+      memory: unboundedMemory,
+      protocol: { name: 'a2a' },
+      timeoutMs: TIMEOUT_MS,
+      signal: new AbortController().signal,
+      ...given,
+    };
+    const deliver = await protocolFor('a2a').prepare({ ...delivery, messageId, conversationId });
+    return (await deliver(delivery)).response;
+  }
+
+  it('keeps a context for each conversation, at its own address whatever its card says', async () => {
+    const [one, other] = [uuidv7(), uuidv7()];
+    expect(await say('first', one)).toBe('1: first (1 ids)');
+    expect(await say('elsewhere', other)).toBe('1: elsewhere (1 ids)');
+    expect(await say('second', one)).toBe('2: first, second (2 ids)');
+  });
+
+  it('knows a repeated message by its id', async () => {
+    const conversation = uuidv7();
+    const messageId = uuidv7();
+    await say('once', conversation, { messageId });
+    expect(await say('once', conversation, { messageId })).toBe('2: once, once (1 ids)');
+  });
+
+  it('replies with the artifacts of a task', async () => {
+    expect(await say('work', uuidv7())).toBe('one two\n\nthree');
+  });
+
+  it('streams the artifacts of a task', async () => {
+    const pieces: string[] = [];
+    expect(await say('work', uuidv7(), { onText: (piece) => pieces.push(piece) })).toBe('one two\n\nthree');
+    expect(pieces.join('')).toBe('one two\n\nthree');
+    expect(pieces.length).toBeGreaterThan(1);
+  });
+
+  it('replies with a message also when it streams', async () => {
+    expect(await say('hello', uuidv7(), { onText: () => undefined })).toBe('1: hello (1 ids)');
+  });
+
+  it('that needs more input has replied with its question', async () => {
+    expect(await say('ask', uuidv7())).toBe('which one?');
+  });
+
+  // Version 0.3 can't be asked for the tasks of a context.
+  if (version === '1.0') {
+    it('that needs more input gets the next message as the answer', async () => {
+      const conversation = uuidv7();
+      expect(await say('ask', conversation)).toBe('which one?');
+      expect(await say('the red one', conversation)).toBe('you said the red one');
+      expect(await say('more', conversation)).toBe('3: ask, the red one, more (3 ids)');
+    });
+
+    it('replies to a message that it answered by a task as before, and takes no second turn', async () => {
+      const conversation = uuidv7();
+      const messageId = uuidv7();
+      expect(await say('work', conversation, { messageId })).toBe('one two\n\nthree');
+      expect(await say('work', conversation, { messageId })).toBe('one two\n\nthree');
+      expect(await say('how often?', conversation)).toBe('2: work, how often? (2 ids)');
+    });
+  }
+
+  it('whose task fails has answered with an error, which may pass', async () => {
+    for (const onText of [undefined, () => undefined])
+      await expect(say('fail', uuidv7(), { onText })).rejects.toMatchObject({
+        name: 'AgentErrorResponse',
+        retryable: true,
+        message: expect.stringContaining('it can not be done'),
+      });
+  });
+});

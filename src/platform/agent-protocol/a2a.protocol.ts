@@ -1,0 +1,125 @@
+import { interfaceIn, type A2aInterface, type A2aVersion } from './a2a-card.ts';
+import { A2aTurn } from './a2a-turn.ts';
+import { callForEvents, callForJson, jsonBody, type AgentCall } from './agent-exchange.ts';
+import {
+  AgentErrorResponse,
+  AgentProtocol,
+  type AgentReply,
+  type Deliver,
+  type Delivery,
+  type Exchange,
+  type Inquiry,
+} from './delivery.ts';
+import { messageText } from './message-text.ts';
+import { poll } from './poll.ts';
+import { parsedEvent, ReplyText, shortened } from './reply-text.ts';
+
+const CARD_PATH = '/.well-known/agent-card.json';
+
+/** The names that the versions give the same things. */
+const words = {
+  '1.0': { send: 'SendMessage', stream: 'SendStreamingMessage', get: 'GetTask', role: 'ROLE_USER' },
+  '0.3': { send: 'message/send', stream: 'message/stream', get: 'tasks/get', role: 'user' },
+} satisfies Record<A2aVersion, object>;
+
+/** The errors of JSON-RPC that say that the request is wrong, or that the agent can't do it. All others may pass. */
+const REFUSALS = new Set([-32_700, -32_600, -32_601, -32_602, -32_001, -32_002, -32_003, -32_004, -32_005, -32_006, -32_007, -32_009]);
+
+/** The history that is asked for with the latest task of a context: enough to hold the message that it answers last. */
+const HISTORY_LENGTH = 10;
+
+/**
+ * The A2A protocol by JSON-RPC, versions 1.0 and 0.3. The agent keeps the conversation as a context. Its card is read before each message,
+ * because a redeployed agent may have another one. A repeated message has the same `messageId`, by which the agent can drop it. Version 1.0
+ * can also be asked for the latest task of the context: a task that answers the message already is waited for, and one that needs input gets
+ * the message.
+ */
+export class A2aProtocol extends AgentProtocol {
+  async prepare({ endpoint, timeoutMs, signal, memory, protocol, messageId, conversationId }: Inquiry): Promise<Deliver> {
+    const exchange = { endpoint, timeoutMs, signal, memory };
+    const headers = { 'a2a-version': '1.0' };
+    const agent = interfaceIn(await callForJson({ ...exchange, path: protocol.path ?? CARD_PATH, headers }));
+    const latest = await latestTask(exchange, agent, conversationId);
+    if (latest === null) return deliverTo(agent, null);
+    const turn = new A2aTurn(new ReplyText());
+    turn.takeTask(latest);
+    const isAnswered = turn.lastMessage === messageId && !turn.hasFailed;
+    return isAnswered ? () => replyOf(exchange, agent, turn) : deliverTo(agent, turn.needsInput ? turn.task : null);
+  }
+}
+
+/** Returns the function that delivers a message. A function of its own, so that it keeps nothing of the task that was looked at. */
+function deliverTo(agent: A2aInterface, taskId: string | null): Deliver {
+  return (delivery) => deliver(delivery, agent, taskId);
+}
+
+/** Returns the context's latest task, or null if there is none, or the agent can't tell. */
+async function latestTask(exchange: Exchange, agent: A2aInterface, contextId: string): Promise<object | null> {
+  if (agent.version !== '1.0') return null;
+  const query = { contextId, pageSize: 1, historyLength: HISTORY_LENGTH, includeArtifacts: true, ...ofTenant(agent) };
+  try {
+    const { tasks } = (resultOf(await callForJson(rpc(exchange, agent, 'ListTasks', contextId, query))) ?? {}) as { tasks?: unknown };
+    const [latest] = (Array.isArray(tasks) ? tasks : []) as ({ contextId?: unknown } | null)[];
+    return latest?.contextId === contextId ? latest : null;
+  } catch (error) {
+    if (error instanceof AgentErrorResponse) return null;
+    throw error;
+  }
+}
+
+function deliver(delivery: Delivery, agent: A2aInterface, taskId: string | null): Promise<AgentReply> {
+  const { message, onText, endpoint, timeoutMs, signal, memory } = delivery;
+  const { send, stream, role } = words[agent.version];
+  const isStreamed = onText !== undefined && agent.streams;
+  const text = messageText(message);
+  const members = { messageId: message.id, contextId: message.conversationId, role, ...(taskId === null ? {} : { taskId }) };
+  const params =
+    agent.version === '1.0'
+      ? { message: { ...members, parts: [{ text }] }, ...ofTenant(agent) }
+      : { message: { ...members, kind: 'message', parts: [{ kind: 'text', text }] }, configuration: { blocking: true } };
+  const exchange = { endpoint, timeoutMs, signal, memory };
+  const turn = new A2aTurn(new ReplyText(onText));
+  const call = rpc(exchange, agent, isStreamed ? stream : send, message.id, params);
+  const begun = performance.now();
+  return callForEvents(call, ({ data }) => {
+    turn.take(resultOf(parsedEvent(data)));
+    return turn.isOver;
+  }).then((answer) => {
+    if (answer !== undefined) turn.take(resultOf(answer));
+    return replyOf({ ...exchange, timeoutMs: timeoutMs - (performance.now() - begun) }, agent, turn);
+  });
+}
+
+/** Returns the reply of the turn, and asks for its task until it has one or has failed. */
+async function replyOf(exchange: Exchange, agent: A2aInterface, turn: A2aTurn): Promise<AgentReply> {
+  if (!turn.isOver) await untilOver(exchange, agent, turn);
+  return { response: turn.reply() };
+}
+
+function untilOver(exchange: Exchange, agent: A2aInterface, turn: A2aTurn): Promise<true> {
+  const { task: id } = turn;
+  if (id === null) throw new AgentErrorResponse(200, 'its task has no id');
+  return poll(exchange, async (timeoutMs) => {
+    const answer = await callForJson(rpc({ ...exchange, timeoutMs }, agent, words[agent.version].get, id, { id, ...ofTenant(agent) }));
+    const task = resultOf(answer);
+    if (typeof task !== 'object' || task === null) throw new AgentErrorResponse(200, 'the answer is no task');
+    turn.takeTask(task);
+    return turn.isOver || null;
+  });
+}
+
+function ofTenant({ tenant }: A2aInterface): object {
+  return tenant === null ? {} : { tenant };
+}
+
+function rpc(exchange: Exchange, { path, version }: A2aInterface, method: string, id: string, params: object): AgentCall {
+  return { ...exchange, path, headers: { 'a2a-version': version }, body: jsonBody({ jsonrpc: '2.0', id, method, params }) };
+}
+
+/** Returns the result of a response. Throws `AgentErrorResponse` if it is an error. */
+function resultOf(response: unknown): unknown {
+  const { result, error } = (response ?? {}) as { result?: unknown; error?: { code?: unknown; message?: unknown } | null };
+  if (error === undefined || error === null) return result;
+  const said = typeof error.message === 'string' ? shortened(error.message) : 'an error';
+  throw new AgentErrorResponse(REFUSALS.has(Number(error.code)) ? 400 : 502, `error ${Number(error.code)}: ${said}`);
+}

@@ -1,0 +1,269 @@
+import { request, type ClientRequest, type IncomingMessage } from 'node:http';
+import { AgentNotLocated, optionsFor } from './kept-connections.ts';
+import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type Exchange } from './delivery.ts';
+import { EventStreamParser, type ReceivedEvent } from './event-stream-parser.ts';
+import { REPLY_BYTES_MAX, shortened } from './reply-text.ts';
+
+/** The bytes of a reply that are read before there is room for all of it. */
+const READ_AHEAD_BYTES = 16 * 1_024;
+/** The bound on a response's headers, and on a chunk's extensions and trailers, in bytes. */
+const HEADER_BYTES_MAX = 16 * 1_024;
+/** The number of informational responses such as `100 Continue` at most. */
+const INFORMATIONAL_MAX = 16;
+/** The number of pieces of a reply at most. A piece costs about the same however few bytes it has. */
+const PIECES_MAX = 20_000;
+/** The number of pieces that are kept separately, since each takes more memory than its bytes. */
+const APART = 256;
+/** The bounds on a reply that comes as events: agents send more about each word of the text than the word itself. */
+const STREAM_BYTES_MAX = 64 * 1_024 * 1_024;
+const STREAM_PIECES_MAX = 200_000;
+const STREAM_LINES_MAX = 300_000;
+const EVENT_STREAM = 'text/event-stream';
+
+/** One request to an agent. */
+export interface AgentCall extends Exchange {
+  path: string;
+  /** The body, made by `jsonBody`. A call without a body is a GET. */
+  body?: Buffer;
+  headers?: Record<string, string>;
+}
+
+export function jsonBody(value: object): Buffer {
+  return Buffer.from(JSON.stringify(value));
+}
+
+/**
+ * Calls an agent and returns the parsed body of a 2xx response, null if it is empty. It follows no redirect,
+ * decompresses nothing, and reads at most 1 MiB in 20,000 pieces, 16 KiB of headers and 16 informational responses. It does not keep the
+ * request's body in memory once that is sent.
+ */
+export function callForJson(call: AgentCall): Promise<unknown> {
+  return exchange(call, 'application/json').then(parsed);
+}
+
+/** Receives the events of a reply. Returns true once the rest of the stream is not needed. What it throws ends the exchange. */
+export type EventListener = (event: ReceivedEvent) => boolean;
+
+/**
+ * Calls an agent like `callForJson`, and passes on the events of the response as they come: at most 64 MiB in 200,000 pieces and 300,000 lines,
+ * and 1 MiB each. Returns the parsed body of a response that is no stream of events, and undefined after a stream.
+ */
+export function callForEvents(call: AgentCall, onEvent: EventListener): Promise<unknown> {
+  return exchange(call, `${EVENT_STREAM}, application/json`, onEvent).then((reply) => (reply.isStream ? undefined : parsed(reply)));
+}
+
+interface Reply {
+  status: number;
+  text: string;
+  isStream: boolean;
+}
+
+function parsed({ status, text }: Reply): unknown {
+  if (status >= 300 && status < 400) throw new AgentErrorResponse(status, 'redirects are not followed');
+  if (status < 200 || status >= 400) throw new AgentErrorResponse(status, errorText(text));
+  if (text.trim() === '') return null;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new AgentErrorResponse(status, `no JSON: ${shortened(text)}`);
+  }
+}
+
+function exchange({ body, ...call }: AgentCall, accept: string, onEvent?: EventListener): Promise<Reply> {
+  const { endpoint, path, signal } = call;
+  if (signal.aborted) return Promise.reject(signal.reason as Error);
+  const headers = {
+    ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': body.length }),
+    accept,
+    'accept-encoding': 'identity',
+    ...call.headers,
+  };
+  const method = body === undefined ? 'GET' : 'POST';
+  const asking = request({ ...optionsFor(endpoint), path, method, headers, maxHeaderSize: HEADER_BYTES_MAX });
+  const replied = replyTo(asking, call, onEvent);
+  asking.end(body);
+  return replied;
+}
+
+function replyTo(asking: ClientRequest, { timeoutMs, signal, memory }: Exchange, onEvent?: EventListener): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const settle = (outcome: () => void) => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+      memory.releaseRequest();
+      outcome();
+      asking.destroy();
+    };
+    const timer = setTimeout(() => settle(() => reject(new ReplyTimeout(timeoutMs))), timeoutMs);
+    const onAbort = () => settle(() => reject(signal.reason as Error));
+    signal.addEventListener('abort', onAbort);
+    asking.on('finish', () => memory.releaseRequest());
+    const fail = (error: Error) => settle(() => reject(asking.writableFinished ? brokenOff(error) : unreachable(error)));
+    asking.on('error', fail);
+    const onClose = () => fail(new Error('the connection closed before an answer'));
+    asking.on('close', onClose);
+    onTooManyInformational(asking, () => settle(() => reject(new AgentBrokeConnection('sent one informational answer after the other'))));
+    asking.on('response', (answer) => {
+      // From here on the events of the response tell how it ends.
+      asking.off('close', onClose);
+      const status = answer.statusCode ?? 0;
+      const isStream = onEvent !== undefined && isEventStream(answer);
+      const body = isStream ? new EventsBody(onEvent) : new TextBody(status);
+      read(asking, answer, memory, body).then(
+        (text) => settle(() => resolve({ status, text, isStream })),
+        (error: unknown) => settle(() => reject(error)),
+      );
+    });
+  });
+}
+
+function unreachable(error: Error): unknown {
+  return error instanceof AgentNotLocated ? error.cause : new AgentUnreachable(error);
+}
+
+function isEventStream({ statusCode = 0, headers }: IncomingMessage): boolean {
+  return statusCode >= 200 && statusCode < 300 && (headers['content-type'] ?? '').toLowerCase().startsWith(EVENT_STREAM);
+}
+
+/** Calls `end` after more than 16 informational responses, of which Node would read any number. */
+export function onTooManyInformational(asking: ClientRequest, end: () => void): void {
+  let count = 0;
+  asking.on('information', () => {
+    count += 1;
+    if (count === INFORMATIONAL_MAX + 1) end();
+  });
+}
+
+/** Takes the body of a response in. */
+interface Body {
+  readonly bytesMax: number;
+  readonly piecesMax: number;
+  /** The error of a body with more bytes. */
+  tooLarge(): Error;
+  /** Takes the next piece. Returns true once the rest is not needed. Throws for a body that can't be used. */
+  take(chunk: Buffer): boolean;
+  /** Returns the text that was kept. */
+  text(): string;
+}
+
+class TextBody implements Body {
+  readonly bytesMax = REPLY_BYTES_MAX;
+  readonly piecesMax = PIECES_MAX;
+  private chunks: Buffer[] = [];
+
+  constructor(private readonly status: number) {}
+
+  tooLarge(): Error {
+    return new AgentErrorResponse(this.status, 'the reply is larger than 1 MiB');
+  }
+
+  take(chunk: Buffer): boolean {
+    this.chunks.push(chunk);
+    if (this.chunks.length > APART) this.chunks = [Buffer.concat(this.chunks)];
+    return false;
+  }
+
+  text(): string {
+    return Buffer.concat(this.chunks).toString('utf8');
+  }
+}
+
+class EventsBody implements Body {
+  readonly bytesMax = STREAM_BYTES_MAX;
+  readonly piecesMax = STREAM_PIECES_MAX;
+  private isOver = false;
+  private readonly parser: EventStreamParser;
+
+  constructor(onEvent: EventListener) {
+    this.parser = new EventStreamParser(
+      REPLY_BYTES_MAX,
+      (event) => {
+        if (!this.isOver) this.isOver = onEvent(event);
+      },
+      () => {
+        throw new AgentBrokeConnection('sent an event of more than 1 MiB');
+      },
+    );
+  }
+
+  tooLarge(): Error {
+    return new AgentBrokeConnection('streamed more than 64 MiB');
+  }
+
+  take(chunk: Buffer): boolean {
+    this.parser.push(chunk);
+    if (this.parser.lines > STREAM_LINES_MAX) throw new AgentBrokeConnection('streamed its reply in too many lines');
+    return this.isOver;
+  }
+
+  text(): string {
+    return '';
+  }
+}
+
+function read(asking: ClientRequest, answer: IncomingMessage, memory: Exchange['memory'], body: Body): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let size = 0;
+    let pieces = 0;
+    let hasRoom = false;
+    const makeRoom = () => {
+      hasRoom = true;
+      answer.pause();
+      const bytes = Math.min(Number(answer.headers['content-length'] ?? REPLY_BYTES_MAX), REPLY_BYTES_MAX);
+      // An exchange that waits for memory must hold none, so the request has to be sent first.
+      whenSent(asking)
+        .then(() => memory.reserveReply(bytes))
+        .then(() => answer.resume(), reject);
+    };
+    // The bytes behind are not parsed any more.
+    const refuse = (error: unknown) => {
+      reject(error);
+      asking.destroy();
+    };
+    const end = () => {
+      answer.off('close', onClose);
+      resolve(body.text());
+    };
+    answer.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      pieces += 1;
+      if (size > body.bytesMax) return refuse(body.tooLarge());
+      if (pieces > body.piecesMax) return refuse(new AgentBrokeConnection('sent its reply in too many pieces'));
+      try {
+        if (body.take(chunk)) return end();
+      } catch (error) {
+        return refuse(error);
+      }
+      if (size > READ_AHEAD_BYTES && !hasRoom) makeRoom();
+    });
+    const onClose = () => reject(brokenOff(new Error('the connection closed within the reply')));
+    answer.on('end', end);
+    answer.on('error', (error) => reject(brokenOff(error)));
+    answer.on('close', onClose);
+  });
+}
+
+function brokenOff(error: NodeJS.ErrnoException): AgentBrokeConnection {
+  if (error.code === 'HPE_HEADER_OVERFLOW') return new AgentBrokeConnection(`sent more than ${HEADER_BYTES_MAX} bytes of headers`, error);
+  if (error.code?.startsWith('HPE_')) return new AgentBrokeConnection('answered with something that is no HTTP', error);
+  return new AgentBrokeConnection('broke the connection off before its answer was complete', error);
+}
+
+function whenSent(asking: ClientRequest): Promise<void> {
+  return new Promise((resolve) => {
+    if (asking.writableFinished) resolve();
+    else asking.once('finish', resolve);
+  });
+}
+
+/** Returns the message in an error body, in the shapes that agents use. */
+function errorText(body: string): string {
+  try {
+    const { error, detail, message } = JSON.parse(body) as { error?: { message?: unknown }; detail?: unknown; message?: unknown };
+    const said = [error?.message, error, detail, message].find((text) => typeof text === 'string');
+    if (said !== undefined) return shortened(said);
+  } catch {
+    // If it is no JSON, the text itself is used.
+  }
+  return shortened(body) || 'no text';
+}

@@ -1,0 +1,129 @@
+import { v5 as uuidv5 } from 'uuid';
+import { callForEvents, callForJson, jsonBody } from './agent-exchange.ts';
+import {
+  AgentErrorResponse,
+  AgentProtocol,
+  type AgentReply,
+  type Deliver,
+  type Delivery,
+  type Inquiry,
+  type ProtocolSpec,
+} from './delivery.ts';
+import { RunEvents } from './run-events.ts';
+import { interruptText, lastReply } from './langgraph-messages.ts';
+import { messageText } from './message-text.ts';
+import { poll } from './poll.ts';
+import { ReplyText, wellFormed } from './reply-text.ts';
+
+/** Threads of agents are named by conversations, each with an id of its own. */
+const THREAD_NAMESPACE = '7d0f3c1e-52c7-4c39-8a3b-6b1f5d9a2e60';
+/** The id of the graph in the framework's own examples. */
+const ASSISTANT = 'agent';
+/** The member of a run's metadata that names the message which it answers. */
+const MESSAGE_ID = 'mooring_message_id';
+
+/** A thread of the agent. `interrupts` are the questions at which its last run stopped, by task. */
+interface Thread {
+  thread_id?: unknown;
+  status?: unknown;
+  interrupts?: unknown;
+}
+
+/** The state of a thread at a checkpoint. `next` are the nodes that were still to run then. */
+interface ThreadState {
+  values?: { messages?: unknown };
+  next?: unknown;
+}
+
+/**
+ * The protocol of LangGraph servers: the agent keeps a thread for each conversation, and answers a message by a run on it. Runs are
+ * streamed, because the other response is the whole thread, which grows without bound. A message that finds a run of its own, begun at an
+ * earlier delivery, waits for that run and begins no second one. If a run stopped with a question, the next message is the answer.
+ */
+export class LangGraphProtocol extends AgentProtocol {
+  async prepare(inquiry: Inquiry): Promise<Deliver> {
+    const found = await poll(inquiry, (timeoutMs) => new AgentThread({ ...inquiry, timeoutMs }).find(inquiry.messageId));
+    if ('response' in found) return () => Promise.resolve(found);
+    return (delivery) => run(delivery, found.isInterrupted);
+  }
+}
+
+/** One thread at the agent. */
+class AgentThread {
+  constructor(private readonly inquiry: Inquiry) {}
+
+  /**
+   * Returns the reply of an earlier run for the message, or else the state in which the thread takes a new message. Returns null while
+   * another run is in progress, which may be the one for the message.
+   */
+  async find(messageId: string): Promise<AgentReply | { isInterrupted: boolean } | null> {
+    const thread = await this.thread();
+    if (thread === undefined) return { isInterrupted: false };
+    const questions = interruptText(thread.interrupts);
+    const state = await this.stateAfter(messageId);
+    if (state !== undefined) {
+      if (isDone(state)) return replyIn(lastReply(state.values?.messages, messageId));
+      if (questions !== null) return { response: wellFormed(questions) };
+    }
+    return thread.status === 'busy' ? null : { isInterrupted: questions !== null };
+  }
+
+  private async thread(): Promise<Thread | undefined> {
+    const id = threadOf(this.inquiry.conversationId);
+    const found = await this.ask('/threads/search', { ids: [id], limit: 1, select: ['thread_id', 'status', 'interrupts'] });
+    return (found as (Thread | null)[]).find((thread) => thread?.thread_id === id) ?? undefined;
+  }
+
+  /** Returns the thread's latest state that a run for the message made. */
+  private async stateAfter(messageId: string): Promise<ThreadState | undefined> {
+    const path = `/threads/${threadOf(this.inquiry.conversationId)}/history`;
+    const [state] = await this.ask(path, { limit: 1, metadata: { [MESSAGE_ID]: messageId } });
+    return state ?? undefined;
+  }
+
+  private async ask(path: string, query: object): Promise<unknown[]> {
+    const { endpoint, timeoutMs, signal, memory, protocol } = this.inquiry;
+    const call = { endpoint, timeoutMs, signal, memory, path: pathIn(protocol, path), body: jsonBody(query) };
+    const answer = await callForJson(call);
+    if (!Array.isArray(answer)) throw new AgentErrorResponse(200, 'the answer is no list');
+    return answer;
+  }
+}
+
+function isDone({ next }: ThreadState): boolean {
+  return Array.isArray(next) && next.length === 0;
+}
+
+function pathIn(protocol: ProtocolSpec, path: string): string {
+  return `${protocol.path ?? ''}${path}`;
+}
+
+function threadOf(conversationId: string): string {
+  return uuidv5(conversationId, THREAD_NAMESPACE);
+}
+
+function run(delivery: Delivery, isInterrupted: boolean): Promise<AgentReply> {
+  const { message, protocol, onText, endpoint, timeoutMs, signal, memory } = delivery;
+  const text = messageText(message);
+  const human = { role: 'user', id: message.id, content: text };
+  const body = jsonBody({
+    assistant_id: protocol.assistantId ?? ASSISTANT,
+    ...(isInterrupted ? { command: { resume: text } } : { input: { messages: [human] } }),
+    metadata: { [MESSAGE_ID]: message.id },
+    if_not_exists: 'create',
+    multitask_strategy: 'enqueue',
+    stream_mode: onText === undefined ? ['updates'] : ['updates', 'messages-tuple'],
+  });
+  const events = new RunEvents(new ReplyText(onText));
+  const path = pathIn(protocol, `/threads/${threadOf(message.conversationId)}/runs/stream`);
+  const call = { endpoint, timeoutMs, signal, memory, path, body };
+  return callForEvents(call, (event) => events.take(event)).then((answer) => {
+    if (answer !== undefined) throw new AgentErrorResponse(200, 'the answer is no stream of events');
+    return replyIn(events.reply());
+  });
+}
+
+function replyIn(text: string | null): AgentReply {
+  if (text === null) throw new AgentErrorResponse(200, 'the run ended without a message of the agent');
+  return { response: wellFormed(text) };
+}

@@ -1,0 +1,10 @@
+import type { AgentMessage } from './delivery.ts';
+
+/** Returns all of a message as text, for protocols that have no place for payload and attachments. */
+export function messageText({ text, payload, attachments = [] }: AgentMessage): string {
+  const parts = text === '' ? [] : [text];
+  if (payload !== undefined && payload !== null) parts.push(typeof payload === 'string' ? payload : JSON.stringify(payload));
+  if (attachments.length > 0)
+    parts.push(['Attached files:', ...attachments.map(({ path, size }) => `- ${path} (${size} bytes)`)].join('\n'));
+  return parts.join('\n\n');
+}

@@ -1,0 +1,62 @@
+import { AgentErrorResponse } from './delivery.ts';
+
+/** The largest reply, in bytes. */
+export const REPLY_BYTES_MAX = 1_024 * 1_024;
+const ERROR_TEXT_MAX = 300;
+
+/** Replaces NUL and halves of surrogate pairs, which containers print and PostgreSQL refuses. */
+export function wellFormed(text: string): string {
+  return text.replace(/\0|\p{Surrogate}/gu, '\uFFFD');
+}
+
+/** Returns the beginning of a text of an agent for an error message: one line without halves of characters. */
+export function shortened(text: string): string {
+  return wellFormed(text.slice(0, ERROR_TEXT_MAX)).replace(/\s+/g, ' ').trim();
+}
+
+/** Collects a reply that comes in pieces, and passes them on. The pieces that it passes on are well-formed, and together they are the text. */
+export class ReplyText {
+  private text = '';
+  private bytes = 0;
+  /** The first half of a character whose second half begins the next piece. */
+  private half = '';
+
+  constructor(private readonly onText?: (piece: string) => void) {}
+
+  get isEmpty(): boolean {
+    return this.text === '';
+  }
+
+  /** Throws `AgentErrorResponse` once the reply is larger than 1 MiB. */
+  add(piece: string): void {
+    this.bytes += Buffer.byteLength(piece);
+    if (this.bytes > REPLY_BYTES_MAX) throw new AgentErrorResponse(200, 'the reply is larger than 1 MiB');
+    const all = this.half + piece;
+    const whole = /[\uD800-\uDBFF]$/.test(all) ? all.length - 1 : all.length;
+    this.half = all.slice(whole);
+    this.pass(all.slice(0, whole));
+  }
+
+  /** Returns the whole reply. */
+  end(): string {
+    this.pass(this.half);
+    this.half = '';
+    return this.text;
+  }
+
+  private pass(piece: string): void {
+    if (piece === '') return;
+    const passed = wellFormed(piece);
+    this.text += passed;
+    this.onText?.(passed);
+  }
+}
+
+/** Returns the JSON in the data of an event. Throws `AgentErrorResponse` if it is none. */
+export function parsedEvent(data: string): unknown {
+  try {
+    return JSON.parse(data) as unknown;
+  } catch {
+    throw new AgentErrorResponse(200, `an event is no JSON: ${shortened(data)}`);
+  }
+}

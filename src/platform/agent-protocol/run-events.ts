@@ -1,0 +1,60 @@
+import { AgentErrorResponse } from './delivery.ts';
+import type { ReceivedEvent } from './event-stream-parser.ts';
+import { agentText, interruptText, lastReply } from './langgraph-messages.ts';
+import { parsedEvent, shortened, type ReplyText } from './reply-text.ts';
+
+/** The member of an update that tells the questions at which the run stopped. */
+const INTERRUPT = '__interrupt__';
+
+/** Takes in the events of a run: `updates` by the graph's nodes, of which the last message of the agent is the reply, and its `messages`. */
+export class RunEvents {
+  private last: string | null = null;
+  private questions: string | null = null;
+  private speaking: unknown;
+
+  /** `progress` gets what the agent says while the graph runs. */
+  constructor(private readonly progress: ReplyText) {}
+
+  /** Returns true after the run's last event. Throws `AgentErrorResponse` if the run failed. */
+  take({ event, data }: ReceivedEvent): boolean {
+    if (event === 'end') return true;
+    if (event === 'error') throw new AgentErrorResponse(502, errorIn(parsedEvent(data)));
+    if (event === 'updates') this.update(parsedEvent(data));
+    else if (event === 'messages') this.say(parsedEvent(data));
+    return false;
+  }
+
+  /** Returns the reply: the questions at which the run stopped, or else the agent's last message. Returns null if there is neither. */
+  reply(): string | null {
+    this.progress.end();
+    return this.questions ?? this.last;
+  }
+
+  private update(nodes: unknown): void {
+    for (const [node, update] of Object.entries((nodes ?? {}) as Record<string, unknown>)) {
+      if (node === INTERRUPT) this.questions = interruptText(update);
+      else for (const part of Array.isArray(update) ? (update as unknown[]) : [update]) this.last = messagesIn(part) ?? this.last;
+    }
+  }
+
+  private say(pair: unknown): void {
+    const [message] = (Array.isArray(pair) ? pair : []) as unknown[];
+    const text = agentText(message);
+    if (text === null || text === '') return;
+    const { id } = message as { id?: unknown };
+    if (this.speaking !== id && !this.progress.isEmpty) this.progress.add('\n\n');
+    this.speaking = id;
+    this.progress.add(text);
+  }
+}
+
+function messagesIn(update: unknown): string | null {
+  return lastReply((update as { messages?: unknown } | null | undefined)?.messages);
+}
+
+function errorIn(said: unknown): string {
+  if (typeof said === 'string') return shortened(said);
+  const { message, error } = (said ?? {}) as { message?: unknown; error?: unknown };
+  const text = [message, error].find((each) => typeof each === 'string');
+  return text === undefined ? 'an error' : shortened(text);
+}

@@ -1,0 +1,61 @@
+import { SharedQuestions } from './shared-questions.ts';
+
+interface Question {
+  keys: string[];
+  answer(found: Record<string, number>): void;
+  fail(error: Error): void;
+}
+
+function asked(): { questions: Question[]; shared: SharedQuestions<string, number> } {
+  const questions: Question[] = [];
+  const shared = new SharedQuestions<string, number>(
+    (keys) =>
+      new Promise((resolve, reject) => {
+        questions.push({ keys, answer: (found) => resolve(new Map(Object.entries(found))), fail: reject });
+      }),
+  );
+  return { questions, shared };
+}
+
+/** Lets everything proceed that waits for nothing else. */
+const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+describe('questions that are shared', () => {
+  it('begin at once, and those that come meanwhile become one', async () => {
+    const { questions, shared } = asked();
+    const first = shared.answerFor('a');
+    await settle();
+    const others = [shared.answerFor('b'), shared.answerFor('c'), shared.answerFor('b')];
+    await settle();
+    expect(questions.map(({ keys }) => keys)).toEqual([['a']]);
+    questions[0]?.answer({ a: 1 });
+    expect(await first).toBe(1);
+    await settle();
+    expect(questions.map(({ keys }) => keys)).toEqual([['a'], ['b', 'c']]);
+    questions[1]?.answer({ b: 2 });
+    expect(await Promise.all(others)).toEqual([2, undefined, 2]);
+  });
+
+  it('get no answer that is older than they are', async () => {
+    const { questions, shared } = asked();
+    const early = shared.answerFor('a');
+    await settle();
+    const late = shared.answerFor('a');
+    questions[0]?.answer({ a: 1 });
+    await settle();
+    questions[1]?.answer({ a: 2 });
+    expect([await early, await late]).toEqual([1, 2]);
+  });
+
+  it('fail together, and the next one is asked all the same', async () => {
+    const { questions, shared } = asked();
+    const failed = Promise.allSettled([shared.answerFor('a'), shared.answerFor('b')]);
+    await settle();
+    const next = shared.answerFor('c');
+    questions[0]?.fail(new Error('away'));
+    expect((await failed).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    await settle();
+    questions[1]?.answer({ c: 3 });
+    expect(await next).toBe(3);
+  });
+});

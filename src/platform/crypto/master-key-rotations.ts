@@ -1,0 +1,251 @@
+import { randomBytes } from 'node:crypto';
+
+import { Injectable, Logger } from '@nestjs/common';
+import type pg from 'pg';
+
+import type { CommandContext } from '../context/command-context.ts';
+import { Database } from '../database/database.ts';
+import { Refusal } from '../errors/refusal.ts';
+import { newId } from '../new-id.ts';
+import { keyIdOf, unwrapDataKey, wrapDataKey, wrapMasterKey } from './envelope.ts';
+import { MasterKeys } from './master-keys.ts';
+
+/** The number of blocks of the table whose data keys are wrapped anew by one statement: about 900 keys. */
+const BATCH_BLOCKS = 16;
+/** A replica counts as alive for so long after it was last seen, in seconds: its session may have broken, and it comes back. */
+const SEEN_SECONDS = 20;
+
+/** The replicas that are alive and whose newest master key, which they have announced, is not the given one. */
+const BEHIND = `
+  select count(*)::int as replicas from program_replicas r
+   where r.master_key_id is distinct from $1
+     and (r.seen_at > clock_timestamp() - interval '${SEEN_SECONDS} seconds'
+          or exists (select from pg_stat_activity a where a.application_name = r.owner))`;
+
+const LEFT = 'select count(*)::int as keys from data_keys where kek_id = $1 and wrapped is not null';
+
+/** The caller who asked for a rotation. */
+export type RequestedBy = Pick<CommandContext, 'actor' | 'accountId' | 'requestId' | 'causationId' | 'ip'>;
+
+export interface MasterKeyRotation {
+  id: string;
+  oldKeyId: string;
+  newKeyId: string;
+  requestedBy: RequestedBy;
+  begunAt: Date;
+  /** The time from which on nothing in the database opens with the old key; null until then. */
+  forgottenAt: Date | null;
+  /** The time at which the end was recorded; null until then. */
+  finishedAt: Date | null;
+}
+
+interface KeyRow {
+  /** The place of the row in the table. */
+  tid: string;
+  subject: string;
+  version: number;
+  wrapped: Buffer;
+}
+
+export interface RewrappedBatch {
+  /** The number of data keys that were still wrapped by the old master key. */
+  found: number;
+  /** The subjects whose keys the old master key does not open: their rows are damaged. */
+  damaged: string[];
+}
+
+/**
+ * The steps of a rotation of the master key. From the beginning on no data key is stored under the old key, every data key is then wrapped
+ * anew, and at last the old key is forgotten. Each step can be repeated, and a late step of a suspended process changes nothing.
+ */
+@Injectable()
+export class MasterKeyRotations {
+  private readonly logger = new Logger('Keyring');
+
+  constructor(
+    private readonly database: Database,
+    private readonly masterKeys: MasterKeys,
+  ) {}
+
+  /**
+   * Makes the given key, or a new one, the current master key, and returns the id of the rotation. Throws `invalid_request` if the key can't
+   * be used, and `invalid_state` if a rotation is under way or a replica could not follow.
+   */
+  async begin(given: Buffer | null, requestedBy: RequestedBy): Promise<MasterKeyRotation> {
+    await this.masterKeys.refresh();
+    const { file, current } = this.masterKeys;
+    const key = given ?? randomBytes(32);
+    // The file has the key before anything depends on it.
+    await file?.prepare(key);
+    try {
+      const id = await this.database.transaction((client) => begun(client, current, key, requestedBy));
+      await this.masterKeys.refresh();
+      return (await this.find(id)) as MasterKeyRotation;
+    } catch (error) {
+      // After any other error the rotation may have begun all the same.
+      if (error instanceof Refusal) await file?.discard(key);
+      throw error;
+    }
+  }
+
+  find(id: string): Promise<MasterKeyRotation | null> {
+    return this.one('where rotation_id = $1', [id]);
+  }
+
+  /** Returns the last rotation that was begun, or null. */
+  latest(): Promise<MasterKeyRotation | null> {
+    return this.one('order by begun_at desc, rotation_id desc limit 1', []);
+  }
+
+  async unfinishedIds(): Promise<string[]> {
+    const rows = await this.database.query<{ rotation_id: string }>(
+      'select rotation_id from master_key_rotations where finished_at is null',
+    );
+    return rows.map(({ rotation_id }) => rotation_id);
+  }
+
+  /** Returns what is left to do: the keys that the old master key wraps, and the replicas that do not have the new one yet. */
+  async left({ oldKeyId, newKeyId }: MasterKeyRotation): Promise<{ keys: number; replicas: number }> {
+    const [keys] = await this.database.query<{ keys: number }>(LEFT, [oldKeyId]);
+    const [behind] = await this.database.query<{ replicas: number }>(BEHIND, [newKeyId]);
+    return { keys: keys?.keys ?? 0, replicas: behind?.replicas ?? 0 };
+  }
+
+  /**
+   * Makes sure that the other replicas can learn the new key: a crash of PostgreSQL empties the table by which they do. Throws
+   * `UnknownMasterKey` if this process can't learn both keys.
+   */
+  async share({ id, oldKeyId, newKeyId }: MasterKeyRotation): Promise<void> {
+    await this.masterKeys.refresh();
+    const wrapped = wrapMasterKey(this.masterKeys.of(oldKeyId), id, this.masterKeys.of(newKeyId));
+    await this.database.query(
+      `insert into master_key_exchange (rotation_id, new_wrapped)
+       select rotation_id, $2 from master_key_rotations where rotation_id = $1 and forgotten_at is null for share
+       on conflict do nothing`,
+      [id, wrapped],
+    );
+  }
+
+  /**
+   * Returns the first block of each batch of a pass over the table. Rows go by their place in it, which needs neither statistics nor an
+   * order. What is written meanwhile is wrapped by the new key.
+   */
+  async batches(): Promise<number[]> {
+    const [table] = await this.database.query<{ blocks: number }>(
+      `select (pg_relation_size('data_keys') / current_setting('block_size')::int)::int as blocks`,
+    );
+    return Array.from({ length: Math.ceil((table?.blocks ?? 0) / BATCH_BLOCKS) }, (_, n) => n * BATCH_BLOCKS);
+  }
+
+  /** Wraps the data keys of the batch by the new master key. A key that is shredded meanwhile stays shredded. */
+  async rewrap({ oldKeyId, newKeyId }: MasterKeyRotation, fromBlock: number): Promise<RewrappedBatch> {
+    const rows = await this.database.query<KeyRow & Record<string, unknown>>(
+      `select ctid::text as tid, subject, version, wrapped from data_keys
+        where ctid >= $2::tid and ctid < $3::tid and kek_id = $1 and wrapped is not null`,
+      [oldKeyId, `(${fromBlock},0)`, `(${fromBlock + BATCH_BLOCKS},0)`],
+    );
+    const [older, newer] = [this.masterKeys.of(oldKeyId), this.masterKeys.of(newKeyId)];
+    const damaged: string[] = [];
+    const ready = rows.flatMap(({ tid, subject, version, wrapped }) => {
+      try {
+        const dataKey = unwrapDataKey(older, subject, version, wrapped).export();
+        return [{ tid, subject, wrapped, anew: wrapDataKey(newer, subject, version, dataKey) }];
+      } catch {
+        damaged.push(subject);
+        return [];
+      }
+    });
+    if (ready.length > 0)
+      await this.database.query(
+        `update data_keys k set kek_id = $1, wrapped = b.anew
+           from unnest($2::tid[], $3::text[], $4::bytea[], $5::bytea[]) b(tid, subject, wrapped, anew)
+          where k.ctid = b.tid and k.subject = b.subject and k.wrapped = b.wrapped`,
+        [
+          newKeyId,
+          ready.map(({ tid }) => tid),
+          ready.map(({ subject }) => subject),
+          ready.map(({ wrapped }) => wrapped),
+          ready.map(({ anew }) => anew),
+        ],
+      );
+    return { found: rows.length, damaged };
+  }
+
+  /** Removes both encrypted master keys. Returns false if data keys or replicas still need the old one. */
+  async forget(rotation: MasterKeyRotation): Promise<boolean> {
+    if (rotation.forgottenAt !== null) return true;
+    const { keys, replicas } = await this.left(rotation);
+    if (keys > 0 || replicas > 0) return false;
+    await this.database.transaction(async (client) => {
+      await client.query(
+        'update master_key_rotations set old_wrapped = null, forgotten_at = now() where rotation_id = $1 and forgotten_at is null',
+        [rotation.id],
+      );
+      await client.query('delete from master_key_exchange where rotation_id = $1', [rotation.id]);
+    });
+    try {
+      await this.database.query('vacuum (skip_locked) master_key_exchange');
+    } catch (error) {
+      this.logger.warn(`master_key_exchange could not be vacuumed after a rotation: ${(error as Error).message}`);
+    }
+    return true;
+  }
+
+  /** Marks the rotation as finished. Another one may begin from then on. */
+  async finish({ id }: MasterKeyRotation): Promise<void> {
+    await this.database.query('update master_key_rotations set finished_at = now() where rotation_id = $1 and finished_at is null', [id]);
+    await this.masterKeys.refresh();
+  }
+
+  private async one(where: string, values: unknown[]): Promise<MasterKeyRotation | null> {
+    const [rotation] = await this.database.query<MasterKeyRotation & Record<string, unknown>>(
+      `select rotation_id as id, old_key_id as "oldKeyId", new_key_id as "newKeyId", requested_by as "requestedBy", begun_at as "begunAt",
+              forgotten_at as "forgottenAt", finished_at as "finishedAt"
+         from master_key_rotations ${where}`,
+      values,
+    );
+    return rotation ?? null;
+  }
+}
+
+/** Begins the rotation in the transaction, and returns its id. */
+async function begun(client: pg.PoolClient, current: { id: string; key: Buffer }, key: Buffer, by: RequestedBy): Promise<string> {
+  const newKeyId = keyIdOf(key);
+  await refuseUsedKey(client, current.id, newKeyId);
+  // A writer of a data key shares the lock of this row, so that from here on none is stored under the old key.
+  const { rowCount } = await client.query(`update installation set value = $2 where fact = 'master_key_id' and value = $1`, [
+    current.id,
+    newKeyId,
+  ]);
+  const [unfinished] = (
+    await client.query<{ rotation_id: string }>('select rotation_id from master_key_rotations where finished_at is null')
+  ).rows;
+  if (rowCount !== 1 || unfinished !== undefined)
+    throw new Refusal('invalid_state', 'A rotation of the master key is under way. Wait until it is over.', {
+      members: { rotation_id: unfinished?.rotation_id ?? null },
+    });
+  const { rows } = await client.query<{ replicas: number }>(BEHIND, [current.id]);
+  if ((rows[0]?.replicas ?? 0) > 0)
+    throw new Refusal(
+      'invalid_state',
+      'A replica of the service has not announced that it has the current master key. It may be starting, or be of an older release, which has to be replaced first.',
+    );
+  const id = newId();
+  await client.query(
+    'insert into master_key_rotations (rotation_id, old_key_id, new_key_id, old_wrapped, requested_by) values ($1, $2, $3, $4, $5)',
+    [id, current.id, newKeyId, wrapMasterKey(key, id, current.key), JSON.stringify(by)],
+  );
+  await client.query('insert into master_key_exchange (rotation_id, new_wrapped) values ($1, $2)', [
+    id,
+    wrapMasterKey(current.key, id, key),
+  ]);
+  return id;
+}
+
+/** Refuses a key that is or was the master key: after a rotation back to it, an old copy of the database would open with it. */
+async function refuseUsedKey(client: pg.PoolClient, currentId: string, newKeyId: string): Promise<void> {
+  const { rows } = await client.query('select from master_key_rotations where $1 in (old_key_id, new_key_id)', [newKeyId]);
+  if (newKeyId !== currentId && rows.length === 0) return;
+  const message = 'is, or was before, the master key: give another one';
+  throw new Refusal('invalid_request', `new_master_key: ${message}.`, { errors: [{ field: 'new_master_key', message }] });
+}

@@ -1,0 +1,144 @@
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import type { ResolveHost } from '../public-addresses.ts';
+import { GitGateway, type LeastSpeed } from './git-gateway.ts';
+import { type GitLimits, GitMissing, runGit } from './git-process.ts';
+import { RepositoryRefused } from './repository-refused.ts';
+import type { RepositoryUrl } from './repository-url.ts';
+import { unpackCommit } from './unpack.ts';
+
+const MEMORY_BYTES_MAX = 4 * 1024 ** 3;
+const LEAST_SPEED: LeastSpeed = { bytes: 1_000, withinMs: 60_000 };
+const FETCHED = 'refs/heads/fetched';
+/** No attributes leave out or change files. */
+const attributes = '* -export-ignore -export-subst -text -eol -ident -filter -working-tree-encoding\n';
+
+export interface FetchRequest {
+  repository: RepositoryUrl;
+  branch: string;
+  isAllowed: boolean;
+  credential: { username: string; password: string } | null;
+  /** The folder for this fetch, which is emptied first. */
+  folder: string;
+  limits: FetchLimits;
+  signal: AbortSignal;
+  leastSpeed?: LeastSpeed;
+  resolve?: ResolveHost;
+}
+
+export interface FetchLimits {
+  /** The most bytes that are received. */
+  receivedBytesMax: number;
+  /** The most bytes of all files together. */
+  filesBytesMax: number;
+  /** The most files, folders and links. */
+  filesMax: number;
+  seconds: number;
+}
+
+export interface FetchedRepository {
+  /** The folder with the files of the commit, without Git's own. */
+  directory: string;
+  commitSha: string;
+}
+
+/**
+ * Fetches the newest commit of a branch and unpacks its files. Throws `RepositoryRefused` with a sentence for the build log, or the signal's
+ * reason. The caller removes the folder. If this process dies meanwhile, Git loses its connection or its reader and ends; its limits end it
+ * otherwise.
+ */
+export async function fetchRepository(request: FetchRequest): Promise<FetchedRepository> {
+  const { folder, signal } = request;
+  signal.throwIfAborted();
+  await rm(folder, { recursive: true, force: true });
+  const git = join(folder, 'git');
+  const directory = join(folder, 'files');
+  for (const each of [git, directory]) await mkdir(each, { recursive: true, mode: 0o700 });
+  const limits: GitLimits = {
+    fileBytesMax: request.limits.receivedBytesMax,
+    memoryBytesMax: MEMORY_BYTES_MAX,
+    cpuSecondsMax: request.limits.seconds,
+  };
+  const call = { directory: git, limits, signal };
+  try {
+    await must(runGit({ ...call, args: ['init', '--bare', '--quiet', '--template=', git] }));
+    await mkdir(join(git, 'info'), { recursive: true });
+    await writeFile(join(git, 'info', 'attributes'), attributes);
+    const commitSha = await fetchCommit(request, call);
+    const archive = await runGit({
+      ...call,
+      // Without this option Git lists all files of the commit in memory first, to read the attributes that the repository sets.
+      args: ['archive', '--worktree-attributes', '--format=tar', commitSha],
+      read: (tar) => unpackCommit(tar, directory, { entriesMax: request.limits.filesMax, bytesMax: request.limits.filesBytesMax }),
+    });
+    if (archive.exitCode !== 0)
+      throw new RepositoryRefused('The files of the commit could not be read.', { cause: new Error(archive.stderr) });
+    await rm(git, { recursive: true, force: true });
+    return { directory, commitSha };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof GitMissing)
+      throw new RepositoryRefused('This machine has no git, which deployments from repositories need: the operator has to install it.');
+    throw error;
+  }
+}
+
+type Call = Pick<Parameters<typeof runGit>[0], 'directory' | 'limits' | 'signal'>;
+
+/** Fetches the branch's commit without its history, and returns its hash. */
+async function fetchCommit({ repository, branch, isAllowed, credential, limits, ...request }: FetchRequest, call: Call): Promise<string> {
+  const { leastSpeed = LEAST_SPEED, resolve } = request;
+  const isLocal = repository.protocol === 'file';
+  const bytesMax = limits.receivedBytesMax;
+  if (isLocal && !isAllowed) throw new RepositoryRefused('Repositories at local paths are not allowed by the operator.');
+  if (repository.protocol === 'http' && !isAllowed) throw new RepositoryRefused('Repositories are fetched over https only.');
+  const gateway = isLocal ? null : await GitGateway.open({ repository, isAllowed, credential, bytesMax, leastSpeed, resolve });
+  try {
+    const fetched = await runGit({
+      ...call,
+      protocol: isLocal ? 'file' : 'http',
+      settings: { 'remote.origin.url': gateway?.url ?? repository.href },
+      args: [
+        'fetch',
+        '--quiet',
+        '--depth=1',
+        '--no-tags',
+        '--no-recurse-submodules',
+        '--no-write-fetch-head',
+        'origin',
+        `+refs/heads/${branch}:${FETCHED}`,
+      ],
+    });
+    if (fetched.exitCode !== 0)
+      throw new RepositoryRefused(gateway?.failure ?? refusalOf(fetched, branch), { cause: new Error(fetched.stderr) });
+  } finally {
+    await gateway?.close();
+  }
+  const { stdout } = await must(runGit({ ...call, args: ['rev-parse', '--verify', `${FETCHED}^{commit}`] }));
+  return stdout.trim();
+}
+
+/** Returns the sentence for a failed fetch. Git's own messages may hold the gateway's address and are not shown. */
+function refusalOf({ exitCode, stderr }: { exitCode: number | null; stderr: string }, branch: string): string {
+  if (/couldn't find remote ref/i.test(stderr)) return `The repository has no branch ${branch}.`;
+  if (/does not appear to be a git repository|not found/i.test(stderr)) return 'There is no Git repository at this address.';
+  if (exitCode === null || /out of memory|file too large|file size limit|died of signal|index-pack/i.test(stderr))
+    return 'The repository is damaged, or too large to be fetched.';
+  return 'The repository could not be fetched.';
+}
+
+async function must<T extends { exitCode: number | null; stderr: string }>(running: Promise<T>): Promise<T> {
+  const result = await running;
+  if (result.exitCode !== 0) throw new RepositoryRefused('Git failed on this machine.', { cause: new Error(result.stderr) });
+  return result;
+}
+
+/** Removes folders of fetches that were begun before the time: those of processes that died. */
+export async function removeOldFetches(root: string, before: Date): Promise<void> {
+  const names = await readdir(root).catch(() => []);
+  for (const name of names) {
+    const found = await stat(join(root, name)).catch(() => null);
+    if (found !== null && found.birthtimeMs < before.getTime()) await rm(join(root, name), { recursive: true, force: true });
+  }
+}

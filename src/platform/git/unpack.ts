@@ -1,0 +1,119 @@
+import { createWriteStream } from 'node:fs';
+import { mkdir, symlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+
+import { extract, type Header } from 'tar-stream';
+
+import { RepositoryRefused } from './repository-refused.ts';
+
+const PATH_BYTES_MAX = 1_024;
+const NAME_BYTES_MAX = 255;
+const DEPTH_MAX = 64;
+const SHOWN_CHARACTERS_MAX = 120;
+
+export interface UnpackLimits {
+  /** The most files, folders and links. */
+  entriesMax: number;
+  /** The most bytes of all files together. */
+  bytesMax: number;
+}
+
+/**
+ * Unpacks the tar of a commit into an empty folder. Nothing is written through a link: links are made last, and each leads to a place within
+ * the folder. Throws `RepositoryRefused` for what exceeds the limits, and for names and links that could lead out of the folder.
+ */
+export async function unpackCommit(tar: Readable, directory: string, { entriesMax, bytesMax }: UnpackLimits): Promise<void> {
+  const links = new Map<string, string>();
+  const entries = extract();
+  const feeding = pipeline(tar, entries);
+  // The failure of the tar also ends the loop below, which throws it.
+  feeding.catch(() => undefined);
+  let count = 0;
+  let bytes = 0;
+  for await (const entry of entries) {
+    const { header } = entry;
+    const path = checkedPath(header.name);
+    count += 1;
+    bytes += header.size;
+    if (count > entriesMax) throw new RepositoryRefused(`The repository has more than ${entriesMax} files.`);
+    if (bytes > bytesMax)
+      throw new RepositoryRefused(`The files of the repository have more than ${Math.floor(bytesMax / 1024 ** 2)} MiB.`);
+    if (header.type === 'symlink') {
+      if (links.has(path)) throw twice(path);
+      // The library gives null for an empty target, against its type.
+      const { linkname } = header as { linkname: string | null };
+      links.set(path, checkedLink(path, linkname ?? ''));
+      await drain(entry as AsyncIterable<Buffer>);
+    } else await write(entry as AsyncIterable<Buffer>, header, join(directory, path), path);
+  }
+  await feeding;
+  for (const [path, target] of links) await symlink(target, join(directory, path)).catch((error: unknown) => rethrow(error, path));
+}
+
+async function write(content: AsyncIterable<Buffer>, { type, mode }: Header, to: string, path: string): Promise<void> {
+  try {
+    if (type === 'directory') {
+      await mkdir(to, { recursive: true, mode: 0o755 });
+      return await drain(content);
+    }
+    if (type !== 'file') throw new RepositoryRefused(`The repository has an entry that is no file, folder or link: ${shown(path)}.`);
+    await mkdir(dirname(to), { recursive: true, mode: 0o755 });
+    await pipeline(content, createWriteStream(to, { flags: 'wx', mode: mode & 0o100 ? 0o755 : 0o644 }));
+  } catch (error) {
+    rethrow(error, path);
+  }
+}
+
+/** Reads an entry without content to its end, without which the next one does not come. */
+async function drain(content: AsyncIterable<Buffer>): Promise<void> {
+  for await (const _ of content);
+}
+
+/** Returns the path without a slash at its end. Throws unless each of its names is a plain one. */
+function checkedPath(name: string): string {
+  const path = name.replace(/\/$/, '');
+  const names = path.split('/');
+  const isBad = (part: string) =>
+    part === '' || part === '.' || part === '..' || part.toLowerCase() === '.git' || Buffer.byteLength(part) > NAME_BYTES_MAX;
+  if (names.length > DEPTH_MAX || Buffer.byteLength(path) > PATH_BYTES_MAX)
+    throw new RepositoryRefused(`The repository has a path of more than ${DEPTH_MAX} folders or ${PATH_BYTES_MAX} bytes: ${shown(path)}.`);
+  // A name that is not UTF-8 is decoded with this replacement.
+  if (names.some(isBad) || /[\p{Cc}\ufffd\\]/u.test(path))
+    throw new RepositoryRefused(`The repository has a file name that is refused: ${shown(path)}.`);
+  return path;
+}
+
+/**
+ * Returns the target of a link. Throws if it could lead out of the folder. A path may go up only at its beginning, from the link's own
+ * folder, which is no link; so it stays within the folder whatever other links it goes through.
+ */
+function checkedLink(path: string, target: string): string {
+  const names = target.split('/');
+  const ups = names.findIndex((name) => name !== '..');
+  const up = ups === -1 ? names.length : ups;
+  const isBad =
+    target === '' ||
+    target.startsWith('/') ||
+    Buffer.byteLength(target) > PATH_BYTES_MAX ||
+    up > path.split('/').length - 1 ||
+    names.slice(up).includes('..') ||
+    /[\p{Cc}\ufffd]/u.test(target);
+  if (isBad) throw new RepositoryRefused(`The repository has a link that leads out of it, or could: ${shown(path)}.`);
+  return target;
+}
+
+function rethrow(error: unknown, path: string): never {
+  const code = (error as NodeJS.ErrnoException).code ?? '';
+  if (['EEXIST', 'EISDIR', 'ENOTDIR'].includes(code)) throw twice(path);
+  throw error;
+}
+
+function twice(path: string): RepositoryRefused {
+  return new RepositoryRefused(`The repository has two files whose names are one here: ${shown(path)}.`);
+}
+
+function shown(path: string): string {
+  return JSON.stringify(path.slice(0, SHOWN_CHARACTERS_MAX));
+}

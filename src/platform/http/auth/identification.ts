@@ -1,0 +1,56 @@
+import { Injectable } from '@nestjs/common';
+import type { FastifyRequest } from 'fastify';
+
+import type { Caller } from '../../context/caller.ts';
+import type { MooringRequest } from '../requests/request.ts';
+import type { Access } from './access.ts';
+import { credentialOf, invokeTokensOf, unauthenticated } from './credential.ts';
+import { CredentialVerifier } from './credential-verifier.ts';
+import { Tickets } from './tickets.ts';
+
+type Request = FastifyRequest & MooringRequest;
+
+/** The rules of a route that say how its caller is known. */
+interface Rules {
+  access: Access | undefined;
+  takesTicket: boolean;
+}
+
+/** Finds out who sent a request. */
+@Injectable()
+export class Identification {
+  constructor(
+    private readonly verifier: CredentialVerifier,
+    private readonly tickets: Tickets,
+  ) {}
+
+  /**
+   * Returns the caller, by the credential in the headers, by the ticket in the query of a route that takes one, or by the token of the
+   * agent's webhooks. Throws `unauthenticated`. See `CredentialVerifier` for `isCurrent`.
+   */
+  async callerOf(request: Request, { access, takesTicket }: Rules, isCurrent: boolean): Promise<Caller> {
+    if (access?.kind === 'invoke') return this.senderOf(request);
+    const { ticket } = request.query as Record<string, unknown>;
+    if (takesTicket && ticket !== undefined) return this.holderOf(request, ticket);
+    const credential = credentialOf(request);
+    const caller = credential.startsWith('mk_')
+      ? await this.verifier.verifyApiKey(credential, isCurrent)
+      : await this.verifier.verifySession(credential);
+    if (caller === null) throw unauthenticated('The credential is not valid: unknown, revoked or expired.');
+    return caller;
+  }
+
+  private senderOf(request: Request): Promise<Caller> {
+    const { agentId = '' } = request.params as { agentId?: string };
+    return this.verifier.verifyInvoke({ agentId, tokens: invokeTokensOf(request), address: request.ip, seenUpTo: request.seenUpTo });
+  }
+
+  private async holderOf({ headers, url }: FastifyRequest, ticket: unknown): Promise<Caller> {
+    if (headers.authorization !== undefined || headers['x-api-key'] !== undefined)
+      throw unauthenticated('A ticket and another credential were sent. Send one of them.');
+    const path = (url.split('?', 1)[0] ?? '').toLowerCase();
+    const caller = typeof ticket === 'string' ? await this.tickets.take(ticket, path) : null;
+    if (caller === null) throw unauthenticated('The ticket is not valid: unknown, used, expired, or for another address.');
+    return caller;
+  }
+}

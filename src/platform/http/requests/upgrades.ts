@@ -1,0 +1,56 @@
+import { ServerResponse, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+
+/** A connection on which a caller asks for the WebSocket protocol. */
+export interface Upgrade {
+  request: IncomingMessage;
+  socket: Socket;
+  /** The bytes that came right after the handshake. */
+  head: Buffer;
+}
+
+const upgrades = new WeakMap<IncomingMessage, Upgrade>();
+
+/**
+ * Hands WebSocket handshakes to the listener like any other request, so that the same gate admits them and a refused one gets the same
+ * problem. A request to change to any other protocol is answered in HTTP, as the standard allows.
+ */
+export function routeUpgrades(server: Server, listener: RequestListener): void {
+  server.on('upgrade', (request: IncomingMessage, duplex: Duplex, head: Buffer) => {
+    const socket = duplex as Socket;
+    if (!isHandshake(request)) {
+      replay(server, { request, socket, head });
+      return;
+    }
+    // The server has removed its own listener, and an error without one ends the process.
+    socket.on('error', () => undefined);
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket);
+    response.once('finish', () => socket.destroySoon());
+    upgrades.set(request, { request, socket, head });
+    listener(request, response);
+  });
+}
+
+/** Returns the connection of a request that is a WebSocket handshake; null for any other request. */
+export function upgradeOf(request: IncomingMessage): Upgrade | null {
+  return upgrades.get(request) ?? null;
+}
+
+function isHandshake({ method, headers }: IncomingMessage): boolean {
+  const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
+  return method === 'GET' && !hasBody && headers.upgrade?.toLowerCase() === 'websocket';
+}
+
+/** Has the server read the request again, without its wish for another protocol. */
+function replay(server: Server, { request, socket, head }: Upgrade): void {
+  const { method, url, httpVersion, rawHeaders } = request;
+  let lines = `${method} ${url} HTTP/${httpVersion}\r\n`;
+  for (let at = 0; at < rawHeaders.length; at += 2)
+    if (rawHeaders[at]?.toLowerCase() !== 'upgrade') lines += `${rawHeaders[at]}: ${rawHeaders[at + 1]}\r\n`;
+  socket.unshift(Buffer.concat([Buffer.from(`${lines}\r\n`, 'latin1'), head]));
+  socket.removeAllListeners('timeout');
+  server.emit('connection', socket);
+}

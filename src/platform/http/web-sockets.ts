@@ -1,0 +1,106 @@
+import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { WebSocketServer, type WebSocket } from 'ws';
+
+import { Config } from '../config/config.ts';
+import { Refusal } from '../errors/refusal.ts';
+import { OpenRequests } from './auth/open-requests.ts';
+import type { Call } from './call.ts';
+
+/** The close codes of WebSockets (RFC 6455, 7.4.1) that the service uses. */
+export const CLOSE = { normal: 1000, goingAway: 1001, policy: 1008, internal: 1011 } as const;
+
+/** The time in which peers answer the end of a connection when the service stops, ms. */
+const CLOSING_MS = 1_000;
+/** The reason that callers get when the service stops. */
+const STOPPING = 'The service is stopping.';
+
+/** Opens WebSockets for routes, and ends those of peers that are gone, and all of them when the service stops. */
+@Injectable()
+export class WebSockets implements OnModuleDestroy {
+  private readonly open = new Set<WebSocket>();
+  private isStopping = false;
+
+  constructor(
+    private readonly config: Config,
+    private readonly requests: OpenRequests,
+  ) {}
+
+  /** True once the service has begun to stop. */
+  get stopping(): boolean {
+    return this.isStopping;
+  }
+
+  /**
+   * Checks a handshake before anything is done for it, and counts it as an open stream. Throws `invalid_request` if the request is none,
+   * `origin_not_allowed` for the page of another site, and `rate_limited` if too many streams are open.
+   */
+  check(call: Call): void {
+    const { upgrade } = call;
+    if (upgrade === null) {
+      call.setHeader('upgrade', 'websocket');
+      throw new Refusal('invalid_request', 'This address takes WebSocket connections: send a handshake with Upgrade: websocket.');
+    }
+    const { origin, host = '' } = upgrade.request.headers;
+    if (origin !== undefined && !this.isAllowed(origin, host))
+      throw new Refusal('origin_not_allowed', 'Pages of this origin may not open connections; the operator can allow it.');
+    this.requests.addStream(call);
+  }
+
+  /** Answers the handshake. Throws `invalid_request` if it is malformed. Frames of more than `frameBytesMax` end the connection. */
+  async accept(call: Call, frameBytesMax: number): Promise<WebSocket> {
+    const { upgrade } = call;
+    if (upgrade === null || call.isClosed) throw new Refusal('invalid_request', 'The caller closed the connection.');
+    const server = new WebSocketServer({ noServer: true, clientTracking: false, perMessageDeflate: false, maxPayload: frameBytesMax });
+    const socket = await new Promise<WebSocket>((resolve, reject) => {
+      server.on('wsClientError', ({ message }) =>
+        reject(new Refusal('invalid_request', `The WebSocket handshake is malformed: ${message}.`)),
+      );
+      server.handleUpgrade(upgrade.request, upgrade.socket, upgrade.head, resolve);
+    });
+    call.takeOver();
+    this.open.add(socket);
+    socket.on('error', () => undefined);
+    socket.on('close', () => this.open.delete(socket));
+    endUnlessAlive(socket, this.config.webSocketPingSeconds * 1_000);
+    if (this.isStopping) socket.close(CLOSE.goingAway, STOPPING);
+    return socket;
+  }
+
+  /** Tells all peers that the service stops, and closes their connections; those that do not answer are broken off. */
+  closeAll(): void {
+    if (this.isStopping) return;
+    this.isStopping = true;
+    for (const socket of this.open) socket.close(CLOSE.goingAway, STOPPING);
+    setTimeout(() => this.open.forEach((socket) => socket.terminate()), CLOSING_MS).unref();
+  }
+
+  onModuleDestroy(): void {
+    this.closeAll();
+  }
+
+  private isAllowed(origin: string, host: string): boolean {
+    const { baseUrl, allowedOrigins } = this.config;
+    const own = baseUrl === null ? [`http://${host}`, `https://${host}`] : [new URL(baseUrl).origin];
+    return [...own, ...allowedOrigins].includes(origin.toLowerCase());
+  }
+}
+
+/**
+ * Pings the peer, and breaks the connection off if nothing was heard of it since the last ping: no answer, no message, and nothing of what
+ * waits for it was taken. A peer that is not read at present, since its input waits, can't be heard and is left alone.
+ */
+function endUnlessAlive(socket: WebSocket, everyMs: number): void {
+  let isHeard = true;
+  let waitingBytes = 0;
+  const hear = () => (isHeard = true);
+  socket.on('pong', hear);
+  socket.on('message', hear);
+  const timer = setInterval(() => {
+    const isTaking = socket.bufferedAmount < waitingBytes;
+    if (!isHeard && !isTaking && !socket.isPaused) socket.terminate();
+    isHeard = false;
+    waitingBytes = socket.bufferedAmount;
+    socket.ping(undefined, undefined, () => undefined);
+  }, everyMs).unref();
+  socket.on('close', () => clearInterval(timer));
+}

@@ -1,0 +1,9 @@
+/** Kills what is left of a process group. The group's id stays taken as long as one of its processes lives. */
+export function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // Nothing of the group is left.
+  }
+}

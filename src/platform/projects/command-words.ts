@@ -1,0 +1,96 @@
+const shell = /^(.*\/)?(sh|bash|ash|dash|ksh|zsh)$/;
+/** Words that only a shell understands at the beginning of a command. */
+const shellWords = new Set(
+  '! . : [ [[ alias break case cd command continue eval exit export for function if local read readonly return set shift source time trap type ulimit umask unset until wait while { }'.split(
+    ' ',
+  ),
+);
+/** Characters outside of quotes that a shell does not take as they stand. */
+const special = /[|&;<>()$`\\*?[\]]/;
+const assignment = /^([A-Za-z_]\w*)=(.*)$/s;
+/** Variables that a build and an agent need as they are. */
+const fixedVariables = new Set(['HOME', 'LD_LIBRARY_PATH', 'LD_PRELOAD', 'PATH']);
+
+export interface Command {
+  words: string[];
+  /** The variables that are set in front of the command. */
+  env: Record<string, string>;
+}
+
+/**
+ * Splits a command line into the words that a shell would start the program with. Returns null if that takes a shell, as pipes, variables
+ * and patterns do. `values` are the variables whose values are known.
+ */
+export function commandOf(line: string, values: Record<string, string> = {}): Command | null {
+  const found = wordsOf(line.trim(), values);
+  if (found === null) return null;
+  const env: Record<string, string> = {};
+  let at = 0;
+  for (; at < found.length; at += 1) {
+    const [, name, value] = (found[at]?.quotedFirst === false && assignment.exec(found[at]?.text ?? '')) || [];
+    if (name === undefined || value === undefined) break;
+    if (fixedVariables.has(name)) return null;
+    env[name] = value;
+  }
+  if (found[at]?.text === 'exec') at += 1;
+  const words = found.slice(at).map(({ text }) => text);
+  const [program] = words;
+  if (program === undefined || program === '' || program.startsWith('-') || shellWords.has(program)) return null;
+  if (shell.test(program) && words.some((word) => /^-[a-z]*c$/.test(word))) return null;
+  return { words, env };
+}
+
+interface Word {
+  text: string;
+  /** Tells that the word begins with a quote, so that it sets no variable. */
+  quotedFirst: boolean;
+}
+
+function wordsOf(line: string, values: Record<string, string>): Word[] | null {
+  // A start command becomes a line of a Dockerfile.
+  if (/\p{Cc}/u.test(line.replaceAll('\t', ' '))) return null;
+  const words: Word[] = [];
+  let word: Word | null = null;
+  for (let at = 0; at < line.length; at += 1) {
+    const char = line[at] ?? '';
+    if (char === ' ' || char === '\t') {
+      if (word !== null) words.push(word);
+      word = null;
+      continue;
+    }
+    if (word === null && (char === '#' || char === '~')) return null;
+    word ??= { text: '', quotedFirst: char === '"' || char === "'" };
+    if (char === '$') {
+      const [whole = '', braced, bare] = /^\$(?:\{(\w+)\}|(\w+))/.exec(line.slice(at)) ?? [];
+      const value = valueOf(values, braced ?? bare);
+      if (value === null) return null;
+      word.text += value;
+      at += whole.length - 1;
+    } else if (char === "'" || char === '"') {
+      const end = line.indexOf(char, at + 1);
+      const quoted = end === -1 ? null : inQuotes(line.slice(at + 1, end), char, values);
+      if (quoted === null) return null;
+      word.text += quoted;
+      at = end;
+    } else if (special.test(char)) return null;
+    else word.text += char;
+  }
+  if (word !== null) words.push(word);
+  return words;
+}
+
+function inQuotes(text: string, quote: string, values: Record<string, string>): string | null {
+  if (quote === "'") return text;
+  if (/[\\`]/.test(text)) return null;
+  let isKnown = true;
+  const replaced = text.replaceAll(/\$(?:\{(\w+)\}|(\w+))?/g, (_, braced?: string, bare?: string) => {
+    const value = valueOf(values, braced ?? bare);
+    isKnown &&= value !== null;
+    return value ?? '';
+  });
+  return isKnown ? replaced : null;
+}
+
+function valueOf(values: Record<string, string>, name: string | undefined): string | null {
+  return name !== undefined && Object.hasOwn(values, name) ? (values[name] ?? null) : null;
+}

@@ -1,0 +1,168 @@
+import type { FrameworkName, ProjectPlan } from '../runtime/project-plan.ts';
+import { RuntimeRefused } from '../runtime/runtime.ts';
+import { commandOf, type Command } from './command-words.ts';
+import { jsonObject, nodeStart, nodeSteps, packageJsonOf, type Steps } from './node-project.ts';
+import { readProjectFiles, type ProjectFiles } from './project-files.ts';
+import { pipFile, pipPackages, pyprojectOf, pythonSteps } from './python-project.ts';
+
+type Language = ProjectPlan['language'];
+
+const pythonLists = ['uv.lock', 'poetry.lock', 'pyproject.toml', 'requirements.txt', 'main.py', 'app.py'];
+const languageOfProgram: [RegExp, Language][] = [
+  [/^(node|npm|npx|yarn|pnpm|tsx|next|nest)$/, 'node'],
+  [/^(python[\d.]*|gunicorn|uvicorn|hypercorn|daphne|flask|fastapi|waitress-serve|streamlit)$/, 'python'],
+];
+
+/**
+ * Reads a few files at the top of a project and returns how it is installed, built and started. `port` is the value of PORT that the agent
+ * will get. A framework's template may have laid its own files into the folder `.mooring` before. Throws `RuntimeRefused` with a sentence
+ * for its owner.
+ */
+export async function planProject(directory: string, port = 8080): Promise<ProjectPlan> {
+  return planOf(await readProjectFiles(directory), port);
+}
+
+/** Decides on the plan, as `planProject` does, from the contents of the files. */
+export function planOf(files: ProjectFiles, port: number): ProjectPlan {
+  return langgraph(files) ?? crew(files) ?? openclaw(files) ?? procfile(files, port) ?? byLanguage(files);
+}
+
+function langgraph(files: ProjectFiles): ProjectPlan | null {
+  const text = files.texts.get('langgraph.json');
+  if (text === undefined) return null;
+  const { graphs, dependencies } = jsonObject(text, 'langgraph.json');
+  const paths = Object.values(typeof graphs === 'object' && graphs !== null ? graphs : {}).map(graphPath);
+  const isNode = paths.some((path) => /\.[cm]?[jt]sx?(:|$)/.test(path));
+  const isPython = paths.some((path) => /\.py(:|$)/.test(path));
+  if (isNode === isPython) throw new RuntimeRefused('The file langgraph.json does not name graphs of one language, JavaScript or Python.');
+  if (isNode) {
+    const steps = nodeStepsOf(files, 'langgraph.json');
+    return framework('langgraph', 'node', { ...steps, found: `a LangGraph project in JavaScript (langgraph.json)` }, files);
+  }
+  const steps = pythonSteps(files, pyprojectOf(files));
+  const named = (Array.isArray(dependencies) ? dependencies : []).filter((item) => typeof item === 'string');
+  const folders = named.filter((name) => /^\.\/?.+/.test(name) && name !== './');
+  const packages = named.filter((name) => !name.startsWith('.'));
+  if (folders.some((name) => name.split('/').includes('..')))
+    throw new RuntimeRefused('The file langgraph.json names a dependency outside of the project.');
+  return framework(
+    'langgraph',
+    'python',
+    {
+      found: 'a LangGraph project in Python (langgraph.json)',
+      manifests: folders.length > 0 ? ['.'] : [...new Set(['langgraph.json', ...steps.manifests])],
+      install: [...steps.install, ...(packages.length === 0 ? [] : [pipPackages(packages)]), ...folders.map(pipFolder)],
+      build: steps.build,
+    },
+    files,
+  );
+}
+
+function graphPath(graph: unknown): string {
+  if (typeof graph === 'object' && graph !== null && 'path' in graph) return String(graph.path);
+  return typeof graph === 'string' ? graph : '';
+}
+
+function pipFolder(name: string): string[] {
+  return ['pip', 'install', '--no-cache-dir', '--disable-pip-version-check', name];
+}
+
+function crew(files: ProjectFiles): ProjectPlan | null {
+  const pyproject = pyprojectOf(files);
+  if (pyproject?.isCrew !== true) return null;
+  return framework('crewai', 'python', { ...pythonSteps(files, pyproject), found: 'a crewAI project (pyproject.toml)' }, files);
+}
+
+function openclaw(files: ProjectFiles): ProjectPlan | null {
+  const manifest = packageJsonOf(files);
+  const isNamed = manifest !== null && Object.hasOwn(manifest.dependencies, 'openclaw');
+  if (!isNamed && !files.names.has('openclaw.json')) return null;
+  const found = `an OpenClaw project (${isNamed ? 'package.json' : 'openclaw.json'})`;
+  const steps = manifest === null ? { manifests: [], install: [], build: [] } : nodeSteps(files, manifest);
+  return framework('openclaw', 'node', { ...steps, found }, files);
+}
+
+/** Returns the plan of a framework's project: the template's own packages are installed too, and its program starts the project. */
+function framework(name: FrameworkName, language: Language, steps: Steps, { names }: ProjectFiles): ProjectPlan {
+  const own = (file: string) => names.has(`.mooring/${file}`);
+  const isLocked = own('package-lock.json');
+  const wrapper = {
+    node: {
+      manifests: ['.mooring/package.json', '.mooring/package-lock.json'],
+      install: [['npm', isLocked ? 'ci' : 'install', '--prefix', '.mooring', '--omit=dev', '--no-audit', '--no-fund']],
+    },
+    python: { manifests: ['.mooring/requirements.txt'], install: [pipFile('.mooring/requirements.txt')] },
+  }[language];
+  const hasOwn = own(language === 'node' ? 'package.json' : 'requirements.txt');
+  const manifests = hasOwn ? wrapper.manifests.filter((file) => names.has(file)) : [];
+  const { words, env } = { words: language === 'node' ? ['node', '.mooring/serve.mjs'] : ['python', '.mooring/serve.py'], env: {} };
+  const whole = steps.manifests.includes('.') ? steps.manifests : [...steps.manifests, ...manifests];
+  const install = [...steps.install, ...(hasOwn ? wrapper.install : [])];
+  return planFrom(name, language, { ...steps, manifests: whole, install }, { words, env });
+}
+
+function procfile(files: ProjectFiles, port: number): ProjectPlan | null {
+  const line = /^web:[ \t]*(.*?)[ \t]*\r?$/m.exec(files.texts.get('Procfile') ?? '')?.[1];
+  if (line === undefined) return null;
+  const command = commandOf(line, { PORT: String(port) });
+  if (command === null)
+    throw new RuntimeRefused(
+      'The command of web in the Procfile needs a shell, and agents are started without one: name the program and its arguments, with no other variable than $PORT, or give the project a Dockerfile.',
+    );
+  const language = procfileLanguage(files, command.words[0] ?? '');
+  const { found, ...steps } = language === 'node' ? bareOrNode(files) : pythonSteps(files, pyprojectOf(files));
+  return planFrom(null, language, { ...steps, found: `a Procfile with web, and ${found}` }, command);
+}
+
+function procfileLanguage(files: ProjectFiles, program: string): Language {
+  const named = languageOfProgram.find(([pattern]) => pattern.test(program))?.[1];
+  if (named !== undefined) return named;
+  const { isNode, isPython } = languagesOf(files);
+  if (isNode !== isPython) return isNode ? 'node' : 'python';
+  throw new RuntimeRefused(
+    `It is not clear in which language the command of web in the Procfile is written (${JSON.stringify(program.slice(0, 100))}): begin it with node or python, or give the project a Dockerfile.`,
+  );
+}
+
+function byLanguage(files: ProjectFiles): ProjectPlan {
+  const { isNode, isPython } = languagesOf(files);
+  if (isNode && isPython)
+    throw new RuntimeRefused(
+      'The project is both a Node and a Python project: give it a Procfile with web, or a Dockerfile, so that it is clear how it is started.',
+    );
+  const manifest = packageJsonOf(files);
+  if (manifest !== null) return planFrom(null, 'node', nodeSteps(files, manifest), nodeStart(files, manifest));
+  if (!isPython)
+    throw new RuntimeRefused(
+      `The project was not recognized. In its top folder these were looked for: Dockerfile, langgraph.json, [tool.crewai] in pyproject.toml, openclaw.json, Procfile with web, package.json, ${pythonLists.join(', ')}.`,
+    );
+  const file = ['main.py', 'app.py'].find((name) => files.names.has(name));
+  if (file === undefined)
+    throw new RuntimeRefused('The Python project does not say how it is started: give it a main.py, an app.py, or a Procfile with web.');
+  return planFrom(null, 'python', pythonSteps(files, pyprojectOf(files)), { words: ['python', file], env: {} });
+}
+
+function languagesOf({ names }: ProjectFiles): { isNode: boolean; isPython: boolean } {
+  return { isNode: names.has('package.json'), isPython: pythonLists.some((name) => names.has(name)) };
+}
+
+function bareOrNode(files: ProjectFiles): Steps {
+  const manifest = packageJsonOf(files);
+  return manifest === null
+    ? { found: 'a Node program without packages', manifests: [], install: [], build: [] }
+    : nodeSteps(files, manifest);
+}
+
+function nodeStepsOf(files: ProjectFiles, beside: string): Steps {
+  const manifest = packageJsonOf(files);
+  if (manifest === null) throw new RuntimeRefused(`The project has a ${beside} with programs for Node, but no package.json beside it.`);
+  return nodeSteps(files, manifest);
+}
+
+function planFrom(name: FrameworkName | null, language: Language, steps: Steps, { words, env }: Command): ProjectPlan {
+  const fixed: Record<string, string> =
+    language === 'node'
+      ? { NODE_ENV: 'production', YARN_NODE_LINKER: 'node-modules' }
+      : { PYTHONUNBUFFERED: '1', UV_PYTHON_DOWNLOADS: 'never' };
+  return { ...steps, framework: name, language, start: words, env: { ...fixed, ...env } };
+}

@@ -1,0 +1,93 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import type { Duplex } from 'node:stream';
+import type Dockerode from 'dockerode';
+import { unlessAborted } from '../../../async/unless-aborted.ts';
+import { TERMINAL_TYPE, type Terminal, type TerminalRequest } from '../../runtime.ts';
+import { call, until } from '../engine/engine.ts';
+import { helperProgram } from '../engine/names.ts';
+import { exitCodeOf, readyContainer, sweep } from './exec.ts';
+
+/** The longest wait for the end of what a shell started, ms. A frozen container ends nothing. */
+const SWEEP_TIMEOUT_MS = 10_000;
+/** The tries to set the first size, and the pause between two, ms. */
+const RESIZE_TRIES_MAX = 50;
+const RESIZE_AGAIN_MS = 20;
+
+/** Runs in the container with the busybox shell, and becomes the first of these shells that is there. */
+const shell = `
+for shell in /bin/bash /usr/bin/bash /bin/sh; do [ -x "$shell" ] && exec "$shell"; done
+exec "$1" sh
+`;
+
+/**
+ * Runs in the container beside the shell and kills everything that has its mark as soon as its input ends. The input ends with this
+ * process, too, after which the engine would keep the shell for ever. A program that was just about to start is found the second time.
+ */
+const watcher = `mark=$1 box=$2
+"$box" cat >/dev/null
+${sweep}
+"$box" sleep 0.2
+${sweep}
+`;
+
+/** Opens a terminal in a running container (see `ContainerRuntime.terminal`). */
+export async function openTerminal(container: Dockerode.Container, { cols, rows, signal }: TerminalRequest): Promise<Terminal> {
+  await readyContainer(container);
+  signal.throwIfAborted();
+  const mark = randomUUID();
+  const watch = await started(container, { Cmd: [helperProgram, 'sh', '-c', watcher, 'watch', mark, helperProgram] }, false);
+  const swept = once(watch.stream.resume(), 'close');
+  let shellOutput: Duplex | null = null;
+  // Output that nobody reads would keep the connection open.
+  const kill = () => {
+    watch.stream.end();
+    shellOutput?.resume();
+  };
+  signal.addEventListener('abort', kill, { once: true });
+  try {
+    const options = {
+      Cmd: [helperProgram, 'sh', '-c', shell, 'shell', helperProgram],
+      Env: [`TERM=${TERMINAL_TYPE}`, `MOORING_EXEC=${mark}`],
+    };
+    const { exec, stream } = await started(container, options, true);
+    shellOutput = stream;
+    if (signal.aborted) kill();
+    const ended = once(stream, 'close').then(async () => {
+      signal.removeEventListener('abort', kill);
+      kill();
+      await unlessAborted(swept, AbortSignal.timeout(SWEEP_TIMEOUT_MS)).catch(() => undefined);
+      return exitCodeOf(exec, container.id).catch(() => null);
+    });
+    const resize = async (w: number, h: number) => {
+      await call(container.id, (abortSignal) => exec.resize({ w, h, abortSignal }));
+    };
+    // The engine refuses until it has started the shell.
+    await until(
+      () =>
+        resize(cols, rows).then(
+          () => true,
+          () => null,
+        ),
+      RESIZE_TRIES_MAX,
+      RESIZE_AGAIN_MS,
+    );
+    return { stream, ended, resize };
+  } catch (error) {
+    kill();
+    throw error;
+  }
+}
+
+async function started(
+  container: Dockerode.Container,
+  options: Dockerode.ExecCreateOptions,
+  Tty: boolean,
+): Promise<{ exec: Dockerode.Exec; stream: Duplex }> {
+  const attached = { AttachStdin: true, AttachStdout: true, AttachStderr: true };
+  const exec = await call(container.id, (abortSignal) => container.exec({ ...options, ...attached, Tty, abortSignal }));
+  const stream = await call(container.id, (abortSignal) => exec.start({ hijack: true, stdin: true, Tty, abortSignal }));
+  // A connection that breaks closes the stream, and that is all that has to be known.
+  stream.on('error', () => undefined);
+  return { exec, stream };
+}

@@ -1,0 +1,90 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { Readable } from 'node:stream';
+import { DockerBed } from '../../../../../test/support/docker-bed.ts';
+import { describeWithDocker } from '../../../../../test/support/docker.ts';
+import { until } from '../../../../../test/support/until.ts';
+import { RuntimeRefused, type ContainerView } from '../../runtime.ts';
+
+const soon = () => AbortSignal.timeout(30_000);
+const options = { maxBytes: 1_000, roomBytes: null, onTaken: 'replace' as const, parents: true, signal: soon() };
+
+describeWithDocker('the files of a container', () => {
+  let bed: DockerBed;
+  let view: ContainerView;
+
+  beforeAll(async () => {
+    bed = await DockerBed.open();
+    view = await bed.running();
+  }, 60_000);
+  afterAll(() => bed?.close(), 60_000);
+
+  /** The programs for files that run in the container. */
+  const running = async () => (await bed.output(view, 'ps | grep -E "[d]d bs|[a]nswer\\("')).trim();
+
+  it('are reached in an image without a single program, with a read-only root, by a user without a name', async () => {
+    const bare = await bed.running({ user: '12345', readOnlyRoot: true });
+    const { files } = bed.runtime;
+    expect(await files.write(bare.handle, 'a/b', Readable.from([Buffer.from('text')]), options)).toMatchObject({ path: '/data/a/b' });
+    expect(await bed.output(bare, 'stat -c "%u %a" /data/a /data/a/b')).toBe('12345 755\n12345 644\n');
+    const { content } = await files.read(bare.handle, 'a/b', { maxBytes: null, signal: soon() });
+    expect(Buffer.concat(await content.toArray()).toString()).toBe('text');
+    await expect(files.makeDirectory(bare.handle, '/tmp/x', { parents: true, signal: soon() })).rejects.toMatchObject({
+      reason: 'outside_volume',
+    });
+    await bed.runtime.remove(bare.handle);
+  }, 60_000);
+
+  it('are read with nothing of the agent’s environment or programs', async () => {
+    const hostile = await bed.running({
+      command: ['/bin/busybox', 'sleep', '300'],
+      environment: { PATH: '/data', ENV: '/data/env', LD_PRELOAD: '/data/lib.so', IFS: '/', CDPATH: '/etc', PWD: '/etc' },
+    });
+    await bed.output(
+      hostile,
+      '/bin/busybox mkdir /data/etc; echo "touch /data/taken" > /data/env; cp /data/env /data/stat; chmod 755 /data/stat',
+    );
+    const { entries } = await bed.runtime.files.list(hostile.handle, '.', soon());
+    expect(entries.map(({ name }) => name)).toEqual(['env', 'etc', 'stat']);
+    await bed.runtime.remove(hostile.handle);
+  }, 60_000);
+
+  it('leave no program behind when the reader goes away in the middle', async () => {
+    await bed.output(view, 'dd if=/dev/zero of=/data/endless bs=1M seek=1M count=0');
+    const { content } = await bed.runtime.files.read(view.handle, 'endless', { maxBytes: null, signal: soon() });
+    await once(content, 'readable');
+    expect(await running()).not.toBe('');
+    content.destroy();
+    await until('the programs have ended', async () => ((await running()) === '' ? true : undefined));
+    await bed.output(view, 'rm /data/endless');
+  }, 60_000);
+
+  it('lose what was half written when the service is killed', async () => {
+    const script = `
+      const { Readable } = await import('node:stream');
+      const { DockerRuntime } = await import(${JSON.stringify(new URL('../docker-runtime.ts', import.meta.url).href)});
+      const runtime = new DockerRuntime({ instance: ${JSON.stringify(bed.instance)}, helperImage: null, ociRuntime: null, egress: 'all' });
+      const content = new Readable({ read() {} });
+      content.push(Buffer.alloc(3 * 1024 * 1024));
+      await runtime.files.write(${JSON.stringify(view.handle)}, 'half', content,
+        { maxBytes: 1e9, roomBytes: null, onTaken: 'replace', parents: false, signal: new AbortController().signal });`;
+    const loader = new URL('../../../../../scripts/typescript.mjs', import.meta.url).href;
+    const service = spawn(process.execPath, ['--import', loader, '--input-type=module', '-e', script], { stdio: 'ignore' });
+    const kept = () => bed.output(view, 'ls -A /data');
+    await until('the file is half written', async () => ((await kept()).includes('.mooring-unfinished-') ? true : undefined));
+    service.kill('SIGKILL');
+    await once(service, 'exit');
+    await until('the file is gone', async () => ((await kept()) === '' ? true : undefined));
+    await until('the programs have ended', async () => ((await running()) === '' ? true : undefined));
+  }, 60_000);
+
+  it('are not reached without the helper program, and the error says what to install', async () => {
+    const labels = { 'mooring.instance': bed.instance };
+    const container = await bed.docker.createContainer({ Image: bed.image, Labels: labels });
+    await container.start();
+    const listing = bed.runtime.files.list(container.id, '.', soon());
+    await expect(listing).rejects.toThrow(RuntimeRefused);
+    await expect(listing).rejects.toThrow('busybox-static');
+    await container.remove({ force: true });
+  }, 60_000);
+});

@@ -1,0 +1,67 @@
+import { PullProgress } from './pull-progress.ts';
+
+let log: string[];
+let now: number;
+let progress: PullProgress;
+
+beforeEach(() => {
+  log = [];
+  now = 0;
+  progress = new PullProgress(
+    (line) => log.push(line),
+    () => now,
+  );
+});
+
+const downloading = (id: string, current: number, total: number) =>
+  progress.take({ status: 'Downloading', id, progressDetail: { current, total } });
+
+describe('the build log of a pull', () => {
+  it('tells how much is downloaded, and how many layers are complete', () => {
+    progress.take({ status: 'Pulling from team/agent', id: 'v1' });
+    for (const id of ['a', 'b', 'c']) progress.take({ status: 'Pulling fs layer', id, progressDetail: {} });
+    progress.take({ status: 'Already exists', id: 'c' });
+    now = 1_000;
+    downloading('a', 2_000_000, 8_000_000);
+    now = 2_000;
+    downloading('b', 500_000, 4_000_000);
+    now = 3_000;
+    progress.take({ status: 'Pull complete', id: 'a' });
+    progress.take({ status: 'Download complete', id: 'b' });
+    progress.take({ status: 'Pull complete', id: 'b' });
+    progress.end();
+    progress.take({ status: 'Status: Downloaded newer image for team/agent:v1' });
+    expect(log).toEqual([
+      'Pulling from team/agent',
+      '0 of 2 layers pulled, 2.0 MB of at least 8.0 MB downloaded, 1 more layers were there already',
+      '0 of 2 layers pulled, 2.5 MB of 12.0 MB downloaded, 1 more layers were there already',
+      '1 of 2 layers pulled, 8.5 MB of 12.0 MB downloaded, 1 more layers were there already',
+      '2 of 2 layers pulled, 12.0 MB of 12.0 MB downloaded, 1 more layers were there already',
+      'Status: Downloaded newer image for team/agent:v1',
+    ]);
+  });
+
+  it('has at most one line each second, and few lines even if the pull lasts an hour', () => {
+    const times: number[] = [];
+    for (; now < 3_600_000; now += 100) {
+      const before = log.length;
+      downloading('a', now * 1_000, 1e12);
+      if (log.length > before) times.push(now);
+    }
+    expect(times.slice(1).every((time, index) => time - (times[index] ?? 0) >= 1_000)).toBe(true);
+    expect(log.length).toBeGreaterThan(20);
+    expect(log.length).toBeLessThan(100);
+  });
+
+  it('has no line that repeats the one before', () => {
+    downloading('a', 1, 2);
+    for (; now < 60_000; now += 500) progress.take({ status: 'Extracting', id: 'a', progressDetail: { current: now, total: 2 } });
+    expect(new Set(log).size).toBe(log.length);
+  });
+
+  it('does not grow with the layers that a registry names', () => {
+    for (let layer = 0; layer < 50_000; layer++) progress.take({ status: 'Pulling fs layer', id: `layer ${layer}` });
+    progress.end();
+    expect(log).toEqual([expect.stringContaining('of 256 layers')]);
+  });
+});

@@ -1,0 +1,163 @@
+import { createHash } from 'node:crypto';
+import type Dockerode from 'dockerode';
+
+import { canonicalRepository, parseImageReference } from '../../../image-reference.ts';
+import type { ImageStore, StoredImage, StoredImages } from '../../image-store.ts';
+import { call, mapBounded, statusOf } from '../engine/engine.ts';
+import { hasLabels, labels } from '../engine/names.ts';
+import { findImage } from '../image-sources/registry.ts';
+
+/** The timeout of one removal, in milliseconds. Deployments may wait for it, so that it is shorter than that of other calls. */
+const REMOVAL_TIMEOUT_MS = 8_000;
+/** The kinds of tags of images that deployments pin. Images that have only others are of use to builds alone. */
+const deployedKinds = /^(build|program|project|pulled)-/;
+const baseKind = /^base-/;
+
+/** The number of images that are inspected at once. */
+const AT_ONCE = 8;
+
+/** The tags of each image by its id. */
+export type TagsById = ReadonlyMap<string, readonly string[]>;
+
+/**
+ * Tells this installation's images from all others of the engine. Ours have a tag in the repository `mooring-<instance>`: built ones get one
+ * anyway, and a pulled one gets one for each name under which we pulled it. What a build leaves without a tag has our label.
+ */
+export class OwnImages implements ImageStore {
+  private readonly docker: Dockerode;
+  private readonly instance: string;
+
+  constructor(docker: Dockerode, instance: string) {
+    this.docker = docker;
+    this.instance = instance;
+  }
+
+  /** Returns what the engine has before a pull, so that `markPulled` knows what it had already. */
+  async beforePull(): Promise<TagsById> {
+    return new Map((await this.listed(false)).map((image) => [image.Id, tagsOf(image)]));
+  }
+
+  /** Marks an image as ours under the name by which it was pulled, unless the engine had it, or that name of it, before. */
+  async markPulled({ Id }: Dockerode.ImageInspectInfo, reference: string, before: TagsById): Promise<void> {
+    const had = before.get(Id);
+    const mark = this.markOf(reference, Id);
+    if (had?.includes(mark) === true) return;
+    if (had !== undefined && (!had.some((tag) => this.isOurs(tag)) || had.some((tag) => this.markOf(tag, Id) === mark))) return;
+    const [repo = '', tag] = mark.split(':');
+    await call(null, (abortSignal) => this.docker.getImage(Id).tag({ repo, tag, abortSignal }));
+  }
+
+  /** Notes that a build is about to begin at the image, if it is ours. The engine keeps the time of the last tag. */
+  async markBase(reference: string): Promise<void> {
+    const found = await findImage(this.docker, reference);
+    if (found?.RepoTags?.some((tag) => this.isOurs(tag)) !== true) return;
+    const tag = `base-${shortId(found.Id)}`;
+    await call(null, (abortSignal) => this.docker.getImage(found.Id).tag({ repo: this.repository, tag, abortSignal }));
+  }
+
+  async has(image: string): Promise<boolean> {
+    return (await findImage(this.docker, image)) !== null;
+  }
+
+  async list(): Promise<StoredImages> {
+    const listed = await this.listed(true);
+    const parents = new Set(listed.map(({ ParentId }) => ParentId));
+    // A step between the images of builds has no name, and something was built on it.
+    const images = listed.filter((image) => tagsOf(image).length > 0 || digestsOf(image).length > 0 || !parents.has(image.Id));
+    const own = images.filter((image) => this.isOwn(image));
+    return {
+      own: await mapBounded(own, AT_ONCE, (image) => this.stored(image, parents.has(image.Id))),
+      all: { count: images.length, bytes: images.reduce((sum, { Size }) => sum + Size, 0) },
+    };
+  }
+
+  async remove(id: string): Promise<boolean> {
+    const found = await findImage(this.docker, id);
+    if (found === null) return true;
+    if (await this.isUsed(id)) return false;
+    const tags = found.RepoTags ?? [];
+    const ours = tags.filter((tag) => this.isOurs(tag));
+    const pulled = tags.filter((tag) => ours.includes(this.markOf(tag, id)));
+    const isSharedWithOthers = tags.length > ours.length + pulled.length;
+    // Our own tags go last, so that the image is still known as ours if this ends in the middle.
+    const names = [...pulled, ...(isSharedWithOthers ? [] : (found.RepoDigests ?? [])), ...ours];
+    for (const name of names.length === 0 ? [id] : names) if (!(await this.removed(name))) return false;
+    return true;
+  }
+
+  private async removed(name: string): Promise<boolean> {
+    try {
+      await call(null, (abortSignal) => this.docker.getImage(name).remove({ abortSignal }), REMOVAL_TIMEOUT_MS);
+    } catch (error) {
+      if (statusOf(error) === 409) return false;
+      // The last tag of a repository takes its digests along.
+      if (statusOf(error) !== 404) throw error;
+    }
+    return true;
+  }
+
+  /** Returns whether any container was made of the image, or of one that was built on it. */
+  private async isUsed(id: string): Promise<boolean> {
+    const options = { all: true, limit: 1, filters: { ancestor: [id] } };
+    return (await call(null, (abortSignal) => this.docker.listContainers({ ...options, abortSignal }))).length > 0;
+  }
+
+  private listed(all: boolean): Promise<Dockerode.ImageInfo[]> {
+    return call(null, (abortSignal) => this.docker.listImages({ all, abortSignal } as Dockerode.ListImagesOptions));
+  }
+
+  private async stored(image: Dockerode.ImageInfo, isBase: boolean): Promise<StoredImage> {
+    const tags = tagsOf(image);
+    return {
+      id: image.Id,
+      pins: [image.Id, ...digestsOf(image)],
+      names: tags,
+      bytes: image.Size,
+      builtOnAt: await this.builtOnAt(image),
+      isBase,
+    };
+  }
+
+  private async builtOnAt(image: Dockerode.ImageInfo): Promise<Date | null> {
+    const ours = tagsOf(image).filter((tag) => this.isOurs(tag));
+    const kinds = ours.map((tag) => tag.slice(this.repository.length + 1));
+    if (kinds.some((kind) => baseKind.test(kind))) {
+      const found = (await findImage(this.docker, image.Id)) as { Metadata?: { LastTagTime?: string } } | null;
+      return new Date(found?.Metadata?.LastTagTime ?? 0);
+    }
+    return kinds.some((kind) => deployedKinds.test(kind)) ? null : new Date(image.Created * 1_000);
+  }
+
+  private isOwn(image: Dockerode.ImageInfo): boolean {
+    const tags = tagsOf(image);
+    if (tags.length > 0 || digestsOf(image).length > 0) return tags.some((tag) => this.isOurs(tag));
+    return hasLabels(image.Labels, { [labels.instance]: this.instance });
+  }
+
+  private isOurs(tag: string): boolean {
+    return tag.startsWith(`${this.repository}:`);
+  }
+
+  private get repository(): string {
+    return `mooring-${this.instance}`;
+  }
+
+  /** Returns the tag that says that we pulled the image under this name. */
+  private markOf(reference: string, id: string): string {
+    const name = createHash('sha256').update(canonicalName(reference)).digest('hex').slice(0, 16);
+    return `${this.repository}:pulled-${name}-${shortId(id)}`;
+  }
+}
+
+const shortId = (id: string): string => id.replace('sha256:', '').slice(0, 12);
+
+/** Returns the name in one spelling: `nginx` and `docker.io/library/nginx:latest` are equal. */
+function canonicalName(reference: string): string {
+  const parsed = parseImageReference(reference);
+  if (parsed === null) return reference;
+  return `${canonicalRepository(parsed)}${parsed.digest === null ? `:${parsed.tag ?? 'latest'}` : `@${parsed.digest}`}`;
+}
+
+/** Engines write `<none>:<none>` in place of no name. */
+const tagsOf = ({ RepoTags }: Dockerode.ImageInfo): string[] => (RepoTags ?? []).filter((tag) => !tag.startsWith('<none>'));
+const digestsOf = ({ RepoDigests }: Dockerode.ImageInfo): string[] => (RepoDigests ?? []).filter((digest) => !digest.startsWith('<none>'));

@@ -1,0 +1,33 @@
+import type { Readable } from 'node:stream';
+import { FileRefused } from './files.ts';
+
+/**
+ * Yields the content of a file that is being written. Throws `FileRefused` as soon as it is larger than the file may be or than the volume
+ * has room for, and the signal's reason if that aborts, while a chunk is awaited too.
+ */
+export async function* limitedContent(
+  content: Readable,
+  { maxBytes, roomBytes }: { maxBytes: number; roomBytes: number | null },
+  signal: AbortSignal,
+): AsyncGenerator<Buffer> {
+  const stop = () => content.destroy(signal.reason as Error);
+  signal.throwIfAborted();
+  signal.addEventListener('abort', stop, { once: true });
+  let size = 0;
+  try {
+    for await (const chunk of content as AsyncIterable<Buffer>) {
+      size += chunk.length;
+      if (size > maxBytes) throw new FileRefused('too_large');
+      if (roomBytes !== null && size > roomBytes) throw new FileRefused('volume_full');
+      yield chunk;
+    }
+    signal.throwIfAborted();
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+/** Returns a signal that aborts with the given one, and after that time (ms). */
+export function within(timeMs: number, signal: AbortSignal): AbortSignal {
+  return AbortSignal.any([signal, AbortSignal.timeout(timeMs)]);
+}

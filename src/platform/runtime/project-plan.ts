@@ -1,0 +1,35 @@
+/** The frameworks that are recognized. Each has a template of the same name, which tells its port, health check and protocol. */
+export const frameworkNames = ['langgraph', 'crewai', 'openclaw'] as const;
+export type FrameworkName = (typeof frameworkNames)[number];
+
+/**
+ * The way in which a project that has no Dockerfile is installed, built and started. It is made of the project's files alone, by `planProject`, and each
+ * runtime carries it out in its own way (docs/decisions/0040). All commands are in exec form and run in the project's folder, with its
+ * `.venv/bin` and `node_modules/.bin` at the beginning of PATH.
+ */
+export interface ProjectPlan {
+  /** The kind of project that was found, for the build log, such as "a Python project (uv.lock)". */
+  found: string;
+  framework: FrameworkName | null;
+  language: 'node' | 'python';
+  /**
+   * The files that `install` reads, relative to the project's folder. A change of other files does not repeat `install`. The list `['.']`
+   * means that it reads the whole project.
+   */
+  manifests: string[];
+  /** Install the dependencies, in this order. They may need the network. */
+  install: string[][];
+  /** Build the project after its files are there, in this order. */
+  build: string[][];
+  start: string[];
+  /** The variables that the build and the agent get. They hold no secrets. */
+  env: Record<string, string>;
+}
+
+/** The operator's settings for the commands of all builds: a mirror of a registry, for instance. None of it may stay in the image. */
+export interface BuildSettings {
+  /** The values of the variables that `MOORING_BUILD_ENV` names. They may hold credentials. */
+  variables: Record<string, string>;
+  /** The file of `MOORING_BUILD_CA_FILE`: certificates in PEM that builds trust beside the usual ones. */
+  caFile: string | null;
+}

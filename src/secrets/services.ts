@@ -1,0 +1,1 @@
+export { AccountSecrets } from './account-secrets.service.ts';

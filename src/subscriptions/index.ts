@@ -1,0 +1,1 @@
+export { subscriptionEvents } from './subscriptions.events.ts';

@@ -1,0 +1,34 @@
+import { Query } from '@nestjs/cqrs';
+
+import type { SubscriptionRow } from './subscriptions.table.ts';
+
+/** Returns the account's subscription as its stream describes it. Throws `not_found`. */
+export class GetWrittenSubscription extends Query<SubscriptionRow> {
+  constructor(
+    readonly accountId: string,
+    readonly subscriptionId: string,
+  ) {
+    super();
+  }
+}
+
+/** Lists the account's subscriptions, newest first. */
+export class ListSubscriptions extends Query<SubscriptionRow[]> {
+  constructor(
+    readonly accountId: string,
+    readonly limit: number,
+    /** The `created_at` and `subscription_id` of the last one on the previous page. */
+    readonly after: readonly [string, string] | null,
+  ) {
+    super();
+  }
+}
+
+export interface KnownSubscription {
+  subscriptionId: string;
+  accountId: string;
+  active: boolean;
+}
+
+/** Lists the subscriptions of all accounts. */
+export class ListAllSubscriptions extends Query<KnownSubscription[]> {}

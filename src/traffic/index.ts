@@ -1,0 +1,1 @@
+export { routeByDomain } from './agent-domain.ts';

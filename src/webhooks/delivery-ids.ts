@@ -1,0 +1,37 @@
+/** The headers in which senders name a delivery: GitHub, Standard Webhooks, Svix, GitLab and Shopify. */
+const ID_HEADERS = ['x-github-delivery', 'webhook-id', 'svix-id', 'x-gitlab-event-uuid', 'x-shopify-webhook-id'];
+/** The senders that name a delivery in the body: the header by which they are recognised, and the member. */
+const ID_MEMBERS = [
+  { sender: 'stripe', header: 'stripe-signature', member: 'id' },
+  { sender: 'slack', header: 'x-slack-signature', member: 'event_id' },
+];
+/** The length of a name in characters, and the size of a body in which one is looked for. */
+const ID_MAX = 255;
+const BODY_BYTES_MAX = 262_144;
+
+/** Returns the name that the sender gives to a delivery and to its repeats; null if it gives none. */
+export function deliveryIdOf(headers: Record<string, string | string[] | undefined>, body: Buffer): string | null {
+  for (const name of ID_HEADERS) {
+    const id = headers[name];
+    if (isId(id)) return `${name} ${id}`;
+  }
+  for (const { sender, header, member } of ID_MEMBERS) {
+    const id = headers[header] === undefined ? undefined : memberOf(body, member);
+    if (isId(id)) return `${sender} ${id}`;
+  }
+  return null;
+}
+
+function isId(id: unknown): id is string {
+  return typeof id === 'string' && id !== '' && id.length <= ID_MAX;
+}
+
+function memberOf(body: Buffer, member: string): unknown {
+  if (body.length > BODY_BYTES_MAX) return undefined;
+  try {
+    const value: unknown = JSON.parse(body.toString());
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[member] : undefined;
+  } catch {
+    return undefined;
+  }
+}

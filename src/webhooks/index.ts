@@ -1,0 +1,1 @@
+export { webhookEvents } from './webhook-tokens.events.ts';

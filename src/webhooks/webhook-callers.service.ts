@@ -1,0 +1,64 @@
+import { hash, timingSafeEqual } from 'node:crypto';
+
+import { Injectable, type OnModuleInit } from '@nestjs/common';
+
+import { agentIdOf, agentNotFound } from '../agents/index.ts';
+import { Agents } from '../agents/services.ts';
+import { MessageBudgets } from '../messages/services.ts';
+import { Config } from '../platform/config/config.ts';
+import type { Caller } from '../platform/context/caller.ts';
+import { Refusal } from '../platform/errors/refusal.ts';
+import { CredentialVerifier, type Invoke } from '../platform/http/auth/credential-verifier.ts';
+import { networkOf, NETWORK_BITS } from '../platform/network-of.ts';
+import type { WebhookTokenState } from './webhook-tokens.decider.ts';
+import { sha256Of, WebhookTokens } from './webhook-tokens.service.ts';
+
+/** Recognises the senders of webhooks on the headers of their requests, before anything of the body is read. */
+@Injectable()
+export class WebhookCallers implements OnModuleInit {
+  constructor(
+    private readonly verifier: CredentialVerifier,
+    private readonly agents: Agents,
+    private readonly tokens: WebhookTokens,
+    private readonly budgets: MessageBudgets,
+    private readonly config: Config,
+  ) {}
+
+  onModuleInit(): void {
+    this.verifier.registerInvokes((invoke) => this.callerOf(invoke));
+  }
+
+  /** Throws `agent_not_found`, `unauthenticated`, and `rate_limited` if the caller's budget is known to be spent. */
+  private async callerOf({ agentId: given, tokens, address, seenUpTo }: Invoke): Promise<Caller> {
+    const agentId = agentIdOf(given);
+    const [{ state: agent }, issued] = await Promise.all([this.agents.find(agentId, seenUpTo), this.tokens.load(agentId, seenUpTo)]);
+    if (agent === null || agent.status === 'deleting' || agent.status === 'deleted') throw agentNotFound();
+    const { accountId } = agent;
+    const hasToken = tokens.length > 0;
+    if (hasToken) checkTokens(tokens, issued);
+    else if (!this.config.tokenlessWebhooks)
+      throw refused('Send the token of the agent, in X-Service-Webhook-Token or as the query parameter token.');
+    // The address itself is in the metadata of the event; a budget needs no more than to tell addresses apart.
+    const budget = hasToken ? `token ${issued?.id}` : `address ${hash('sha256', networkOf(address, NETWORK_BITS)).slice(0, 16)}`;
+    this.budgets.refuseSpent(agentId, budget);
+    return {
+      kind: 'webhook',
+      id: agentId,
+      name: hasToken ? 'webhook with the token' : 'webhook without a token',
+      accountId,
+      role: 'member',
+      scopes: new Set(),
+      webhook: { budget, hasToken },
+    };
+  }
+}
+
+function checkTokens(tokens: readonly string[], issued: WebhookTokenState): void {
+  const expected = Buffer.from(issued?.sha256 ?? sha256Of(''), 'hex');
+  const isRight = (token: string) => timingSafeEqual(Buffer.from(sha256Of(token), 'hex'), expected);
+  if (issued === null || !tokens.every(isRight)) throw refused('The token is not that of the agent.');
+}
+
+function refused(detail: string): Refusal {
+  return new Refusal('unauthenticated', detail);
+}

@@ -1,0 +1,223 @@
+"""Serves a crewAI project: each message is one run of its crew or flow.
+
+Crews remember nothing, so the conversations are in a database on the agent's volume. A message that is delivered again gets the reply that
+it got before. The program needs the standard library and the project's own crewAI.
+"""
+
+import datetime
+import importlib
+import inspect
+import json
+import os
+import pathlib
+import signal
+import sqlite3
+import sys
+import threading
+import tomllib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+VOLUME = pathlib.Path(os.environ.get("MOORING_VOLUME", "."))
+PROJECT = pathlib.Path.cwd()
+# These are read when crewAI is imported. Nothing is reported to anybody, and what it stores is on the volume.
+for name, value in {
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "CREWAI_DISABLE_TRACKING": "true",
+    "CREWAI_TRACING_ENABLED": "false",
+    "CREWAI_STORAGE_DIR": str(VOLUME / "crewai"),
+    "OTEL_SDK_DISABLED": "true",
+    "XDG_DATA_HOME": str(VOLUME / ".local"),
+}.items():
+    os.environ.setdefault(name, value)
+
+BODY_BYTES_MAX = 4 * 1024 * 1024
+FILES_MAX = 2_000
+HISTORY_TURNS_MAX = 40
+PARALLEL_RUNS_MAX = 4
+
+
+class Threads:
+    """The conversations. Each method may be called by several threads at once."""
+
+    def __init__(self, path):
+        self.lock = threading.Lock()
+        self.database = sqlite3.connect(path, check_same_thread=False)
+        self.database.execute("PRAGMA journal_mode=WAL")
+        self.database.execute("PRAGMA synchronous=FULL")
+        self.database.execute(
+            "CREATE TABLE IF NOT EXISTS turns (number INTEGER PRIMARY KEY, message TEXT UNIQUE, conversation TEXT, text TEXT, reply TEXT)"
+        )
+        self.database.execute("CREATE INDEX IF NOT EXISTS by_conversation ON turns (conversation, number)")
+        self.database.commit()
+
+    def reply_to(self, message):
+        """Returns the reply that the message got before, or None."""
+        with self.lock:
+            row = self.database.execute("SELECT reply FROM turns WHERE message = ?", (message,)).fetchone()
+        return row[0] if row else None
+
+    def history(self, conversation):
+        """Returns the latest turns as text, oldest first."""
+        query = "SELECT text, reply FROM turns WHERE conversation = ? ORDER BY number DESC LIMIT ?"
+        with self.lock:
+            rows = self.database.execute(query, (conversation, HISTORY_TURNS_MAX)).fetchall()
+        return "\n".join(f"User: {text}\nAssistant: {reply}" for text, reply in reversed(rows))
+
+    def add(self, message, conversation, text, reply):
+        with self.lock, self.database:
+            values = (message, conversation, text, reply)
+            self.database.execute("INSERT OR IGNORE INTO turns (message, conversation, text, reply) VALUES (?, ?, ?, ?)", values)
+
+
+def find_program():
+    """Returns the class of the project's crew or flow, or the path of its crew.jsonc.
+
+    CREWAI_PROGRAM names a class as "package.module:Class", where a project has several.
+    """
+    with open(PROJECT / "pyproject.toml", "rb") as file:
+        settings = tomllib.load(file).get("tool", {}).get("crewai", {})
+    for folder in (PROJECT, PROJECT / "src"):
+        sys.path.insert(0, str(folder))
+    if "definition" in settings:
+        return PROJECT / settings["definition"]
+    kind = settings.get("type", "crew")
+    named = os.environ.get("CREWAI_PROGRAM")
+    if named:
+        module, _, name = named.partition(":")
+        return getattr(importlib.import_module(module), name)
+    found = [program for module in modules_with(kind) for program in programs_in(importlib.import_module(module), kind)]
+    if not found:
+        raise SystemExit(f"no {kind} was found in the project: name it in CREWAI_PROGRAM, as package.module:Class")
+    return found[0]
+
+
+def modules_with(kind):
+    """Returns the names of the modules that may hold the program, those at the top first."""
+    mark = "@CrewBase" if kind == "crew" else "Flow"
+    root = PROJECT / "src" if (PROJECT / "src").is_dir() else PROJECT
+    files = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in ("node_modules", "venv", "tests")]
+        files += [pathlib.Path(folder, name) for name in names if name.endswith(".py")]
+        if len(files) > FILES_MAX:
+            break
+    marked = [file for file in files if mark in file.read_text("utf-8", "ignore")]
+    marked.sort(key=lambda file: (len(file.parts), file.name not in ("crew.py", "main.py"), str(file)))
+    return [".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__") for file in marked]
+
+
+def programs_in(module, kind):
+    from crewai.flow import Flow
+
+    own = [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__]
+    if kind == "flow":
+        return [value for value in own if issubclass(value, Flow)]
+    return [value for value in own if callable(getattr(value, "crew", None))]
+
+
+def run(program, conversation, message, history):
+    """Runs a fresh instance of the program and returns the text of its result."""
+    today = datetime.date.today()
+    known = {
+        "conversation_id": conversation,
+        "current_date": today.isoformat(),
+        "current_year": str(today.year),
+        "history": history,
+        "message": message,
+    }
+    if inspect.isclass(program) and not hasattr(program, "crew"):
+        flow = program()
+        return text_of(flow.kickoff(inputs={"id": conversation, **known}), flow.state)
+    crew = crew_of(program)
+    # A crew names its inputs as it likes. Those with other names than the known ones are what the crew is asked.
+    asked = {name: message for name in crew.fetch_inputs() if name not in known}
+    return text_of(crew.kickoff(inputs={**known, **asked}), None)
+
+
+def crew_of(program):
+    if inspect.isclass(program):
+        return program().crew()
+    from crewai.project.crew_loader import load_crew
+
+    loaded = load_crew(program)
+    return loaded[0] if isinstance(loaded, tuple) else loaded
+
+
+def text_of(result, state):
+    if result is None and state is not None:
+        return state.model_dump_json() if hasattr(state, "model_dump_json") else json.dumps(state, default=str)
+    raw = getattr(result, "raw", result)
+    return raw if isinstance(raw, str) else json.dumps(raw, default=str)
+
+
+def said_in(message):
+    """Returns all of a message as text: its own text, the body of a webhook, and the paths of attached files."""
+    parts = [message.get("text") or ""]
+    payload = message.get("payload")
+    if payload is not None:
+        parts.append(payload if isinstance(payload, str) else json.dumps(payload))
+    parts += [f"Attached file: {file['path']}" for file in message.get("attachments") or []]
+    return "\n\n".join(part for part in parts if part)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    program = None
+    threads = None
+    places = threading.BoundedSemaphore(PARALLEL_RUNS_MAX)
+
+    def do_GET(self):
+        self.say(200, {"status": "ok"}) if self.path == "/healthz" else self.say(404, {"error": "not found"})
+
+    def do_POST(self):
+        length = int(self.headers.get("content-length") or 0)
+        if self.path != "/messages" or length > BODY_BYTES_MAX:
+            return self.say(404 if self.path != "/messages" else 413, {"error": "refused"})
+        message = json.loads(self.rfile.read(length))
+        try:
+            self.say(200, {"response": self.reply(message)})
+        except Exception as error:
+            print(json.dumps({"level": "error", "message": f"the run failed: {type(error).__name__}"}), flush=True)
+            self.say(500, {"error": f"{type(error).__name__}: {error}"[:500]})
+
+    def reply(self, message):
+        known = self.threads.reply_to(message["id"])
+        if known is not None:
+            return known
+        conversation, text = message["conversation_id"], said_in(message)
+        with self.places:
+            reply = run(self.program, conversation, text, self.threads.history(conversation))
+        self.threads.add(message["id"], conversation, text, reply)
+        return reply
+
+    def say(self, status, value):
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        # A connection that waited for another request would delay the end of the server.
+        self.send_header("connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    # Runs that are in progress when the agent is stopped are completed.
+    daemon_threads = False
+    request_queue_size = 64
+
+
+def main():
+    Handler.threads = Threads(VOLUME / "threads.sqlite")
+    Handler.program = find_program()
+    server = Server((os.environ.get("HOST", "0.0.0.0"), int(os.environ.get("PORT", "8080"))), Handler)
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
+    print(json.dumps({"level": "info", "message": "the crew is ready"}), flush=True)
+    server.serve_forever()
+    server.server_close()
+
+
+main()

@@ -1,0 +1,170 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+import { DeploymentBed } from '../support/deployment-bed.ts';
+import { describeWithDocker } from '../support/docker.ts';
+import { until } from '../support/until.ts';
+import { tellBuilds, waitingCommand, waitingProject } from '../support/waiting-project.ts';
+
+/** Kills the service at each moment of a deployment from a registry or a repository, with custom files and a script. */
+
+const crashAt = resolve(import.meta.dirname, '../support/crash-at.mjs');
+/** The time within which a deployment settles after a restart of the service, in milliseconds. */
+const SETTLED_WITHIN_MS = 15_000;
+/** The most steps of one deployment that the test walks through. */
+const STEPS_MAX = 12;
+/** The size of each of the custom files whose copying is interrupted, in bytes. */
+const LARGE_FILE_BYTES = 900_000;
+
+let bed: DeploymentBed;
+let folder: string;
+let order: string;
+/** The file that the operator gives to builds. */
+let certificates: string;
+
+const put = async (agentId: string, files: object[]) =>
+  expect((await bed.service.call('POST', `/api/v1/agents/${agentId}/files`, { files })).status).toBe(201);
+const output = async (agentId: string, text: string) =>
+  (await bed.service.call('POST', `/api/agents/${agentId}/exec`, { command: text })).body.stdout as string;
+
+/** Expects that the deployment succeeds after the restart, that its agent has one container, and that nothing else is left. */
+async function expectSuccess(agentId: string, deploymentId: string): Promise<string> {
+  expect(await bed.settled(agentId, deploymentId, SETTLED_WITHIN_MS)).toMatchObject({ status: 'success', agent: 'active' });
+  await bed.onlyNeeded(1);
+  return (await bed.record(agentId, deploymentId)).build_log;
+}
+
+describeWithDocker('a deployment during which the service is killed', () => {
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'mooring-order-'));
+    order = join(folder, 'order');
+    certificates = join(folder, 'certificates.pem');
+    await tellBuilds(certificates, { toWait: false });
+    bed = await DeploymentBed.open(['--import', crashAt], { TEST_CRASH_ORDER: order, MOORING_BUILD_CA_FILE: certificates });
+    await bed.warmUp();
+  }, 180_000);
+  afterAll(async () => {
+    await bed?.close();
+    await rm(folder, { recursive: true, force: true });
+  }, 120_000);
+
+  afterEach(async () => {
+    await writeFile(order, '');
+    if (!bed.service.running) await bed.service.start();
+    await bed.clear();
+  });
+
+  it.each([
+    ['image', 'the registry is asked for the image', /\/manifests\//],
+    ['image', 'a layer is downloaded', /\/blobs\//],
+    ['repository', 'the branches of the repository are asked for', /\/info\/refs/],
+    ['repository', 'the commit is downloaded', /\.git\/git-upload-pack$/],
+  ] as const)('succeeds after a restart: from %s, killed when %s', async (from, _, path) => {
+    const server = from === 'image' ? bed.registry : bed.git;
+    bed.commit();
+    const agentId = await bed.agent(from);
+    const held = server.held.hold(path);
+    const deploymentId = await bed.deploy(agentId);
+    await held;
+    await bed.service.kill();
+    server.held.release();
+    await bed.service.start();
+    await expectSuccess(agentId, deploymentId);
+  });
+
+  it('succeeds after a restart with the newest commit if it was killed in the middle of a build', async () => {
+    bed.commit(['RUN ["sh", "-c", "echo made > /made"]', 'RUN ["sleep", "600"]']);
+    const agentId = await bed.agent('repository');
+    const deploymentId = await bed.deploy(agentId);
+    await bed.running('sleep 600');
+    await bed.service.kill();
+    const commit = bed.commit(['RUN ["sh", "-c", "echo made > /made"]']);
+    await bed.service.start();
+    const log = await expectSuccess(agentId, deploymentId);
+    expect(log).toContain(`Fetched the commit ${commit}`);
+    expect(await output(agentId, 'cat /made')).toBe('made\n');
+  });
+
+  it('installs the packages of a project anew after a restart if it was killed while they were installed, and the first run is gone', async () => {
+    bed.git.commit('project', waitingProject);
+    await tellBuilds(certificates, { toWait: true });
+    const agentId = await bed.agent('repository');
+    const deploymentId = await bed.deploy(agentId);
+    const first = await bed.running(waitingCommand);
+    const { Mounts } = await bed.docker.getContainer(first).inspect();
+    await bed.service.kill();
+    await tellBuilds(certificates, { toWait: false });
+    await bed.service.start();
+    const log = await expectSuccess(agentId, deploymentId);
+    expect(log.match(/Running npm ci/g)).toHaveLength(2);
+    await expect(bed.docker.getContainer(first).inspect()).rejects.toMatchObject({ statusCode: 404 });
+    expect(Mounts).toHaveLength(1);
+    for (const { Name = '' } of Mounts) await expect(bed.docker.getVolume(Name).inspect()).rejects.toMatchObject({ statusCode: 404 });
+  });
+
+  it('has all custom files after a restart if it was killed while they were copied', async () => {
+    bed.commit();
+    const agentId = await bed.agent('repository');
+    const content = 'x'.repeat(LARGE_FILE_BYTES);
+    const names = Array.from({ length: 8 }, (_, n) => `large-${n}`);
+    for (const path of names) await put(agentId, [{ path, content, target_dir: '/opt/large' }]);
+    const deploymentId = await bed.deploy(agentId);
+    await until(
+      'the container is made',
+      async () => {
+        const made = await bed.docker.listContainers({ all: true, filters: { label: [`mooring.agent=${agentId}`] } });
+        return made.length > 0 ? true : undefined;
+      },
+      undefined,
+      2,
+    );
+    await bed.service.kill();
+    await bed.service.start();
+    await expectSuccess(agentId, deploymentId);
+    expect(await output(agentId, 'cat /opt/large/* | wc -c')).toBe(`${8 * LARGE_FILE_BYTES}\n`);
+  });
+
+  it('runs its script anew in a new container if it was killed while that ran, and the first run is gone', async () => {
+    bed.commit();
+    const agentId = await bed.agent('repository');
+    // The script waits at its first run only.
+    const content = 'echo run >> /data/runs; echo here >> /runs; [ "$(wc -l < /data/runs)" -gt 1 ] || sleep 601';
+    await put(agentId, [{ path: 'slow.sh', content }]);
+    const deploymentId = await bed.deploy(agentId);
+    const first = await bed.running('sleep 601');
+    await bed.service.kill();
+    await bed.service.start();
+    const log = await expectSuccess(agentId, deploymentId);
+    expect(log.match(/Running the custom script/g)).toHaveLength(2);
+    expect(await output(agentId, 'cat /data/runs /runs')).toBe('run\nrun\nhere\n');
+    await expect(bed.docker.getContainer(first).inspect()).rejects.toMatchObject({ statusCode: 404 });
+  });
+
+  it('succeeds after a restart if it was killed right after any of its steps', async () => {
+    const steps: number[] = [];
+    const agentId = await bed.agent('repository');
+    await put(agentId, [{ path: 'quick.sh', content: 'echo ran > /ran' }]);
+    for (let after = 1; after <= STEPS_MAX; after++) {
+      bed.commit([`ENV STEP=${after}`]);
+      await writeFile(order, JSON.stringify({ after, key: agentId, saga: 'deployments' }));
+      // The response may be lost with the process, but the deployment was stored before its first step.
+      await bed.deploy(agentId).catch(() => undefined);
+      const died = await until('the service dies, or the agent settles', async () => {
+        if (!bed.service.running) return true;
+        const agent = await bed.service.call('GET', `/api/v1/agents/${agentId}`).catch(() => null);
+        return agent?.body.status === 'active' ? false : undefined;
+      });
+      await writeFile(order, '');
+      if (died) await bed.service.start();
+      const [{ id }] = (await bed.service.call('GET', `/api/v1/agents/${agentId}/deployments`)).body;
+      await expectSuccess(agentId, id);
+      expect(await output(agentId, 'cat /ran; echo $STEP')).toBe(`ran\n${after}\n`);
+      if (!died) break;
+      steps.push(after);
+    }
+    process.stdout.write(`killed after ${steps.length} steps\n`);
+    expect(steps.length).toBeGreaterThan(5);
+    expect(steps.length).toBeLessThan(STEPS_MAX);
+  }, 300_000);
+});

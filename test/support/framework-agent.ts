@@ -1,0 +1,108 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { readdir, readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
+
+import type { ModelServer } from './model-server.ts';
+import type { StartedService } from './started-service.ts';
+import { until } from './until.ts';
+
+/** The file with the certificates by which this machine reaches the registries, if it has one. */
+const caFile = '/etc/ssl/certs/ca-certificates.crt';
+const LOOK_MS = 100;
+
+/** The settings of a service that builds templates with packages of npm and PyPI, and stops frozen agents soon. */
+export const frameworkEnvironment: Record<string, string> = {
+  MOORING_DEEP_SLEEP_AFTER: '2',
+  MOORING_DEPLOY_TIMEOUT: '1800',
+  // OpenClaw starts in 10 s on a quiet machine, and in over a minute on one that does much else.
+  MOORING_START_TIMEOUT: '600',
+  ...(existsSync(caFile) ? { MOORING_BUILD_CA_FILE: caFile } : {}),
+};
+
+/** Returns true if npm's registry answers, as `npm` on this machine is set up. */
+export async function npmAnswers(): Promise<boolean> {
+  const ask = promisify(execFile)('npm', ['view', 'is-number@7.0.0', 'version', '--fetch-retries=0', '--fetch-timeout=20000']);
+  return ask.then(
+    ({ stdout }) => stdout.trim() === '7.0.0',
+    () => false,
+  );
+}
+
+/** Returns the ids of all processes of an agent of the local runtime: their variables name its volume. */
+export async function processesOf(agentId: string): Promise<number[]> {
+  const own: number[] = [];
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+    const environment = await readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '');
+    if (environment.split('\0').some((variable) => variable.startsWith('MOORING_VOLUME=') && variable.includes(agentId)))
+      own.push(Number(pid));
+  }
+  return own;
+}
+
+/** An agent of a framework's template, and one conversation with it. */
+export class FrameworkAgent {
+  private conversation: string | undefined;
+
+  private constructor(
+    private readonly service: StartedService,
+    readonly id: string,
+  ) {}
+
+  /** Makes the agent, whose model is the given one, and waits until it is active. Throws with the end of the build log if it fails. */
+  static async deploy(service: StartedService, model: ModelServer, templateId: string, timeoutMs: number): Promise<FrameworkAgent> {
+    const envVars = { OPENAI_BASE_URL: model.url, OPENAI_API_KEY: 'none' };
+    const made = await service.call('POST', '/api/agents', { name: templateId, templateId, envVars });
+    if (made.status >= 300) throw new Error(`the agent was refused: ${JSON.stringify(made.body)}`);
+    const agent = new FrameworkAgent(service, made.body.agent_id as string);
+    await agent.becomesActive(timeoutMs);
+    return agent;
+  }
+
+  /** Sends a message in the conversation and returns the reply. */
+  async says(message: string): Promise<string> {
+    const chat = { message, conversation_id: this.conversation };
+    const { status, body } = await this.service.call('POST', `/api/agents/${this.id}/chat`, chat);
+    if (status !== 200) throw new Error(`the chat got ${status}: ${JSON.stringify(body)}`);
+    this.conversation = body.conversation_id as string;
+    return body.response as string;
+  }
+
+  /** Kills the agent's processes, as the kernel does if the memory is used up, and waits until the service has started it again. */
+  async kill(timeoutMs: number): Promise<void> {
+    const killed = await processesOf(this.id);
+    for (const pid of killed) process.kill(pid, 'SIGKILL');
+    const isBack = async () => (await processesOf(this.id)).some((pid) => !killed.includes(pid));
+    await until('the agent runs again', async () => ((await isBack()) ? true : undefined), timeoutMs, LOOK_MS);
+    await this.becomesActive(timeoutMs);
+  }
+
+  async freeze(): Promise<void> {
+    await this.service.call('POST', `/api/agents/${this.id}/sleep`, undefined, { prefer: 'wait=60' });
+  }
+
+  /** Freezes the agent, and waits until the service has stopped it after a while. */
+  async sleepDeeply(timeoutMs: number): Promise<void> {
+    await this.freeze();
+    const path = `/api/v1/agents/${this.id}/history?limit=200&type=AgentSlept`;
+    const isStopped = async () => (await this.service.call('GET', path)).body.at(-1)?.data.depth === 'stopped';
+    await until('the agent is stopped', async () => ((await isStopped()) ? true : undefined), timeoutMs, LOOK_MS);
+  }
+
+  async redeploy(timeoutMs: number): Promise<void> {
+    const { status } = await this.service.call('POST', `/api/v1/agents/${this.id}/deploy`);
+    if (status >= 300) throw new Error(`the deployment was refused with ${status}`);
+    await this.becomesActive(timeoutMs);
+  }
+
+  private async becomesActive(timeoutMs: number): Promise<void> {
+    const settled = async () => {
+      const [latest] = (await this.service.call('GET', `/api/v1/agents/${this.id}/deployments`)).body;
+      if (latest?.status === 'failed')
+        throw new Error(`the deployment failed: ${latest.message}\n${String(latest.build_log).slice(-4_000)}`);
+      const { body } = await this.service.call('GET', `/api/agents/${this.id}`);
+      return latest?.status === 'success' && body.status === 'active' ? true : undefined;
+    };
+    await until('the agent is active', settled, timeoutMs, LOOK_MS);
+  }
+}

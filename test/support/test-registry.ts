@@ -1,0 +1,112 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+import { tarOf, type TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
+import { HeldRequests } from './held-requests.ts';
+
+const MANIFEST = 'application/vnd.docker.distribution.manifest.v2+json';
+
+interface Blob {
+  type: string;
+  content: Buffer;
+}
+
+export interface RegistryOptions {
+  /** The user name and password that every request has to bring, separated by a colon; null lets everybody pull. */
+  credential: string | null;
+  /** The origin to which requests for layers are redirected. */
+  redirectsTo?: string;
+  /** The content of the image's only file; two registries with the same content have the same layers. */
+  content?: string;
+}
+
+/** A registry on loopback with one image and those that are published, which speaks as much of the distribution protocol as a pull needs. */
+export class TestRegistry {
+  /** The `Authorization` headers that came, decoded, and null for each request that brought none. */
+  readonly seen: (string | null)[] = [];
+  /** The requests that are left unanswered. */
+  readonly held = new HeldRequests();
+  private readonly blobs = new Map<string, Blob>();
+  private readonly server = createServer((request, response) => this.answer(request, response));
+
+  private constructor(private readonly options: RegistryOptions) {}
+
+  static async start(options: RegistryOptions): Promise<TestRegistry> {
+    const registry = new TestRegistry(options);
+    registry.server.listen(0, '127.0.0.1');
+    await once(registry.server, 'listening');
+    const content = options.content ?? randomUUID();
+    await registry.publish('1', [{ name: 'program', type: 'file', mode: 0o755, content }], ['/program']);
+    return registry;
+  }
+
+  /** The host with its port, as image references name it. */
+  get host(): string {
+    return `127.0.0.1:${(this.server.address() as AddressInfo).port}`;
+  }
+
+  /** A reference to the image. */
+  get image(): string {
+    return `${this.host}/team/agent:1`;
+  }
+
+  close(): void {
+    this.server.closeAllConnections();
+    this.server.close();
+  }
+
+  /** Adds an image with these files in its only layer, or replaces the one with this tag. Returns a reference to it. */
+  async publish(tag: string, files: TarEntry[], command: string[]): Promise<string> {
+    const layer = Buffer.concat((await tarOf(files).toArray()) as Buffer[]);
+    const config = Buffer.from(
+      JSON.stringify({
+        architecture: { x64: 'amd64' }[process.arch as string] ?? process.arch,
+        os: 'linux',
+        config: { Cmd: command },
+        rootfs: { type: 'layers', diff_ids: [digestOf(layer)] },
+      }),
+    );
+    const part = (mediaType: string, bytes: Buffer) => ({ mediaType, size: bytes.length, digest: this.add(mediaType, bytes) });
+    const manifest = Buffer.from(
+      JSON.stringify({
+        schemaVersion: 2,
+        mediaType: MANIFEST,
+        config: part('application/vnd.docker.container.image.v1+json', config),
+        layers: [part('application/vnd.docker.image.rootfs.diff.tar', layer)],
+      }),
+    );
+    this.blobs.set(tag, { type: MANIFEST, content: manifest });
+    this.add(MANIFEST, manifest);
+    return `${this.host}/team/agent:${tag}`;
+  }
+
+  private add(type: string, content: Buffer): string {
+    const digest = digestOf(content);
+    this.blobs.set(digest, { type, content });
+    return digest;
+  }
+
+  private answer(request: IncomingMessage, response: ServerResponse): void {
+    if (this.held.take(request, response)) return;
+    const { method, url = '', headers } = request;
+    const { authorization } = headers;
+    this.seen.push(authorization === undefined ? null : Buffer.from(authorization.replace('Basic ', ''), 'base64').toString());
+    const { credential, redirectsTo } = this.options;
+    if (credential !== null && this.seen.at(-1) !== credential)
+      return void response.writeHead(401, { 'www-authenticate': 'Basic realm="test"' }).end('{"errors":[{"code":"UNAUTHORIZED"}]}');
+    if (url === '/v2/') return void response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
+    const [, kind, name = ''] = /^\/v2\/team\/agent\/(manifests|blobs)\/([^/]+)$/.exec(url) ?? [];
+    const blob = this.blobs.get(name);
+    if (blob === undefined) return void response.writeHead(404).end('{"errors":[{"code":"NOT_FOUND"}]}');
+    if (kind === 'blobs' && redirectsTo !== undefined) return void response.writeHead(307, { location: `${redirectsTo}${url}` }).end();
+    const { type, content } = blob;
+    response.writeHead(200, { 'content-type': type, 'content-length': content.length, 'docker-content-digest': digestOf(content) });
+    response.end(method === 'HEAD' ? undefined : content);
+  }
+}
+
+function digestOf(content: Buffer): string {
+  return `sha256:${createHash('sha256').update(content).digest('hex')}`;
+}
