@@ -1,9 +1,10 @@
 import { Injectable, Logger } from '@nestjs/common';
 
 import { type Agent, type AgentRecord, type Deployment, type EarlierImage } from '../../agents/index.ts';
+import { retry } from '../../platform/async/retry.ts';
 import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
 import { parseImageReference } from '../../platform/image-reference.ts';
-import { ContainerRuntime, ImageGone, RuntimeRefused, type ImageSource, type ResolvedImage } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ResolvedImage } from '../../platform/runtime/runtime.ts';
 import { Templates, type Template } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { ImageClaims } from './image-claims.service.ts';
@@ -11,8 +12,8 @@ import { ImageReferences } from './image-references.service.ts';
 import { Repositories } from './repositories.service.ts';
 import { templateProject } from './template-project.ts';
 
-/** The attempts to have an image that is removed each time before it is claimed. */
-const RESOLVE_TRIES = 3;
+/** The attempts to make an image available that is removed each time before it is claimed. */
+const RESOLVING = { firstMs: 50, lastMs: 1_000, attempts: 5 };
 
 type Image = ResolvedImage & { commitSha: string | null; framework?: string | null };
 
@@ -55,14 +56,19 @@ export class DeploymentImages {
 
   /** Returns the deployment's image after claiming it, so that nobody removes it as one that no agent needs. */
   private async claimedImage(agentId: string, agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
-    for (let attempt = 1; ; attempt++) {
+    const claimed = async (): Promise<Image> => {
       const found = await this.imageOf(agent, deployment, log, signal);
       await this.claims.claim({ deployment_id: deployment.id, agent_id: agentId }, found.image);
       // It may have been removed before it was claimed.
-      if (await this.runtime.images.has(found.image)) return found;
-      if (attempt === RESOLVE_TRIES) throw new ImageGone(found);
-      log.line(`The engine has lost ${found.name} meanwhile`);
-    }
+      if (!(await this.runtime.images.has(found.image))) throw new ImageLost(found.name);
+      return found;
+    };
+    return retry(claimed, {
+      ...RESOLVING,
+      signal,
+      mayPass: (error) => error instanceof ImageLost,
+      onRetry: () => log.line('The engine has lost the image meanwhile, so it is made available again'),
+    });
   }
 
   private async imageOf(agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {

@@ -196,6 +196,26 @@ describeWithDocker('an image that no agent needs', () => {
     await remove(next.agentId);
   }, 120_000);
 
+  it('is built again by a deployment that had just built it when it was removed', async () => {
+    const getImage = bed.docker.getImage.bind(bed.docker);
+    const removed: string[] = [];
+    jest.spyOn(bed.docker, 'getImage').mockImplementation((name: string) => {
+      const image = getImage(name);
+      const inspect = image.inspect.bind(image);
+      image.inspect = async (...args: []) => {
+        if (name.includes(':program-') && removed.length < 2 && (await bed.runtime.images.remove((await inspect(...args)).Id)))
+          removed.push(name);
+        return inspect(...args);
+      };
+      return image;
+    });
+    const agentId = await agents.created('acme', { image: 'auto', image_name: null, template_id: 'hello' });
+    const answer = await call('acme', 'POST', `/api/v1/agents/${agentId}/deploy`, {});
+    expect([answer.json.status, removed.length]).toEqual(['active', 2]);
+    expect((await recordsOf(agentId))[0]?.build_log).toContain('The engine has lost');
+    await remove(agentId);
+  }, 120_000);
+
   it('is not removed while a deployment claims it', async () => {
     const { agentId, id } = await deployed(await published('claimed'));
     const claims = server.app.get(ImageClaims, { strict: false });

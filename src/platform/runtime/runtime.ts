@@ -218,6 +218,14 @@ export class ImageGone extends RuntimeRefused {
   }
 }
 
+/** The engine had the image a moment ago, and has lost it since. Whoever still needs it gets it anew. */
+export class ImageLost extends RuntimeRefused {
+  constructor(name: string) {
+    super(`The engine has lost the image ${name} right after it was made available. Deploy again.`);
+    this.name = 'ImageLost';
+  }
+}
+
 /** The start command is a shell string; `message` says so and how to write it. */
 export class ShellCommand extends RuntimeRefused {
   constructor(command: string[]) {

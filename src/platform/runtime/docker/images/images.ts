@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
 import { namesSameImage, parseImageReference } from '../../../image-reference.ts';
-import { ImageGone, RuntimeRefused, type ImageSource, type ReferenceSource, type ResolvedImage } from '../../runtime.ts';
+import { ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ReferenceSource, type ResolvedImage } from '../../runtime.ts';
 import { folderEntries, hashOf, tarOf, type TarEntry } from '../image-sources/build-context.ts';
 import { BuildLayers } from './build-layers.ts';
 import { startCommand } from './command.ts';
@@ -114,7 +114,7 @@ export class Images {
       const before = await this.own.beforePull();
       await pull(this.docker, reference, log, signal, { credential: (await credential?.()) ?? null });
       found = await findImage(this.docker, reference);
-      if (found === null) throw new RuntimeRefused(`The image ${reference} was pulled, but the engine does not have it.`);
+      if (found === null) throw new ImageLost(reference);
       await this.own.markPulled(found, reference, before);
     } else log(`Using ${reference}, which the engine has`);
     return found;
@@ -211,7 +211,8 @@ export class Images {
 
   private async found(name: string): Promise<Dockerode.ImageInspectInfo> {
     const found = await findImage(this.docker, name);
-    if (found === null) throw new RuntimeRefused(`The image ${name} was built, but the engine does not have it.`);
+    // Nobody has claimed it yet, so that a removal of what no agent needs can come first.
+    if (found === null) throw new ImageLost(name);
     return found;
   }
 
