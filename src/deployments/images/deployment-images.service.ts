@@ -4,7 +4,14 @@ import { type Agent, type AgentRecord, type Deployment, type EarlierImage } from
 import { retry } from '../../platform/async/retry.ts';
 import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
 import { parseImageReference } from '../../platform/image-reference.ts';
-import { ContainerRuntime, ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ResolvedImage } from '../../platform/runtime/runtime.ts';
+import {
+  ContainerRuntime,
+  ImageGone,
+  ImageLost,
+  RuntimeRefused,
+  type ImageSource,
+  type ResolvedImage,
+} from '../../platform/runtime/runtime.ts';
 import { Templates, type Template } from '../../templates/index.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { ImageClaims } from './image-claims.service.ts';
