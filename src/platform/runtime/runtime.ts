@@ -220,8 +220,8 @@ export class ImageGone extends RuntimeRefused {
 
 /** The engine had the image a moment ago, and has lost it since. Whoever still needs it gets it anew. */
 export class ImageLost extends RuntimeRefused {
-  constructor(name: string) {
-    super(`The engine has lost the image ${name} right after it was made available. Deploy again.`);
+  constructor(name: string, options?: ErrorOptions) {
+    super(`The engine has lost the image ${name}, or a layer of it, before it was used. Deploy again.`, options);
     this.name = 'ImageLost';
   }
 }

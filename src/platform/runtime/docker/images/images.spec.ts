@@ -6,6 +6,7 @@ import { RuntimeRefused, RuntimeUnavailable, ShellCommand } from '../../runtime.
 import { plainTar } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { startCommand } from './command.ts';
+import { lostWhileBuilding } from './images.ts';
 import { call, portError } from '../engine/engine.ts';
 import { createOptions, ignoredSettings } from '../containers/hardening.ts';
 import { checkReference } from '../image-sources/registry.ts';
@@ -39,6 +40,19 @@ describe('a start command', () => {
     expect(startCommand(config, ['node', 'b.js'])).toEqual(['tini', '--', 'node', 'b.js']);
     expect(() => startCommand({ Entrypoint: null, Cmd: null }, null)).toThrow(/no start command/);
   });
+});
+
+describe('a build whose layer was removed between two of its steps', () => {
+  it.each([
+    'No such image: sha256:f66b4c33fd59',
+    'failed to export image: failed to set parent sha256:24036c1e6d2d: unknown parent image ID sha256:24036c1e6d2d',
+    'failed to get digest sha256:061a0af2d5df: open /var/lib/docker/image/061a0af2d5df: no such file or directory',
+  ])('is known by the engine’s words %j', (message) => expect(lostWhileBuilding(new RuntimeRefused(message))).toBe(true));
+
+  it.each(['The command npm ci failed with 1: no such file or directory', 'manifest for x:1 not found', 'No such image: x:1'])(
+    'is not meant by %j',
+    (message) => expect(lostWhileBuilding(new RuntimeRefused(message))).toBe(false),
+  );
 });
 
 describe('a tar for a container', () => {

@@ -33,6 +33,9 @@ const REMEMBERED_MAX = 10_000;
 /** The time for which the base image of the last program is used without another check, ms. */
 const BASE_KEPT_MS = 10 * 60_000;
 
+/** The engine's words for a layer that was removed between two steps of a build. */
+const lostLayer = /no such image: sha256:|unknown parent image id sha256:|failed to get digest sha256:|layer does not exist/i;
+
 /** Finds, pulls and builds images. The built ones get this instance's label and a tag, so that a prune leaves them. */
 export class Images {
   private readonly docker: Dockerode;
@@ -84,7 +87,7 @@ export class Images {
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       if (error instanceof RuntimeRefused) await checkTakesConnections(this.docker);
-      throw error;
+      throw lostWhileBuilding(error) ? new ImageLost('that was being built', { cause: error }) : error;
     }
   }
 
@@ -282,6 +285,14 @@ export class Images {
     log(`Using this machine's own ${machinePrograms[language]} as the base image instead`);
     return ownBase();
   }
+}
+
+/**
+ * Returns whether a build failed because a layer of it is gone: a build of another replica that was canceled removes what it made, and the
+ * engine may have lent that to this one.
+ */
+export function lostWhileBuilding(error: unknown): boolean {
+  return error instanceof RuntimeRefused && lostLayer.test(error.message);
 }
 
 function resolvedFrom(name: string, { Id, Config }: Dockerode.ImageInspectInfo, start: string[] | null): ResolvedImage {
