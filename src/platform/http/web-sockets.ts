@@ -11,6 +11,8 @@ export const CLOSE = { normal: 1000, goingAway: 1001, policy: 1008, internal: 10
 
 /** The time in which peers answer the end of a connection when the service stops, ms. */
 const CLOSING_MS = 1_000;
+/** The number of pings after which a peer is given up whose input nothing takes all that time. */
+const UNREAD_PINGS_MAX = 10;
 /** The reason that callers get when the service stops. */
 const STOPPING = 'The service is stopping.';
 
@@ -87,19 +89,20 @@ export class WebSockets implements OnModuleDestroy {
 
 /**
  * Pings the peer, and breaks the connection off if nothing was heard of it since the last ping: no answer, no message, and nothing of what
- * waits for it was taken. A peer that is not read at present, since its input waits, can't be heard and is left alone.
+ * waits for it was taken. A peer that is not read at present, since its input waits, can't be heard: neither its answers nor that it stopped
+ * sending. It has `UNREAD_PINGS_MAX` pings.
  */
 function endUnlessAlive(socket: WebSocket, everyMs: number): void {
-  let isHeard = true;
+  let unansweredPings = 0;
   let waitingBytes = 0;
-  const hear = () => (isHeard = true);
+  const hear = () => (unansweredPings = 0);
   socket.on('pong', hear);
   socket.on('message', hear);
   const timer = setInterval(() => {
-    const isTaking = socket.bufferedAmount < waitingBytes;
-    if (!isHeard && !isTaking && !socket.isPaused) socket.terminate();
-    isHeard = false;
+    if (socket.bufferedAmount < waitingBytes) hear();
+    if (unansweredPings >= (socket.isPaused ? UNREAD_PINGS_MAX : 1)) socket.terminate();
     waitingBytes = socket.bufferedAmount;
+    unansweredPings += 1;
     socket.ping(undefined, undefined, () => undefined);
   }, everyMs).unref();
   socket.on('close', () => clearInterval(timer));

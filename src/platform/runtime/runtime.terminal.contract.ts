@@ -76,6 +76,18 @@ export function terminals(bed: TestBed): void {
     }
   });
 
+  it('whose only program has closed them last until the caller goes away, and then end with it', async () => {
+    const alone = await bed.running();
+    const sitting = await open({}, alone);
+    const beats = () => bed.ask(alone, 'GET', '/file/beats').then(({ text }) => text);
+    const beat = `trap '' HUP; exec sh -c 'while :; do printf x >> "$MOORING_VOLUME/beats"; sleep 0.02; done' <&- >&- 2>&-`;
+    sitting.type(`${beat}\r`);
+    await eventually(async () => expect(await beats()).toMatch(/^xx/));
+    sitting.leave();
+    await sitting.terminal.ended;
+    await silent(bed, alone);
+  });
+
   it('end with the container', async () => {
     const alone = await bed.running();
     const sitting = await open({}, alone);
