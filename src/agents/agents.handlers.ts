@@ -10,7 +10,7 @@ import type { AgentState } from './aggregate/agent-state.decider.ts';
 import { visible, type AgentCommand } from './aggregate/agents.decider.ts';
 import { Agents } from './aggregate/agents.service.ts';
 import { AllowLists } from './policies/allow-lists.service.ts';
-import { transitionDeadlines } from './aggregate/deadlines.ts';
+import { transitionDeadlines } from './aggregate/deadlines.decider.ts';
 import { SourceHosts } from './policies/source-hosts.service.ts';
 import {
   ConfigureAgent,
@@ -28,19 +28,19 @@ const GONE_WITHIN_MS = 30_000;
 /** Executes commands on the agent's stream. The rules are in the decider. */
 @Injectable()
 export class AgentWriter {
-  private readonly deadlines: ReturnType<typeof transitionDeadlines>;
-
   constructor(
     private readonly agents: Agents,
     private readonly clock: Clock,
-    config: Config,
-  ) {
-    this.deadlines = transitionDeadlines(config);
+    private readonly config: Config,
+  ) {}
+
+  get startTimeoutSeconds(): number {
+    return this.config.startTimeoutSeconds;
   }
 
   /** Returns the deadline of a transition that begins now. */
-  deadline(transition: keyof ReturnType<typeof transitionDeadlines>): string {
-    return this.deadlines[transition](this.clock.now());
+  deadline(transition: 'stop' | 'sleep'): string {
+    return transitionDeadlines(this.config)[transition](this.clock.now());
   }
 
   async write({ context, accountId, agentId, ifMatch }: AgentWrite<unknown>, command: AgentCommand): Promise<AgentWritten> {
@@ -61,7 +61,8 @@ export class StartAgentHandler implements ICommandHandler<StartAgent> {
   constructor(private readonly writer: AgentWriter) {}
 
   execute(start: StartAgent): Promise<AgentWritten> {
-    return this.writer.write(start, { type: 'StartAgent', accountId: start.accountId, deadlineAt: this.writer.deadline('start') });
+    const { startTimeoutSeconds } = this.writer;
+    return this.writer.write(start, { type: 'StartAgent', accountId: start.accountId, startTimeoutSeconds });
   }
 }
 
@@ -79,11 +80,8 @@ export class RestartAgentHandler implements ICommandHandler<RestartAgent> {
   constructor(private readonly writer: AgentWriter) {}
 
   execute(restart: RestartAgent): Promise<AgentWritten> {
-    return this.writer.write(restart, {
-      type: 'RestartAgent',
-      accountId: restart.accountId,
-      deadlineAt: this.writer.deadline('restart'),
-    });
+    const { startTimeoutSeconds } = this.writer;
+    return this.writer.write(restart, { type: 'RestartAgent', accountId: restart.accountId, startTimeoutSeconds });
   }
 }
 

@@ -18,7 +18,7 @@ import { type AgentRow, agentsTable, type ShownColumns } from './agents.table.ts
 /** Lists the agents that are not deleted. Each row is the decider's fold of its stream, so that rules and answers can't differ. */
 export const agentsProjection: Projection<typeof agentsTable> = {
   name: 'agents',
-  version: 2,
+  version: 3,
   filter: { eventClass: 'core', categories: ['agent'] },
   table: agentsTable,
   keys: (event) => [idOf(event.stream)],

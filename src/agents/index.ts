@@ -20,4 +20,4 @@ export { AgentDto, AgentSettingsDto, RestAgentDto, toAgentDto, toRestAgentDto } 
 export { AgentsThatMayWrite, EveryAgent, GetAgent, LiveAgentIds, type AgentInUse, type AgentOfAccount } from './agents.queries.ts';
 export type { ShownAgent } from './agents.table.ts';
 export { publicPathOf } from './public-url.ts';
-export { restartTimeoutSeconds, transitionDeadlines } from './aggregate/deadlines.ts';
+export { startTimeoutOf, transitionDeadlines } from './aggregate/deadlines.decider.ts';

@@ -97,15 +97,9 @@ export class CancelDeploymentHandler implements ICommandHandler<CancelDeployment
     const { deployment } = await this.agents.load(agentId, accountId);
     const isKnown = deployment?.id === deploymentId || (await this.queries.execute(new FindDeployment(agentId, deploymentId))) !== null;
     if (!isKnown) throw noSuchDeployment();
-    const deadlines = transitionDeadlines(this.config);
-    const now = this.clock.now();
-    const command = {
-      type: 'CancelDeployment' as const,
-      accountId,
-      deploymentId,
-      restartBy: deadlines.restart(now),
-      stopBy: deadlines.stop(now),
-    };
+    const { startTimeoutSeconds } = this.config;
+    const stopBy = transitionDeadlines(this.config).stop(this.clock.now());
+    const command = { type: 'CancelDeployment' as const, accountId, deploymentId, stopBy, startTimeoutSeconds };
     const { position } = await this.agents.execute(agentId, command, context);
     return { position };
   }

@@ -93,7 +93,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       const { agent } = seen;
       // A record does not change the engine, and nothing that only a new look would show interrupts a deployment: its last look is reused.
       const actual: Actual = (agent.status === 'deploying' ? kept : null) ?? (await this.engine.observe(pass, agent.generation));
-      const rules = this.steps.rules(agent, canFreeze);
+      const rules = this.steps.rules(canFreeze);
       const step = nextStep(agent, actual, rules, new Date());
       if (step.do === 'rest') {
         if (agent.status === 'deleted') await this.close(pass, seen);

@@ -1,6 +1,6 @@
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 
-import { type Agent, agentNotFound } from '../agents/index.ts';
+import { type Agent, agentNotFound, startTimeoutOf } from '../agents/index.ts';
 import { Agents, WakeGate } from '../agents/services.ts';
 import { Config } from '../platform/config/config.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
@@ -58,10 +58,10 @@ export class PublicTraffic implements OnModuleDestroy {
     return state;
   }
 
-  private async awake(call: Call, agentId: string, { accountId, status }: Agent): Promise<void> {
-    const { startTimeoutSeconds, replyTimeoutSeconds, trafficIdleSeconds } = this.config;
+  private async awake(call: Call, agentId: string, { accountId, status, release }: Agent): Promise<void> {
+    const { replyTimeoutSeconds, trafficIdleSeconds } = this.config;
     const gone = call.goneSignal();
-    const signal = status === 'active' ? gone : AbortSignal.any([gone, inTime(startTimeoutSeconds)]);
+    const signal = status === 'active' ? gone : AbortSignal.any([gone, inTime(startTimeoutOf(release, this.config))]);
     const context = { ...call.context, accountId };
     await this.gate.whileAwake({ agentId, accountId, trigger: 'public', context, signal }, async (agent, woken) => {
       const endpoint = this.addresses.of(agentId, agent);

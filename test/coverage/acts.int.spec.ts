@@ -127,7 +127,7 @@ describe('every route that changes something', () => {
 
 describe('every timer', () => {
   const late = later(1_000_000);
-  const rules = { canFreeze: true, deepSleepAfterSeconds: 1, startTimeoutSeconds: 60, restartTimeoutSeconds: 60 };
+  const rules = { canFreeze: true, deepSleepAfterSeconds: 1, startTimeoutSeconds: 60 };
 
   /** Waits for the event on the stream, and checks that the saga's entry in `timers` names it. */
   async function left(saga: string, timer: string, stream: string, fits: (event: StoredEvent) => boolean): Promise<StoredEvent> {

@@ -22,7 +22,9 @@ const accountId = fc.oneof({ weight: 9, arbitrary: fc.constant(owner) }, { weigh
 const deploymentId = fc.integer({ min: 1, max: 4 }).map((number) => `d${number}`);
 const generation = fc.integer({ min: 0, max: 12 });
 const depth = fc.constantFrom('frozen' as const, 'stopped' as const);
+const startTimeoutSeconds = fc.integer({ min: 1, max: 3_600 });
 const timed = <Type extends string>(type: Type) => fc.record({ type: fc.constant(type), accountId, deadlineAt: fc.constant(deadlineAt) });
+const starting = <Type extends string>(type: Type) => fc.record({ type: fc.constant(type), accountId, startTimeoutSeconds });
 
 const asked: fc.Arbitrary<AgentCommand> = fc.oneof(
   fc.record({ type: fc.constant('ConfigureAgent' as const), accountId, changes: fc.record({ name: fc.string() }) }),
@@ -37,9 +39,9 @@ const asked: fc.Arbitrary<AgentCommand> = fc.oneof(
     branch: fc.constant(null),
     templateId: fc.constant(null),
   }),
-  timed('StartAgent' as const),
+  starting('StartAgent' as const),
   timed('StopAgent' as const),
-  timed('RestartAgent' as const),
+  starting('RestartAgent' as const),
   fc.record({
     type: fc.constant('SleepAgent' as const),
     accountId,
@@ -47,7 +49,7 @@ const asked: fc.Arbitrary<AgentCommand> = fc.oneof(
     depth,
     reason: fc.constantFrom('requested' as const, 'idle' as const, 'deep' as const),
   }),
-  fc.record({ type: fc.constant('WakeAgent' as const), accountId, deadlineAt: fc.constant(deadlineAt), trigger: fc.constant('chat') }),
+  fc.record({ type: fc.constant('WakeAgent' as const), accountId, startTimeoutSeconds, trigger: fc.constant('chat') }),
 );
 
 const recorded: fc.Arbitrary<AgentCommand> = fc.oneof(
@@ -59,6 +61,7 @@ const recorded: fc.Arbitrary<AgentCommand> = fc.oneof(
     imageName: fc.constant('nginx:1'),
     command: fc.constant<string[]>(['nginx']),
     commitSha: fc.constant(null),
+    startTimeoutSeconds: fc.option(startTimeoutSeconds),
   }),
   fc.record({ type: fc.constant('RecordContainerCreated' as const), deploymentId, generation }),
   fc.record({
@@ -76,7 +79,7 @@ const recorded: fc.Arbitrary<AgentCommand> = fc.oneof(
     exitCode: fc.constant(1),
     oom: fc.boolean(),
     cause: fc.constantFrom('exited' as const, 'removed' as const),
-    deadlineAt: fc.constant(deadlineAt),
+    startTimeoutSeconds,
   }),
   fc.record({
     type: fc.constant('RecordFailure' as const),

@@ -76,6 +76,14 @@ export const deploying = [
   { type: 'DeploymentStarted', data: { deployment_id: 'd1' } } as AgentEvent,
   imageResolved('d1'),
 ];
+/** A deployment of a template that allows 200 s for the start of a container. */
+export const deployingPatiently: AgentEvent[] = [
+  ...created,
+  requested('d1', 1),
+  { type: 'DeploymentStarted', data: { deployment_id: 'd1' } },
+  { type: 'ImageResolved', data: { ...imageResolved('d1').data, start_timeout_seconds: 200 } } as AgentEvent,
+  { type: 'ContainerCreated', data: { deployment_id: 'd1', generation: 1 } },
+];
 export const active = [...deploying, succeeded('d1')];
 export const stopping = [...active, stopRequested];
 export const stopped: AgentEvent[] = [...stopping, { type: 'AgentStopped', data: {} }];
@@ -107,7 +115,11 @@ export const everyStatus = {
 
 export const agent = (...events: AgentEvent[]) => given(agentDecider, ...events);
 export const stateAfter = (...events: AgentEvent[]) => fold(agentDecider, events) as Agent;
-export const ask = (type: 'StartAgent' | 'StopAgent' | 'RestartAgent'): AgentCommand => ({ type, accountId, deadlineAt });
+/** The start timeouts of the installation with which the deadline of a start or a wake, and of a restart, at noon is `deadlineAt`. */
+export const startTimes = { startTimeoutSeconds: 270 };
+export const restartTimes = { startTimeoutSeconds: 150 };
+const asked = { StartAgent: startTimes, StopAgent: { deadlineAt }, RestartAgent: restartTimes };
+export const ask = (type: keyof typeof asked) => ({ type, accountId, ...asked[type] }) as AgentCommand;
 export const sleep = (depth: 'frozen' | 'stopped'): AgentCommand => ({
   type: 'SleepAgent',
   accountId,
@@ -115,7 +127,7 @@ export const sleep = (depth: 'frozen' | 'stopped'): AgentCommand => ({
   reason: 'requested',
   deadlineAt,
 });
-export const wake: AgentCommand = { type: 'WakeAgent', accountId, trigger: 'chat', deadlineAt };
+export const wake: AgentCommand = { type: 'WakeAgent', accountId, trigger: 'chat', ...startTimes };
 export const deploy = (id: string): AgentCommand => ({ type: 'DeployAgent', accountId, deadlineAt, ...deployment(id) });
 export const exit = (generation: number): AgentCommand => ({
   type: 'RecordExit',
@@ -123,5 +135,5 @@ export const exit = (generation: number): AgentCommand => ({
   exitCode: 1,
   oom: false,
   cause: 'exited',
-  deadlineAt,
+  ...restartTimes,
 });

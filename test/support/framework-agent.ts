@@ -15,8 +15,6 @@ const LOOK_MS = 100;
 export const frameworkEnvironment: Record<string, string> = {
   MOORING_DEEP_SLEEP_AFTER: '2',
   MOORING_DEPLOY_TIMEOUT: '1800',
-  // OpenClaw starts in 10 s on a quiet machine, and in over a minute on one that does much else.
-  MOORING_START_TIMEOUT: '600',
   ...(existsSync(caFile) ? { MOORING_BUILD_CA_FILE: caFile } : {}),
 };
 

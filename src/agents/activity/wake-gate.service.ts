@@ -7,10 +7,10 @@ import { LogFollower } from '../../platform/event-store/following/log-follower.t
 import type { CommandContext } from '../../platform/context/command-context.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
 import { Activity, type HeldRow } from './activity.service.ts';
-import type { Agent } from '../aggregate/agent-state.decider.ts';
+import type { Agent, Release } from '../aggregate/agent-state.decider.ts';
 import { owned } from '../aggregate/agents.decider.ts';
 import { Agents } from '../aggregate/agents.service.ts';
-import { transitionDeadlines } from '../aggregate/deadlines.ts';
+import { bringUpSeconds } from '../aggregate/deadlines.decider.ts';
 
 /** The time in milliseconds after the stored deadline of the wake, by which the agent has settled in any case. */
 const MARGIN_MS = 5_000;
@@ -66,19 +66,19 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
 
   /**
    * Runs the work with the agent active. However many call at once, a sleeping agent is woken once. Throws `agent_not_found`;
-   * `agent_unavailable` if the agent must not be woken (stopped, never deployed, being deployed, failed) or is not awake within the start
-   * timeout and 35 s; the signal's reason if it aborts before the agent is awake.
+   * `agent_unavailable` if the agent must not be woken (stopped, never deployed, being deployed, failed) or is not awake within its
+   * start timeout and 35 s; the signal's reason if it aborts before the agent is awake.
    */
   async whileAwake<T>(need: Need, work: (agent: Agent, woken: boolean) => Promise<T>): Promise<{ result: T; woken: boolean }> {
     const { agentId, accountId } = need;
     // Another account must not keep an agent awake by asking for it.
-    owned(this.known(this.activity.rowOf(agentId)) ?? (await this.agents.find(agentId)).state, accountId);
+    const { release } = owned(this.known(this.activity.rowOf(agentId)) ?? (await this.agents.find(agentId)).state, accountId);
     // The hold is written before the state is read. So a saga that reads the holds after it requested a sleep sees this one, or this call
     // sees the sleep.
     const hold = await this.activity.hold(agentId);
     try {
       const agent = this.known(hold.row);
-      const awake = agent === null ? await this.together(need, hold.row) : { agent, woken: false };
+      const awake = agent === null ? await this.together(need, hold.row, release) : { agent, woken: false };
       return { result: await work(awake.agent, awake.woken), woken: awake.woken };
     } finally {
       hold.release();
@@ -89,22 +89,22 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
    * Begins a wake or joins the one in progress. The caller that began it reads the state under its own hold, and keeps that until those who
    * joined have theirs.
    */
-  private together(need: Need, row: HeldRow): Promise<Awake> {
+  private together(need: Need, row: HeldRow, release: Release | null): Promise<Awake> {
     const { agentId, signal } = need;
-    const shared = this.wakes.get(agentId) ?? this.wake(need, row).finally(() => this.wakes.delete(agentId));
+    const shared = this.wakes.get(agentId) ?? this.wake(need, row, release).finally(() => this.wakes.delete(agentId));
     this.wakes.set(agentId, shared);
     return unlessAborted(shared, signal);
   }
 
   /** Wakes the agent. The signal of the caller that began the wake does not end it, because others wait for it too. */
-  private async wake({ agentId, accountId, trigger, context }: Need, row: HeldRow): Promise<Awake> {
-    const { wake: deadline } = transitionDeadlines(this.config);
+  private async wake({ agentId, accountId, trigger, context }: Need, row: HeldRow, release: Release | null): Promise<Awake> {
+    const { startTimeoutSeconds } = this.config;
     const { seenActive } = this;
     let woken = false;
     const agent = await this.agents.until(
       agentId,
       async () => {
-        const command = { type: 'WakeAgent' as const, accountId, trigger, deadlineAt: deadline(new Date()) };
+        const command = { type: 'WakeAgent' as const, accountId, trigger, startTimeoutSeconds };
         const { state, position } = await this.agents.execute(agentId, command, context);
         if (state?.status !== 'active') {
           woken = true;
@@ -114,7 +114,7 @@ export class WakeGate implements OnModuleInit, OnModuleDestroy {
         if ((this.heardUpTo.get(row) ?? START) <= position) seenActive.set(row, state);
         return state;
       },
-      { timeoutMs: Date.parse(deadline(new Date(0))) + MARGIN_MS },
+      { timeoutMs: bringUpSeconds(release, this.config) * 1_000 + MARGIN_MS },
     );
     if (agent === null) throw new Refusal('agent_unavailable', 'The agent did not wake in time.');
     return { agent, woken };

@@ -1,6 +1,7 @@
 import {
   deadlineAt,
   startedAt,
+  succeeded,
   later,
   stopRequested,
   sleepRequested,
@@ -9,6 +10,7 @@ import {
   exited,
   created,
   deploying,
+  deployingPatiently,
   active,
   stopping,
   stopped,
@@ -29,7 +31,7 @@ import {
   exit,
 } from '../../../test/support/agents.ts';
 import { CRASHES_MAX } from './agent-state.decider.ts';
-import { agentDecider } from './agents.decider.ts';
+import { agentDecider, type AgentCommand } from './agents.decider.ts';
 import type { AgentEvent } from './agents.events.ts';
 
 describe('starting', () => {
@@ -115,6 +117,46 @@ describe('stopping', () => {
     agent(...active)
       .when({ type: 'RecordStopped' })
       .then();
+  });
+});
+
+describe('the deadline of a release with a start timeout of its own', () => {
+  const long = [...deployingPatiently, succeeded('d1')];
+  const stoppedLong: AgentEvent[] = [...long, stopRequested, { type: 'AgentStopped', data: {} }];
+  /** The installation's start timeout is one second in these examples. */
+  const short = { startTimeoutSeconds: 1 };
+
+  it.each<[string, AgentEvent[], AgentCommand, AgentEvent]>([
+    [
+      'a start',
+      stoppedLong,
+      ask('StartAgent'),
+      { type: 'AgentStartRequested', data: { generation: 2, deadline_at: later(230).toISOString() } },
+    ],
+    [
+      'a restart',
+      long,
+      ask('RestartAgent'),
+      { type: 'AgentRestartRequested', data: { generation: 2, deadline_at: later(350).toISOString() } },
+    ],
+    [
+      'a wake',
+      [...long, sleepRequested('frozen'), slept('frozen')],
+      wake,
+      { type: 'AgentWakeRequested', data: { trigger: 'chat', deadline_at: later(230).toISOString() } },
+    ],
+  ])('of %s follows it, whatever the installation has', (_, events, command, event) => {
+    agent(...events)
+      .when({ ...command, ...short })
+      .then(event);
+  });
+
+  it('of the replacement of a crashed container follows it', () => {
+    const restart = { generation: 2, at: startedAt, deadline_at: later(350).toISOString() };
+    const { data } = exited(1, 1, restart) as Extract<AgentEvent, { type: 'ContainerExited' }>;
+    agent(...long)
+      .when({ ...exit(1), ...short })
+      .then({ type: 'ContainerExited', data: { ...data, restart } });
   });
 });
 

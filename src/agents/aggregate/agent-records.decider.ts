@@ -1,4 +1,5 @@
 import { CRASHES_MAX, deploymentStep, isAsleep, isInTransit, type Agent } from './agent-state.decider.ts';
+import { deadlineIn, restartSeconds, type StartTimes } from './deadlines.decider.ts';
 import type { AgentEvent, DeploymentFailureKind, FailureKind, SleepDepth } from './agents.events.ts';
 
 /** The time in seconds for which a container must run until its earlier crashes are forgotten. */
@@ -16,6 +17,8 @@ export type AgentRecord =
       commitSha: string | null;
       /** The framework of a recognized repository, whose template says how the agent is run. */
       framework?: string | null;
+      /** The start timeout that the template says; null or absent means the installation's. */
+      startTimeoutSeconds?: number | null;
     }
   | { type: 'RecordContainerCreated'; deploymentId: string; generation: number }
   | { type: 'RecordScriptsBegun'; deploymentId: string; generation: number }
@@ -24,14 +27,13 @@ export type AgentRecord =
   | { type: 'RecordReady'; generation: number }
   | { type: 'RecordStopped' }
   | { type: 'RecordSlept'; depth: SleepDepth }
-  | {
+  | ({
       type: 'RecordExit';
       generation: number;
       exitCode: number | null;
       oom: boolean;
       cause: 'exited' | 'removed';
-      deadlineAt: string;
-    }
+    } & StartTimes)
   | { type: 'RecordFailure'; kind: Exclude<FailureKind, 'volume'>; reason: string }
   /** The agent's volume holds more than it may, so the agent has to stop. */
   | { type: 'RecordVolumeFull'; reason: string }
@@ -46,7 +48,7 @@ export function decideRecord(command: AgentRecord, agent: Agent, now: Date): Age
         : [];
     case 'RecordImage': {
       if (!isDeploying(agent, command.deploymentId) || agent.candidate !== null) return [];
-      const { image, imageName, deploymentId, commitSha, framework } = command;
+      const { image, imageName, deploymentId, commitSha, framework, startTimeoutSeconds } = command;
       return [
         {
           type: 'ImageResolved',
@@ -57,6 +59,7 @@ export function decideRecord(command: AgentRecord, agent: Agent, now: Date): Age
             command: command.command,
             commit_sha: commitSha,
             ...(framework == null ? {} : { framework }),
+            ...(startTimeoutSeconds == null ? {} : { start_timeout_seconds: startTimeoutSeconds }),
           },
         },
       ];
@@ -136,6 +139,7 @@ function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit
   // The first restart is immediate; the next ones wait 2, 4 and 8 s.
   const delaySeconds = crashes === 1 ? 0 : 2 ** (crashes - 1);
   const at = new Date(now.getTime() + delaySeconds * 1000).toISOString();
+  const deadline_at = deadlineIn(restartSeconds(agent.release, exit), now);
   return [
     {
       type: 'ContainerExited',
@@ -145,7 +149,7 @@ function recordExit(agent: Agent, exit: Extract<AgentRecord, { type: 'RecordExit
         oom: exit.oom,
         cause: exit.cause,
         crashes,
-        restart: crashes >= CRASHES_MAX ? null : { generation: agent.generation + 1, at, deadline_at: exit.deadlineAt },
+        restart: crashes >= CRASHES_MAX ? null : { generation: agent.generation + 1, at, deadline_at },
       },
     },
   ];

@@ -50,6 +50,8 @@ export interface Release {
   templateId: string | null;
   image: string;
   command: string[];
+  /** The time in seconds within which a container must be ready; null means the installation's. */
+  startTimeoutSeconds: number | null;
 }
 
 export interface Agent {
@@ -278,10 +280,10 @@ function evolveDeployment(agent: Agent, event: DeploymentProgressEvent): Agent {
     case 'DeploymentStarted':
       return { ...agent, deployment: { ...deployment, status: 'building' } };
     case 'ImageResolved': {
-      const { deployment_id: deploymentId, image, command, framework } = event.data;
+      const { deployment_id: deploymentId, image, command, framework, start_timeout_seconds: startTimeoutSeconds = null } = event.data;
       return {
         ...agent,
-        candidate: { deploymentId, templateId: framework ?? deployment.templateId, image, command },
+        candidate: { deploymentId, templateId: framework ?? deployment.templateId, image, command, startTimeoutSeconds },
       };
     }
     case 'ContainerCreated':

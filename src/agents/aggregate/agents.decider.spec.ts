@@ -26,6 +26,7 @@ import {
   agent,
   stateAfter,
   ask,
+  restartTimes,
   sleep,
   wake,
   deploy,
@@ -154,7 +155,7 @@ describe('deploying', () => {
       .then(succeeded('d1'));
     expect(stateAfter(...active)).toMatchObject({
       status: 'active',
-      release: { deploymentId: 'd1', image: 'nginx@sha256:1', command: ['nginx'], templateId: null },
+      release: { deploymentId: 'd1', image: 'nginx@sha256:1', command: ['nginx'], templateId: null, startTimeoutSeconds: null },
       candidate: null,
       deployment: { id: 'd1', status: 'success' },
       activeSince: startedAt,
@@ -182,6 +183,21 @@ describe('deploying', () => {
     expect(stateAfter(...changed).release).toMatchObject({ deploymentId: 'd2', templateId: null });
   });
 
+  it('keeps the start timeout of its template with the release, and has none from a template without one', () => {
+    const image = { image: 'nginx@sha256:1', imageName: 'nginx:1', command: ['nginx'], commitSha: null };
+    const record = { type: 'RecordImage', deploymentId: 'd1', ...image } as const;
+    const building = [...created, requestedFrom('openclaw', 1)];
+    const { data } = imageResolved('d1') as Extract<AgentEvent, { type: 'ImageResolved' }>;
+    const patient: AgentEvent = { type: 'ImageResolved', data: { ...data, start_timeout_seconds: 300 } };
+    agent(...building)
+      .when({ ...record, startTimeoutSeconds: 300 })
+      .then(patient);
+    expect(stateAfter(...building, patient, succeeded('d1')).release).toMatchObject({ startTimeoutSeconds: 300 });
+    agent(...building)
+      .when({ ...record, startTimeoutSeconds: null })
+      .then(imageResolved('d1'));
+  });
+
   it('that brings an earlier one of a framework back runs it as that template again, without a new recognition', () => {
     const data = { deployment_id: 'd2', image: 'sha256:1', image_name: 'mooring:project-1', command: ['node'], commit_sha: 'c1' };
     const resolved: AgentEvent = { type: 'ImageResolved', data };
@@ -201,7 +217,7 @@ describe('deploying', () => {
   });
 
   it('is canceled by a caller: a release comes back, and an agent without one stops', () => {
-    const cancel: AgentCommand = { type: 'CancelDeployment', accountId, deploymentId: 'd1', restartBy: deadlineAt, stopBy: deadlineAt };
+    const cancel: AgentCommand = { type: 'CancelDeployment', accountId, deploymentId: 'd1', stopBy: deadlineAt, ...restartTimes };
     const canceled = (id: string): AgentEvent => ({
       type: 'DeploymentCanceled',
       data: { deployment_id: id, reason: 'a caller canceled it' },

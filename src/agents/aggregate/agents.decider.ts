@@ -2,6 +2,7 @@ import type { Decider } from '../../platform/event-store/event-definition.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
 import { decideRecord, isDeploying, type AgentRecord } from './agent-records.decider.ts';
 import { evolve, initialState, isAsleep, type Agent, type AgentState } from './agent-state.decider.ts';
+import { bringUpSeconds, deadlineIn, restartSeconds, type StartTimes } from './deadlines.decider.ts';
 import type { AgentEvent, AgentSettings, DeploymentSource, EarlierImage, SleepDepth, SleepReason } from './agents.events.ts';
 
 interface Timed {
@@ -33,13 +34,13 @@ export type AgentCommand =
     }
   | { type: 'ConfigureAgent'; accountId: string; changes: Partial<AgentSettings> }
   | ({ type: 'DeployAgent'; accountId: string } & DeploymentRequest & Timed)
-  /** `restartBy` and `stopBy` are the deadlines of what follows: the restart of the earlier release, or the stop of an agent that has none. */
-  | { type: 'CancelDeployment'; accountId: string; deploymentId: string; restartBy: string; stopBy: string }
-  | ({ type: 'StartAgent'; accountId: string } & Timed)
+  /** The agent then restarts with its earlier release; one without a release stops, by `stopBy`. */
+  | ({ type: 'CancelDeployment'; accountId: string; deploymentId: string; stopBy: string } & StartTimes)
+  | ({ type: 'StartAgent'; accountId: string } & StartTimes)
   | ({ type: 'StopAgent'; accountId: string } & Timed)
-  | ({ type: 'RestartAgent'; accountId: string } & Timed)
+  | ({ type: 'RestartAgent'; accountId: string } & StartTimes)
   | ({ type: 'SleepAgent'; accountId: string; depth: SleepDepth; reason: SleepReason } & Timed)
-  | ({ type: 'WakeAgent'; accountId: string; trigger: string } & Timed)
+  | ({ type: 'WakeAgent'; accountId: string; trigger: string } & StartTimes)
   | { type: 'DeleteAgent'; accountId: string }
   | AgentRecord;
 
@@ -79,17 +80,17 @@ function decide(command: AgentCommand, agent: AgentState, now: Date): AgentEvent
     case 'DeployAgent':
       return deploy(owned(agent, command.accountId), command);
     case 'CancelDeployment':
-      return cancel(owned(agent, command.accountId), command);
+      return cancel(owned(agent, command.accountId), command, now);
     case 'StartAgent':
-      return start(owned(agent, command.accountId), command.deadlineAt);
+      return start(owned(agent, command.accountId), command, now);
     case 'StopAgent':
       return stop(owned(agent, command.accountId), command.deadlineAt);
     case 'RestartAgent':
-      return restart(owned(agent, command.accountId), command.deadlineAt);
+      return restart(owned(agent, command.accountId), command, now);
     case 'SleepAgent':
       return sleep(owned(agent, command.accountId), command);
     case 'WakeAgent':
-      return wake(owned(agent, command.accountId), command.trigger, command.deadlineAt);
+      return wake(owned(agent, command.accountId), command.trigger, command, now);
     case 'DeleteAgent':
       return remove(visible(agent, command.accountId));
     default:
@@ -132,14 +133,15 @@ function deploy(agent: Agent, command: DeploymentRequest & Timed): AgentEvent[] 
 }
 
 /** Cancels the deployment in progress. The agent goes back to its earlier release, or stops if it has none. */
-function cancel(agent: Agent, { deploymentId, restartBy, stopBy }: Extract<AgentCommand, { type: 'CancelDeployment' }>): AgentEvent[] {
+function cancel(agent: Agent, command: Extract<AgentCommand, { type: 'CancelDeployment' }>, now: Date): AgentEvent[] {
+  const { deploymentId, stopBy } = command;
   if (agent.deployment?.id === deploymentId && agent.deployment.status === 'canceled') return [];
   if (!isDeploying(agent, deploymentId)) throw new Refusal('invalid_state', 'That deployment has ended.');
   const next: AgentEvent =
     agent.release === null
       ? { type: 'AgentStopRequested', data: { deadline_at: stopBy } }
       : // The cancellation itself takes up one generation.
-        { type: 'AgentRestartRequested', data: { generation: agent.generation + 2, deadline_at: restartBy } };
+        restartRequested(agent, agent.generation + 2, command, now);
   return [canceled(agent, 'a caller canceled it'), next];
 }
 
@@ -147,8 +149,8 @@ function neverDeployed(action: string): Refusal {
   return new Refusal('invalid_state', `The agent has no successful deployment to ${action}; deploy it first.`);
 }
 
-function start(agent: Agent, deadlineAt: string): AgentEvent[] {
-  if (isAsleep(agent)) return wake(agent, 'start', deadlineAt);
+function start(agent: Agent, times: StartTimes, now: Date): AgentEvent[] {
+  if (isAsleep(agent)) return wake(agent, 'start', times, now);
   switch (agent.status) {
     case 'active':
     case 'starting':
@@ -161,7 +163,7 @@ function start(agent: Agent, deadlineAt: string): AgentEvent[] {
       return [
         {
           type: 'AgentStartRequested',
-          data: { generation: agent.generation + 1, deadline_at: deadlineAt },
+          data: { generation: agent.generation + 1, deadline_at: deadlineIn(bringUpSeconds(agent.release, times), now) },
         },
       ];
   }
@@ -184,17 +186,16 @@ function canceled(agent: Agent, reason: string): AgentEvent {
   };
 }
 
-function restart(agent: Agent, deadlineAt: string): AgentEvent[] {
+function restart(agent: Agent, times: StartTimes, now: Date): AgentEvent[] {
   if (agent.status === 'deploying') throw new Refusal('deploy_in_progress', 'A deployment of this agent is in progress.');
   if (agent.release === null) throw neverDeployed('restart');
   // Another restart of a container that is not up yet would gain nothing; one in its backoff is restarted at once.
   if (agent.status === 'restarting' && agent.restartAt === null) return [];
-  return [
-    {
-      type: 'AgentRestartRequested',
-      data: { generation: agent.generation + 1, deadline_at: deadlineAt },
-    },
-  ];
+  return [restartRequested(agent, agent.generation + 1, times, now)];
+}
+
+function restartRequested(agent: Agent, generation: number, times: StartTimes, now: Date): AgentEvent {
+  return { type: 'AgentRestartRequested', data: { generation, deadline_at: deadlineIn(restartSeconds(agent.release, times), now) } };
 }
 
 function sleep(agent: Agent, command: { depth: SleepDepth; reason: SleepReason } & Timed): AgentEvent[] {
@@ -221,8 +222,9 @@ function sleep(agent: Agent, command: { depth: SleepDepth; reason: SleepReason }
   throw new Refusal('invalid_state', `An agent that is ${agent.status} can't be put to sleep.`);
 }
 
-function wake(agent: Agent, trigger: string, deadlineAt: string): AgentEvent[] {
-  if (isAsleep(agent)) return [{ type: 'AgentWakeRequested', data: { trigger, deadline_at: deadlineAt } }];
+function wake(agent: Agent, trigger: string, times: StartTimes, now: Date): AgentEvent[] {
+  if (isAsleep(agent))
+    return [{ type: 'AgentWakeRequested', data: { trigger, deadline_at: deadlineIn(bringUpSeconds(agent.release, times), now) } }];
   if (agent.status === 'active' || agent.status === 'starting' || agent.status === 'restarting' || agent.status === 'waking') return [];
   throw new Refusal('agent_unavailable', `The agent is not running (${agent.status}).`, {
     members: { agent_status: agent.status },
@@ -239,5 +241,5 @@ export const agentDecider: Decider<AgentState, AgentCommand, AgentEvent> = {
   initialState,
   decide,
   evolve,
-  snapshot: { name: 'agent', version: 3, subject: (_, id) => id },
+  snapshot: { name: 'agent', version: 4, subject: (_, id) => id },
 };

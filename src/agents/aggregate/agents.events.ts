@@ -110,6 +110,8 @@ export const deploymentProgressEvents = {
     commit_sha: string | null;
     /** The framework that the repository was recognized by, whose template says how the agent is run; absent in every other deployment. */
     framework?: string;
+    /** The time in seconds within which a container must be ready, if the template says one; absent means the installation's. */
+    start_timeout_seconds?: number;
   }>()('ImageResolved', ({ image_name }) => `Had the image ${image_name} ready`),
   ContainerCreated: defineEvent<{ deployment_id: string; generation: number }>()(
     'ContainerCreated',

@@ -10,11 +10,10 @@ export const VOLUME_PATH = '/data';
 const DEFAULT_STOP_GRACE_SECONDS = 10;
 
 /** Returns how an agent is run and reached: the settings of its template, or the defaults for an image without one. */
-export function runningAs(template: Template | undefined, config: Config) {
+export function runningAs(template: Template | undefined) {
   return {
     port: template?.port ?? DEFAULT_PORT,
     health: template?.health ?? { path: '/healthz' },
-    startTimeoutSeconds: template?.startTimeoutSeconds ?? config.startTimeoutSeconds,
     stopGraceSeconds: template?.stopGraceSeconds ?? DEFAULT_STOP_GRACE_SECONDS,
   };
 }
@@ -27,7 +26,7 @@ export function containerSpec(
   variables: Record<string, string>,
   config: Config,
 ): ContainerSpec {
-  const { port } = runningAs(template, config);
+  const { port } = runningAs(template);
   return {
     agentId,
     generation: agent.generation,

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
-import { restartTimeoutSeconds, type Agent, type Release } from '../../agents/index.ts';
+import { type Agent, type Release } from '../../agents/index.ts';
 import { Config } from '../../platform/config/config.ts';
 import { LogCapture } from '../../logs/index.ts';
 import { ready } from '../../platform/agent-protocol/agent-protocol.ts';
@@ -34,16 +34,12 @@ export class ContainerSteps {
 
   /** Returns how the agent's candidate or, without one, its release is run. */
   runSettings(agent: Agent) {
-    return runningAs(this.images.template((agent.candidate ?? agent.release)?.templateId), this.config);
+    return runningAs(this.images.template((agent.candidate ?? agent.release)?.templateId));
   }
 
-  rules(agent: Agent, canFreeze: boolean): Rules {
-    return {
-      canFreeze,
-      deepSleepAfterSeconds: this.config.deepSleepAfterSeconds,
-      startTimeoutSeconds: this.runSettings(agent).startTimeoutSeconds,
-      restartTimeoutSeconds: restartTimeoutSeconds(this.config),
-    };
+  rules(canFreeze: boolean): Rules {
+    const { deepSleepAfterSeconds, startTimeoutSeconds } = this.config;
+    return { canFreeze, deepSleepAfterSeconds, startTimeoutSeconds };
   }
 
   /** Starts the container. One that was never started gets the agent's custom files first. */

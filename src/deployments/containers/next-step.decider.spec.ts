@@ -34,7 +34,7 @@ interface Terms {
 }
 const at = (seconds: number, more: Partial<Rules> = {}): Terms => ({
   now: given.later(seconds),
-  rules: { canFreeze: true, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60, restartTimeoutSeconds: 210, ...more },
+  rules: { canFreeze: true, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60, ...more },
 });
 const terms = (more: Partial<Rules> = {}) => at(0, more);
 /** The deadline of every transition in these examples. */
@@ -78,6 +78,7 @@ const queued = state(...given.created, given.requested('d1', 1));
 const building = state(...given.created, given.requested('d1', 1), { type: 'DeploymentStarted', data: { deployment_id: 'd1' } });
 const imageThere = state(...deploying);
 const made = state(...deploying, { type: 'ContainerCreated', data: { deployment_id: 'd1', generation: 1 } });
+const patient = state(...given.deployingPatiently);
 const scripted = state(
   ...deploying,
   { type: 'ContainerCreated', data: { deployment_id: 'd1', generation: 1 } },
@@ -116,6 +117,7 @@ const table: Row[] = [
   ['deploying, container there', imageThere, one('created'), terms(), 'RecordContainerCreated'],
   ['deploying, container recorded', made, one('created'), terms(), 'start g1'],
   ['deploying, container runs', made, one('running'), terms(), 'ready g1 in 60000, else RecordDeploymentFailure timeout'],
+  ['deploying, a start timeout of its own', patient, one('running'), terms(), 'ready g1 in 200000, else RecordDeploymentFailure timeout'],
   ['deploying, container has run for long', made, one('running'), at(290), 'ready g1 in 1000, else RecordDeploymentFailure timeout'],
   ['deploying, scripts ran in a container of an earlier pass: it is made anew', scripted, one('running'), terms(), 'remove g1'],
   ['deploying, scripts ran, the new container is not made', scripted, bare, terms(), 'create from nginx@sha256:1'],

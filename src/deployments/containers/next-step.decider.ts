@@ -16,10 +16,8 @@ export interface Rules {
   /** True if the engine can keep a container's memory during a sleep. */
   canFreeze: boolean;
   deepSleepAfterSeconds: number;
-  /** The time within which a deployment's container must be ready. */
+  /** The time within which a container must be ready, of a release without a time of its own. */
   startTimeoutSeconds: number;
-  /** The time within which the replacement of a crashed container must be ready, including the backoff. */
-  restartTimeoutSeconds: number;
 }
 
 export type Step =
@@ -139,8 +137,9 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
       // A service that ended in the middle of the scripts may have left one that still runs. They begin anew in a new container.
       if (deployment.scriptsBegun && actual.started !== mine.handle) return { do: 'remove', container: mine, gently: true };
       const startedAt = mine.startedAt === null ? now.getTime() : Date.parse(mine.startedAt);
-      const readyBy = Math.min(startedAt + rules.startTimeoutSeconds * 1000, Date.parse(agent.deadlineAt ?? now.toISOString()));
-      const reason = `It was not ready within ${rules.startTimeoutSeconds} s of its start.`;
+      const seconds = candidate.startTimeoutSeconds ?? rules.startTimeoutSeconds;
+      const readyBy = Math.min(startedAt + seconds * 1000, Date.parse(agent.deadlineAt ?? now.toISOString()));
+      const reason = `It was not ready within ${seconds} s of its start.`;
       const otherwise: AgentRecord = { type: 'RecordDeploymentFailure', deploymentId, kind: 'timeout', reason };
       return { do: 'await_ready', container: mine, withinMs: Math.max(LAST_LOOK_MS, readyBy - now.getTime()), otherwise };
     }
@@ -173,7 +172,7 @@ function bringUp(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
     case 'exited':
       // A wake starts the container that a deep sleep stopped. A container that was created for a start or a restart must not exit.
       if (agent.status === 'waking' && actual.started !== mine.handle) return { do: 'start', container: mine };
-      return { do: 'record', record: exitRecord(mine, agent.generation, rules, now) };
+      return { do: 'record', record: exitRecord(mine, agent.generation, rules) };
     case 'running': {
       const withinMs = Math.max(LAST_LOOK_MS, Date.parse(agent.deadlineAt ?? now.toISOString()) - now.getTime());
       return { do: 'await_ready', container: mine, withinMs, otherwise: tooLate };
@@ -181,11 +180,10 @@ function bringUp(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   }
 }
 
-function exitRecord(container: ContainerView | undefined, generation: number, rules: Rules, now: Date): AgentRecord {
+function exitRecord(container: ContainerView | undefined, generation: number, { startTimeoutSeconds }: Rules): AgentRecord {
   const cause = container?.state === 'exited' ? 'exited' : 'removed';
   const { exitCode = null, oomKilled: oom = false } = container ?? {};
-  const deadlineAt = new Date(now.getTime() + rules.restartTimeoutSeconds * 1000).toISOString();
-  return { type: 'RecordExit', generation, exitCode, oom, cause, deadlineAt };
+  return { type: 'RecordExit', generation, exitCode, oom, cause, startTimeoutSeconds };
 }
 
 function bringDown(agent: Agent, actual: Actual, now: Date): Step {
@@ -224,7 +222,7 @@ function keepAsleep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step
 function keepUp(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   const mine = mineOf(agent, actual);
   if (mine === undefined || mine.state === 'exited' || mine.state === 'created')
-    return { do: 'record', record: exitRecord(mine, agent.generation, rules, now) };
+    return { do: 'record', record: exitRecord(mine, agent.generation, rules) };
   if (mine.state === 'frozen') return { do: 'thaw', container: mine };
   const stale = removeStale(agent, actual);
   if (stale !== null) return stale;

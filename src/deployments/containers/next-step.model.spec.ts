@@ -78,7 +78,7 @@ class World {
 
   private rules(): Rules {
     const { canFreeze } = this.facts;
-    return { canFreeze, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60, restartTimeoutSeconds: 210 };
+    return { canFreeze, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60 };
   }
 
   private does(step: Step): void {
@@ -150,8 +150,8 @@ const deadlineAt = new Date(NOON.getTime() + 86_400_000).toISOString();
 const orders: Record<'sleep' | 'sleep_deeper' | 'wake' | 'restart', AgentCommand> = {
   sleep: { ...given.sleep('frozen'), deadlineAt } as AgentCommand,
   sleep_deeper: { ...given.sleep('stopped'), deadlineAt } as AgentCommand,
-  wake: { ...given.wake, deadlineAt } as AgentCommand,
-  restart: { type: 'RestartAgent', accountId: given.accountId, deadlineAt },
+  wake: { ...given.wake, startTimeoutSeconds: 86_400 } as AgentCommand,
+  restart: { type: 'RestartAgent', accountId: given.accountId, startTimeoutSeconds: 86_400 },
 };
 
 const histories: AgentEvent[][] = [

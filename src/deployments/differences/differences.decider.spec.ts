@@ -7,7 +7,7 @@ import { NOON } from '../../../test/support/decider-spec.ts';
 import { differs } from './differences.decider.ts';
 import { nextStep, type Rules } from '../containers/next-step.decider.ts';
 
-const rules: Rules = { canFreeze: true, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60, restartTimeoutSeconds: 210 };
+const rules: Rules = { canFreeze: true, deepSleepAfterSeconds: 900, startTimeoutSeconds: 60 };
 const nothing = { containers: [], volume: false };
 
 function container(generation: number, state: ContainerState): ContainerView {

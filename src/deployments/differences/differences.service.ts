@@ -33,6 +33,7 @@ export class Differences {
    */
   async find(listMaxAgeMs: number): Promise<SagaKey[]> {
     const [listed, { freeze }] = await Promise.all([this.listed(listMaxAgeMs), this.runtime.capabilities()]);
+    const rules = this.steps.rules(freeze);
     const found: SagaKey[] = [];
     let after: string | null = null;
     do {
@@ -41,7 +42,7 @@ export class Differences {
       for (const { agentId, ...known } of page) {
         const there = listed === null ? null : (listed.get(agentId) ?? NOTHING);
         listed?.delete(agentId);
-        if (!differs(known, there, this.steps.rules(known.agent, freeze), now)) continue;
+        if (!differs(known, there, rules, now)) continue;
         if (found.push({ key: agentId, account: known.agent.accountId }) >= FOUND_MAX) return found;
       }
       after = page.length < PAGE ? null : (page.at(-1)?.agentId ?? null);

@@ -52,7 +52,9 @@ export class DeploymentImages {
     if (deployment === null) throw new Error('an agent that deploys has a deployment');
     try {
       const { image, name, command, commitSha, framework = null } = await this.claimedImage(agentId, agent, deployment, log, signal);
-      return { type: 'RecordImage', deploymentId: deployment.id, image, imageName: name, command, commitSha, framework };
+      const startTimeoutSeconds = this.template(framework ?? deployment.templateId)?.startTimeoutSeconds ?? null;
+      const deploymentId = deployment.id;
+      return { type: 'RecordImage', deploymentId, image, imageName: name, command, commitSha, framework, startTimeoutSeconds };
     } catch (error) {
       const isRefused = error instanceof RuntimeRefused || error instanceof RepositoryRefused;
       if (!isRefused || signal.aborted) throw error;

@@ -49,6 +49,7 @@ export class AgentRecords {
   requestTransition(agentId: string, seen: AgentAtRevision, order: 'sleep' | 'sleep_deeper' | 'wake' | 'restart'): Promise<boolean> {
     const { accountId } = seen.agent;
     const deadlines = transitionDeadlines(this.config);
+    const { startTimeoutSeconds } = this.config;
     const now = new Date();
     switch (order) {
       case 'sleep':
@@ -68,9 +69,9 @@ export class AgentRecords {
           deadlineAt: deadlines.sleep(now),
         });
       case 'wake':
-        return this.execute(agentId, seen, { type: 'WakeAgent', accountId, trigger: 'work in flight', deadlineAt: deadlines.wake(now) });
+        return this.execute(agentId, seen, { type: 'WakeAgent', accountId, trigger: 'work in flight', startTimeoutSeconds });
       case 'restart':
-        return this.execute(agentId, seen, { type: 'RestartAgent', accountId, deadlineAt: deadlines.restart(now) });
+        return this.execute(agentId, seen, { type: 'RestartAgent', accountId, startTimeoutSeconds });
     }
   }
 

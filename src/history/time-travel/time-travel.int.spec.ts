@@ -223,7 +223,7 @@ describe('the explanation of a status', () => {
   it('names the waiting message, and the key that sent it, behind a wake', async () => {
     const agentId = await agents.asleep('acme');
     const messageId = await message(agentId, 'mk_acme_chat');
-    const wake: AgentCommand = { type: 'WakeAgent', accountId: 'acme', trigger: 'chat', deadlineAt };
+    const wake: AgentCommand = { type: 'WakeAgent', accountId: 'acme', trigger: 'chat', startTimeoutSeconds: 60 };
     await server.app.get(Agents, { strict: false }).execute(agentId, wake, systemContext('messages', 'acme', messageId));
     expect(await explained(agentId)).toMatchObject({
       status: 'waking',
@@ -249,7 +249,7 @@ describe('the explanation of a status', () => {
     const agentId = await agents.created('acme');
     await deploy(agentId, () => ready);
     for (let generation = 1; generation <= 5; generation++)
-      await record(agentId, { type: 'RecordExit', generation, exitCode: 1, oom: false, cause: 'exited', deadlineAt });
+      await record(agentId, { type: 'RecordExit', generation, exitCode: 1, oom: false, cause: 'exited', startTimeoutSeconds: 60 });
     const { status, causes } = await explained(agentId);
     expect([status, causes]).toEqual([
       'error',

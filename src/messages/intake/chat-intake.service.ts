@@ -1,7 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
-import { transitionDeadlines } from '../../agents/index.ts';
 import { Agents } from '../../agents/services.ts';
 import { Config } from '../../platform/config/config.ts';
 import type { CommandContext } from '../../platform/context/command-context.ts';
@@ -85,7 +84,8 @@ export class ChatIntake {
     if (conversation !== null) conversationOf(conversation.state, agentId);
     if (!(await this.runtime.available())) throw engineAway();
     if (status === 'active') return true;
-    const wake = { type: 'WakeAgent' as const, accountId, trigger: 'chat', deadlineAt: transitionDeadlines(this.config).wake(new Date()) };
+    const { startTimeoutSeconds } = this.config;
+    const wake = { type: 'WakeAgent' as const, accountId, trigger: 'chat', startTimeoutSeconds };
     const { before } = await this.agents.execute(agentId, wake, context);
     return before?.status === 'active';
   }
