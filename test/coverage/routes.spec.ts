@@ -1,13 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 
-import { ModulesContainer, NestFactory } from '@nestjs/core';
-import { FastifyAdapter } from '@nestjs/platform-fastify';
-
-import { AppModule } from '../../src/app.module.ts';
-import { readConfig } from '../../src/platform/config/config.ts';
 import type { Access } from '../../src/platform/http/auth/access.ts';
-import { listRoutes } from '../../src/platform/http/auth/route-table.ts';
 import { golden, updatesGolden } from './golden.ts';
+import { routesOfTheService } from './service-routes.ts';
 
 const file = new URL('routes.txt', import.meta.url);
 
@@ -42,12 +37,6 @@ const answeredWithoutReadModels = [
   '/api/v1/subscriptions/:subscriptionId/deliveries',
   '/api/webhooks/:agentId/token',
 ];
-
-async function routesOfTheService() {
-  const options = { preview: true, abortOnError: false, logger: false } as const;
-  const app = await NestFactory.create(AppModule.forRoot(readConfig({})), new FastifyAdapter(), options);
-  return listRoutes(app.get(ModulesContainer));
-}
 
 it('every read declares the read models that it answers from, unless it answers from streams', async () => {
   const reads = (await routesOfTheService()).filter(({ method, access }) => method === 'GET' && access?.kind !== 'public');

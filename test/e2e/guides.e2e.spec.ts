@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { appendFileSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -8,8 +8,6 @@ const root = resolve(import.meta.dirname, '../..');
 const guides = ['adding-an-event', 'adding-an-endpoint'];
 /** A whole check of the types takes half a minute on a quiet machine, and several on a busy one. */
 const CHECKS_MS = 1_200_000;
-/** The file from which the next check of the types learns what it need not look at again. */
-const TYPES = '.types.tsbuildinfo';
 
 interface Step {
   title: string;
@@ -38,25 +36,39 @@ function stepsOf(guide: string): Step[] {
     });
 }
 
-/** A copy of the tree in which steps are taken. It shares the installed packages. */
+/** A copy of the tree in which steps are taken. It shares the installed packages, and its states are commits of a repository of its own. */
 class Copy {
-  readonly folder = mkdtempSync(join(tmpdir(), 'mooring-guide-'));
+  private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-guide-'));
 
   constructor() {
     const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root, encoding: 'utf8' });
     for (const path of listed.split('\0').filter((name) => name !== '' && existsSync(join(root, name))))
       cpSync(join(root, path), join(this.folder, path));
     symlinkSync(join(root, 'node_modules'), join(this.folder, 'node_modules'));
+    this.git(['init', '--quiet']);
+    appendFileSync(join(this.folder, '.git/info/exclude'), '/node_modules\n');
   }
 
   apply(steps: Step[]): void {
     for (const { title, diffs } of steps)
       for (const diff of diffs)
         try {
-          execFileSync('git', ['apply', '-p0', '-'], { cwd: this.folder, input: diff, stdio: 'pipe' });
+          this.git(['apply', '-p0', '-'], diff);
         } catch (error) {
           throw new Error(`The difference of "${title}" does not fit the tree.`, { cause: error });
         }
+  }
+
+  /** Keeps the state of the tree. Returns its name for `restore`. */
+  keep(): string {
+    this.git(['add', '--all']);
+    return this.git(['write-tree']);
+  }
+
+  /** Restores a state. What git ignores stays, so that the next check of the types and the next build begin where the last ones ended. */
+  restore(state: string): void {
+    this.git(['read-tree', '--reset', '-u', state]);
+    this.git(['clean', '-d', '--force', '--quiet']);
   }
 
   /** Runs a command as a reader types it. Returns what it prints, and whether it succeeded. */
@@ -71,21 +83,30 @@ class Copy {
   remove(): void {
     rmSync(this.folder, { recursive: true, force: true });
   }
+
+  private git(words: string[], input = ''): string {
+    return execFileSync('git', words, { cwd: this.folder, input, encoding: 'utf8', stdio: 'pipe' }).trim();
+  }
 }
 
+let copy: Copy;
+/** The state of the tree from which the next guide starts. */
+let start: string;
+
+beforeAll(() => {
+  copy = new Copy();
+  start = copy.keep();
+});
+afterAll(() => copy.remove());
+
 describe.each(guides)('docs/%s.md', (guide) => {
-  const before = guides.slice(0, guides.indexOf(guide)).flatMap(stepsOf);
   const steps = stepsOf(guide);
   const [check] = steps.slice(-1);
-  const copies: Copy[] = [];
-  const copied = (): Copy => {
-    const copy = new Copy();
-    copies.push(copy);
-    return copy;
-  };
-  let whole: Copy;
+  let followed: string;
 
-  afterAll(() => copies.forEach((copy) => copy.remove()));
+  afterAll(() => {
+    start = followed;
+  });
 
   it('ends in checks, and says of every other step what fails without it', () => {
     expect(check?.commands).not.toEqual([]);
@@ -95,13 +116,13 @@ describe.each(guides)('docs/%s.md', (guide) => {
   it(
     'followed to the letter passes its checks',
     async () => {
-      whole = copied();
-      whole.apply(before);
-      whole.apply(steps);
+      copy.restore(start);
+      copy.apply(steps);
       for (const command of steps.flatMap(({ commands }) => commands)) {
-        const { printed, succeeded } = await whole.run(command);
+        const { printed, succeeded } = await copy.run(command);
         expect({ command, printed: succeeded ? '' : printed }).toEqual({ command, printed: '' });
       }
+      followed = copy.keep();
     },
     CHECKS_MS,
   );
@@ -109,14 +130,11 @@ describe.each(guides)('docs/%s.md', (guide) => {
   it.each(steps.slice(0, -1))(
     'fails without "$title"',
     async (left) => {
-      const copy = copied();
-      if (existsSync(join(whole.folder, TYPES))) cpSync(join(whole.folder, TYPES), join(copy.folder, TYPES));
-      copy.apply(before);
+      copy.restore(start);
       copy.apply(steps.filter((step) => step !== left));
       const { printed, succeeded } = await copy.run(left.leftOut?.command ?? '');
       expect(succeeded).toBe(false);
       expect(printed).toContain(left.leftOut?.says);
-      copy.remove();
     },
     CHECKS_MS,
   );
