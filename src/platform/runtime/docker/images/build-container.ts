@@ -4,12 +4,12 @@ import { rootCertificates } from 'node:tls';
 import type Dockerode from 'dockerode';
 import { commandFailure, isNoise } from '../../build-failure.ts';
 import type { BuildSettings, ProjectPlan } from '../../project-plan.ts';
+import { OutputLines } from '../../output-lines.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call, portErrors, statusOf } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
 import { labels } from '../engine/names.ts';
-import { Lines } from './lines.ts';
 
 const PIDS_MAX = 1_024;
 const CA_BYTES_MAX = 4 * 1024 * 1024;
@@ -125,22 +125,24 @@ async function runCommand(
       abortSignal,
     }),
   );
-  const stream = await call(container.id, (abortSignal) => exec.start({ hijack: false, stdin: false, abortSignal }));
-  const stop = () => stream.destroy();
+  const source = await call(container.id, (abortSignal) => exec.start({ hijack: false, stdin: false, abortSignal }));
+  const stop = () => source.destroy();
   signal.addEventListener('abort', stop, { once: true });
   let last = '';
-  const lines = new Lines((line) => {
+  const take = (line: string) => {
+    if (line === '') return;
     if (!isNoise(line)) last = line;
     log(line);
-  });
+  };
+  const lines = { stdout: new OutputLines(take), stderr: new OutputLines(take) };
   try {
     if (signal.aborted) stop();
-    for await (const { payload } of frames(stream)) lines.take(payload.toString('utf8'));
+    for await (const { stream, payload } of frames(source)) lines[stream].take(payload);
   } catch (error) {
     signal.throwIfAborted();
     throw error;
   } finally {
-    lines.end();
+    Object.values(lines).forEach((each) => each.end());
     signal.removeEventListener('abort', stop);
   }
   signal.throwIfAborted();

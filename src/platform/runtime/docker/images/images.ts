@@ -2,12 +2,12 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
 import { namesSameImage, parseImageReference } from '../../../image-reference.ts';
+import { OutputLines } from '../../output-lines.ts';
 import { ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ReferenceSource, type ResolvedImage } from '../../runtime.ts';
 import { folderEntries, hashOf, tarOf, type TarEntry } from '../image-sources/build-context.ts';
 import { BuildLayers } from './build-layers.ts';
 import { startCommand } from './command.ts';
 import { OwnImages } from './own-images.ts';
-import { Lines } from './lines.ts';
 import { ProjectBuilds } from './project-builds.ts';
 import { call, checkTakesConnections, portErrors } from '../engine/engine.ts';
 import { labels, networkName } from '../engine/names.ts';
@@ -247,13 +247,14 @@ export class Images {
       abortSignal: signal,
     };
     const tar = tarOf(entries);
-    const lines = new Lines(log);
+    const lines = new OutputLines((line) => line !== '' && log(line));
     try {
       const stream = await portErrors(null, () => this.docker.buildImage(tar, options));
       await portErrors(null, () =>
         follow(stream, (step) => {
           id = step.aux?.ID ?? id;
-          lines.take(step.stream ?? (step.status === undefined || step.progressDetail?.total !== undefined ? '' : `${step.status}\n`));
+          const text = step.stream ?? (step.status === undefined || step.progressDetail?.total !== undefined ? '' : `${step.status}\n`);
+          lines.take(Buffer.from(text));
         }),
       );
     } finally {
