@@ -146,7 +146,7 @@ describeWithDocker('a project without a Dockerfile on Docker', () => {
     await put({ ...nodeFiles, 'build.js': 'console.error("no such module"); process.exit(3)' });
     const plan = { ...node, build: [['node', 'build.js']] };
     await expect(built(plan)).rejects.toThrow('node build.js failed with exit code 3: no such module');
-    expect(await containers()).toEqual([]);
+    await untilTrue(async () => (await containers()).length === 0);
     expect((await images()).filter(({ RepoTags }) => (RepoTags ?? ['<none>:<none>']).includes('<none>:<none>'))).toEqual([]);
   });
 
@@ -157,6 +157,6 @@ describeWithDocker('a project without a Dockerfile on Docker', () => {
     await untilTrue(() => lines.includes('building'));
     abort.abort(new Error('canceled'));
     expect(await failure).toBe('canceled');
-    expect(await containers()).toEqual([]);
+    await untilTrue(async () => (await containers()).length === 0);
   });
 });
