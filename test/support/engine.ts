@@ -33,12 +33,17 @@ export async function removeBehindOurBack(containerId: string): Promise<void> {
 }
 
 /** Returns the engine's own count of starts of the agent's containers since a time (Unix seconds). */
-export async function startsSince(agentId: string, since: number): Promise<number> {
+export function startsSince(agentId: string, since: number): Promise<number> {
+  return eventsSince(agentId, 'start', since);
+}
+
+/** Returns the engine's own count of such events of the agent's containers since a time (Unix seconds). */
+export async function eventsSince(agentId: string, event: 'start' | 'unpause', since: number): Promise<number> {
   const until = Math.ceil(Date.now() / 1000) + 1;
   const stream = await docker.getEvents({
     since,
     until,
-    filters: { type: ['container'], event: ['start'], label: [`mooring.agent=${agentId}`] },
+    filters: { type: ['container'], event: [event], label: [`mooring.agent=${agentId}`] },
   });
   let text = '';
   for await (const chunk of stream) text += String(chunk);

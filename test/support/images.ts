@@ -28,6 +28,19 @@ export async function importBusyboxImage(docker: Dockerode, name = 'mooring-test
   return name;
 }
 
+/** Makes an image of this machine's own Node that runs the program. */
+export async function importNodeProgram(docker: Dockerode, name: string, program: string): Promise<void> {
+  const base = await ensureNodeBase(docker, AbortSignal.timeout(importMs));
+  const container = await docker.createContainer({ Image: base, Cmd: ['true'] });
+  try {
+    await container.putArchive(tarOf([{ name: 'program.mjs', type: 'file', mode: 0o644, content: program }]), { path: '/' });
+    const [repo, tag] = name.split(':');
+    await container.commit({ repo, tag, changes: ['CMD ["node", "/program.mjs"]'] });
+  } finally {
+    await container.remove({ force: true });
+  }
+}
+
 /** Returns the files of an image that contains only this machine's static busybox. */
 export async function busyboxEntries(): Promise<TarEntry[]> {
   const program = await readFile('/bin/busybox');
