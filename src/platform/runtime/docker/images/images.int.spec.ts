@@ -105,6 +105,18 @@ describeWithDocker('an image', () => {
     expect(await bed.output(view, 'cat /hello.txt')).toBe('hello there');
   });
 
+  it('keeps one name if nothing has changed since it was built, and gets no step that its Dockerfile lacks', async () => {
+    write({ Dockerfile: `FROM ${bed.image}\nCOPY hello.txt /hello.txt\nCMD ["sleep", "100"]\n`, 'hello.txt': 'the same' });
+    const [first, second] = [await ensure(dockerfile()), await ensure(dockerfile())];
+    expect(second).toEqual(first);
+    expect((await bed.docker.getImage(first.image).inspect()).RepoTags).toEqual([first.name]);
+    expect(log.filter((line) => line.startsWith('Step '))).toEqual(expect.not.arrayContaining([expect.stringContaining('LABEL')]));
+    write({ 'hello.txt': 'changed' });
+    const changed = await ensure(dockerfile());
+    expect(changed.image).not.toBe(first.image);
+    expect(changed.name).not.toBe(first.name);
+  });
+
   it('whose Dockerfile fails or is missing is refused with the builder’s message', async () => {
     await expect(ensure(dockerfile())).rejects.toThrow(/Dockerfile/);
     write({ Dockerfile: `FROM ${bed.image}\nRUN ["/bin/ls", "/nothing"]\n` });

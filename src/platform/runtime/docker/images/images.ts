@@ -9,7 +9,7 @@ import { BuildLayers } from './build-layers.ts';
 import { startCommand } from './command.ts';
 import { OwnImages } from './own-images.ts';
 import { ProjectBuilds } from './project-builds.ts';
-import { call, checkTakesConnections, portErrors } from '../engine/engine.ts';
+import { checkTakesConnections, portErrors } from '../engine/engine.ts';
 import { labels, networkName } from '../engine/names.ts';
 import type { AgentNetworks } from '../networks/agent-networks.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
@@ -137,11 +137,10 @@ export class Images {
   private async dockerfile(source: ImageSource & { kind: 'dockerfile' }, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
     await this.fetchBases(source.bases ?? [], log, signal);
     if (existsSync(join(source.directory, '.dockerignore'))) log('.dockerignore is not looked at: the whole folder is sent to the build');
-    const id = await this.build(await folderEntries(source.directory, ''), source.dockerfile, null, log, signal);
-    const name = `mooring-${this.instance}:build-${id.replace('sha256:', '').slice(0, 16)}`;
-    const [repo = '', tag] = name.split(':');
-    await call(null, (abortSignal) => this.docker.getImage(id).tag({ repo, tag, abortSignal }));
-    return resolvedFrom(name, await this.found(name), source.start);
+    const given = this.own.nameForBuild();
+    await this.build(await folderEntries(source.directory, ''), source.dockerfile, given, log, signal);
+    const found = await this.found(given);
+    return resolvedFrom(await this.own.oneNameOf(found, given), found, source.start);
   }
 
   /** Builds a program's image, tagged by its content, so that an unchanged program is not built again. */
@@ -243,7 +242,6 @@ export class Images {
       forcerm: true,
       memory: BUILD_MEMORY_BYTES,
       networkmode: networkName(this.instance, network),
-      ...(name === null ? { labels: { [labels.instance]: this.instance } } : {}),
       abortSignal: signal,
     };
     const tar = tarOf(entries);

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type Dockerode from 'dockerode';
 
 import { canonicalRepository, parseImageReference } from '../../../image-reference.ts';
@@ -9,6 +9,8 @@ import { findImage } from '../image-sources/registry.ts';
 
 /** The timeout of one removal, in milliseconds. Deployments may wait for it, so that it is shorter than that of other calls. */
 const REMOVAL_TIMEOUT_MS = 8_000;
+/** The beginning of the tag of an image that was built of a Dockerfile. */
+const BUILD = 'build-';
 /** The kinds of tags of images that deployments pin. Images that have only others are of use to builds alone. */
 const deployedKinds = /^(build|program|project|pulled)-/;
 const baseKind = /^base-/;
@@ -21,7 +23,7 @@ export type TagsById = ReadonlyMap<string, readonly string[]>;
 
 /**
  * Tells this installation's images from all others of the engine. Ours have a tag in the repository `mooring-<instance>`: built ones get one
- * anyway, and a pulled one gets one for each name under which we pulled it. What a build leaves without a tag has our label.
+ * from their build, and a pulled one gets one for each name under which we pulled it. An image of a project that has no tag has our label.
  */
 export class OwnImages implements ImageStore {
   private readonly docker: Dockerode;
@@ -45,6 +47,19 @@ export class OwnImages implements ImageStore {
     if (had !== undefined && (!had.some((tag) => this.isOurs(tag)) || had.some((tag) => this.markOf(tag, Id) === mark))) return;
     const [repo = '', tag] = mark.split(':');
     await call(null, (abortSignal) => this.docker.getImage(Id).tag({ repo, tag, abortSignal }));
+  }
+
+  /** Returns a new name for the image of a Dockerfile, so that the image is ours as soon as it is built. Names sort by time. */
+  nameForBuild(): string {
+    return `${this.repository}:${BUILD}${Date.now().toString(16)}${randomBytes(4).toString('hex')}`;
+  }
+
+  /** Returns the one name that the built image keeps, its first. If nothing has changed, it is an earlier image, whose names would add up. */
+  async oneNameOf({ RepoTags }: Dockerode.ImageInspectInfo, given: string): Promise<string> {
+    const names = (RepoTags ?? []).filter((tag) => tag.startsWith(`${this.repository}:${BUILD}`)).toSorted();
+    const [kept = given, ...others] = names;
+    for (const name of others) await this.removed(name);
+    return kept;
   }
 
   /** Notes that a build is about to begin at the image, if it is ours. The engine keeps the time of the last tag. */
