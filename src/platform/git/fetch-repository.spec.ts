@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { mkdtemp, readlink, rm, stat } from 'node:fs/promises';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
@@ -174,6 +174,12 @@ describe('a hostile repository', () => {
     server.commitTree('a', server.treeOf('a', [`100644 blob ${blob}\t${name}`]));
     expect(await refusal(server.url('a'))).toMatch(/^RepositoryRefused/);
     expect(existsSync(join(folder, 'file'))).toBe(false);
+  });
+
+  it('is refused if its branch leads to no commit', async () => {
+    server.commit('a', { file: 'x' });
+    writeFileSync(join(server.path('a'), 'refs/heads/main'), `${server.blob('a', 'x')}\n`);
+    expect(await refusal(server.url('a'))).toMatch(/^RepositoryRefused/);
   });
 
   it('is refused if a file would be written through a link of the same name', async () => {
