@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerSpec, type ContainerView } from '../runtime.ts';
 import { isMissing, readJson } from './atomic-file.ts';
-import type { LocalImage } from './local-image.ts';
+import type { ImageRecord } from './image-record.ts';
 import { liveness, type ProcessMark } from './processes.ts';
 import { withOwnPrograms } from './projects/virtual-environment.ts';
 
@@ -140,7 +140,7 @@ export class LocalContainer {
   }
 
   /** Returns the agent's environment. It does not inherit the service's own variables, which hold secrets. */
-  environment(spec: ContainerSpec, image: LocalImage, port: number): Record<string, string> {
+  environment(spec: ContainerSpec, image: ImageRecord, port: number): Record<string, string> {
     const { PATH = '/usr/local/bin:/usr/bin:/bin', LANG = 'C.UTF-8', TMPDIR = '/tmp' } = process.env;
     const path = `${join(process.execPath, '..')}:${PATH}`;
     return {

@@ -2,6 +2,7 @@ import { readdir, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
 import type { ImageStore, StoredImage, StoredImages } from '../image-store.ts';
+import { ImageGone, type ResolvedImage } from '../runtime.ts';
 import { exists, isMissing, removeFolder } from './atomic-file.ts';
 import { folderSize } from './folder-size.ts';
 
@@ -17,6 +18,13 @@ export class LocalImages implements ImageStore {
 
   has(image: string): Promise<boolean> {
     return exists(join(this.folder, basename(image)));
+  }
+
+  /** Returns the image of an earlier deployment, whose folder is kept. Throws `ImageGone` if it is gone. */
+  async earlier(earlier: ResolvedImage, log: (line: string) => void): Promise<ResolvedImage> {
+    if (!(await this.has(earlier.image))) throw new ImageGone(earlier);
+    log(`Using ${earlier.name} as it was deployed before.`);
+    return earlier;
   }
 
   async list(): Promise<StoredImages> {

@@ -31,7 +31,7 @@ import { CommandRecords } from './command-records.ts';
 import { becomes, expectState, reaches } from './container-states.ts';
 import { copyImage } from './copy-tree.ts';
 import { LocalContainer, PROGRAM_FOLDER } from './local-container.ts';
-import { earlierImage, readLocalImage, writeLocalImage, type LocalImage } from './local-image.ts';
+import { readImageRecord, writeImageRecord, type ImageRecord } from './image-record.ts';
 import { LocalFiles } from './files/local-files.ts';
 import type { Homes } from './files/walk.ts';
 import { LocalImages } from './local-images.ts';
@@ -114,7 +114,7 @@ export class LocalRuntime extends ContainerRuntime {
   async ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
     switch (source.kind) {
       case 'earlier':
-        return earlierImage(this.projects.images, source.earlier, log);
+        return this.images.earlier(source.earlier, log);
       case 'program':
         return ensureProgramImage(this.projects.images, source, log, signal);
       case 'project':
@@ -160,7 +160,7 @@ export class LocalRuntime extends ContainerRuntime {
   /** Builds the container in a temporary folder and renames it, so that it exists completely or not at all. */
   private async make(container: LocalContainer, spec: ContainerSpec): Promise<void> {
     const folder = join(this.projects.images, basename(spec.image));
-    const image = await readLocalImage(folder);
+    const image = await readImageRecord(folder);
     if (image === null) throw new RuntimeRefused(`there is no image ${spec.image}`);
     const temporary = join(this.home, 'containers', `.new-${randomUUID()}`);
     try {
@@ -168,7 +168,7 @@ export class LocalRuntime extends ContainerRuntime {
       const program = join(temporary, 'root', PROGRAM_FOLDER);
       await copyImage(join(folder, 'files'), program);
       if (image.builtIn !== undefined) await moveVirtualEnvironment(program, image.builtIn, container.program);
-      await writeLocalImage(temporary, image);
+      await writeImageRecord(temporary, image);
       await writeJson(join(temporary, 'spec.json'), spec);
       await rename(temporary, container.folder);
     } catch (error) {
@@ -337,8 +337,8 @@ export class LocalRuntime extends ContainerRuntime {
   }
 
   /** Reads the record of the container's image. Containers of earlier versions have no copy of it. */
-  private async imageOf(container: LocalContainer, { image }: ContainerSpec): Promise<LocalImage> {
-    const found = (await readLocalImage(container.folder)) ?? (await readLocalImage(join(this.projects.images, basename(image))));
+  private async imageOf(container: LocalContainer, { image }: ContainerSpec): Promise<ImageRecord> {
+    const found = (await readImageRecord(container.folder)) ?? (await readImageRecord(join(this.projects.images, basename(image))));
     if (found === null) throw new RuntimeRefused('the program of this container is gone');
     return found;
   }

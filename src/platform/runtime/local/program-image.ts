@@ -5,7 +5,8 @@ import { type ImageSource, type ResolvedImage } from '../runtime.ts';
 import { exists } from './atomic-file.ts';
 import { contentHash } from './content-hash.ts';
 import { copyTree } from './copy-tree.ts';
-import { refuseShellString, writeLocalImage } from './local-image.ts';
+import { writeImageRecord } from './image-record.ts';
+import { refuseShellString } from './start-command.ts';
 
 /** The file that describes a template to the service; it is not part of the program. */
 const DESCRIPTION = 'template.json';
@@ -32,7 +33,7 @@ export async function ensureProgramImage(
   try {
     await mkdir(temporary, { recursive: true, mode: 0o700 });
     await copyTree(source.directory, join(temporary, 'files'), [DESCRIPTION]);
-    await writeLocalImage(temporary, { start: source.start });
+    await writeImageRecord(temporary, { start: source.start });
     signal.throwIfAborted();
     await rename(temporary, folder);
   } catch (error) {

@@ -3,7 +3,7 @@ import { mkdir, readdir, rename, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
 import { exists, isMissing, removeFolder } from '../atomic-file.ts';
 import { copyImage } from '../copy-tree.ts';
-import { readLocalImage, writeLocalImage } from '../local-image.ts';
+import { readImageRecord, writeImageRecord } from '../image-record.ts';
 import { moveVirtualEnvironment } from './virtual-environment.ts';
 
 /** The number of installations that are kept. Beyond it, those that were used last longest ago are removed. */
@@ -18,7 +18,7 @@ export class PackageStore {
   /** Copies the installation into the project's folder. Returns false if there is none. */
   async take(key: string, project: string): Promise<boolean> {
     const folder = join(this.root, key);
-    const made = await readLocalImage(folder);
+    const made = await readImageRecord(folder);
     if (made === null) return false;
     await utimes(folder, new Date(), new Date());
     await copyImage(join(folder, 'files'), project);
@@ -30,7 +30,7 @@ export class PackageStore {
   async keep(key: string, project: string, build: string): Promise<void> {
     const temporary = join(build, randomUUID());
     await copyImage(project, join(temporary, 'files'));
-    await writeLocalImage(temporary, { start: [], builtIn: project });
+    await writeImageRecord(temporary, { start: [], builtIn: project });
     await mkdir(this.root, { recursive: true, mode: 0o700 });
     await rename(temporary, join(this.root, key)).catch(async (error: unknown) => {
       // A concurrent build kept the same.

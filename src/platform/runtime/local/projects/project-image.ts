@@ -7,7 +7,8 @@ import { RuntimeRefused, type ImageSource, type ResolvedImage } from '../../runt
 import { exists } from '../atomic-file.ts';
 import { contentHash } from '../content-hash.ts';
 import { copyTree } from '../copy-tree.ts';
-import { refuseShellString, writeLocalImage } from '../local-image.ts';
+import { writeImageRecord } from '../image-record.ts';
+import { refuseShellString } from '../start-command.ts';
 import type { BuildFolders } from './build-folders.ts';
 import { BuildSteps } from './build-steps.ts';
 import type { PackageStore } from './package-store.ts';
@@ -55,7 +56,7 @@ export async function ensureProjectImage(
     const made = join(folder, 'image');
     const steps = new BuildSteps({ folder, bytesMax, settings, log, signal });
     await new ProjectBuild(source, version, join(made, 'files'), steps, packages).run(folder, log, signal);
-    await writeLocalImage(made, { start: plan.start, environment: plan.env, builtIn: join(made, 'files') });
+    await writeImageRecord(made, { start: plan.start, environment: plan.env, builtIn: join(made, 'files') });
     signal.throwIfAborted();
     await rename(made, join(images, image)).catch(async (error: unknown) => {
       // A concurrent call made the same image.
