@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { AgentBed } from '../../../test/support/agent-bed.ts';
@@ -45,3 +45,16 @@ it('a program that no agent runs or could go back to is removed from the local r
   await ask('DELETE', `/api/v1/agents/${agents[1]}`);
   await until('the program is gone', async () => ((await isThere(image)) ? undefined : true), 25_000);
 }, 60_000);
+
+it('packages that no build has used for a week are removed from the local runtime', async () => {
+  const packages = join(server.config.dataDir, 'local', 'packages');
+  for (const [key, days] of [
+    ['old', 8],
+    ['used', 6],
+  ] as const) {
+    await mkdir(join(packages, key), { recursive: true });
+    await utimes(join(packages, key), new Date(), new Date(Date.now() - days * 86_400_000));
+  }
+  await server.app.get(ImageSweep, { strict: false }).run(() => undefined);
+  expect(await readdir(packages)).toEqual(['used']);
+});

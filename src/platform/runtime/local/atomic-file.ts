@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { access, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
 /** Writes the whole file or nothing, whenever the process is killed. */
@@ -29,6 +29,11 @@ export async function removeFolder(path: string): Promise<void> {
     throw error;
   }
   await rm(trash, { recursive: true, force: true, maxRetries: 3 });
+}
+
+/** Removes what a process that died in the middle of `removeFolder` left in this folder. */
+export async function removeTrash(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) if (name.startsWith('.trash-')) await rm(join(folder, name), { recursive: true, force: true });
 }
 
 export async function exists(path: string): Promise<boolean> {

@@ -1,20 +1,31 @@
-import { readdir, rm, stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 
 import type { ImageStore, StoredImage, StoredImages } from '../image-store.ts';
 import { ImageGone, type ResolvedImage } from '../runtime.ts';
-import { exists, isMissing, removeFolder } from './atomic-file.ts';
-import { folderSize } from './folder-size.ts';
+import { exists, isMissing, removeFolder, removeTrash } from './atomic-file.ts';
+import { folderSize, sizeTogether } from './folder-size.ts';
+import type { PackageStore } from './projects/package-store.ts';
 
 /** The longest time for which sizes are measured at a time, in milliseconds. */
 const MEASURE_MS = 10_000;
+/** The beginning of the ids of kept packages, which no name of an image has. */
+const PACKAGES = 'packages/';
 
-/** The images of the local runtime: folders that are named by the hash of their content. Containers have copies of them. */
+/**
+ * The images of the local runtime: folders that are named by the hash of their content. Containers have copies of them. The packages from which
+ * later builds continue are listed with them.
+ */
 export class LocalImages implements ImageStore {
-  /** The sizes that are known, in bytes, by folder. The content of an image never changes. */
+  /** The sizes that are known, in bytes, by id. What is stored never changes. */
   private sizes = new Map<string, number>();
+  /** The size of all that was stored under these ids, in bytes. */
+  private together: { ids: string; bytes: number } | null = null;
 
-  constructor(private readonly folder: string) {}
+  constructor(
+    private readonly folder: string,
+    private readonly packages: PackageStore,
+  ) {}
 
   has(image: string): Promise<boolean> {
     return exists(join(this.folder, basename(image)));
@@ -30,33 +41,53 @@ export class LocalImages implements ImageStore {
   async list(): Promise<StoredImages> {
     const end = performance.now() + MEASURE_MS;
     const names = (await readdir(this.folder)).filter((name) => !name.startsWith('.'));
-    const found = await Promise.all(names.map((name) => this.stored(name, end)));
-    const own = found.filter((image) => image !== null);
-    this.sizes = new Map([...this.sizes].filter(([name]) => names.includes(name)));
-    return { own, all: { count: own.length, bytes: own.reduce((sum, { bytes }) => sum + bytes, 0) } };
+    const images = await Promise.all(names.map((name) => this.image(name, end)));
+    const packages = await Promise.all((await this.packages.list()).map((kept) => this.installation(kept, end)));
+    const own = [...images, ...packages].filter((stored) => stored !== null);
+    const ids = own.map(({ id }) => id);
+    this.sizes = new Map([...this.sizes].filter(([id]) => ids.includes(id)));
+    return { own, all: { count: own.length, bytes: await this.bytesTogether(own, end) } };
   }
 
   async remove(id: string): Promise<boolean> {
-    await this.removeTrash();
+    if (id.startsWith(PACKAGES)) return this.packages.remove(id.slice(PACKAGES.length));
+    await removeTrash(this.folder);
     await removeFolder(join(this.folder, basename(id)));
     return true;
   }
 
-  private async stored(name: string, end: number): Promise<StoredImage | null> {
+  private async image(name: string, end: number): Promise<StoredImage | null> {
     try {
-      await stat(join(this.folder, name));
-      const bytes = this.sizes.get(name) ?? (await folderSize(join(this.folder, name), end - performance.now()));
-      if (bytes !== null) this.sizes.set(name, bytes);
-      return { id: name, pins: [name], names: [], bytes: bytes ?? 0, builtOnAt: null, isBase: false };
+      const folder = join(this.folder, name);
+      await stat(folder);
+      return { id: name, pins: [name], names: [], bytes: await this.bytesOf(name, folder, end), builtOnAt: null, isBase: false };
     } catch (error) {
       if (isMissing(error)) return null;
       throw error;
     }
   }
 
-  /** Removes what a process that died in the middle of a removal has left. */
-  private async removeTrash(): Promise<void> {
-    for (const name of await readdir(this.folder))
-      if (name.startsWith('.trash-')) await rm(join(this.folder, name), { recursive: true, force: true });
+  private async installation({ key, usedAt }: { key: string; usedAt: Date }, end: number): Promise<StoredImage> {
+    const id = `${PACKAGES}${key}`;
+    return { id, pins: [], names: [], bytes: await this.bytesOf(id, join(this.packages.root, key), end), builtOnAt: usedAt, isBase: false };
+  }
+
+  private async bytesOf(id: string, folder: string, end: number): Promise<number> {
+    const bytes = this.sizes.get(id) ?? (await folderSize(folder, end - performance.now()));
+    if (bytes !== null) this.sizes.set(id, bytes);
+    return bytes ?? 0;
+  }
+
+  /** Returns the size of all, in which a file that several share counts once. If that takes too long, it counts in each. */
+  private async bytesTogether(own: readonly StoredImage[], end: number): Promise<number> {
+    const ids = own
+      .map(({ id }) => id)
+      .toSorted()
+      .join('\n');
+    if (this.together?.ids !== ids) {
+      const bytes = await sizeTogether([this.folder, this.packages.root], end - performance.now());
+      this.together = bytes === null ? null : { ids, bytes };
+    }
+    return this.together?.bytes ?? own.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 }

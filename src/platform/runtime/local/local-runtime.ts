@@ -77,7 +77,7 @@ export class LocalRuntime extends ContainerRuntime {
     private readonly changes: Changes,
   ) {
     super();
-    this.images = new LocalImages(projects.images);
+    this.images = new LocalImages(projects.images, projects.packages);
   }
 
   /** Creates the folders below `<dataDir>/local` and cleans up after a killed service. Agents go on running. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
-import { exists, isMissing, removeFolder } from '../atomic-file.ts';
+import { exists, isMissing, removeFolder, removeTrash } from '../atomic-file.ts';
 import { copyImage } from '../copy-tree.ts';
 import { readImageRecord, writeImageRecord } from '../image-record.ts';
 import { moveVirtualEnvironment } from './virtual-environment.ts';
@@ -13,7 +13,7 @@ const UNUSED_MS = 60 * 60_000;
 
 /** Keeps the packages that earlier builds installed, by a hash of all that the installation read. Files of packages are shared with the images by hard links. */
 export class PackageStore {
-  constructor(private readonly root: string) {}
+  constructor(readonly root: string) {}
 
   /** Copies the installation into the project's folder. Returns false if there is none. */
   async take(key: string, project: string): Promise<boolean> {
@@ -39,20 +39,40 @@ export class PackageStore {
     await this.trim();
   }
 
+  /** Lists the installations with the time of their last use. */
+  async list(): Promise<{ key: string; usedAt: Date }[]> {
+    const keys = (await unlessMissing(readdir(this.root), [])).filter((name) => !name.startsWith('.'));
+    const found = await Promise.all(keys.map(async (key) => ({ key, usedAt: await this.usedAt(key) })));
+    return found.filter((kept): kept is { key: string; usedAt: Date } => kept.usedAt !== null);
+  }
+
+  /** Removes the installation. Returns false if a build may still copy it. It may be repeated after a crash. */
+  async remove(key: string): Promise<boolean> {
+    await removeTrash(this.root);
+    const usedAt = await this.usedAt(key);
+    if (usedAt !== null && Date.now() - usedAt.getTime() <= UNUSED_MS) return false;
+    await removeFolder(join(this.root, key));
+    return true;
+  }
+
   private async trim(): Promise<void> {
-    const folders = (await readdir(this.root)).filter((name) => !name.startsWith('.')).map((name) => join(this.root, name));
-    const used = await Promise.all(folders.map(async (folder) => ({ folder, at: await usedAt(folder) })));
-    const surplus = used.toSorted((a, b) => b.at - a.at).slice(KEPT_MAX);
-    for (const { folder, at } of surplus) if (Date.now() - at > UNUSED_MS) await removeFolder(folder);
+    const kept = await this.list();
+    const surplus = kept.toSorted((a, b) => b.usedAt.getTime() - a.usedAt.getTime()).slice(KEPT_MAX);
+    for (const { key } of surplus) await this.remove(key);
+  }
+
+  /** Returns the time of the last use, or null if another call has removed the installation. */
+  private async usedAt(key: string): Promise<Date | null> {
+    const facts = await unlessMissing(stat(join(this.root, key)), null);
+    return facts?.mtime ?? null;
   }
 }
 
-/** Returns the time in milliseconds since 1970; 0 if another call has removed the folder. */
-async function usedAt(folder: string): Promise<number> {
+async function unlessMissing<T, U>(asked: Promise<T>, otherwise: U): Promise<T | U> {
   try {
-    return (await stat(folder)).mtimeMs;
+    return await asked;
   } catch (error) {
-    if (isMissing(error)) return 0;
+    if (isMissing(error)) return otherwise;
     throw error;
   }
 }
