@@ -8,6 +8,10 @@ import { HeldRequests } from './held-requests.ts';
 
 const MANIFEST = 'application/vnd.docker.distribution.manifest.v2+json';
 
+/** The length of a blob that comes byte by byte, and the time between two bytes, ms. */
+const ENDLESS_BYTES = 2 ** 40;
+const TRICKLE_MS = 20;
+
 interface Blob {
   type: string;
   content: Buffer;
@@ -26,6 +30,8 @@ export interface RegistryOptions {
 export class TestRegistry {
   /** The `Authorization` headers that came, decoded, and null for each request that brought none. */
   readonly seen: (string | null)[] = [];
+  /** If true, a blob comes byte by byte, without end. */
+  trickle = false;
   /** The requests that are left unanswered. */
   readonly held = new HeldRequests();
   private readonly blobs = new Map<string, Blob>();
@@ -102,6 +108,11 @@ export class TestRegistry {
     if (blob === undefined) return void response.writeHead(404).end('{"errors":[{"code":"NOT_FOUND"}]}');
     if (kind === 'blobs' && redirectsTo !== undefined) return void response.writeHead(307, { location: `${redirectsTo}${url}` }).end();
     const { type, content } = blob;
+    if (kind === 'blobs' && this.trickle) {
+      response.writeHead(200, { 'content-type': type, 'content-length': ENDLESS_BYTES });
+      const timer = setInterval(() => response.write('x'), TRICKLE_MS);
+      return void response.once('close', () => clearInterval(timer));
+    }
     response.writeHead(200, { 'content-type': type, 'content-length': content.length, 'docker-content-digest': digestOf(content) });
     response.end(method === 'HEAD' ? undefined : content);
   }

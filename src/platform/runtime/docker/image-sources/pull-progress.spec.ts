@@ -1,4 +1,4 @@
-import { PullProgress } from './pull-progress.ts';
+import { type Progress, PullProgress } from './pull-progress.ts';
 
 let log: string[];
 let now: number;
@@ -63,5 +63,21 @@ describe('the build log of a pull', () => {
     for (let layer = 0; layer < 50_000; layer++) progress.take({ status: 'Pulling fs layer', id: `layer ${layer}` });
     progress.end();
     expect(log).toEqual([expect.stringContaining('of 256 layers')]);
+  });
+});
+
+describe('a step of a pull', () => {
+  it('is progress if it tells something new', () => {
+    const steps: [Progress, boolean][] = [
+      [{ status: 'Pulling from team/agent', id: 'v1' }, true],
+      [{ status: 'Pulling fs layer', id: 'a', progressDetail: {} }, true],
+      [{ status: 'Downloading', id: 'a', progressDetail: { current: 1, total: 9 } }, true],
+      [{ status: 'Downloading', id: 'a', progressDetail: { current: 1, total: 9 } }, false],
+      [{ status: 'Downloading', id: 'b', progressDetail: { current: 1, total: 9 } }, true],
+      [{ status: 'Downloading', id: 'a', progressDetail: { current: 2, total: 9 } }, true],
+      [{ status: 'Extracting', id: 'a', progressDetail: { current: 2, total: 9 } }, true],
+      [{}, false],
+    ];
+    expect(steps.map(([step]) => progress.take(step))).toEqual(steps.map(([, isProgress]) => isProgress));
   });
 });

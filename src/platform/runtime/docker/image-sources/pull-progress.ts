@@ -17,6 +17,8 @@ const LINE_AGE_PART = 1 / 10;
 const LAYERS_MAX = 256;
 
 interface Layer {
+  /** The last step of the layer, as it was reported. */
+  last: string;
   isPresent: boolean;
   isComplete: boolean;
   received: number;
@@ -41,18 +43,24 @@ export class PullProgress {
     this.toldAt = this.begunAt;
   }
 
-  /** Takes in a step that the engine reported. */
-  take({ status, id, progressDetail }: Progress): void {
-    if (status === undefined) return;
+  /** Takes in a step that the engine reported. Returns true if it is progress, and not the repeat of an earlier report. */
+  take({ status, id, progressDetail = {} }: Progress): boolean {
+    if (status === undefined) return false;
     // A step that concerns the whole image has no id, or the tag as its id.
-    if (id === undefined || status.startsWith('Pulling from ')) return this.log(status);
-    const layer = this.layers.get(id) ?? { isPresent: false, isComplete: false, received: 0, total: null };
-    if (!this.layers.has(id) && this.layers.size >= LAYERS_MAX) return;
-    this.layers.set(id, advanced(layer, status, progressDetail ?? {}));
+    if (id === undefined || status.startsWith('Pulling from ')) {
+      this.log(status);
+      return true;
+    }
+    const layer = this.layers.get(id) ?? { last: '', isPresent: false, isComplete: false, received: 0, total: null };
+    if (!this.layers.has(id) && this.layers.size >= LAYERS_MAX) return false;
+    const last = `${status} ${progressDetail.current ?? ''}`;
+    this.layers.set(id, { ...advanced(layer, status, progressDetail), last });
     const now = this.now();
-    if (now - this.toldAt < Math.max(LINE_WAIT_MS, (now - this.begunAt) * LINE_AGE_PART)) return;
-    this.toldAt = now;
-    this.tell();
+    if (now - this.toldAt >= Math.max(LINE_WAIT_MS, (now - this.begunAt) * LINE_AGE_PART)) {
+      this.toldAt = now;
+      this.tell();
+    }
+    return last !== layer.last;
   }
 
   /** Tells how much was pulled, when the pull has ended well. */

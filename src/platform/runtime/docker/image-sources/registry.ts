@@ -4,6 +4,12 @@ import { type RegistryCredential, RuntimeRefused } from '../../runtime.ts';
 import { call, CALL_TIMEOUT_MS, jsonLines, portErrors, statusOf } from '../engine/engine.ts';
 import { type Progress, PullProgress } from './pull-progress.ts';
 
+/**
+ * The longest time in which a pull makes no progress, ms. The engine tells of each half mebibyte of a layer, or each hundredth of a smaller one, so
+ * that a registry which sends less than 5 KB/s is given up.
+ */
+const PULL_SILENCE_MS = 120_000;
+
 /** Throws `RuntimeRefused` unless the text is an image reference of at most 255 characters. */
 export function checkReference(reference: string): void {
   if (parseImageReference(reference) === null)
@@ -53,20 +59,29 @@ function pullRefusal(reference: string, said: string): string {
   return known === undefined ? `The engine could not pull ${reference}.` : known[1](reference);
 }
 
+/** The bounds on the silence of a pull. */
+interface Patience {
+  /** The longest wait for the registry's first answer, ms. */
+  answerMs?: number;
+  /** The longest time without any progress after that, ms. */
+  silenceMs?: number;
+}
+
 /**
  * Pulls an image. The credential is passed to the engine for this pull alone, which sends it to the image's registry and, if that names one, to
- * its token server. It logs the progress in a bounded number of lines. The registry must answer within `answerMs`; only the signal bounds the
- * whole pull.
+ * its token server. It logs the progress in a bounded number of lines. The registry must answer within 60 s, and be silent for no longer than
+ * `PULL_SILENCE_MS` after that; only the signal bounds the whole pull.
  */
 export async function pull(
   docker: Dockerode,
   reference: string,
   log: (line: string) => void,
   signal: AbortSignal,
-  { credential = null, answerMs = 60_000 }: { credential?: RegistryCredential | null; answerMs?: number } = {},
+  { credential = null, answerMs = 60_000, silenceMs = PULL_SILENCE_MS }: { credential?: RegistryCredential | null } & Patience = {},
 ): Promise<void> {
   const silence = new AbortController();
-  const timer = setTimeout(() => silence.abort(new RuntimeRefused(`The registry did not answer within ${answerMs / 1_000} s.`)), answerMs);
+  const giveUp = (message: string) => silence.abort(new RuntimeRefused(message));
+  let timer = setTimeout(() => giveUp(`The registry did not answer within ${answerMs / 1_000} s.`), answerMs);
   const either = AbortSignal.any([signal, silence.signal]);
   const tagged = /@|:[^/]*$/.test(reference) ? reference : `${reference}:latest`;
   try {
@@ -74,8 +89,9 @@ export async function pull(
       const stream = await docker.createImage(credential ?? undefined, { fromImage: tagged, abortSignal: either });
       const progress = new PullProgress(log);
       await follow(stream, (step) => {
+        if (!progress.take(step)) return;
         clearTimeout(timer);
-        progress.take(step);
+        timer = setTimeout(() => giveUp(`The pull of ${reference} made no progress for ${silenceMs / 1_000} s.`), silenceMs);
       });
       progress.end();
     });
