@@ -12,6 +12,8 @@ import {
   validateVersion,
 } from '@a2a-js/sdk/server';
 
+import { noteTurn, untilReleased } from './volume.mjs';
+
 const version = process.argv[2];
 // The address leads away from the agent, so that a client which used it would not reach it.
 const url = 'http://192.0.2.1:1/rpc?tenant=a';
@@ -24,11 +26,23 @@ const textOf = ({ parts }) => parts.map(({ content }) => (content?.$case === 'te
 /** The texts and ids of the messages by context. */
 const contexts = new Map();
 
+/** Returns the event that a task for the message has begun. */
+const submitted = (id, contextId, message) =>
+  AgentEvent.task({
+    id,
+    contextId,
+    status: { state: states.submitted, message: undefined, timestamp: new Date().toISOString() },
+    artifacts: [],
+    history: [message],
+    metadata: undefined,
+  });
+
 class Executor {
   async execute({ userMessage, taskId, contextId, task }, bus) {
     const heard = [...(contexts.get(contextId) ?? []), userMessage];
     contexts.set(contextId, heard);
     const text = textOf(userMessage);
+    noteTurn(contextId, text);
     const says = (said) => ({
       messageId: `${taskId}-${said.length}`,
       contextId,
@@ -58,17 +72,7 @@ class Executor {
           metadata: undefined,
         }),
       );
-    const begin = () =>
-      bus.publish(
-        AgentEvent.task({
-          id: taskId,
-          contextId,
-          status: { state: states.submitted, message: undefined, timestamp: new Date().toISOString() },
-          artifacts: [],
-          history: [userMessage],
-          metadata: undefined,
-        }),
-      );
+    const begin = () => bus.publish(submitted(taskId, contextId, userMessage));
     if (task !== undefined) {
       status('completed', `you said ${text}`);
     } else if (text === 'work') {
@@ -77,6 +81,11 @@ class Executor {
       artifact('a', 'one ', false);
       artifact('a', 'two', true);
       artifact('b', 'three', false);
+      status('completed');
+    } else if (text.startsWith('wait')) {
+      begin();
+      await untilReleased();
+      artifact('a', `waited for ${heard.map(textOf).join(', ')}`, false);
       status('completed');
     } else if (text === 'ask') {
       begin();
@@ -145,4 +154,5 @@ async function answer(request, response) {
 const server = createServer((request, response) => {
   answer(request, response).catch((error) => response.writeHead(500).end(String(error)));
 });
-server.listen(0, '127.0.0.1', () => console.log(`port ${server.address().port}`));
+const { PORT = '0', HOST = '127.0.0.1' } = process.env;
+server.listen(Number(PORT), HOST, () => console.log(`port ${server.address().port}`));

@@ -2,6 +2,8 @@ import { AIMessage } from '@langchain/core/messages';
 import { FakeListChatModel } from '@langchain/core/utils/testing';
 import { END, interrupt, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph';
 
+import { noteTurn, untilReleased } from './volume.mjs';
+
 const behaviours = {
   /** The words of a model that streams them, and after them a reply of the graph's own. */
   stream: async ({ messages }) => {
@@ -17,6 +19,10 @@ const behaviours = {
     await new Promise((resolve) => setTimeout(resolve, 1_500));
     return { messages: [new AIMessage(`slow ${humans(messages).length}`)] };
   },
+  wait: async (state) => {
+    await untilReleased();
+    return behaviours.count(state);
+  },
   silent: () => ({ messages: [] }),
 };
 
@@ -24,7 +30,9 @@ const humans = (messages) => messages.filter((message) => message.getType() === 
 
 /** The last message names the behaviour. */
 function speak(state, config) {
-  const text = state.messages.at(-1).text.split(' ')[0];
+  const { text: whole } = state.messages.at(-1);
+  noteTurn(config.configurable.thread_id, whole);
+  const [text] = whole.split(' ');
   return (behaviours[text] ?? behaviours.count)(state, config);
 }
 
