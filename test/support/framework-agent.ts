@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
-import type { ModelServer } from './model-server.ts';
 import type { StartedService } from './started-service.ts';
 import { until } from './until.ts';
 
@@ -38,7 +37,9 @@ export async function processesOf(agentId: string): Promise<number[]> {
   return own;
 }
 
-/** An agent of a framework's template, and one conversation with it. */
+export type FrameworkSource = { templateId: string } | { repo_url: string };
+
+/** An agent of a framework, and one conversation with it. */
 export class FrameworkAgent {
   private conversation: string | undefined;
 
@@ -47,10 +48,16 @@ export class FrameworkAgent {
     readonly id: string,
   ) {}
 
-  /** Makes the agent, whose model is the given one, and waits until it is active. Throws with the end of the build log if it fails. */
-  static async deploy(service: StartedService, model: ModelServer, templateId: string, timeoutMs: number): Promise<FrameworkAgent> {
-    const envVars = { OPENAI_BASE_URL: model.url, OPENAI_API_KEY: 'none' };
-    const made = await service.call('POST', '/api/agents', { name: templateId, templateId, envVars });
+  /**
+   * Makes an agent of a template or a repository, whose model is at the address, and waits until it is active. Throws with the end of the build
+   * log if it fails.
+   */
+  static async deploy(service: StartedService, modelUrl: string, source: FrameworkSource, timeoutMs: number): Promise<FrameworkAgent> {
+    const variables = { OPENAI_BASE_URL: modelUrl, OPENAI_API_KEY: 'none' };
+    const made =
+      'repo_url' in source
+        ? await service.call('POST', '/api/v1/provision', { name: 'framework', ...source, env_vars: variables })
+        : await service.call('POST', '/api/agents', { name: 'framework', ...source, envVars: variables });
     if (made.status >= 300) throw new Error(`the agent was refused: ${JSON.stringify(made.body)}`);
     const agent = new FrameworkAgent(service, made.body.agent_id as string);
     await agent.becomesActive(timeoutMs);
@@ -85,6 +92,13 @@ export class FrameworkAgent {
     const path = `/api/v1/agents/${this.id}/history?limit=200&type=AgentSlept`;
     const isStopped = async () => (await this.service.call('GET', path)).body.at(-1)?.data.depth === 'stopped';
     await until('the agent is stopped', async () => ((await isStopped()) ? true : undefined), timeoutMs, LOOK_MS);
+  }
+
+  async stopAndStart(timeoutMs: number): Promise<void> {
+    const stopped = await this.service.call('POST', `/api/v1/agents/${this.id}/stop`, undefined, { prefer: 'wait=120' });
+    if (stopped.body.status !== 'stopped') throw new Error(`the agent did not stop: ${JSON.stringify(stopped.body)}`);
+    await this.service.call('POST', `/api/v1/agents/${this.id}/start`);
+    await this.becomesActive(timeoutMs);
   }
 
   async redeploy(timeoutMs: number): Promise<void> {

@@ -19,12 +19,16 @@ export class ModelServer {
   /** The requests so far. */
   readonly asked: Asked[] = [];
 
-  private constructor(private readonly server: Server) {}
+  private constructor(
+    private readonly server: Server,
+    private readonly host: string,
+  ) {}
 
-  static async start(): Promise<ModelServer> {
+  /** The host is the address that it listens on. */
+  static async start(host = '127.0.0.1'): Promise<ModelServer> {
     const server = createServer((request, response) => void model.answer(request, response));
-    const model = new ModelServer(server);
-    server.listen(0, '127.0.0.1');
+    const model = new ModelServer(server, host);
+    server.listen(0, host);
     await once(server, 'listening');
     return model;
   }
@@ -33,9 +37,9 @@ export class ModelServer {
     return (this.server.address() as AddressInfo).port;
   }
 
-  /** The base URL for clients on this machine. */
+  /** The base URL for clients that reach the host. */
   get url(): string {
-    return `http://127.0.0.1:${this.port}/v1`;
+    return `http://${this.host}:${this.port}/v1`;
   }
 
   async stop(): Promise<void> {

@@ -15,7 +15,7 @@ const manifestNames = [
 const SCRIPTS_FOLLOWED_MAX = 5;
 /** Names of packages that are in the project itself, so that an installation reads more than the manifests. */
 const localPackage = /^(file:|link:|portal:|patch:|workspace:|\.{0,2}\/|~\/)/;
-const npmQuiet = ['--no-audit', '--no-fund'];
+export const npmQuiet = ['--no-audit', '--no-fund'];
 
 export interface PackageJson {
   main: string | null;

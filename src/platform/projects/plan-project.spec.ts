@@ -209,6 +209,23 @@ describe('a project without a Dockerfile', () => {
     expect(install).toEqual([['npm', 'ci', '--prefix', '.mooring', '--omit=dev', '--no-audit', '--no-fund']]);
   });
 
+  it('of OpenClaw is installed and built with the Node that its template brings, which brings OpenClaw too if the project does not', () => {
+    const wrapper = { '.mooring/package.json': '', '.mooring/package-lock.json': '', '.mooring/with-node.mjs': '' };
+    const node24 = ['npm', 'ci', '--prefix', '.mooring', '--omit=dev', '--no-audit', '--no-fund'];
+    const withNode = ['node', '.mooring/with-node.mjs', 'npm'];
+    expect(plan({ ...wrapper, 'openclaw.json': '' })).toMatchObject({
+      manifests: Object.keys(wrapper),
+      install: [node24, [...withNode, 'install', '--prefix', '.mooring', '--include=dev', '--no-audit', '--no-fund']],
+      build: [],
+    });
+    const own = json({ dependencies: { openclaw: '*' }, scripts: { build: 'tsc' } });
+    expect(plan({ ...wrapper, 'package.json': own })).toMatchObject({
+      manifests: ['package.json', ...Object.keys(wrapper)],
+      install: [node24, [...withNode, 'install', '--include=dev', '--no-audit', '--no-fund']],
+      build: [[...withNode, 'run', 'build']],
+    });
+  });
+
   describe('in a folder', () => {
     let folder: string;
     beforeEach(async () => {

@@ -1,9 +1,12 @@
 import type { FrameworkName, ProjectPlan } from '../runtime/project-plan.ts';
 import { RuntimeRefused } from '../runtime/runtime.ts';
 import { commandOf, type Command } from './command-words.ts';
-import { jsonObject, nodeStart, nodeSteps, packageJsonOf, type Steps } from './node-project.ts';
+import { jsonObject, nodeStart, npmQuiet, nodeSteps, packageJsonOf, type Steps } from './node-project.ts';
 import { readProjectFiles, type ProjectFiles } from './project-files.ts';
 import { pipFile, pipPackages, pyprojectOf, pythonSteps } from './python-project.ts';
+
+/** The program of OpenClaw's template that runs a command with the Node that OpenClaw needs. */
+const WITH_NODE = '.mooring/with-node.mjs';
 
 type Language = ProjectPlan['language'];
 
@@ -78,8 +81,18 @@ function openclaw(files: ProjectFiles): ProjectPlan | null {
   const isNamed = manifest !== null && Object.hasOwn(manifest.dependencies, 'openclaw');
   if (!isNamed && !files.names.has('openclaw.json')) return null;
   const found = `an OpenClaw project (${isNamed ? 'package.json' : 'openclaw.json'})`;
-  const steps = manifest === null ? { manifests: [], install: [], build: [] } : nodeSteps(files, manifest);
-  return framework('openclaw', 'node', { ...steps, found }, files);
+  const steps: Steps = manifest === null ? { found, manifests: [], install: [], build: [] } : nodeSteps(files, manifest);
+  if (!files.names.has(WITH_NODE)) return framework('openclaw', 'node', { ...steps, found }, files);
+  // OpenClaw refuses to be installed by the Node that the base image has. One that the project does not bring is a development dependency of the template's.
+  const withNode = (command: string[]) => ['node', WITH_NODE, ...command];
+  const bare = framework('openclaw', 'node', { found, manifests: [], install: [], build: [] }, files);
+  const brought = isNamed ? [] : [['npm', 'install', '--prefix', '.mooring', '--include=dev', ...npmQuiet]];
+  return {
+    ...bare,
+    manifests: steps.manifests.includes('.') ? steps.manifests : [...steps.manifests, ...bare.manifests, WITH_NODE],
+    install: [...bare.install, ...[...brought, ...steps.install].map(withNode)],
+    build: steps.build.map(withNode),
+  };
 }
 
 /** Returns the plan of a framework's project: the template's own packages are installed too, and its program starts the project. */
@@ -89,7 +102,7 @@ function framework(name: FrameworkName, language: Language, steps: Steps, { name
   const wrapper = {
     node: {
       manifests: ['.mooring/package.json', '.mooring/package-lock.json'],
-      install: [['npm', isLocked ? 'ci' : 'install', '--prefix', '.mooring', '--omit=dev', '--no-audit', '--no-fund']],
+      install: [['npm', isLocked ? 'ci' : 'install', '--prefix', '.mooring', '--omit=dev', ...npmQuiet]],
     },
     python: { manifests: ['.mooring/requirements.txt'], install: [pipFile('.mooring/requirements.txt')] },
   }[language];

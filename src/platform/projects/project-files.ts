@@ -34,6 +34,7 @@ const parts: Record<string, 'all' | 'head' | 'name'> = {
   '.mooring/package.json': 'name',
   '.mooring/package-lock.json': 'name',
   '.mooring/requirements.txt': 'name',
+  '.mooring/with-node.mjs': 'name',
 };
 
 /** The files of a project that decide how it is built. Links and folders of these names are not among them. */

@@ -1,6 +1,6 @@
 /** Last lines that do not say why a command failed. */
 const noise =
-  /^\s*$|A complete log of this run|This is related to npm|^npm (notice|warn)|^npm (error|ERR!)(\s+\S+)?\s*$|^\[notice\]|^WARNING: /i;
+  /^\s*$|A complete log of this run|Log files were not written|This is related to npm|^npm (notice|warn)|^npm (error|ERR!)(\s+\S+)?\s*$|^\[notice\]|^WARNING: /i;
 
 /** Returns whether a line of output says nothing about a failure. */
 export function isNoise(line: string): boolean {

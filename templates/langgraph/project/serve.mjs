@@ -31,7 +31,11 @@ function setVariables({ env }) {
 const graphs = graphsOf(settings);
 setVariables(settings);
 if (Object.values(graphs).some((path) => /\.[cm]?tsx?(:|$)/.test(path))) {
-  const tsx = await import(pathToFileURL(createRequire(serverUrl).resolve('tsx/esm/api')).href);
+  // Its module for CommonJS, which is what is resolved, looks for the others beside itself and does not find them.
+  const api = createRequire(serverUrl)
+    .resolve('tsx/esm/api')
+    .replace(/\.cjs$/, '.mjs');
+  const tsx = await import(pathToFileURL(api).href);
   tsx.register();
 }
 if (settings.http?.app) {

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, request } from 'node:http';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { pipeline } from 'node:stream';
 
 const { env, arch } = process;
@@ -55,7 +55,7 @@ const fixed = {
 
 /** Returns the file of a package, of the project's own before the one that came with this program. */
 function inPackages(path) {
-  const folders = [project, import.meta.dirname, dirname(import.meta.dirname)].map((folder) => join(folder, 'node_modules', path));
+  const folders = [project, import.meta.dirname].map((folder) => join(folder, 'node_modules', path));
   const found = folders.find((file) => existsSync(file));
   if (found === undefined) throw new Error(`the package of ${path} is not installed`);
   return found;
