@@ -1,11 +1,10 @@
 import Dockerode from 'dockerode';
 import type { OpenRange } from '../../open-ranges.ts';
-import { RuntimeRefused, RuntimeUnavailable, ContainerGone, ContainerRuntime } from '../runtime.ts';
+import { RuntimeRefused, ContainerGone, ContainerRuntime } from '../runtime.ts';
 import type {
   ContainerHandle,
   ContainerName,
   ContainerSpec,
-  ContainerState,
   ContainerView,
   EgressStatus,
   ExecRequest,
@@ -22,22 +21,23 @@ import type {
 } from '../runtime.ts';
 import type { EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
-import { containerIdsOf, eachContainer, eachVolume } from './engine/bulk-list.ts';
-import { addressOf, isListed, listedView, view } from './containers/container-view.ts';
-import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, mapBounded, pingEngine, statusOf, until } from './engine/engine.ts';
+import { eachVolume } from './engine/bulk-list.ts';
+import { addressOf, isListed, view } from './containers/container-view.ts';
+import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, pingEngine, statusOf, until } from './engine/engine.ts';
 import { copyOut, plainTar } from './engine/archive.ts';
 import { EngineHealth } from './engine/engine-health.ts';
 import { engineEvents } from './engine/events.ts';
 import { execInContainer } from './containers/exec.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './containers/hardening.ts';
 import { DockerFiles } from './files/docker-files.ts';
-import { Generations } from './containers/generations.ts';
+import { ContainerLife } from './containers/container-life.ts';
+import { ContainerLookup } from './containers/container-lookup.ts';
 import { HelperVolume } from './volumes/helper-volume.ts';
 import { Images } from './images/images.ts';
 import { hasSocketFile } from './engine/local-engine.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
 import { openTerminal } from './containers/terminal.ts';
-import { hasLabels, containerName, identityOf, labels, networkKinds, networkName, volumeName, type Labels } from './engine/names.ts';
+import { hasLabels, containerName, labels, networkKinds, networkName, volumeName, type Labels } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
 import { findImage } from './image-sources/registry.ts';
 import { dockerVolumeSizes } from './volumes/volume-sizes.ts';
@@ -83,7 +83,8 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly sources: Images;
   private readonly volumeRoots: VolumeRoots;
   private readonly health = new EngineHealth((signal) => pingEngine(this.docker, signal));
-  private readonly generations = new Generations();
+  private readonly containers: ContainerLookup;
+  private readonly life: ContainerLife;
   private readonly closing = new AbortController();
 
   constructor(options: DockerRuntimeOptions) {
@@ -91,6 +92,8 @@ export class DockerRuntime extends ContainerRuntime {
     this.docker = options.docker ?? new Dockerode();
     this.files = new DockerFiles(this.docker);
     this.instance = options.instance;
+    this.containers = new ContainerLookup(this.docker, this.instance, this.health);
+    this.life = new ContainerLife(this.docker, this.containers);
     this.ociRuntime = options.ociRuntime;
     this.volumeMaxBytes = options.volumeMaxBytes ?? null;
     this.publish = process.platform !== 'linux' || !hasSocketFile(this.docker);
@@ -147,7 +150,7 @@ export class DockerRuntime extends ContainerRuntime {
       await removeAgentVolume(this.docker, this.instance, agentId);
     } catch (error) {
       // An unknown container may keep the volume, so the next lookup is by label.
-      this.generations.forget(agentId);
+      this.containers.expectAny(agentId);
       throw error;
     }
   }
@@ -174,11 +177,11 @@ export class DockerRuntime extends ContainerRuntime {
     const { instance, ociRuntime, publish } = this;
     const listed = network === 'listed' ? await this.agentEgress.seat() : null;
     const options = createOptions(spec, { instance, network, listed, helperVolume, ociRuntime, publish, rootFromImage });
-    this.generations.add(spec.agentId, spec.generation);
+    this.containers.expect(spec.agentId, spec.generation);
     const container = await this.createOrAdopt(spec, options);
     this.volumeRoots.mounted(volume, rootFromImage);
     if (listed !== null) await this.agentEgress.listed();
-    const made = await this.look(container.id);
+    const made = await this.containers.look(container.id);
     const ignored = ignoredSettings(options, made);
     if (ignored.length > 0) {
       await this.remove(container.id);
@@ -198,7 +201,7 @@ export class DockerRuntime extends ContainerRuntime {
           },
         );
         if (created !== null) return created;
-        const standing = await this.standing(name);
+        const standing = await this.containers.standing(name);
         // The engine reserves the name before the container is visible: another call is just creating it.
         if (standing === null) return null;
         const isWanted = standing.HostConfig.NetworkMode === options.HostConfig?.NetworkMode;
@@ -218,7 +221,7 @@ export class DockerRuntime extends ContainerRuntime {
 
   override async start(handle: ContainerHandle): Promise<void> {
     await this.agentEgress.settle();
-    if (this.agentEgress.isLacking && isListed(await this.look(handle))) this.agentEgress.refuseUnheld();
+    if (this.agentEgress.isLacking && isListed(await this.containers.look(handle))) this.agentEgress.refuseUnheld();
     const start = () => ignoring304(call(handle, (abortSignal) => this.docker.getContainer(handle).start({ abortSignal })));
     try {
       await start();
@@ -230,7 +233,7 @@ export class DockerRuntime extends ContainerRuntime {
       }
       if (!error.message.includes(networkName(this.instance))) throw error;
       // The network was removed while no container ran on it.
-      const found = await this.look(handle);
+      const found = await this.containers.look(handle);
       // The next one may have another range, and the container has its address of the lost one.
       if (isListed(found)) await this.remove(handle);
       if (isListed(found)) throw new ContainerGone(handle);
@@ -239,87 +242,34 @@ export class DockerRuntime extends ContainerRuntime {
     }
   }
 
-  override async stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {
-    await this.thawIfFrozen(handle);
-    const t = Math.ceil(graceSeconds);
-    const stop = (abortSignal: AbortSignal) => this.docker.getContainer(handle).stop({ t, abortSignal });
-    await ignoring304(call(handle, stop, t * 1_000 + CALL_TIMEOUT_MS));
+  override stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {
+    return this.life.stop(handle, graceSeconds);
   }
 
-  override async freeze(handle: ContainerHandle): Promise<void> {
-    await this.settle(handle, 'frozen', () => call(handle, (abortSignal) => this.docker.getContainer(handle).pause({ abortSignal })));
+  override freeze(handle: ContainerHandle): Promise<void> {
+    return this.life.freeze(handle);
   }
 
-  override async thaw(handle: ContainerHandle): Promise<void> {
-    await this.settle(handle, 'running', () => call(handle, (abortSignal) => this.docker.getContainer(handle).unpause({ abortSignal })));
+  override thaw(handle: ContainerHandle): Promise<void> {
+    return this.life.thaw(handle);
   }
 
-  /** Ignores a refusal if the container is in the wanted state already. */
-  private async settle(handle: ContainerHandle, wanted: ContainerState, act: () => Promise<unknown>): Promise<void> {
-    try {
-      await act();
-    } catch (error) {
-      if (!(error instanceof RuntimeRefused) || view(await this.look(handle)).state !== wanted) throw error;
-    }
-  }
-
-  private async thawIfFrozen(handle: ContainerHandle): Promise<void> {
-    if (view(await this.look(handle)).state === 'frozen') await this.thaw(handle);
-  }
-
-  override async remove(handle: ContainerHandle): Promise<void> {
-    const container = this.docker.getContainer(handle);
-    const gone = await until(
-      async () => {
-        try {
-          // `v` also removes the anonymous volumes that the image asked for, but never a named one.
-          await call(handle, (abortSignal) => container.remove({ force: true, v: true, abortSignal }));
-          return true;
-        } catch (error) {
-          if (error instanceof ContainerGone) return true;
-          if (statusOf(error) !== 409) throw error;
-          return null;
-        }
-      },
-      100,
-      100,
-    );
-    if (gone === null) throw new RuntimeUnavailable(new Error(`the removal of ${handle} does not end`));
+  override remove(handle: ContainerHandle): Promise<void> {
+    return this.life.remove(handle);
   }
 
   override async inspect(agentId: string, generation?: number): Promise<{ containers: ContainerView[]; volume: boolean }> {
     const [containers, volume] = await Promise.all([
-      this.containersOf(agentId, generation),
+      this.containers.of(agentId, generation),
       this.health.observe(() => findVolume(this.docker, volumeName(agentId))),
     ]);
     return { containers, volume: hasLabels(volume?.Labels, this.volumeLabels(agentId)) };
   }
 
-  private async containersOf(agentId: string, generation: number | undefined): Promise<ContainerView[]> {
-    const named = generation === undefined ? null : this.generations.possible(agentId, generation);
-    const names =
-      named === null
-        ? await containerIdsOf(this.docker, this.instance, agentId)
-        : named.map((each) => containerName({ agentId, generation: each }));
-    const found = await mapBounded(names, 8, (name) => this.standing(name));
-    const ours = found.filter((one) => one !== null).filter(({ Config }) => hasLabels(Config.Labels, this.volumeLabels(agentId)));
-    const views = ours.map(view);
-    if (generation !== undefined && ours.every(isNamedWell)) {
-      const generations = views.map((each) => each.generation);
-      this.generations.setFound(agentId, generation, generations);
-    }
-    return views;
-  }
-
   override async list(): Promise<RuntimeList> {
     const label = [`${labels.instance}=${this.instance}`, labels.agent];
     const [containers, volumes] = await Promise.all([
-      eachContainer(this.docker, label, (listed) => {
-        const container = listedView(listed);
-        if (listed.Names.includes(`/${containerName(container)}`)) this.generations.add(container.agentId, container.generation);
-        else this.generations.forget(container.agentId);
-        return container;
-      }),
+      this.containers.all(),
       eachVolume(this.docker, label, (volume) => volume.Labels[labels.agent]),
     ]);
     return { containers, volumes: volumes.filter((agentId) => agentId !== undefined) };
@@ -334,7 +284,7 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void> {
-    const { State } = await this.look(handle);
+    const { State } = await this.containers.look(handle);
     if (State.Status !== 'created') throw new RuntimeRefused('Files are put only into a container that has not been started.');
     const plain = await plainTar(tar);
     await call(handle, (abortSignal) => this.docker.getContainer(handle).putArchive(plain, { path, abortSignal }), 4 * CALL_TIMEOUT_MS);
@@ -363,7 +313,7 @@ export class DockerRuntime extends ContainerRuntime {
 
   override async address(container: ContainerName, port: number): Promise<{ host: string; port: number }> {
     const name = containerName(container);
-    const { State, NetworkSettings, Config } = await this.look(name);
+    const { State, NetworkSettings, Config } = await this.containers.look(name);
     if (!hasLabels(Config.Labels, { [labels.instance]: this.instance })) throw new ContainerGone(name);
     if (State.Status !== 'running') throw new RuntimeRefused('The container does not run, so it has no address.');
     if (this.publish) {
@@ -384,17 +334,4 @@ export class DockerRuntime extends ContainerRuntime {
     this.agentEgress.close();
     this.closing.abort();
   }
-
-  private look(handle: ContainerHandle): Promise<Dockerode.ContainerInspectInfo> {
-    return this.health.observe(() => call(handle, (abortSignal) => this.docker.getContainer(handle).inspect({ abortSignal })));
-  }
-
-  private async standing(nameOrId: string): Promise<Dockerode.ContainerInspectInfo | null> {
-    return this.look(nameOrId).catch((error: unknown) => {
-      if (error instanceof ContainerGone) return null;
-      throw error;
-    });
-  }
 }
-
-const isNamedWell = ({ Name, Config }: Dockerode.ContainerInspectInfo): boolean => Name === `/${containerName(identityOf(Config.Labels))}`;

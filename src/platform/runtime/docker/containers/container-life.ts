@@ -1,0 +1,61 @@
+import type Dockerode from 'dockerode';
+import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerHandle, type ContainerState } from '../../runtime.ts';
+import { call, CALL_TIMEOUT_MS, ignoring304, statusOf, until } from '../engine/engine.ts';
+import type { ContainerLookup } from './container-lookup.ts';
+import { view } from './container-view.ts';
+
+/** The looks at a removal that the engine has begun. */
+const REMOVAL_LOOKS_MAX = 100;
+const REMOVAL_LOOK_MS = 100;
+
+/** Stops, freezes, thaws and removes containers. A container that is in the wanted state already is left as it is. */
+export class ContainerLife {
+  constructor(
+    private readonly docker: Dockerode,
+    private readonly containers: ContainerLookup,
+  ) {}
+
+  async stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {
+    if (view(await this.containers.look(handle)).state === 'frozen') await this.thaw(handle);
+    const t = Math.ceil(graceSeconds);
+    const stop = (abortSignal: AbortSignal) => this.docker.getContainer(handle).stop({ t, abortSignal });
+    await ignoring304(call(handle, stop, t * 1_000 + CALL_TIMEOUT_MS));
+  }
+
+  async freeze(handle: ContainerHandle): Promise<void> {
+    await this.settle(handle, 'frozen', () => call(handle, (abortSignal) => this.docker.getContainer(handle).pause({ abortSignal })));
+  }
+
+  async thaw(handle: ContainerHandle): Promise<void> {
+    await this.settle(handle, 'running', () => call(handle, (abortSignal) => this.docker.getContainer(handle).unpause({ abortSignal })));
+  }
+
+  async remove(handle: ContainerHandle): Promise<void> {
+    const container = this.docker.getContainer(handle);
+    const gone = await until(
+      async () => {
+        try {
+          // `v` also removes the anonymous volumes that the image asked for, but never a named one.
+          await call(handle, (abortSignal) => container.remove({ force: true, v: true, abortSignal }));
+          return true;
+        } catch (error) {
+          if (error instanceof ContainerGone) return true;
+          if (statusOf(error) !== 409) throw error;
+          return null;
+        }
+      },
+      REMOVAL_LOOKS_MAX,
+      REMOVAL_LOOK_MS,
+    );
+    if (gone === null) throw new RuntimeUnavailable(new Error(`the removal of ${handle} does not end`));
+  }
+
+  /** Ignores a refusal if the container is in the wanted state already. */
+  private async settle(handle: ContainerHandle, wanted: ContainerState, act: () => Promise<unknown>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      if (!(error instanceof RuntimeRefused) || view(await this.containers.look(handle)).state !== wanted) throw error;
+    }
+  }
+}
