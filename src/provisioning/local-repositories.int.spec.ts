@@ -1,4 +1,5 @@
 import { AgentBed } from '../../test/support/agent-bed.ts';
+import { emptyLock, pythonProgram } from '../../test/support/agent-programs.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { runningFeatures } from '../../test/support/features.ts';
 import { type GitEntry, GitServer } from '../../test/support/git-server.ts';
@@ -14,24 +15,6 @@ const nodeProgram = (version: string) => `
     });
   }).listen(process.env.PORT, process.env.HOST);
 `;
-const pythonProgram = `
-import json, os
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-class Agent(BaseHTTPRequestHandler):
-    def do_GET(self):
-        body = json.dumps({"response": "from Python"}).encode()
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-    do_POST = do_GET
-
-ThreadingHTTPServer((os.environ["HOST"], int(os.environ["PORT"])), Agent).serve_forever()
-`;
-const lock = JSON.stringify({ name: 'agent', lockfileVersion: 3, requires: true, packages: { '': {} } });
 
 describe('an agent from a Git repository on a machine without Docker', () => {
   let git: GitServer;
@@ -76,7 +59,10 @@ describe('an agent from a Git repository on a machine without Docker', () => {
   });
 
   it('takes up a push without installing again, and comes back by a rollback', async () => {
-    const own = { 'package.json': JSON.stringify({ main: 'agent.js', scripts: { build: 'node --version' } }), 'package-lock.json': lock };
+    const own = {
+      'package.json': JSON.stringify({ main: 'agent.js', scripts: { build: 'node --version' } }),
+      'package-lock.json': emptyLock,
+    };
     const { agent_id: id } = await provision('pushed', { ...own, 'agent.js': nodeProgram('one') });
     expect(await reply(id)).toBe('one');
     expect((await latest(id)).build_log).toContain('Running npm ci');

@@ -11,6 +11,7 @@ import { DockerBed } from '../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../test/support/docker.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { runningFeatures } from '../../test/support/features.ts';
+import { emptyLock, pythonProgram } from '../../test/support/agent-programs.ts';
 import { type GitEntry, GitServer } from '../../test/support/git-server.ts';
 import { isReached, pnpmProject, uvProject, yarnProject } from '../../test/support/locked-projects.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
@@ -35,24 +36,6 @@ const agentProgram = (version: string) => `
   }).listen(process.env.PORT);
 `;
 
-const pythonProgram = `
-import json, os
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-class Agent(BaseHTTPRequestHandler):
-    def do_GET(self):
-        body = json.dumps({"response": "from Python"}).encode()
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-    do_POST = do_GET
-
-ThreadingHTTPServer(("0.0.0.0", int(os.environ["PORT"])), Agent).serve_forever()
-`;
-const lockFile = JSON.stringify({ name: 'agent', lockfileVersion: 3, requires: true, packages: { '': {} } });
 /** A template whose agent answers only on its own port and paths, and only by the protocol that it names. */
 const frameworkTemplate = {
   'template.json': JSON.stringify({
@@ -199,7 +182,7 @@ describeWithDocker('an agent from a Git repository', () => {
   it('without a Dockerfile does not install its packages again after a push that changes its program', async () => {
     const own = {
       'package.json': '{"main": "agent.js", "scripts": {"build": "node --version"}, "dependencies": {}}',
-      'package-lock.json': lockFile,
+      'package-lock.json': emptyLock,
     };
     git.commit('pushed', { ...own, 'agent.js': agentProgram('one') });
     const { json } = await call('POST', '/api/v1/provision', { name: 'x', repo_url: git.url('pushed') });

@@ -1,32 +1,15 @@
 import { v7 as uuidv7 } from 'uuid';
-import { endpointAt } from '../../../test/support/endpoint.ts';
-import { unboundedMemory } from '../../../test/support/exchange-memory.ts';
 import { ProtocolAgent } from '../../../test/support/protocol-agents/protocol-agent.ts';
-import { protocolFor, type Delivery } from './agent-protocol.ts';
-
-const TIMEOUT_MS = 60_000;
+import { AGENT_TIMEOUT_MS, sayTo } from '../../../test/support/protocol-agents/say.ts';
 
 describe.each(['1.0', '0.3'] as const)('an agent that speaks A2A %s', (version) => {
   let agent: ProtocolAgent;
 
-  beforeAll(async () => void (agent = await ProtocolAgent.a2a(version)), TIMEOUT_MS);
+  beforeAll(async () => void (agent = await ProtocolAgent.a2a(version)), AGENT_TIMEOUT_MS);
   afterAll(() => agent?.stop());
 
-  async function say(text: string, conversationId: string, other: Partial<Delivery> & { messageId?: string } = {}): Promise<string> {
-    const { messageId = uuidv7(), ...given } = other;
-    const delivery: Delivery = {
-      endpoint: endpointAt(agent),
-      message: { id: messageId, channel: 'chat', conversationId, text },
-      history: [],
-      memory: unboundedMemory,
-      protocol: { name: 'a2a' },
-      timeoutMs: TIMEOUT_MS,
-      signal: new AbortController().signal,
-      ...given,
-    };
-    const deliver = await protocolFor('a2a').prepare({ ...delivery, messageId, conversationId });
-    return (await deliver(delivery)).response;
-  }
+  const say = (text: string, conversationId: string, given: Parameters<typeof sayTo>[4] = {}) =>
+    sayTo(agent, 'a2a', text, conversationId, given);
 
   it('keeps a context for each conversation, at its own address whatever its card says', async () => {
     const [one, other] = [uuidv7(), uuidv7()];

@@ -1,31 +1,15 @@
 import { v7 as uuidv7 } from 'uuid';
-import { endpointAt } from '../../../test/support/endpoint.ts';
-import { unboundedMemory } from '../../../test/support/exchange-memory.ts';
 import { ProtocolAgent } from '../../../test/support/protocol-agents/protocol-agent.ts';
-import { AgentErrorResponse, protocolFor, ReplyTimeout, type Delivery } from './agent-protocol.ts';
-
-const TIMEOUT_MS = 60_000;
+import { AGENT_TIMEOUT_MS, sayTo } from '../../../test/support/protocol-agents/say.ts';
+import { AgentErrorResponse, ReplyTimeout } from './agent-protocol.ts';
 
 let agent: ProtocolAgent;
 
-beforeAll(async () => void (agent = await ProtocolAgent.langgraph()), TIMEOUT_MS);
+beforeAll(async () => void (agent = await ProtocolAgent.langgraph()), AGENT_TIMEOUT_MS);
 afterAll(() => agent?.stop());
 
-async function say(text: string, conversationId: string, other: Partial<Delivery> & { messageId?: string } = {}): Promise<string> {
-  const { messageId = uuidv7(), ...given } = other;
-  const delivery: Delivery = {
-    endpoint: endpointAt(agent),
-    message: { id: messageId, channel: 'chat', conversationId, text },
-    history: [],
-    memory: unboundedMemory,
-    protocol: { name: 'langgraph' },
-    timeoutMs: TIMEOUT_MS,
-    signal: new AbortController().signal,
-    ...given,
-  };
-  const deliver = await protocolFor('langgraph').prepare({ ...delivery, messageId, conversationId });
-  return (await deliver(delivery)).response;
-}
+const say = (text: string, conversationId: string, given: Parameters<typeof sayTo>[4] = {}) =>
+  sayTo(agent, 'langgraph', text, conversationId, given);
 
 describe('an agent that speaks LangGraph', () => {
   it('keeps a thread for each conversation, and gets each message once', async () => {

@@ -1,0 +1,31 @@
+import { v7 as uuidv7 } from 'uuid';
+
+import { protocolFor, type Delivery } from '../../../src/platform/agent-protocol/agent-protocol.ts';
+import { endpointAt } from '../endpoint.ts';
+import { unboundedMemory } from '../exchange-memory.ts';
+import type { ProtocolAgent } from './protocol-agent.ts';
+
+/** The time that an agent has for its start and for each reply, in milliseconds. */
+export const AGENT_TIMEOUT_MS = 60_000;
+
+/** Sends the agent a message of a conversation by its protocol, and returns the reply. */
+export async function sayTo(
+  agent: ProtocolAgent,
+  name: 'a2a' | 'langgraph',
+  text: string,
+  conversationId: string,
+  { messageId = uuidv7(), ...given }: Partial<Delivery> & { messageId?: string } = {},
+): Promise<string> {
+  const delivery: Delivery = {
+    endpoint: endpointAt(agent),
+    message: { id: messageId, channel: 'chat', conversationId, text },
+    history: [],
+    memory: unboundedMemory,
+    protocol: { name },
+    timeoutMs: AGENT_TIMEOUT_MS,
+    signal: new AbortController().signal,
+    ...given,
+  };
+  const deliver = await protocolFor(name).prepare({ ...delivery, messageId, conversationId });
+  return (await deliver(delivery)).response;
+}
