@@ -11,7 +11,9 @@ export default {
   testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/**/*.spec.ts'],
   // Guards against a test that hangs, not against one that is slow on a busy machine.
   testTimeout: 180_000,
-  maxWorkers: 2,
+  // Many tests wait for containers, processes and timers, so three keep two processors busy.
+  maxWorkers: 3,
+  testSequencer: '<rootDir>/test/support/heaviest-first.mjs',
   // The heap of a worker grows by some 12 MB for each file that loads Nest and TypeORM.
   workerIdleMemoryLimit: '700MB',
   reporters: ['default', '<rootDir>/test/support/summary-reporter.mjs'],

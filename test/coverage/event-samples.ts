@@ -60,10 +60,11 @@ export function readCatalogue(): CatalogueEntry[] {
 
 /** Returns the newest version of every type from the sources, and the recorded older versions, whose types the sources no longer have. */
 export function catalogueOf(files: string[], versionOf: (type: string) => number, written: CatalogueEntry[]): CatalogueEntry[] {
-  return files.flatMap((file) => {
+  const declared = declaredShapes(files);
+  return files.flatMap((file, index) => {
     const feature = relative(root, file).split('/')[1] ?? '';
     const stream = /`(\w+)-/.exec(streams[feature] ?? '')?.[1] ?? '';
-    return [...declaredShapes([file])].flatMap(([type, data]) => [
+    return [...(declared[index] ?? [])].flatMap(([type, data]) => [
       ...written.filter((entry) => entry.type === type && entry.version < versionOf(type)),
       { type, version: versionOf(type), stream, data },
     ]);

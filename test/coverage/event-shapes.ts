@@ -6,8 +6,8 @@ import ts from 'typescript';
  */
 export type Shape = string | [Shape] | { [member: string]: Shape } | { anyOf: Shape[] };
 
-/** Returns, by type, the shapes of the data that the files declare with `defineEvent<Data>()('Type', …)`. */
-export function declaredShapes(files: string[]): Map<string, Shape> {
+/** Returns, for each file, the shapes of the data that it declares with `defineEvent<Data>()('Type', …)`, by type. */
+export function declaredShapes(files: string[]): Map<string, Shape>[] {
   const program = ts.createProgram(files, {
     strict: true,
     noEmit: true,
@@ -19,17 +19,16 @@ export function declaredShapes(files: string[]): Map<string, Shape> {
     allowImportingTsExtensions: true,
   });
   const checker = program.getTypeChecker();
-  const shapes = new Map<string, Shape>();
-  const visit = (node: ts.Node): void => {
+  const visit = (node: ts.Node, shapes: Map<string, Shape>): Map<string, Shape> => {
     if (ts.isCallExpression(node) && ts.isCallExpression(node.expression) && node.expression.expression.getText() === 'defineEvent') {
       const [type] = node.arguments;
       const [data] = node.expression.typeArguments ?? [];
       if (type && ts.isStringLiteral(type) && data) shapes.set(type.text, shapeOf(checker, checker.getTypeFromTypeNode(data)));
     }
-    ts.forEachChild(node, visit);
+    ts.forEachChild(node, (child) => void visit(child, shapes));
+    return shapes;
   };
-  for (const file of files) visit(program.getSourceFile(file) as ts.SourceFile);
-  return shapes;
+  return files.map((file) => visit(program.getSourceFile(file) as ts.SourceFile, new Map()));
 }
 
 function shapeOf(checker: ts.TypeChecker, type: ts.Type): Shape {
