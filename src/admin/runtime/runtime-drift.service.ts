@@ -41,9 +41,8 @@ export class RuntimeDrift {
   }
 
   private async images(): Promise<EngineImagesDto> {
-    const { own, all } = await this.runtime.images.list();
-    const bytes = own.reduce((sum, image) => sum + image.bytes, 0);
-    return { own: { count: own.length, bytes }, all, last_sweep: await this.queries.execute(new LastImageSweep()) };
+    const { own, ownBytes, all } = await this.runtime.images.list();
+    return { own: { count: own.length, bytes: ownBytes }, all, last_sweep: await this.queries.execute(new LastImageSweep()) };
   }
 
   /** Returns those of the agents that exist, as their streams describe them. */

@@ -29,7 +29,7 @@ export class OrphansDto {
 
 export class ImageSpaceDto {
   count: number;
-  /** The sizes together, in bytes. A layer that several images share counts in each. */
+  /** The sizes together, in bytes. A layer that several images share counts in each; a file that images of the local runtime share counts once. */
   bytes: number;
 }
 

@@ -20,6 +20,8 @@ export interface StoredImage {
 export interface StoredImages {
   /** The images that this installation pulled or built. */
   own: readonly StoredImage[];
+  /** The sizes of these together, in bytes. On Docker a layer that several share counts in each. */
+  ownBytes: number;
   /** All images, other people's included, without the steps between the images of builds. */
   all: { count: number; bytes: number };
 }

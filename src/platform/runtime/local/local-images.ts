@@ -46,7 +46,8 @@ export class LocalImages implements ImageStore {
     const own = [...images, ...packages].filter((stored) => stored !== null);
     const ids = own.map(({ id }) => id);
     this.sizes = new Map([...this.sizes].filter(([id]) => ids.includes(id)));
-    return { own, all: { count: own.length, bytes: await this.bytesTogether(own, end) } };
+    const bytes = await this.bytesTogether(own, end);
+    return { own, ownBytes: bytes, all: { count: own.length, bytes } };
   }
 
   async remove(id: string): Promise<boolean> {

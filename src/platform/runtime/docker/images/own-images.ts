@@ -82,7 +82,8 @@ export class OwnImages implements ImageStore {
     const own = images.filter((image) => this.isOwn(image));
     return {
       own: await mapBounded(own, AT_ONCE, (image) => this.stored(image, parents.has(image.Id))),
-      all: { count: images.length, bytes: images.reduce((sum, { Size }) => sum + Size, 0) },
+      ownBytes: bytesOf(own),
+      all: { count: images.length, bytes: bytesOf(images) },
     };
   }
 
@@ -176,3 +177,7 @@ function canonicalName(reference: string): string {
 /** Engines write `<none>:<none>` in place of no name. */
 const tagsOf = ({ RepoTags }: Dockerode.ImageInfo): string[] => (RepoTags ?? []).filter((tag) => !tag.startsWith('<none>'));
 const digestsOf = ({ RepoDigests }: Dockerode.ImageInfo): string[] => (RepoDigests ?? []).filter((digest) => !digest.startsWith('<none>'));
+
+function bytesOf(images: readonly Dockerode.ImageInfo[]): number {
+  return images.reduce((sum, { Size }) => sum + Size, 0);
+}
