@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer';
+
 import fc from 'fast-check';
 
 import { TEXT_BYTES_MAX } from './conversations.decider.ts';
@@ -20,7 +22,8 @@ function expectKept(content: MessageContent): void {
   const { body: sent, ...given } = { body: null, ...content };
   expect(read).toEqual(given);
   // A comparison of the bytes themselves is much faster than that of two buffers as objects.
-  expect(Buffer.compare(body ?? Buffer.alloc(0), sent ?? Buffer.alloc(0))).toBe(0);
+  expect(Buffer.compare(Buffer.from(body ?? ''), Buffer.from(sent ?? ''))).toBe(0);
+  expect(typeof body === 'string').toBe(sent instanceof Buffer && isUtf8(sent));
 }
 
 describe('what is stored of a message', () => {

@@ -7,7 +7,8 @@ import type { Channel } from './conversations.events.ts';
 /** The content of a message, by its channel. */
 export type MessageContent =
   | { channel: 'chat'; text: string }
-  | { channel: 'webhook'; body: Buffer; contentType: string | null; headers: Record<string, string> }
+  /** The body is a text once it is known to be UTF-8. */
+  | { channel: 'webhook'; body: Buffer | string; contentType: string | null; headers: Record<string, string> }
   | { channel: 'attachment'; text: string; attachments: MessageAttachment[] };
 
 /** The first line of what is stored of a message that is no chat. */
@@ -28,11 +29,12 @@ export function writeContent(content: MessageContent): string[] {
     case 'chat':
       return [content.text];
     case 'attachment':
-      return cut(withHead({ attachments: content.attachments }, content.text));
+      return cut(withHead({ attachments: content.attachments }, Buffer.from(content.text)));
     case 'webhook': {
-      const { body, contentType, headers } = content;
+      const { contentType, headers } = content;
+      const body = typeof content.body === 'string' ? Buffer.from(content.body) : content.body;
       const head: Head = { headers, ...(contentType === null ? {} : { content_type: contentType }) };
-      return cut(isUtf8(body) ? withHead(head, body.toString()) : withHead({ ...head, base64: true }, body.toString('base64')));
+      return cut(isUtf8(body) ? withHead(head, body) : withHead({ ...head, base64: true }, Buffer.from(body.toString('base64'), 'latin1')));
     }
   }
 }
@@ -45,7 +47,7 @@ export function readContent(channel: Channel, texts: readonly string[]): Message
   const { content_type, headers = {}, base64, attachments = [] } = JSON.parse(whole.slice(0, end)) as Head;
   const text = whole.slice(end + 1);
   if (channel === 'attachment') return { channel, text, attachments };
-  return { channel, body: Buffer.from(text, base64 ? 'base64' : 'utf8'), contentType: content_type ?? null, headers };
+  return { channel, body: base64 ? Buffer.from(text, 'base64') : text, contentType: content_type ?? null, headers };
 }
 
 /** Returns the message as a person reads it in its thread. */
@@ -58,17 +60,16 @@ export function shownText(content: MessageContent): string {
       return [...(content.text === '' ? [] : [content.text]), ['Attached files:', ...files].join('\n')].join('\n\n');
     }
     case 'webhook':
-      return isUtf8(content.body) ? content.body.toString() : content.body.toString('base64');
+      return typeof content.body === 'string' ? content.body : content.body.toString('base64');
   }
 }
 
-function withHead(head: Head, text: string): string {
-  return `${JSON.stringify(head)}\n${text}`;
+function withHead(head: Head, body: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${JSON.stringify(head)}\n`), body]);
 }
 
-/** Cuts the text into pieces of at most `TEXT_BYTES_MAX` bytes of UTF-8, between characters. */
-function cut(text: string): string[] {
-  const bytes = Buffer.from(text);
+/** Cuts UTF-8 into texts of at most `TEXT_BYTES_MAX` bytes, between characters. */
+function cut(bytes: Buffer): string[] {
   const pieces: string[] = [];
   for (let from = 0; from < bytes.length || pieces.length === 0;) {
     let to = Math.min(from + TEXT_BYTES_MAX, bytes.length);

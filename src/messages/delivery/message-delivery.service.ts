@@ -1,4 +1,4 @@
-import { isUtf8 } from 'node:buffer';
+import { setImmediate as othersTurn } from 'node:timers/promises';
 
 import { Injectable } from '@nestjs/common';
 
@@ -158,7 +158,9 @@ export class MessageDelivery {
   ): Promise<AgentReply | null> {
     const { id, channel } = message;
     const history = needsHistory(protocol) ? this.threads.history(conversationId, agentId) : Promise.resolve([]);
-    return Promise.all([this.threads.contentOf(conversationId, agentId, message), history]).then(([content, turns]) => {
+    const read = Promise.all([this.threads.contentOf(conversationId, agentId, message), history]);
+    // To read a large message takes long enough for a turn of the event loop, and to hand it over does, too.
+    return read.then(othersTurn).then(([content, turns]) => {
       if (content === null) return null;
       signal.throwIfAborted();
       assertLease();
@@ -225,7 +227,7 @@ function toldOf(content: MessageContent): Pick<AgentMessage, 'text' | 'payload' 
       return { text: content.text, attachments: content.attachments };
     case 'webhook': {
       const { body, contentType, headers } = content;
-      const payload = isUtf8(body) ? body.toString() : { base64: body.toString('base64') };
+      const payload = typeof body === 'string' ? body : { base64: body.toString('base64') };
       return { text: '', payload, headers, ...(contentType === null ? {} : { contentType }) };
     }
   }
