@@ -3,6 +3,7 @@ import { emptyLock, pythonProgram } from '../../test/support/agent-programs.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { runningFeatures } from '../../test/support/features.ts';
 import { type GitEntry, GitServer } from '../../test/support/git-server.ts';
+import { isReached, pnpmProject, uvProject, yarnProject } from '../../test/support/locked-projects.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
 import { LocalRuntimeModule } from '../../test/support/local-runtime-module.ts';
 import { ProvisioningModule } from './provisioning.module.ts';
@@ -55,6 +56,19 @@ describe('an agent from a Git repository on a machine without Docker', () => {
     const { agent_id: id, status } = await provision('project', entries);
     expect((await latest(id)).build_log).toContain(`Found ${found}`);
     expect(status).toBe('active');
+    expect(await reply(id)).toBe(answer);
+  });
+
+  it.each<[string, 'npm' | 'PyPI', Record<string, GitEntry>, string]>([
+    ['uv.lock', 'PyPI', { ...uvProject, 'main.py': `import six\n${pythonProgram}` }, 'from Python'],
+    ['pnpm-lock.yaml', 'npm', { ...pnpmProject, 'agent.js': `require('ms');${nodeProgram('by pnpm')}` }, 'by pnpm'],
+    ['yarn.lock', 'npm', { ...yarnProject, 'agent.js': `require('ms');${nodeProgram('by Yarn')}` }, 'by Yarn'],
+  ])('has the packages of its %s', async (name, registry, entries, answer) => {
+    if (!(await isReached(registry, name))) return;
+    const { agent_id: id, status } = await provision('locked', entries);
+    const { build_log: log } = await latest(id);
+    expect(log).toContain(name);
+    expect({ status, log }).toMatchObject({ status: 'active' });
     expect(await reply(id)).toBe(answer);
   });
 

@@ -1,5 +1,10 @@
+import { Module, type DynamicModule } from '@nestjs/common';
+
+import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { ProvisioningModule } from '../../src/provisioning/provisioning.module.ts';
 import { AgentBed } from '../support/agent-bed.ts';
+import { DockerBed } from '../support/docker-bed.ts';
+import { describeWithDocker } from '../support/docker.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
@@ -7,16 +12,38 @@ import { LocalRuntimeModule } from '../support/local-runtime-module.ts';
 
 const TEST_MS = 180_000;
 
+@Module({})
+class BedRuntime {}
+
+let server: TestServer;
+
+async function start(runtime: DynamicModule): Promise<void> {
+  const features = runningFeatures(runtime);
+  server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule] });
+  await new AgentBed(server).account('acme', 100);
+}
+
 describe('an agent made from a template that is a project, on the local runtime', () => {
-  let server: TestServer;
-
-  beforeAll(async () => {
-    const features = runningFeatures(LocalRuntimeModule.forTest());
-    server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule] });
-    await new AgentBed(server).account('acme', 100);
-  });
+  beforeAll(() => start(LocalRuntimeModule.forTest()));
   afterAll(() => server?.close());
+  templatesThatAreProjects();
+});
 
+describeWithDocker('an agent made from a template that is a project, on Docker', () => {
+  let bed: DockerBed;
+  beforeAll(async () => {
+    bed = await DockerBed.open();
+    const providers = [{ provide: ContainerRuntime, useValue: bed.runtime }];
+    await start({ module: BedRuntime, global: true, providers, exports: [ContainerRuntime] });
+  });
+  afterAll(async () => {
+    await server?.close();
+    await bed?.close();
+  });
+  templatesThatAreProjects();
+});
+
+function templatesThatAreProjects(): void {
   const call = (method: string, path: string, json?: unknown) =>
     server.request(method, path, { credential: 'mk_acme', json, headers: { prefer: 'wait=100' } });
   const made = async (templateId: string) => (await call('POST', '/api/agents', { name: templateId, templateId })).json;
@@ -45,4 +72,4 @@ describe('an agent made from a template that is a project, on the local runtime'
     },
     TEST_MS,
   );
-});
+}
