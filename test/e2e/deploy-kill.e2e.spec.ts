@@ -5,13 +5,15 @@ import { join, resolve } from 'node:path';
 import { DeploymentBed } from '../support/deployment-bed.ts';
 import { describeWithDocker } from '../support/docker.ts';
 import { until } from '../support/until.ts';
-import { tellBuilds, waitingCommand, waitingProject } from '../support/waiting-project.ts';
+import { tellBuilds, waitingCommand, waitingProject, waitingPythonProject } from '../support/waiting-project.ts';
 
 /** Kills the service at each moment of a deployment from a registry or a repository, with custom files and a script. */
 
 const crashAt = resolve(import.meta.dirname, '../support/crash-at.mjs');
 /** The time within which a deployment settles after a restart of the service, in milliseconds. */
 const SETTLED_WITHIN_MS = 15_000;
+/** The time for one that installs packages, of which Python makes an environment first. */
+const INSTALLED_WITHIN_MS = 60_000;
 /** The most steps of one deployment that the test walks through. */
 const STEPS_MAX = 12;
 /** The size of each of the custom files whose copying is interrupted, in bytes. */
@@ -29,8 +31,8 @@ const output = async (agentId: string, text: string) =>
   (await bed.service.call('POST', `/api/agents/${agentId}/exec`, { command: text })).body.stdout as string;
 
 /** Expects that the deployment succeeds after the restart, that its agent has one container, and that nothing else is left. */
-async function expectSuccess(agentId: string, deploymentId: string): Promise<string> {
-  expect(await bed.settled(agentId, deploymentId, SETTLED_WITHIN_MS)).toMatchObject({ status: 'success', agent: 'active' });
+async function expectSuccess(agentId: string, deploymentId: string, withinMs = SETTLED_WITHIN_MS): Promise<string> {
+  expect(await bed.settled(agentId, deploymentId, withinMs)).toMatchObject({ status: 'success', agent: 'active' });
   await bed.onlyNeeded(1);
   return (await bed.record(agentId, deploymentId)).build_log;
 }
@@ -86,22 +88,28 @@ describeWithDocker('a deployment during which the service is killed', () => {
     expect(await output(agentId, 'cat /made')).toBe('made\n');
   });
 
-  it('installs the packages of a project anew after a restart if it was killed while they were installed, and the first run is gone', async () => {
-    bed.git.commit('project', waitingProject);
-    await tellBuilds(certificates, { toWait: true });
-    const agentId = await bed.agent('repository');
-    const deploymentId = await bed.deploy(agentId);
-    const first = await bed.running(waitingCommand);
-    const { Mounts } = await bed.docker.getContainer(first).inspect();
-    await bed.service.kill();
-    await tellBuilds(certificates, { toWait: false });
-    await bed.service.start();
-    const log = await expectSuccess(agentId, deploymentId);
-    expect(log.match(/Running npm ci/g)).toHaveLength(2);
-    await expect(bed.docker.getContainer(first).inspect()).rejects.toMatchObject({ statusCode: 404 });
-    expect(Mounts).toHaveLength(1);
-    for (const { Name = '' } of Mounts) await expect(bed.docker.getVolume(Name).inspect()).rejects.toMatchObject({ statusCode: 404 });
-  });
+  it.each([
+    ['Node', waitingProject, waitingCommand, /Running npm ci/g],
+    ['Python', waitingPythonProject, 'wait.py', /Running pip install/g],
+  ])(
+    'installs the packages of a %s project anew if it was killed meanwhile, and the first run is gone',
+    async (_, files, line, command) => {
+      bed.git.commit('project', files);
+      await tellBuilds(certificates, { toWait: true });
+      const agentId = await bed.agent('repository');
+      const deploymentId = await bed.deploy(agentId);
+      const first = await bed.running(line);
+      const { Mounts } = await bed.docker.getContainer(first).inspect();
+      await bed.service.kill();
+      await tellBuilds(certificates, { toWait: false });
+      await bed.service.start();
+      const log = await expectSuccess(agentId, deploymentId, INSTALLED_WITHIN_MS);
+      expect(log.match(command)).toHaveLength(2);
+      await expect(bed.docker.getContainer(first).inspect()).rejects.toMatchObject({ statusCode: 404 });
+      expect(Mounts).toHaveLength(1);
+      for (const { Name = '' } of Mounts) await expect(bed.docker.getVolume(Name).inspect()).rejects.toMatchObject({ statusCode: 404 });
+    },
+  );
 
   it('has all custom files after a restart if it was killed while they were copied', async () => {
     bed.commit();
