@@ -30,6 +30,7 @@ describe('events that are sent to a subscription by a service that is killed aga
   let receiver: Server;
   let secret: string;
   const received: { headers: IncomingHttpHeaders; body: string }[] = [];
+  let verified = 0;
   /** The ids of the events that the receiver took, in the order of their first arrival. */
   const taken = new Set<string>();
   const agentIds: string[] = [];
@@ -90,6 +91,14 @@ describe('events that are sent to a subscription by a service that is killed aga
     return items.slice(first).filter(({ stream }) => !stream.startsWith('subscription-'));
   }
 
+  /** Verifies what arrived since the last time, soon enough: a signature that is older than five minutes counts as replayed. */
+  function verifyReceived(): void {
+    for (; verified < received.length; verified += 1) {
+      const { body, headers } = received[verified] as (typeof received)[number];
+      expect(() => new Webhook(secret).verify(body, headers as Record<string, string>)).not.toThrow();
+    }
+  }
+
   it(
     'all arrive, signed, and in order for each agent',
     async () => {
@@ -101,6 +110,7 @@ describe('events that are sent to a subscription by a service that is killed aga
         await service.kill();
         await service.start();
         await until('events arrive again', () => (taken.size > before ? true : undefined), 60_000);
+        verifyReceived();
       }
       ending.abort();
       await Promise.all(work);
@@ -117,8 +127,7 @@ describe('events that are sent to a subscription by a service that is killed aga
         const own = (id: string) => agentOf.get(id) === agentId;
         expect([...taken].filter(own)).toEqual(expected.filter(own));
       }
-      for (const { body, headers } of received)
-        expect(() => new Webhook(secret).verify(body, headers as Record<string, string>)).not.toThrow();
+      verifyReceived();
       process.stdout.write(`${expected.length} events arrived by ${received.length} requests over ${KILLS} kills\n`);
     },
     TIMEOUT_MS,
