@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 
 import { DeploymentBed } from '../support/deployment-bed.ts';
 import { describeWithDocker } from '../support/docker.ts';
+import { LAST_KILL_MS } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 import { tellBuilds, waitingCommand, waitingProject, waitingPythonProject } from '../support/waiting-project.ts';
 
@@ -158,11 +159,13 @@ describeWithDocker('a deployment during which the service is killed', () => {
       await writeFile(order, JSON.stringify({ after, key: agentId, saga: 'deployments' }));
       // The response may be lost with the process, but the deployment was stored before its first step.
       await bed.deploy(agentId).catch(() => undefined);
-      const died = await until('the service dies, or the agent settles', async () => {
-        if (!bed.service.running) return true;
+      const settled = await until('the service dies, or the agent settles', async () => {
+        if (!bed.service.running) return 'died';
         const agent = await bed.service.call('GET', `/api/v1/agents/${agentId}`).catch(() => null);
-        return agent?.body.status === 'active' ? false : undefined;
+        return agent?.body.status === 'active' ? 'active' : undefined;
       });
+      // The last step may kill just after the agent was seen active.
+      const died = settled === 'died' || (await bed.service.endsWithin(LAST_KILL_MS));
       await writeFile(order, '');
       if (died) await bed.service.start();
       const [{ id }] = (await bed.service.call('GET', `/api/v1/agents/${agentId}/deployments`)).body;

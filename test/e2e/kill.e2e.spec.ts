@@ -2,15 +2,13 @@ import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { describeWithDocker } from '../support/docker.ts';
 import { seenContainers, seenVolumes } from '../support/engine.ts';
-import { StartedService, type Answer } from '../support/started-service.ts';
+import { LAST_KILL_MS, StartedService, type Answer } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
 const crashAt = resolve(import.meta.dirname, '../support/crash-at.mjs');
 /** The most steps of one operation that a test walks through. */
 const STEPS_MAX = 20;
 const SETTLE_MS = 60_000;
-/** The longest time, in ms, between the moment at which a step is visible from outside and the kill after it. */
-const LAST_KILL_MS = 500;
 const settled = ['active', 'sleeping', 'stopped', 'error'];
 
 /** A service that is killed repeatedly, with an agent that is being operated on and one that must not be affected. */

@@ -14,6 +14,9 @@ const entry = join(root, 'dist', 'main.js');
 /** The program that runs the service: another Node than that of the tests if `TEST_NODE` names one. */
 const node = process.env.TEST_NODE ?? process.execPath;
 
+/** The longest time, in ms, between the moment at which a step is visible from outside and the kill that was ordered after it (crash-at.mjs). */
+export const LAST_KILL_MS = 500;
+
 export interface FirstRun {
   url: string;
   email: string;
@@ -94,6 +97,11 @@ export class StartedService {
 
   get running(): boolean {
     return this.process !== null && this.process.exitCode === null && this.process.signalCode === null;
+  }
+
+  /** Returns whether the process ended by SIGKILL. */
+  get wasKilled(): boolean {
+    return this.process?.signalCode === 'SIGKILL';
   }
 
   async start(): Promise<void> {
