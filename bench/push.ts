@@ -13,6 +13,7 @@ import { importNodeImage } from '../test/support/images.ts';
 import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
 import { machineLoad, percentile, rounded } from './support/figures.ts';
+import { nodeOptions } from './support/node-options.ts';
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 12);
 const WARM_UP_ROUNDS = 2;
@@ -32,7 +33,7 @@ export async function run(): Promise<object> {
   const base = await importNodeImage(engine, `mooring-bench-${randomBytes(6).toString('hex')}:1`);
   const git = await GitServer.start();
   const environment = { MOORING_ALLOW_PRIVATE_SOURCES: git.host, MOORING_SHARED_IMAGES: base, MOORING_LOG_LEVEL: 'warn' };
-  const service = await StartedService.start({ runtime: 'docker', environment });
+  const service = await StartedService.start({ runtime: 'docker', environment, nodeOptions });
   const byHand = await ByHand.open(base);
   try {
     const figures = await new PushBench(service, git, byHand, base).measure();

@@ -4,6 +4,7 @@ import { appendsPerSecond, portAppends } from './support/appending.ts';
 import { BareServer } from './support/bare.ts';
 import { emptyStore } from './support/empty-store.ts';
 import { machineLoad, percentile, rounded } from './support/figures.ts';
+import { nodeOptions } from './support/node-options.ts';
 import { rateOf } from './support/rate.ts';
 import { makeAgent, ScaleBed, together } from './support/scale-bed.ts';
 import { cpuOfOne, perOne, spent } from './support/spent.ts';
@@ -29,7 +30,7 @@ export async function run(): Promise<object> {
   const bed = await ScaleBed.start({
     engine: { programs: { [IMAGE]: messagesProgram({ onMessage: () => void (delivered += 1) }) } },
     environment: { MOORING_CHATS_PER_MINUTE: '10000000', MOORING_MESSAGE_BUDGET: '1000' },
-    nodeOptions: process.env.BENCH_NODE_OPTIONS?.split(' ') ?? [],
+    nodeOptions,
   });
   const bare = await BareServer.start(bed.database.url, CALLERS);
   const { store, close } = await emptyStore(bed.database.url, 'appends');

@@ -6,6 +6,7 @@ import { answersOfAHostileAgent, CRASH, outputsOfAHostileAgent } from '../../tes
 import { span } from '../../test/support/until.ts';
 import type { Caller } from '../support/caller.ts';
 import { cpuMs, machineLoad, memoryMb, percentile, rounded, starvedMs, summary } from '../support/figures.ts';
+import { nodeOptions } from '../support/node-options.ts';
 import { makeRealImage, REAL_IMAGE, removeRealImage } from '../support/real-agents.ts';
 import { makeAgent, orderAgent, type RunningEngine, ScaleBed, timedChat } from '../support/scale-bed.ts';
 
@@ -29,7 +30,7 @@ export async function agents(): Promise<object> {
   if (!(await makeRealImage())) throw new Error('hostile:agents needs an engine and a C compiler for its good agent');
   const bed = await ScaleBed.start({
     outside: await engineProcess(),
-    nodeOptions: process.env.BENCH_NODE_OPTIONS?.split(' '),
+    nodeOptions,
     environment: { MOORING_REPLY_TIMEOUT: String(REPLY_TIMEOUT_SECONDS), MOORING_DEEP_SLEEP_AFTER: '86400' },
   });
   try {

@@ -6,6 +6,7 @@ import { span } from '../../test/support/until.ts';
 import { cpuMs, machineLoad, memoryMb, percentile, rounded, starvedMs } from '../support/figures.ts';
 import type { Attack, Sent } from '../support/hostile-sender.ts';
 import { Load } from '../support/load.ts';
+import { nodeOptions } from '../support/node-options.ts';
 import { makeAgent, ScaleBed } from '../support/scale-bed.ts';
 
 const AGENTS = 20;
@@ -21,7 +22,7 @@ const aims = { health_p99_ms: 100, times_without: 3, most_mb: 400 };
  * alone.
  */
 export async function bodies(): Promise<object> {
-  const bed = await ScaleBed.start({ nodeOptions: process.env.BENCH_NODE_OPTIONS?.split(' ') });
+  const bed = await ScaleBed.start({ nodeOptions });
   try {
     const [good, hostile] = [await bed.account(), await bed.account()];
     const owner = bed.caller(good.key);

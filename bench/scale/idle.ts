@@ -2,6 +2,7 @@ import { messagesProgram } from '../../test/support/engine-stand-in/program.ts';
 import { span } from '../../test/support/until.ts';
 import type { Caller } from '../support/caller.ts';
 import { cpuMs, machineLoad, memoryMb, rounded, summary } from '../support/figures.ts';
+import { nodeOptions } from '../support/node-options.ts';
 import { makeRealImage, REAL_IMAGE, removeRealImage } from '../support/real-agents.ts';
 import { makeAgent, ScaleBed, timedChat, timedWake, together, type Timed } from '../support/scale-bed.ts';
 import { seedAgents, type Mix } from '../support/seeded-agents.ts';
@@ -89,7 +90,7 @@ export async function idle(): Promise<object> {
 
 async function startSide(withReal: boolean): Promise<Side> {
   const engine = { programs: { [IMAGE]: messagesProgram() }, ...(withReal ? { real: [REAL_IMAGE] } : {}) };
-  const bed = await ScaleBed.start({ engine, environment: { MOORING_DEEP_SLEEP_AFTER: '86400' } });
+  const bed = await ScaleBed.start({ engine, nodeOptions, environment: { MOORING_DEEP_SLEEP_AFTER: '86400' } });
   return { bed, owner: bed.owner(), awake: [], frozen: [], chats: [], wakes: [] };
 }
 

@@ -86,7 +86,7 @@ describe('an agent', () => {
     expect(await ask('POST', path(agentId, 'start'))).toMatchObject({ json: { status: 'active' } });
     expect(await ask('POST', path(agentId, 'restart'))).toMatchObject({ json: { status: 'active' } });
     expect(await ask('POST', path(agentId, 'deploy'))).toMatchObject({ json: { status: 'active' } });
-    expect(await states(agentId)).toEqual(['running']);
+    await until('the older container is removed', async () => ((await states(agentId)).join() === 'running' ? true : undefined));
     // Each start of the program is counted on the volume.
     expect(await reach(agentId, 'starts')).toBe('4');
     expect(failures(agentId)).toEqual([]);

@@ -138,6 +138,8 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
         return this.resolveImage(pass, seen);
       case 'create':
         return this.runWithinLimit(pass, agent, () => this.steps.create(pass, agent, step.release));
+      case 'replace':
+        return this.runWithinLimit(pass, agent, () => this.steps.replace(pass, agent, step.container, step.release));
       case 'start':
         return this.runWithinLimit(pass, agent, () => {
           pass.started = step.container.handle;

@@ -286,7 +286,10 @@ describeWithOwnEngine('an engine that stops under the service', () => {
       expect((await engine.docker.listVolumes(label)).Volumes ?? []).toEqual([]);
       for (const agentId of [active, sleeping, deploying]) {
         const filters = { label: [`mooring.agent=${agentId}`] };
-        expect(await engine.docker.listContainers({ all: true, filters })).toHaveLength(1);
+        // A deployment's older container is removed after its success.
+        await until('one container is left', async () =>
+          (await engine.docker.listContainers({ all: true, filters })).length === 1 ? true : undefined,
+        );
       }
       expect([running.running, running.pid]).toEqual([true, pid]);
     } finally {

@@ -1,9 +1,10 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import Dockerode from 'dockerode';
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import type { OpenRange } from '../../src/platform/open-ranges.ts';
 import type { ContainerSpec, ContainerView, ExecResult } from '../../src/platform/runtime/runtime.ts';
 import type { EgressMode } from '../../src/platform/config/config.ts';
+import { containerSpec } from './container-spec.ts';
 import { importBusyboxImage, removeInstance } from './images.ts';
 
 /** A Docker runtime with its own instance, and an image that contains only a busybox. */
@@ -46,25 +47,7 @@ export class DockerBed {
   }
 
   spec(other: Partial<ContainerSpec> = {}): ContainerSpec {
-    return {
-      agentId: randomUUID(),
-      generation: 1,
-      deploymentId: randomUUID(),
-      image: this.image,
-      command: null,
-      environment: {},
-      port: 8080,
-      volumePath: '/data',
-      hostname: 'agent',
-      user: null,
-      memoryBytes: 64 * 1024 * 1024,
-      cpus: 1,
-      pids: 64,
-      readOnlyRoot: false,
-      egress: 'internet',
-      tmpfs: [],
-      ...other,
-    };
+    return containerSpec(this.image, other);
   }
 
   async running(other: Partial<ContainerSpec> = {}): Promise<ContainerView> {

@@ -11,7 +11,7 @@ import { ContainerContents } from './container-contents.service.ts';
 import { DeploymentImages } from '../images/deployment-images.service.ts';
 import type { Pass } from './engine-view.service.ts';
 import { privateVariables } from './private-variables.ts';
-import type { Rules } from './next-step.decider.ts';
+import { isUp, type Rules } from './next-step.decider.ts';
 
 /** The number of lines of a failed container's output that are copied to its build log. */
 const LAST_LINES = 20;
@@ -73,6 +73,12 @@ export class ContainerSteps {
     await this.runtime.create(containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config));
   }
 
+  /** Stops the older container and creates the new one at the same time. Rejects when both are over. */
+  async replace(pass: Pass, agent: Agent, older: ContainerView, release: Release): Promise<void> {
+    const outcomes = await Promise.allSettled([this.changeState(agent, 'stop', older), this.create(pass, agent, release)]);
+    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+  }
+
   /** Names in the build log the variables that hold a private address which the agent may not reach. */
   async logPrivateVariables(agentId: string, { deployment, candidate }: Agent, log: BuildLog): Promise<void> {
     const { agentEgress, agentEgressPrivate } = this.config;
@@ -93,8 +99,7 @@ export class ContainerSteps {
 
   /** Removes the container. With `gently`, stops it first and captures the rest of its output. */
   async remove({ assertLease }: Pass, agent: Agent, container: ContainerView, gently: boolean): Promise<void> {
-    const up = container.state === 'running' || container.state === 'frozen';
-    if (gently && up) await this.runtime.stop(container.handle, this.runSettings(agent).stopGraceSeconds);
+    if (gently && isUp(container)) await this.runtime.stop(container.handle, this.runSettings(agent).stopGraceSeconds);
     if (gently && container.state !== 'created') await this.capture.drain(container, agent.accountId);
     assertLease();
     await this.runtime.remove(container.handle);

@@ -4,7 +4,7 @@ import { Activity, Agents } from '../../agents/services.ts';
 import type { EventWatch } from '../../platform/event-store/following/event-waits.ts';
 import type { SagaPass } from '../../platform/sagas/saga.ts';
 import { ContainerRuntime, type ContainerHandle, type RuntimeEvent } from '../../platform/runtime/runtime.ts';
-import { EngineLimits, type EngineWork } from './engine-limits.ts';
+import { EngineLimits, type EngineWork } from '../images/engine-limits.ts';
 import type { Actual } from './next-step.decider.ts';
 
 /** The time without an event of the agent, in milliseconds, after which long work is no longer watched. */

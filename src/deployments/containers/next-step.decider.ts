@@ -26,6 +26,8 @@ export type Step =
   | { do: 'resolve_image' }
   | { do: 'make_volume' }
   | { do: 'create'; release: Release }
+  /** Stops an older container while the new one is created. */
+  | { do: 'replace'; container: ContainerView; release: Release }
   | { do: 'start' | 'stop' | 'freeze' | 'thaw' | 'kill'; container: ContainerView }
   /** `gently` asks the program in the container to end first. */
   | { do: 'remove'; container: ContainerView; gently: boolean }
@@ -83,6 +85,11 @@ export function nextCheckAt(agent: Agent, actual: Actual, rules: Rules, now: Dat
   return times.length === 0 ? null : new Date(Math.min(...times));
 }
 
+/** Returns true if the container has a process, which may be frozen. */
+export function isUp({ state }: ContainerView): boolean {
+  return state === 'running' || state === 'frozen';
+}
+
 function mineOf(agent: Agent, actual: Actual): ContainerView | undefined {
   return actual.containers.find((container) => container.generation === agent.generation);
 }
@@ -94,7 +101,7 @@ function removeStale(agent: Agent, actual: Actual): Step | null {
 
 function stopRunning(agent: Agent, actual: Actual): Step | null {
   const mine = mineOf(agent, actual);
-  return mine?.state === 'running' || mine?.state === 'frozen' ? { do: 'stop', container: mine } : null;
+  return mine !== undefined && isUp(mine) ? { do: 'stop', container: mine } : null;
 }
 
 function overdue(agent: Agent, now: Date): boolean {
@@ -122,7 +129,11 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   if (overdue(agent, now) && mine?.state !== 'running') return { do: 'record', record: tooLate };
   if (deployment.status === 'queued') return { do: 'record', record: { type: 'RecordDeploymentStarted', deploymentId } };
   if (candidate === null) return { do: 'resolve_image' };
-  const missing = removeStale(agent, actual) ?? make(actual, mine, candidate);
+  // An older container is removed when the agent is active, so that nobody waits for that.
+  const stale = actual.containers.find((container) => container.generation !== agent.generation && isUp(container));
+  if (stale !== undefined)
+    return mine === undefined ? { do: 'replace', container: stale, release: candidate } : { do: 'stop', container: stale };
+  const missing = make(actual, mine, candidate);
   if (missing !== null || mine === undefined) return missing ?? rest;
   if (deployment.status === 'building')
     return { do: 'record', record: { type: 'RecordContainerCreated', deploymentId, generation: agent.generation } };
@@ -187,7 +198,7 @@ function exitRecord(container: ContainerView | undefined, generation: number, { 
 }
 
 function bringDown(agent: Agent, actual: Actual, now: Date): Step {
-  const running = actual.containers.find(({ state }) => state === 'running' || state === 'frozen');
+  const running = actual.containers.find(isUp);
   if (running === undefined) return { do: 'record', record: { type: 'RecordStopped' } };
   return overdue(agent, now) ? { do: 'kill', container: running } : { do: 'stop', container: running };
 }
@@ -210,7 +221,7 @@ function keepAsleep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step
   const stale = removeStale(agent, actual);
   if (stale !== null) return stale;
   const mine = mineOf(agent, actual);
-  const up = mine?.state === 'running' || mine?.state === 'frozen' ? mine : null;
+  const up = mine !== undefined && isUp(mine) ? mine : null;
   if (agent.sleepDepth === 'stopped') return up === null ? rest : { do: 'stop', container: up };
   if (up === null) return { do: 'record', record: { type: 'RecordSlept', depth: 'stopped' } };
   if (agent.wantedSleep === 'stopped') return { do: 'stop', container: up };

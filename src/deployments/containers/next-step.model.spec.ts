@@ -110,9 +110,13 @@ class World {
         containers.set(generation, 'created');
         this.facts.volume = true;
         return;
+      case 'replace':
+        this.does({ do: 'stop', container: step.container });
+        return this.does({ do: 'create', release: step.release });
       case 'start':
         expect(['created', 'exited']).toContain(containers.get(generation));
         expect(this.facts.volume).toBe(true);
+        expect([...containers].filter(([other, one]) => other !== generation && (one === 'running' || one === 'frozen'))).toEqual([]);
         this.started = `g${generation}`;
         containers.set(generation, this.facts.temper === 'crashes' ? 'exited' : 'running');
         return;

@@ -354,6 +354,11 @@ describe('readiness', () => {
     expect(await ready('127.0.0.1', port, { tcp: true }, 300, never)).toBe(false);
   });
 
+  it('is seen at the first connection to an address that is no loopback address, since it has no forwarder', async () => {
+    const port = await listening(createTcpServer((socket) => socket.on('error', () => undefined).end()));
+    expect(await ready('0.0.0.0', port, { tcp: true }, 10_000, never)).toBe(true);
+  });
+
   it('is not reached by a redirect, an error or silence', async () => {
     for (const status of [302, 404, 500, 0]) {
       const server = createServer((_, response) => {

@@ -1,5 +1,8 @@
 import { request } from 'node:http';
 import { connect } from 'node:net';
+
+import ipaddr from 'ipaddr.js';
+
 import { pause } from '../async/pause.ts';
 import { connectToAgent } from './agent-connection.ts';
 import { onTooManyInformational } from './agent-exchange.ts';
@@ -12,8 +15,8 @@ const ATTEMPT_MS = 2_000;
 const FIRST_WAIT_MS = 5;
 const LAST_WAIT_MS = 2_000;
 /**
- * The time for which an accepted connection has to stay open, ms: port forwarders accept for a container that does not listen, and close at
- * once.
+ * The time for which a connection that was accepted on a loopback address has to stay open, ms: port forwarders accept for a container that
+ * does not listen, and close at once. A container's own address has no forwarder.
  */
 const STAYS_OPEN_MS = 20;
 
@@ -41,6 +44,10 @@ export async function ready(host: string, port: number, health: HealthCheck, wit
  */
 export function pollIntervalMs(elapsedMs: number): number {
   return Math.min(Math.max(elapsedMs / 10, FIRST_WAIT_MS), LAST_WAIT_MS);
+}
+
+function isLoopback(host: string): boolean {
+  return !ipaddr.isValid(host) || ipaddr.process(host).range() === 'loopback';
 }
 
 function answers(host: string, port: number, path: string, signal: AbortSignal): Promise<boolean> {
@@ -75,7 +82,8 @@ function accepts(host: string, port: number, signal: AbortSignal): Promise<boole
     socket.on('end', () => settle(false));
     socket.on('connect', () => {
       // A process that was busy meanwhile first takes in that the other side closed the connection.
-      timer = setTimeout(() => setImmediate(() => settle(true)), STAYS_OPEN_MS);
+      if (isLoopback(host)) timer = setTimeout(() => setImmediate(() => settle(true)), STAYS_OPEN_MS);
+      else settle(true);
     });
     // The socket is read, or else the end from the other side would not be seen.
     socket.resume();

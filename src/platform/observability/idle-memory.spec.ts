@@ -20,10 +20,11 @@ describe('the memory of an idle process', () => {
     expect(releasesAt([0.9, 0.01, 0.5, 0.02, 0.6, 0.01])).toBe(0);
   });
 
-  it('is released again only after it has grown', () => {
+  it('is released again only after it has grown, and after five minutes', () => {
     const memory = new IdleMemory();
     const look = (heap: number) => memory.look(0, heap, () => undefined);
     expect([look(10_000 * MIB), look(10_000 * MIB)]).toEqual([false, true]);
+    for (let seconds = 10; seconds < 300; seconds += 10) expect(look(10_000 * MIB)).toBe(false);
     expect([look(40 * MIB), look(40 * MIB), look(10_000 * MIB)]).toEqual([false, false, true]);
   });
 

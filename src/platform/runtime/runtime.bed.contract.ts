@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { extract, pack } from 'tar-stream';
+import { containerSpec } from '../../../test/support/container-spec.ts';
 import { pause } from '../async/pause.ts';
 import { probeFiles, request, startCommand, type Answer } from './runtime.probe.ts';
 import type {
@@ -56,25 +57,14 @@ export class TestBed {
   spec(environment: Record<string, string> = {}, other: Partial<ContainerSpec> = {}): ContainerSpec {
     const agentId = other.agentId ?? randomUUID();
     this.agents.add(agentId);
-    return {
+    return containerSpec(this.image.image, {
       agentId,
-      generation: 1,
-      deploymentId: randomUUID(),
-      image: this.image.image,
-      command: null,
       environment: { PORT: '8080', MOORING_VOLUME: '/data', ...environment },
-      port: 8080,
-      volumePath: '/data',
       hostname: `agent-${agentId.slice(0, 8)}`,
-      user: null,
       memoryBytes: 256 * 1024 * 1024,
-      cpus: 1,
       pids: 128,
-      readOnlyRoot: false,
-      egress: 'internet',
-      tmpfs: [],
       ...other,
-    };
+    });
   }
 
   async created(environment?: Record<string, string>, other?: Partial<ContainerSpec>): Promise<ContainerView> {

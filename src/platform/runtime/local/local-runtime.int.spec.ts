@@ -10,10 +10,11 @@ import { firstLines } from '../runtime.bed.contract.ts';
 import { runtimeContract, type RuntimeUnderTest } from '../runtime.contract.ts';
 import { projectContract } from '../runtime.projects.contract.ts';
 import { probeFiles, request, startCommand } from '../runtime.probe.ts';
-import { RuntimeRefused, type ContainerSpec, type ContainerView, type ImageSource } from '../runtime.ts';
+import { RuntimeRefused, type ContainerView, type ImageSource } from '../runtime.ts';
 import type { RunRecord } from './local-container.ts';
 import { LocalRuntime } from './local-runtime.ts';
 import { liveness, markOf } from './processes.ts';
+import { containerSpec } from '../../../../test/support/container-spec.ts';
 import { untilTrue } from '../../../../test/support/until.ts';
 
 const dataDirs = new WeakMap<RuntimeUnderTest, string>();
@@ -56,24 +57,7 @@ describe('the local runtime, beyond the contract', () => {
   });
   afterAll(() => under.close());
 
-  const spec = (environment: Record<string, string> = {}): ContainerSpec => ({
-    agentId: randomUUID(),
-    generation: 1,
-    deploymentId: randomUUID(),
-    image,
-    command: null,
-    environment,
-    port: 8080,
-    volumePath: '/data',
-    hostname: 'agent',
-    user: null,
-    memoryBytes: 0,
-    cpus: 1,
-    pids: 1,
-    readOnlyRoot: false,
-    egress: 'internet' as const,
-    tmpfs: [],
-  });
+  const spec = (environment: Record<string, string> = {}) => containerSpec(image, { environment });
 
   const folderOf = (handle: string): string => {
     const home = join(dataDirs.get(under) as string, 'local');

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import type Dockerode from 'dockerode';
+import { containerSpec } from '../../../../../test/support/container-spec.ts';
 import { hostileImageNames } from '../../../../../test/support/hostile-images.ts';
 import { RuntimeRefused, RuntimeUnavailable, ShellCommand } from '../../runtime.ts';
 import { plainTar } from '../engine/archive.ts';
@@ -71,38 +72,15 @@ describe('a tar for a container', () => {
 });
 
 describe('what the engine made', () => {
-  const spec = {
-    agentId: 'a',
-    generation: 1,
-    deploymentId: 'd',
-    image: 'i',
-    command: null,
-    environment: {},
-    port: 8080,
-    volumePath: '/data',
-  };
-  const limits = {
-    hostname: 'h',
-    user: null,
-    memoryBytes: 64 << 20,
-    cpus: 0.5,
-    pids: 32,
-    readOnlyRoot: false,
-    egress: 'internet' as const,
-    tmpfs: [],
-  };
-  const asked = createOptions(
-    { ...spec, ...limits },
-    {
-      instance: 'x',
-      helperVolume: 'h',
-      ociRuntime: 'runsc',
-      network: 'open',
-      listed: null,
-      publish: false,
-      rootFromImage: false,
-    },
-  );
+  const asked = createOptions(containerSpec('i', { agentId: 'a', hostname: 'h', cpus: 0.5, pids: 32 }), {
+    instance: 'x',
+    helperVolume: 'h',
+    ociRuntime: 'runsc',
+    network: 'open',
+    listed: null,
+    publish: false,
+    rootFromImage: false,
+  });
   const made = (changes: object): Dockerode.ContainerInspectInfo =>
     ({
       HostConfig: { ...asked.HostConfig, ...changes },

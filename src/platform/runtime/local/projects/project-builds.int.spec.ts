@@ -9,6 +9,7 @@ import type { BuildSettings, ProjectPlan } from '../../project-plan.ts';
 import type { ImageSource } from '../../runtime.ts';
 import { LocalRuntime } from '../local-runtime.ts';
 import { liveness, markOf } from '../processes.ts';
+import { containerSpec } from '../../../../../test/support/container-spec.ts';
 import { untilTrue } from '../../../../../test/support/until.ts';
 
 describe('a build of a project on the local runtime', () => {
@@ -163,27 +164,10 @@ describe('a build of a project on the local runtime', () => {
   it('gives each deployment packages of its own', async () => {
     const source = project('', {}, { 'node_modules/rope/index.js': 'rope', 'boat.txt': 'boat' });
     const { image } = await runtime.ensureImage(source, () => undefined, never);
+    const agentId = randomUUID();
     const made = await Promise.all(
       [1, 2].map(async (generation) => {
-        const spec = {
-          agentId: '7d3d3c0a-0000-4000-8000-000000000001',
-          generation,
-          deploymentId: randomUUID(),
-          image,
-          command: null,
-          environment: {},
-          port: 8080,
-          volumePath: '/data',
-          hostname: 'agent',
-          user: null,
-          memoryBytes: 0,
-          cpus: 1,
-          pids: 1,
-          readOnlyRoot: false,
-          egress: 'internet' as const,
-          tmpfs: [],
-        };
-        const { handle } = await runtime.create(spec);
+        const { handle } = await runtime.create(containerSpec(image, { agentId, generation }));
         return join(dataDir, 'local', instance, 'containers', handle, 'root/app');
       }),
     );

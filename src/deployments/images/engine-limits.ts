@@ -13,6 +13,8 @@ export type EngineWork = 'start' | 'build' | 'pull';
 @Injectable()
 export class EngineLimits {
   private readonly limiters: Record<EngineWork, FairLimiter>;
+  private running = 0;
+  private endedAt = -Infinity;
 
   constructor(config: Config) {
     const limiter = (limit: number) => new FairLimiter({ limit, perAccount: Math.ceil(limit / 2) });
@@ -25,6 +27,19 @@ export class EngineLimits {
 
   /** Runs the work as soon as a place is free. Rejects with the signal's reason if the signal aborts first. */
   run<T>(kind: EngineWork, share: Share, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-    return this.limiters[kind].run(share, signal, work);
+    return this.limiters[kind].run(share, signal, async () => {
+      this.running += 1;
+      try {
+        return await work();
+      } finally {
+        this.running -= 1;
+        this.endedAt = performance.now();
+      }
+    });
+  }
+
+  /** The time since the engine did the last heavy work of this process, in milliseconds; 0 while it does some. */
+  get quietMs(): number {
+    return this.running > 0 ? 0 : performance.now() - this.endedAt;
   }
 }

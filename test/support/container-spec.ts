@@ -1,0 +1,26 @@
+import { randomUUID } from 'node:crypto';
+
+import type { ContainerSpec } from '../../src/platform/runtime/runtime.ts';
+
+/** Returns what a runtime needs for the first container of a new agent. `other` replaces single fields. */
+export function containerSpec(image: string, other: Partial<ContainerSpec> = {}): ContainerSpec {
+  return {
+    agentId: randomUUID(),
+    generation: 1,
+    deploymentId: randomUUID(),
+    image,
+    command: null,
+    environment: {},
+    port: 8080,
+    volumePath: '/data',
+    hostname: 'agent',
+    user: null,
+    memoryBytes: 64 * 1024 * 1024,
+    cpus: 1,
+    pids: 64,
+    readOnlyRoot: false,
+    egress: 'internet',
+    tmpfs: [],
+    ...other,
+  };
+}
