@@ -290,14 +290,24 @@ describeWithDocker('three services under load, of which one is always suspended 
 
   it('have one container for each agent, and none for a deleted one', async () => {
     const { body } = await replicas.at(0).call<{ agent_id: string; status: string }[]>('GET', '/api/v1/agents?limit=200');
-    for (const agentId of standing()) {
-      const { status } = body.find(({ agent_id }) => agent_id === agentId) ?? {};
-      const containers = (await seenContainers(agentId)).length;
-      // An agent that was stopped in the middle of a deployment has no container before it is started.
-      const least = status === 'stopped' ? 0 : 1;
-      expect({ agentId, status, containers, fits: containers >= least && containers <= 1 }).toMatchObject({ fits: true });
-    }
-    for (const agentId of users.flatMap(({ gone }) => gone)) expect(await seenContainers(agentId)).toEqual([]);
+    const wrong = async () => {
+      const found: string[] = [];
+      for (const agentId of standing()) {
+        const { status } = body.find(({ agent_id }) => agent_id === agentId) ?? {};
+        const containers = (await seenContainers(agentId)).length;
+        // An agent that was stopped in the middle of a deployment has no container before it is started.
+        const least = status === 'stopped' ? 0 : 1;
+        if (containers < least || containers > 1) found.push(`${agentId}, which is ${status}, has ${containers}`);
+      }
+      for (const agentId of users.flatMap(({ gone }) => gone))
+        for (const { id, state } of await seenContainers(agentId)) found.push(`${agentId}, which was deleted, has ${id}, ${state}`);
+      return found;
+    };
+    // A replica that was suspended in the middle of a call may make a container late, which another one then removes.
+    await until('no container is missing or left over', async () => ((await wrong()).length === 0 ? true : undefined), 20_000).catch(
+      () => 0,
+    );
+    expect(await wrong()).toEqual([]);
   });
 
   it('have every acknowledged write in the log', async () => {

@@ -66,6 +66,22 @@ describeWithDocker('behind our back', () => {
     await until('the volume’s removal is told', () => (listener.told('changed', view.agentId) > 0 ? true : undefined));
   });
 
+  it('a container that a superseded process makes late is told at once and found, although it is of an older generation', async () => {
+    const view = await bed.running(bed.spec({ generation: 3 }));
+    expect((await bed.runtime.inspect(view.agentId, 3)).containers.map(({ generation }) => generation)).toEqual([3]);
+    await until('the start is told', () => (listener.told('changed', view.agentId) > 1 ? true : undefined));
+    listener.seen.length = 0;
+    const superseded = bed.another();
+    try {
+      await superseded.create(bed.spec({ agentId: view.agentId, generation: 2 }));
+    } finally {
+      await superseded.close();
+    }
+    await until('the creation is told', () => (listener.told('changed', view.agentId) > 0 ? true : undefined));
+    const found = (await bed.runtime.inspect(view.agentId, 3)).containers.map(({ generation }) => generation);
+    expect(new Set(found)).toEqual(new Set([2, 3]));
+  });
+
   it('what bears another instance’s label tells nothing', async () => {
     const other = await DockerBed.open();
     try {

@@ -303,9 +303,12 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async *events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
-    for await (const event of engineEvents(this.docker, this.instance, this.health, AbortSignal.any([signal, this.closing.signal]), () =>
-      this.agentEgress.doubt(),
-    )) {
+    const either = AbortSignal.any([signal, this.closing.signal]);
+    const notes = {
+      created: ({ agentId, generation }: ContainerName) => this.containers.expect(agentId, generation),
+      proxyEnded: () => this.agentEgress.doubt(),
+    };
+    for await (const event of engineEvents(this.docker, this.instance, this.health, either, notes)) {
       if (event.kind === 'lost') this.agentEgress.doubt();
       yield event;
     }

@@ -60,7 +60,7 @@ export class ContainerLookup {
     });
   }
 
-  /** Notes that a container of this generation is being created. */
+  /** Notes that a container of this generation is being created, or was created by another process. */
   expect(agentId: string, generation: number): void {
     this.generations.add(agentId, generation);
   }

@@ -9,8 +9,8 @@ type Span = { from: number; to: number } | null;
 /**
  * Remembers which generations of an agent's containers may exist. The cost of a lookup by name does not depend on the number of containers,
  * while for a list by label the engine looks at each of them. Generations only grow, and a container of an older one never comes back, so
- * what was seen once holds on every replica. The exception is a stale process in the middle of a call: the container that it creates late is
- * found by the regular list, which widens the span.
+ * what was seen once holds on every replica. The exception is a stale process in the middle of a call: the engine's event about the container
+ * that it creates late widens the span, and so does the regular list.
  */
 export class Generations {
   private readonly spans = new Map<string, Span>();

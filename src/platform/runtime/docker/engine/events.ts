@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 import { Backoff } from '../../../async/retry.ts';
-import type { RuntimeEvent } from '../../runtime.ts';
-import { agentOfVolume, labels } from './names.ts';
+import type { ContainerName, RuntimeEvent } from '../../runtime.ts';
+import { agentOfVolume, identityOf, labels } from './names.ts';
 import type { EngineHealth } from './engine-health.ts';
 import { call, jsonLines } from './engine.ts';
 
@@ -14,21 +14,30 @@ interface EngineEvent {
   Actor: { ID: string; Attributes?: Record<string, string> };
 }
 
+/** Receives what this process has to know of an event before its reader does. */
+interface EventNotes {
+  /** A container of an agent was created, perhaps by another process. */
+  created(container: ContainerName): void;
+  /** The proxy of agents with a list of names has ended. */
+  proxyEnded(): void;
+}
+
 const filters = JSON.stringify({
   type: ['container', 'volume'],
-  event: ['start', 'die', 'oom', 'stop', 'pause', 'unpause', 'destroy'],
+  event: ['create', 'start', 'die', 'oom', 'stop', 'pause', 'unpause', 'destroy'],
 });
 
 /**
- * Yields the engine's events about this instance's agents. It reconnects by itself, and yields `lost` after each connect. Calls
- * `onProxyEnd` when the proxy of agents with a list of names has ended.
+ * Yields the engine's events about this instance's agents. It reconnects by itself, and yields `lost` after each connect. It
+ * reports the creation of containers too, because a superseded process that was suspended in the middle of a call may create one that nobody
+ * needs any more.
  */
 export async function* engineEvents(
   docker: Dockerode,
   instance: string,
   health: EngineHealth,
   signal: AbortSignal,
-  onProxyEnd: () => void,
+  notes: EventNotes,
 ): AsyncGenerator<RuntimeEvent> {
   const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
   while (!signal.aborted) {
@@ -39,7 +48,8 @@ export async function* engineEvents(
       yield { kind: 'lost' };
       for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>)) {
         const agentId = agentOf(event, instance);
-        if (isProxyEnd(event, instance)) onProxyEnd();
+        if (isProxyEnd(event, instance)) notes.proxyEnded();
+        if (agentId !== null && isCreation(event)) notes.created(identityOf(event.Actor.Attributes ?? {}));
         if (agentId !== null) yield { kind: 'changed', agentId };
       }
     } catch {
@@ -50,11 +60,16 @@ export async function* engineEvents(
   }
 }
 
+function isCreation({ Type, Action }: EngineEvent): boolean {
+  return Type === 'container' && Action === 'create';
+}
+
 function isProxyEnd({ Action, Actor: { Attributes = {} } }: EngineEvent, instance: string): boolean {
   return (Action === 'die' || Action === 'destroy') && Attributes[labels.instance] === instance && labels.proxy in Attributes;
 }
 
-function agentOf({ Type, Actor }: EngineEvent, instance: string): string | null {
-  if (Type === 'volume') return agentOfVolume(Actor.ID);
+function agentOf({ Type, Action, Actor }: EngineEvent, instance: string): string | null {
+  // The name of a volume does not tell its instance, so that others' deployments would cost this one a look each.
+  if (Type === 'volume') return Action === 'create' ? null : agentOfVolume(Actor.ID);
   return Actor.Attributes?.[labels.instance] === instance ? (Actor.Attributes[labels.agent] ?? null) : null;
 }
