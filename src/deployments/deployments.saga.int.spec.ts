@@ -53,7 +53,8 @@ const states = async (agentId: string) => (await faulty.inner.inspect(agentId)).
 const failures = (agentId: string) => server.logLines.filter((line) => line.includes(`failed for ${agentId}`));
 
 async function reach(agentId: string, route: string): Promise<string> {
-  const [container] = (await faulty.inner.inspect(agentId)).containers;
+  // The container that was replaced may not have been removed yet.
+  const container = (await faulty.inner.inspect(agentId)).containers.find(({ state }) => state === 'running');
   const { host, port } = await faulty.inner.address({ agentId, generation: container?.generation ?? 0 }, 8080);
   return (await fetch(`http://${host}:${port}/${route}`)).text();
 }

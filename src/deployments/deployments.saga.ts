@@ -1,5 +1,6 @@
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
 
+import { bothOf } from '../platform/async/both-of.ts';
 import { pause } from '../platform/async/pause.ts';
 import { agentEvents, deploymentStep, isInTransit, type Agent, type AgentRecord, type AgentSettings } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
@@ -10,7 +11,7 @@ import { AgentRecords, type AgentAtRevision } from './records/agent-records.ts';
 import { ContainerSteps } from './containers/container-steps.service.ts';
 import { Differences } from './differences/differences.service.ts';
 import { EngineView, type Pass } from './containers/engine-view.service.ts';
-import { nextCheckAt, nextStep, type Actual, type Rules, type Step } from './containers/next-step.decider.ts';
+import { actualAfter, nextCheckAt, nextStep, type Actual, type Rules, type Step } from './containers/next-step.decider.ts';
 
 /** The largest number of steps in one pass; the next pass continues. */
 const STEPS_MAX = 60;
@@ -71,7 +72,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
   }
 
   async reconcile(agentId: string, { signal, assertLease, withoutSlot, setAccount }: SagaPass): Promise<Date | null> {
-    const pass: Pass = { agentId, signal, assertLease, withoutSlot, started: null, refused: false };
+    const pass: Pass = { agentId, signal, assertLease, withoutSlot, started: null, made: null, refused: false };
     const first = await this.records.load(agentId);
     if (first === null) return this.unknown(pass);
     setAccount(first.agent.accountId);
@@ -91,7 +92,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       const seen = count === 0 ? first : await this.records.load(pass.agentId);
       if (seen === null) return null;
       const { agent } = seen;
-      // A record does not change the engine, and nothing that only a new look would show interrupts a deployment: its last look is reused.
+      // Nothing that only a new look would show interrupts a deployment, so its last look is reused where the outcome of the step is known.
       const actual: Actual = (agent.status === 'deploying' ? kept : null) ?? (await this.engine.observe(pass, agent.generation));
       const rules = this.steps.rules(canFreeze);
       const step = nextStep(agent, actual, rules, new Date());
@@ -99,8 +100,9 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
         if (agent.status === 'deleted') await this.close(pass, seen);
         return this.next(agent, actual, rules);
       }
+      pass.made = null;
       const done = await this.tryTo(pass, seen, step);
-      kept = done && step.do === 'record' ? actual : null;
+      kept = done ? actualAfter(step, actual, pass.made) : null;
       if (done) sagaStep(this.name, pass.agentId, step.do === 'record' ? step.record.type : step.do);
       else if (!isInTransit(agent)) return this.next(agent, actual, rules);
     }
@@ -135,16 +137,23 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       case 'erase':
         return this.records.erase(agentId, seen);
       case 'resolve_image':
-        return this.resolveImage(pass, seen);
+        return this.resolveImage(pass, seen, step.meanwhile);
       case 'create':
-        return this.runWithinLimit(pass, agent, () => this.steps.create(pass, agent, step.release));
+        return this.runWithinLimit(pass, agent, async () => {
+          pass.made = await this.steps.create(pass, agent, step.release);
+        });
       case 'replace':
-        return this.runWithinLimit(pass, agent, () => this.steps.replace(pass, agent, step.container, step.release));
-      case 'start':
-        return this.runWithinLimit(pass, agent, () => {
+        return this.runWithinLimit(pass, agent, async () => {
+          pass.made = await this.steps.replace(pass, agent, step.container, step.release);
+        });
+      case 'start': {
+        const starting = this.runWithinLimit(pass, agent, () => {
           pass.started = step.container.handle;
           return this.steps.start(pass, agent, step.container);
         });
+        const [started] = await bothOf(starting, this.recordMeanwhile(pass, seen, step.meanwhile));
+        return started;
+      }
       case 'await_ready':
         return this.awaitReady(pass, seen, step);
       case 'fail_exited':
@@ -179,12 +188,20 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
     );
   }
 
-  private async resolveImage(pass: Pass, seen: AgentAtRevision): Promise<boolean> {
+  /** Records what a step that runs at the same time means. The step needs no revision, so another event in between is no reason to stop. */
+  private async recordMeanwhile(pass: Pass, first: AgentAtRevision, record: AgentRecord | undefined): Promise<void> {
+    if (record === undefined) return;
+    for (let seen: AgentAtRevision | null = first; seen !== null; seen = await this.records.load(pass.agentId))
+      if (await this.record(pass, seen, record, null)) return sagaStep(this.name, pass.agentId, record.type);
+  }
+
+  private async resolveImage(pass: Pass, seen: AgentAtRevision, meanwhile: AgentRecord | undefined): Promise<boolean> {
     const { agent } = seen;
+    const begun = this.recordMeanwhile(pass, seen, meanwhile);
     const log = await this.records.openBuildLog(pass.agentId, agent, agent.deployment?.id ?? '');
     try {
       await this.steps.logPrivateVariables(pass.agentId, agent, log);
-      const record = await pass.withoutSlot(() =>
+      const resolving = pass.withoutSlot(() =>
         this.engine.runUntilStale(pass, false, this.staleness(pass, agent), (stale) => {
           const signal = AbortSignal.any([stale, deadlineSignal(agent)]);
           const work = this.steps.images.workFor(agent);
@@ -193,6 +210,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
           );
         }),
       );
+      const [record] = await bothOf(resolving, begun);
       // The work may take long. Other events on the stream meanwhile are no reason to repeat it, so the record follows the current
       // revision.
       const now = await this.records.load(pass.agentId);

@@ -5,6 +5,7 @@ import { Config } from '../../platform/config/config.ts';
 import { LogCapture } from '../../logs/index.ts';
 import { ready } from '../../platform/agent-protocol/agent-protocol.ts';
 import { ContainerRuntime, type ContainerView } from '../../platform/runtime/runtime.ts';
+import { bothOf } from '../../platform/async/both-of.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { containerSpec, runningAs } from './container-spec.ts';
 import { ContainerContents } from './container-contents.service.ts';
@@ -67,16 +68,16 @@ export class ContainerSteps {
     return how === 'make_volume' ? this.runtime.ensureVolume(agentId) : this.runtime.removeVolume(agentId);
   }
 
-  async create({ agentId, assertLease }: Pass, agent: Agent, release: Release): Promise<void> {
+  async create({ agentId, assertLease }: Pass, agent: Agent, release: Release): Promise<ContainerView> {
     const variables = await this.contents.variablesOf(agentId);
     assertLease();
-    await this.runtime.create(containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config));
+    return this.runtime.create(containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config));
   }
 
-  /** Stops the older container and creates the new one at the same time. Rejects when both are over. */
-  async replace(pass: Pass, agent: Agent, older: ContainerView, release: Release): Promise<void> {
-    const outcomes = await Promise.allSettled([this.changeState(agent, 'stop', older), this.create(pass, agent, release)]);
-    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
+  /** Stops the older container and creates the new one at the same time. Settles when both are over. */
+  async replace(pass: Pass, agent: Agent, older: ContainerView, release: Release): Promise<ContainerView> {
+    const [made] = await bothOf(this.create(pass, agent, release), this.changeState(agent, 'stop', older));
+    return made;
   }
 
   /** Names in the build log the variables that hold a private address which the agent may not reach. */

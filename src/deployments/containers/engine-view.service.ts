@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Activity, Agents } from '../../agents/services.ts';
 import type { EventWatch } from '../../platform/event-store/following/event-waits.ts';
 import type { SagaPass } from '../../platform/sagas/saga.ts';
-import { ContainerRuntime, type ContainerHandle, type RuntimeEvent } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, type ContainerHandle, type ContainerView, type RuntimeEvent } from '../../platform/runtime/runtime.ts';
 import { EngineLimits, type EngineWork } from '../images/engine-limits.ts';
 import type { Actual } from './next-step.decider.ts';
 
@@ -20,6 +20,8 @@ export interface Pass {
   /** Runs work that mostly waits, without holding up other passes. */
   withoutSlot: SagaPass['withoutSlot'];
   started: ContainerHandle | null;
+  /** The container that the step under way created. */
+  made: ContainerView | null;
   /** True after the engine refused a step once: the container may have changed since it was seen. */
   refused: boolean;
 }

@@ -1,8 +1,8 @@
-import type { Agent } from '../../agents/index.ts';
+import type { Agent, Release } from '../../agents/index.ts';
 import type { ContainerView } from '../../platform/runtime/runtime.ts';
 import * as given from '../../../test/support/agents.ts';
 import { NOON } from '../../../test/support/decider-spec.ts';
-import { nextCheckAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
+import { actualAfter, nextCheckAt, nextStep, type Actual, type Rules, type Step } from './next-step.decider.ts';
 
 const container = (generation: number, state: ContainerView['state'], more: Partial<ContainerView> = {}): ContainerView => ({
   agentId: 'a1',
@@ -66,8 +66,12 @@ function words(step: Step): string {
     case 'remove':
       return `remove g${step.container.generation}${step.gently ? '' : ' at once'}`;
     default:
-      return 'container' in step ? `${step.do} g${step.container.generation}` : step.do;
+      return ('container' in step ? `${step.do} g${step.container.generation}` : step.do) + alongside(step);
   }
+}
+
+function alongside(step: Step): string {
+  return 'meanwhile' in step && step.meanwhile !== undefined ? `, ${step.meanwhile.type} meanwhile` : '';
 }
 
 type Row = [situation: string, agent: Agent, actual: Actual, terms: Terms, step: string];
@@ -106,7 +110,7 @@ const table: Row[] = [
   ['never deployed, yet a container', state(...given.created), one('running'), terms(), 'remove g1'],
 
   ['deploying, out of time', queued, nothing, overdue, 'RecordDeploymentFailure timeout'],
-  ['deploying, just asked for', queued, nothing, terms(), 'RecordDeploymentStarted'],
+  ['deploying, just asked for', queued, nothing, terms(), 'resolve_image, RecordDeploymentStarted meanwhile'],
   ['deploying, no image yet', building, nothing, terms(), 'resolve_image'],
   ['deploying anew, no image yet: the old one stays', redeploying, one('running'), terms(), 'resolve_image'],
   ['deploying anew, image there: the old one ends', redeployed, one('running'), terms(), 'replace g1'],
@@ -122,7 +126,8 @@ const table: Row[] = [
   ['deploying anew, the old one gone', redeployed, bare, terms(), 'create from nginx@sha256:1'],
   ['deploying, image there', imageThere, nothing, terms(), 'create from nginx@sha256:1'],
   ['deploying, volume there', imageThere, bare, terms(), 'create from nginx@sha256:1'],
-  ['deploying, container there', imageThere, one('created'), terms(), 'RecordContainerCreated'],
+  ['deploying, container there', imageThere, one('created'), terms(), 'start g1, RecordContainerCreated meanwhile'],
+  ['deploying, container runs before it is recorded', imageThere, one('running'), terms(), 'RecordContainerCreated'],
   ['deploying, container recorded', made, one('created'), terms(), 'start g1'],
   ['deploying, container runs', made, one('running'), terms(), 'ready g1 in 60000, else RecordDeploymentFailure timeout'],
   ['deploying, a start timeout of its own', patient, one('running'), terms(), 'ready g1 in 200000, else RecordDeploymentFailure timeout'],
@@ -232,4 +237,25 @@ const table: Row[] = [
 
 it.each(table)('%s', (_, agent, actual, when, step) => {
   expect(told(agent, actual, when)).toBe(step);
+});
+
+describe('what a look would show after a step', () => {
+  const older = container(1, 'running');
+  const newer = container(2, 'created');
+  const { candidate } = redeployed;
+
+  it('is what it showed before, if the step only recorded', () => {
+    const actual = there([older]);
+    expect(actualAfter({ do: 'record', record: { type: 'RecordStopped' } }, actual, null)).toBe(actual);
+  });
+
+  it('is both containers, the older one ended, after one replaced the other', () => {
+    const replace = { do: 'replace', container: older, release: candidate as Release } as const;
+    const after = actualAfter(replace, there([older], { volume: false }), newer);
+    expect(after).toEqual(there([{ ...older, state: 'exited' }, newer]));
+  });
+
+  it('is unknown after any other step', () => {
+    expect(actualAfter({ do: 'stop', container: older }, there([older]), null)).toBeNull();
+  });
 });

@@ -23,12 +23,15 @@ export interface Rules {
 export type Step =
   | { do: 'rest' }
   | { do: 'record'; record: AgentRecord }
-  | { do: 'resolve_image' }
+  /** With `meanwhile`, records that while the step runs. */
+  | { do: 'resolve_image'; meanwhile?: AgentRecord }
   | { do: 'make_volume' }
   | { do: 'create'; release: Release }
   /** Stops an older container while the new one is created. */
   | { do: 'replace'; container: ContainerView; release: Release }
-  | { do: 'start' | 'stop' | 'freeze' | 'thaw' | 'kill'; container: ContainerView }
+  /** With `meanwhile`, records that while the container starts. */
+  | { do: 'start'; container: ContainerView; meanwhile?: AgentRecord }
+  | { do: 'stop' | 'freeze' | 'thaw' | 'kill'; container: ContainerView }
   /** `gently` asks the program in the container to end first. */
   | { do: 'remove'; container: ContainerView; gently: boolean }
   | { do: 'remove_volume' }
@@ -85,6 +88,15 @@ export function nextCheckAt(agent: Agent, actual: Actual, rules: Rules, now: Dat
   return times.length === 0 ? null : new Date(Math.min(...times));
 }
 
+/** Returns what a look after the step would show; null if only a look can tell. `made` is the container that the step created. */
+export function actualAfter(step: Step, actual: Actual, made: ContainerView | null): Actual | null {
+  if (step.do === 'record') return actual;
+  if (made === null) return null;
+  const stopped = step.do === 'replace' ? step.container : null;
+  const others = actual.containers.map((each) => (each === stopped ? { ...each, state: 'exited' as const } : each));
+  return { ...actual, volume: true, containers: [...others, made] };
+}
+
 /** Returns true if the container has a process, which may be frozen. */
 export function isUp({ state }: ContainerView): boolean {
   return state === 'running' || state === 'frozen';
@@ -127,16 +139,17 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
     reason: 'It took longer than a deployment may.',
   };
   if (overdue(agent, now) && mine?.state !== 'running') return { do: 'record', record: tooLate };
-  if (deployment.status === 'queued') return { do: 'record', record: { type: 'RecordDeploymentStarted', deploymentId } };
-  if (candidate === null) return { do: 'resolve_image' };
+  const begun: AgentRecord = { type: 'RecordDeploymentStarted', deploymentId };
+  if (candidate === null) return deployment.status === 'queued' ? { do: 'resolve_image', meanwhile: begun } : { do: 'resolve_image' };
   // An older container is removed when the agent is active, so that nobody waits for that.
   const stale = actual.containers.find((container) => container.generation !== agent.generation && isUp(container));
   if (stale !== undefined)
     return mine === undefined ? { do: 'replace', container: stale, release: candidate } : { do: 'stop', container: stale };
   const missing = make(actual, mine, candidate);
   if (missing !== null || mine === undefined) return missing ?? rest;
+  const created: AgentRecord = { type: 'RecordContainerCreated', deploymentId, generation: agent.generation };
   if (deployment.status === 'building')
-    return { do: 'record', record: { type: 'RecordContainerCreated', deploymentId, generation: agent.generation } };
+    return mine.state === 'created' ? { do: 'start', container: mine, meanwhile: created } : { do: 'record', record: created };
   switch (mine.state) {
     case 'created':
       return { do: 'start', container: mine };

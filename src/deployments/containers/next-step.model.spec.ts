@@ -86,6 +86,7 @@ class World {
     const generation = 'container' in step ? step.container.generation : this.agent.generation;
     const deploymentId = this.agent.deployment?.id ?? '';
     // oxlint-disable-next-line default-case -- the compiler sees that all are there
+    if ('meanwhile' in step && step.meanwhile !== undefined) this.record(step.meanwhile);
     switch (step.do) {
       case 'rest':
         return;
