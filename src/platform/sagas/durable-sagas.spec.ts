@@ -2,11 +2,11 @@ import { restAfter } from './durable-sagas.ts';
 
 describe('the rest after a resync', () => {
   it('is half a minute after a quick resync', () => {
-    expect([0, 10, 250].map(restAfter)).toEqual([30_000, 30_000, 30_000]);
+    expect([0, 10, 125].map(restAfter)).toEqual([30_000, 30_000, 30_000]);
   });
 
   it('is so long that a resync of many agents takes a small part of the time', () => {
-    expect([500, 2_000].map(restAfter)).toEqual([60_000, 240_000]);
+    expect([250, 1_000].map(restAfter)).toEqual([60_000, 240_000]);
   });
 
   it('is five minutes at most', () => {
