@@ -61,19 +61,25 @@ export async function removeInstance(docker: Dockerode, instance: string, images
   for (const { Id } of await docker.listContainers({ all: true, filters })) await docker.getContainer(Id).remove({ force: true, v: true });
   for (const { Name } of (await docker.listVolumes({ filters })).Volumes ?? []) await docker.getVolume(Name).remove();
   for (const { Id } of await docker.listNetworks({ filters })) await docker.getNetwork(Id).remove();
-  await removeImages(docker, filters);
-  await removeImages(docker, JSON.stringify({ reference: [`mooring-${instance}`] }));
+  await removeImages(docker, instance, filters);
+  await removeImages(docker, instance, JSON.stringify({ reference: [`mooring-${instance}`] }));
   for (const name of images) await docker.getImage(name).remove({ force: true });
 }
 
-/** Removes the images in as many rounds as they are made of each other. */
-async function removeImages(docker: Dockerode, filters: string): Promise<void> {
+/**
+ * Removes the images in as many rounds as they are made of each other. Those with names lose only the instance's own: the engine may have lent
+ * the same image to a build of another test, which then goes on to use it.
+ */
+async function removeImages(docker: Dockerode, instance: string, filters: string): Promise<void> {
   for (let left = Infinity; ;) {
     const images = await docker.listImages({ filters });
     if (images.length === 0) return;
     if (images.length >= left) throw new Error(`${images.length} images can't be removed`);
     left = images.length;
-    for (const { Id } of images) await docker.getImage(Id).remove({ force: true }).catch(unlessNeeded);
+    for (const { Id, RepoTags } of images) {
+      const names = (RepoTags ?? []).filter((name) => name.startsWith(`mooring-${instance}:`));
+      for (const name of names.length > 0 ? names : [Id]) await docker.getImage(name).remove({ force: true }).catch(unlessNeeded);
+    }
   }
 }
 
