@@ -197,7 +197,6 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
 
   private async resolveImage(pass: Pass, seen: AgentAtRevision, meanwhile: AgentRecord | undefined): Promise<boolean> {
     const { agent } = seen;
-    const begun = this.recordMeanwhile(pass, seen, meanwhile);
     const log = await this.records.openBuildLog(pass.agentId, agent, agent.deployment?.id ?? '');
     try {
       await this.steps.logPrivateVariables(pass.agentId, agent, log);
@@ -210,7 +209,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
           );
         }),
       );
-      const [record] = await bothOf(resolving, begun);
+      const [record] = await bothOf(resolving, this.recordMeanwhile(pass, seen, meanwhile));
       // The work may take long. Other events on the stream meanwhile are no reason to repeat it, so the record follows the current
       // revision.
       const now = await this.records.load(pass.agentId);

@@ -85,8 +85,8 @@ class World {
     const { containers } = this.facts;
     const generation = 'container' in step ? step.container.generation : this.agent.generation;
     const deploymentId = this.agent.deployment?.id ?? '';
-    // oxlint-disable-next-line default-case -- the compiler sees that all are there
     if ('meanwhile' in step && step.meanwhile !== undefined) this.record(step.meanwhile);
+    // oxlint-disable-next-line default-case -- the compiler sees that all are there
     switch (step.do) {
       case 'rest':
         return;
