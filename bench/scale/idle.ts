@@ -21,7 +21,7 @@ const mix: Mix = { frozen: 1_500 * PART, asleep: 5_500 * PART, stopped: 1_000 * 
 const PROBES = 5;
 const ROUNDS = 40;
 const MEASURE_MS = 150_000;
-/** An idle service resyncs and releases memory once in five minutes at least, so a shorter window counts either twice or not at all. */
+/** A large service may rest for five minutes between two resyncs, and between two releases of memory: a shorter window has too many or none. */
 const IDLE_MS = Number(process.env.BENCH_IDLE_SECONDS ?? 300) * 1_000;
 /** The time after a start before a service counts as idle, in ms: what is done once then (leftovers, measurements, compilation) is no rest. */
 const SETTLE_MS = 120_000;
