@@ -11,6 +11,7 @@ import { until } from '../test/support/until.ts';
 import { appendsPerSecond, portAppends } from './support/appending.ts';
 import { BareServer } from './support/bare.ts';
 import { emptyStore } from './support/empty-store.ts';
+import { machineCpuMs } from './support/figures.ts';
 import { rateOf, type Rate, type Target } from './support/rate.ts';
 
 const READERS = 16;
@@ -79,7 +80,11 @@ async function gets(service: Target, bare: Target, agentIds: string[]): Promise<
 async function patches(service: Target, agentIds: string[], url: string): Promise<object> {
   const { store, close } = await emptyStore(url, 'appends');
   const append = portAppends(store, WRITERS);
-  const limit = async () => ({ perSecond: await appendsPerSecond(append, WRITERS, SLICE_MS), cpuMs: NaN });
+  const limit = async () => {
+    const before = machineCpuMs();
+    const perSecond = await appendsPerSecond(append, WRITERS, SLICE_MS);
+    return { perSecond, cpuMs: NaN, machineMs: (machineCpuMs() - before) / ((perSecond * SLICE_MS) / 1_000) };
+  };
   const figures = await inTurn(() => patchRate(service, agentIds), limit);
   await close();
   return figures;
@@ -119,6 +124,8 @@ async function inTurn(mine: () => Promise<Rate>, limit: () => Promise<Rate>): Pr
     ratio: round2(median(pairs.map((pair) => pair.mine.perSecond / pair.limit.perSecond))),
     cpu_ms: round2(median(pairs.map((pair) => pair.mine.cpuMs))),
     limit_cpu_ms: round2(median(pairs.map((pair) => pair.limit.cpuMs))),
+    machine_ms: round2(median(pairs.map((pair) => pair.mine.machineMs))),
+    limit_machine_ms: round2(median(pairs.map((pair) => pair.limit.machineMs))),
   };
 }
 

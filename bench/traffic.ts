@@ -38,16 +38,14 @@ async function inTurns(ours: Target, bare: Target): Promise<{ mooring: Rate; htt
   await Promise.all([rate(ours), rate(bare)]);
   const rounds: { mooring: Rate; http_proxy: Rate }[] = [];
   for (let round = 0; round < ROUNDS; round += 1) rounds.push({ http_proxy: await rate(bare), mooring: await rate(ours) });
-  const median = (of: (round: (typeof rounds)[number]) => Rate): Rate => ({
-    perSecond: percentile(
-      rounds.map((round) => of(round).perSecond),
-      0.5,
-    ),
-    cpuMs: percentile(
-      rounds.map((round) => of(round).cpuMs),
-      0.5,
-    ),
-  });
+  const median = (of: (round: (typeof rounds)[number]) => Rate): Rate => {
+    const figure = (name: keyof Rate) =>
+      percentile(
+        rounds.map((round) => of(round)[name]),
+        0.5,
+      );
+    return { perSecond: figure('perSecond'), cpuMs: figure('cpuMs'), machineMs: figure('machineMs') };
+  };
   const ratios = rounds.map(({ mooring, http_proxy }) => mooring.perSecond / http_proxy.perSecond);
   return {
     mooring: median((round) => round.mooring),

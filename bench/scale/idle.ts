@@ -19,7 +19,9 @@ const ACTIVE = 500 * PART;
  */
 const mix: Mix = { frozen: 1_500 * PART, asleep: 5_500 * PART, stopped: 1_000 * PART, failed: 750 * PART, crashed: 750 * PART };
 const PROBES = 5;
-const ROUNDS = 40;
+const ROUNDS = 200;
+/** The rounds that are not counted: the program with all agents was restarted, so that its first chats and wakes compile their code. */
+const WARM_UP_ROUNDS = 2 * PROBES;
 const MEASURE_MS = 150_000;
 /** A large service may rest for five minutes between two resyncs, and between two releases of memory: a shorter window has too many or none. */
 const IDLE_MS = Number(process.env.BENCH_IDLE_SECONDS ?? 300) * 1_000;
@@ -55,7 +57,8 @@ export async function idle(): Promise<object> {
     const resting = await rest(many);
     const alone = await rest(few, 0);
     const end = performance.now() + MEASURE_MS;
-    for (let n = 0; n < ROUNDS && performance.now() < end; n++) for (const side of sides) await oneRound(side, n);
+    for (let n = 0; n < WARM_UP_ROUNDS + ROUNDS && performance.now() < end; n++) for (const side of sides) await oneRound(side, n);
+    for (const { chats, wakes } of sides) for (const each of [chats, wakes]) each.splice(0, WARM_UP_ROUNDS);
     const rows = (['chats', 'wakes'] as const).map((kind) => {
       const [ten, all] = [few[kind], many[kind]].map((timed) => summary(timed.map(({ ms }) => ms)));
       const failed = many[kind].filter(({ status }) => status !== 200).length;

@@ -31,6 +31,12 @@ export function cpuMs(pid: number): number {
   return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS;
 }
 
+/** Returns the processor time that everything on the machine has used so far, in ms. */
+export function machineCpuMs(): number {
+  const [, user, nice, system, , , irq, softirq] = readFileSync('/proc/stat', 'utf8').split(/\s+/, 8).map(Number);
+  return (([user, nice, system, irq, softirq] as number[]).reduce((sum, ticks) => sum + ticks, 0) * 1_000) / TICKS;
+}
+
 /** Returns the time, in ms, in which a process's main thread was ready to run but had no processor, because something else ran. */
 export function starvedMs(pid: number): number {
   return Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1_000_000;

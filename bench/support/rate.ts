@@ -1,8 +1,6 @@
-import { readFile } from 'node:fs/promises';
 import { Agent, request } from 'node:http';
 
-/** The ticks of the kernel's clock in a second, as /proc counts them. */
-const TICKS_PER_SECOND = 100;
+import { cpuMs, machineCpuMs } from './figures.ts';
 
 export interface Target {
   url: string;
@@ -12,8 +10,10 @@ export interface Target {
 
 export interface Rate {
   perSecond: number;
-  /** The processor time of the answering process for one request; NaN without /proc. */
+  /** The processor time (ms) of the answering process for one request. */
   cpuMs: number;
+  /** The processor time (ms) of the whole machine for one request: of the callers, the answering process and its database. */
+  machineMs: number;
 }
 
 /** Runs callers, each on its own connection and waiting for its response before the next request, for the time in ms. */
@@ -24,15 +24,15 @@ export async function rateOf(
   ask: (caller: number) => [string, string, object?],
 ): Promise<Rate> {
   const connections = new Agent({ keepAlive: true, maxSockets: callers });
-  const [began, cpuBefore] = [performance.now(), await cpuMsOf(target.pid)];
+  const [began, cpuBefore, machineBefore] = [performance.now(), cpuMs(target.pid), machineCpuMs()];
   let count = 0;
   const work = async (caller: number) => {
     for (; performance.now() - began < ms; count += 1) await call(target, connections, ...ask(caller));
   };
   await Promise.all(Array.from({ length: callers }, (_, caller) => work(caller)));
-  const [took, cpu] = [performance.now() - began, (await cpuMsOf(target.pid)) - cpuBefore];
+  const [took, cpu, machine] = [performance.now() - began, cpuMs(target.pid) - cpuBefore, machineCpuMs() - machineBefore];
   connections.destroy();
-  return { perSecond: (count * 1_000) / took, cpuMs: cpu / count };
+  return { perSecond: (count * 1_000) / took, cpuMs: cpu / count, machineMs: machine / count };
 }
 
 /** Sends one request. Throws if the response is no success. */
@@ -47,12 +47,4 @@ function call({ url, headers }: Target, agent: Agent, method: string, path: stri
     asked.on('error', reject);
     asked.end(body === undefined ? undefined : JSON.stringify(body));
   });
-}
-
-async function cpuMsOf(pid: number): Promise<number> {
-  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
-  if (stat === null) return NaN;
-  // The program's name, in brackets, may contain blanks.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-  return ((Number(fields[11]) + Number(fields[12])) * 1_000) / TICKS_PER_SECOND;
 }

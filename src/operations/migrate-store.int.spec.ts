@@ -199,4 +199,14 @@ describe('A log that moves to another store', () => {
     expect(await withStore('postgres', target, everything)).toEqual(before);
     await expect(migrate(target, 'postgres', 'postgres')).rejects.toThrow(/there already/);
   });
+
+  it('refuses an EventStoreDB whose output does not fit, and writes nothing, though its other events do', async () => {
+    // The target's core events are now the beginning of the source's, while its output has an event that the source lacks.
+    await withStore('eventstoredb', source, (store) => store.append('log-1', 24, [event('Happened', { other: true })]));
+    const before = await withStore('eventstoredb', source, everything);
+    await brokenOff(source);
+    await expect(migrate(source, 'postgres', place.url)).rejects.toThrow(/holds more than the source: event .* on log-1/);
+    expect(await withStore('eventstoredb', source, everything)).toEqual(before);
+    expect(await placeOf(source)).toBe(undefined);
+  });
 });

@@ -4,7 +4,6 @@ import { join, resolve } from 'node:path';
 
 import { DeploymentBed } from '../support/deployment-bed.ts';
 import { describeWithDocker } from '../support/docker.ts';
-import { LAST_KILL_MS } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 import { tellBuilds, waitingCommand, waitingProject, waitingPythonProject } from '../support/waiting-project.ts';
 
@@ -164,9 +163,10 @@ describeWithDocker('a deployment during which the service is killed', () => {
         const agent = await bed.service.call('GET', `/api/v1/agents/${agentId}`).catch(() => null);
         return agent?.body.status === 'active' ? 'active' : undefined;
       });
-      // The last step may kill just after the agent was seen active.
-      const died = settled === 'died' || (await bed.service.endsWithin(LAST_KILL_MS));
-      await writeFile(order, '');
+      const disarm = () => writeFile(order, '');
+      // The last step may kill just after the agent was seen active, and even while the order is being cancelled.
+      const died = settled === 'died' || (await bed.service.diesOfOrder(disarm));
+      await disarm();
       if (died) await bed.service.start();
       const [{ id }] = (await bed.service.call('GET', `/api/v1/agents/${agentId}/deployments`)).body;
       await expectSuccess(agentId, id);

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { type IncomingMessage, request } from 'node:http';
@@ -13,7 +14,7 @@ import { importNodeProgram } from '../support/images.ts';
 import { hashOfLarge, large } from '../support/public-agent.ts';
 import { StartedService } from '../support/started-service.ts';
 
-const IMAGE = 'mooring-test-public:1';
+const IMAGE = `mooring-test-public-${randomBytes(6).toString('hex')}:1`;
 const UPLOAD_MIB = 20;
 /** The number of requests of each kind that find a frozen agent at the same time. */
 const TOGETHER = 10;

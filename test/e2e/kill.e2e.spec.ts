@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { describeWithDocker } from '../support/docker.ts';
 import { seenContainers, seenVolumes } from '../support/engine.ts';
-import { LAST_KILL_MS, StartedService, type Answer } from '../support/started-service.ts';
+import { StartedService, type Answer } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
 const crashAt = resolve(import.meta.dirname, '../support/crash-at.mjs');
@@ -57,24 +57,12 @@ class Killed {
       return agent.status === 404 || settled.includes(agent.body.status) ? 'settled' : undefined;
     });
     // The last step may kill just after the agent was seen settled, and even while the order is being cancelled.
-    if (outcome === 'settled') await this.service.endsWithin(LAST_KILL_MS);
+    if (outcome === 'settled' && !(await this.service.diesOfOrder(() => this.disarm()))) return false;
     await this.disarm();
-    if (outcome === 'settled' && (await this.answers())) return false;
     await this.service.ended();
     this.kills += 1;
     await this.service.start();
     return true;
-  }
-
-  /**
-   * Returns false if the service is dying. A step reads its order and kills within one turn of the event loop, so a service that answers
-   * after the order was cancelled outlives it.
-   */
-  private answers(): Promise<boolean> {
-    return this.service.call('GET', '/health').then(
-      ({ status }) => status === 200,
-      () => false,
-    );
   }
 
   async settles(agentId: string): Promise<string> {

@@ -1,9 +1,11 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 
+import { jest } from '@jest/globals';
 import { CommandBus } from '@nestjs/cqrs';
 
-import { OpenAccount } from '../../src/accounts/index.ts';
+import { OpenAccount, Sessions } from '../../src/accounts/index.ts';
+import { newSession } from '../../src/accounts/sessions.ts';
 import { apiKeyEvents } from '../../src/api-keys/index.ts';
 import { ApiKeysModule } from '../../src/api-keys/api-keys.module.ts';
 import { CredentialsModule } from '../../src/credentials.module.ts';
@@ -11,6 +13,7 @@ import { logEvents } from '../../src/logs/index.ts';
 import { LogsModule } from '../../src/logs/logs.module.ts';
 import { conversationEvents } from '../../src/messages/index.ts';
 import { MessagesModule } from '../../src/messages/messages.module.ts';
+import { Clock } from '../../src/platform/clock.ts';
 import { EventStore, START } from '../../src/platform/event-store/event-store.ts';
 import { systemContext } from '../../src/platform/context/command-context.ts';
 import { TemplatesModule } from '../../src/templates/templates.module.ts';
@@ -41,13 +44,14 @@ const features = {
 let server: TestServer;
 let other: TestServer;
 let agentId: string;
+let accountId: string;
 const email = 'ann@example.com';
 
 beforeAll(async () => {
   server = await startFeatureServer({ ...features, environment });
   other = await startFeatureServer({ ...features, environment: { ...environment, DATABASE_URL: server.databaseUrl } });
   const account = { email, password, name: 'Ann', role: 'member' as const };
-  const accountId = await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));
+  accountId = await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));
   // No saga wakes it, so that a chat with it waits.
   agentId = await new AgentBed(server).asleep(accountId);
 });
@@ -65,11 +69,13 @@ interface Open {
   /** The text that has come, once the response has begun. */
   text: string;
   isOver: boolean;
+  /** The time of its end, by `performance.now()`. */
+  endedAt: number;
 }
 
-/** Sends a request at the other replica, on its own connection. */
-function ask(method: string, path: string, credential: string, body?: object, accept = 'application/json'): Open {
-  const seen: Open = { status: undefined, text: '', isOver: false };
+/** Sends a request, at the other replica unless another is given, on its own connection. */
+function ask(method: string, path: string, credential: string, body?: object, accept = 'application/json', { url } = other): Open {
+  const seen: Open = { status: undefined, text: '', isOver: false, endedAt: Infinity };
   const headers = {
     authorization: `Bearer ${credential}`,
     ...(path.includes('/chat')
@@ -78,8 +84,11 @@ function ask(method: string, path: string, credential: string, body?: object, ac
         ? {}
         : { accept: 'text/event-stream' }),
   };
-  const asked = request(`${other.url}${path}`, { method, headers, agent: false });
-  const over = () => (seen.isOver = true);
+  const asked = request(`${url}${path}`, { method, headers, agent: false });
+  const over = () => {
+    seen.isOver = true;
+    seen.endedAt = Math.min(seen.endedAt, performance.now());
+  };
   asked.on('error', over);
   void once(asked, 'response')
     .then(([answer]: IncomingMessage[]) => {
@@ -139,4 +148,83 @@ it('ends logs, histories, waits and chats of a session that is signed out at ano
   const open = await openAll(session);
   expect((await server.request('POST', '/api/auth/logout', { credential: session })).status).toBe(204);
   await expectEnds(open);
+});
+
+/** A key or a session, and what ends it. */
+interface Ending {
+  credential: string;
+  end: () => Promise<unknown>;
+}
+
+/** Makes sessions without signing in, which few may do in a minute. */
+async function newSessions(count: number): Promise<string[]> {
+  const sessions = Array.from({ length: count }, () => newSession(new Date()));
+  for (const each of sessions) await server.app.get(Sessions, { strict: false }).keep(accountId, each);
+  return sessions.map(({ token }) => token);
+}
+
+/** Makes keys, of which each expires a day after the one before. */
+async function newKeys(count: number, credential: string): Promise<{ id: string; raw_key: string; expires_at: string }[]> {
+  const keys = [];
+  for (let day = 1; day <= count; day++) {
+    const made = await server.request('POST', '/api/v1/keys', { json: { name: `until ${day}`, expires_in_days: day }, credential });
+    expect(made.status).toBe(201);
+    keys.push(made.json);
+  }
+  return keys;
+}
+
+async function revokedKeys(count: number): Promise<Ending[]> {
+  const [session = ''] = await newSessions(1);
+  const revoke = (id: string) => server.request('DELETE', `/api/v1/keys/${id}`, { credential: session });
+  return (await newKeys(count, session)).map(({ id, raw_key }) => ({ credential: raw_key, end: () => revoke(id) }));
+}
+
+async function expiredKeys(count: number): Promise<Ending[]> {
+  const [session = ''] = await newSessions(1);
+  const clocks = [server, other].map(({ app }) => app.get(Clock, { strict: false }));
+  return (await newKeys(count, session)).map(({ raw_key, expires_at }) => ({
+    credential: raw_key,
+    end: async () => clocks.forEach((clock) => jest.spyOn(clock, 'now').mockImplementation(() => new Date(expires_at))),
+  }));
+}
+
+async function endedSessions(count: number): Promise<Ending[]> {
+  const end = (credential: string) => server.request('POST', '/api/auth/logout', { credential });
+  return (await newSessions(count)).map((credential) => ({ credential, end: () => end(credential) }));
+}
+
+/**
+ * Ends one after the other, and returns the times in milliseconds until the streams of each have ended on every replica, without the first time: where
+ * ends are found by a look at times, the first may come right before such a look, but each of the others comes right after one.
+ */
+async function timesOfEnds(endings: Ending[]): Promise<number[]> {
+  const opened = endings.map(({ credential, end }) => {
+    const streams = [server, other].map((at) => ask('GET', `/api/agents/${agentId}/logs`, credential, undefined, undefined, at));
+    return { streams, end };
+  });
+  const all = opened.flatMap(({ streams }) => streams);
+  await until('the streams have begun', () => (all.every(({ text }) => text !== '') ? true : undefined));
+  for (const { status } of all) expect(status).toBe(200);
+  const times: number[] = [];
+  for (const { streams, end } of opened) {
+    const since = performance.now();
+    await end();
+    await until('its streams have ended', () => (streams.every(({ isOver }) => isOver) ? true : undefined));
+    times.push(Math.max(...streams.map(({ endedAt }) => endedAt)) - since);
+  }
+  return times.slice(1);
+}
+
+it.each([
+  ['a key is revoked', revokedKeys],
+  ['a session is signed out', endedSessions],
+  ['a key expires', expiredKeys],
+])('ends streams on every replica within a second after %s', async (_, endings) => {
+  try {
+    // The fastest counts, because a busy machine may hold up any of them, though hardly all.
+    expect(Math.min(...(await timesOfEnds(await endings(6))))).toBeLessThan(1_000);
+  } finally {
+    jest.restoreAllMocks();
+  }
 });

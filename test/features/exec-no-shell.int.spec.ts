@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 
@@ -17,8 +18,8 @@ import type { TestServer } from '../support/http-server.ts';
 import { removeInstance } from '../support/images.ts';
 import { until } from '../support/until.ts';
 
-const INSTANCE = 'ec5e11e55000';
-const IMAGE = 'mooring-test-no-shell:1';
+const INSTANCE = randomBytes(6).toString('hex');
+const IMAGE = `mooring-test-no-shell-${randomBytes(6).toString('hex')}:1`;
 
 @Module({})
 class EngineRuntime {}

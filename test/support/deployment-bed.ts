@@ -31,7 +31,9 @@ export class DeploymentBed {
     const base = await importBusyboxImage(docker, `mooring-test-deploy-${randomBytes(6).toString('hex')}:1`);
     const git = await GitServer.start();
     const registry = await TestRegistry.start({ credential: null });
-    await registry.publish('1', [...(await busyboxEntries()), healthz], command);
+    // No other bed's image has the same content, and therefore its id.
+    const mark = { name: 'www/bed', type: 'file', mode: 0o644, content: base } as const;
+    await registry.publish('1', [...(await busyboxEntries()), healthz, mark], command);
     const options: ServiceOptions = {
       runtime: 'docker',
       nodeOptions,

@@ -74,6 +74,11 @@ export class FaultyRuntime {
     return !this.faults.has(agentId);
   }
 
+  /** Takes back the fault, so that no later call meets it. Returns true if it has happened. */
+  takeBack(agentId: string): boolean {
+    return !this.faults.delete(agentId);
+  }
+
   /** Removes all containers and volumes that were made. */
   async clear(): Promise<void> {
     const { containers, volumes } = await this.inner.list();

@@ -196,6 +196,22 @@ export class StartedService {
     return !this.running;
   }
 
+  /**
+   * Waits for a moment whether a step kills the process as it was ordered, cancels the order with `disarm`, and returns true if the process
+   * died, once it has ended. A step reads its order and kills within one turn of the event loop, so a service that answers after the order
+   * was cancelled outlives it.
+   */
+  async diesOfOrder(disarm: () => Promise<unknown>): Promise<boolean> {
+    await this.endsWithin(LAST_KILL_MS);
+    await disarm();
+    const answers = await this.call('GET', '/health').then(
+      ({ status }) => status === 200,
+      () => false,
+    );
+    if (!answers) await this.ended();
+    return !answers;
+  }
+
   /** Sends SIGTERM and waits for a clean end. */
   async stop(): Promise<void> {
     if (!this.running) return;

@@ -18,11 +18,17 @@ import { isPublic, type ResolveHost } from '../../platform/public-addresses.ts';
 const LOOKUPS = 2;
 const PLACE_KEPT_MS = 30_000;
 const PLACES_MAX = 1_000;
-/** The longest time in milliseconds that a caller waits for a name. It is resolved once more before the image is pulled. */
+/** The longest time in milliseconds that a caller waits for a name. That of an image's registry is resolved anew before the pull. */
 const CALLER_WAITS_MS = 2_000;
 
 /** The place that a host's name leads to: only public addresses, at least one private address, or nowhere. */
 export type HostPlace = 'public' | 'private' | 'unknown';
+
+interface FoundPlace {
+  place: HostPlace;
+  /** The time at which the name was asked for, by `performance.now()`. */
+  askedAt: number;
+}
 
 /** The token of the function that resolves a host; a test provides its own hosts. */
 export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
@@ -35,7 +41,7 @@ export const RESOLVE_HOST = Symbol('RESOLVE_HOST');
 export class SourceHosts {
   private readonly allowed: ReadonlySet<string>;
   private readonly lookups = new FairLimiter({ limit: LOOKUPS, perAccount: LOOKUPS - 1 });
-  private readonly places = new LRUCache<string, HostPlace>({ max: PLACES_MAX, ttl: PLACE_KEPT_MS });
+  private readonly places = new LRUCache<string, FoundPlace>({ max: PLACES_MAX });
 
   constructor(
     config: Config,
@@ -46,19 +52,19 @@ export class SourceHosts {
 
   /** Throws Refusal `invalid_request` if the image would come from a private address. A name that is not resolved within 2 s passes. */
   async refuseImage(imageName: string | null | undefined, accountId: string): Promise<void> {
-    if (!imageName || (await this.placeOf(imageName, accountId, CALLER_WAITS_MS)) !== 'private') return;
+    const host = imageName ? this.hostToResolve(imageName) : null;
+    if (host === null || (await this.placeOfHost(host, accountId, CALLER_WAITS_MS, PLACE_KEPT_MS)) !== 'private') return;
     const message = 'must not be at a registry with a private address; the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
     throw invalidField('image_name', message);
   }
 
   /**
-   * Returns the place of the image's registry; `unknown` if its name is not resolved within `withinMs`. The default registry and those that
-   * the operator allows count as public.
+   * Returns where the name of the image's registry leads now, whatever was found earlier; `unknown` if it is not resolved within `withinMs`.
+   * The default registry and those that the operator allows count as public.
    */
   async placeOf(imageName: string, accountId: string, withinMs: number): Promise<HostPlace> {
-    const registry = parseImageReference(imageName)?.registry ?? null;
-    if (registry === null || this.isAllowed(registry)) return 'public';
-    return this.placeOfHost(registry.host.toLowerCase(), accountId, withinMs);
+    const host = this.hostToResolve(imageName);
+    return host === null ? 'public' : this.placeOfHost(host, accountId, withinMs, 0);
   }
 
   /** Returns whether the operator allows the repository's host by name, or local paths. */
@@ -79,20 +85,36 @@ export class SourceHosts {
     const allowed = 'the operator can allow it with MOORING_ALLOW_PRIVATE_SOURCES';
     if (repository.protocol === 'file') throw invalidField(field, `must not be a local path; ${allowed}`);
     if (repository.protocol === 'http') throw invalidField(field, `must begin with https://; ${allowed}`);
-    if ((await this.placeOfHost(repository.host, accountId, CALLER_WAITS_MS)) === 'private')
+    if ((await this.placeOfHost(repository.host, accountId, CALLER_WAITS_MS, PLACE_KEPT_MS)) === 'private')
       throw invalidField(field, `must not be at a host with a private address; ${allowed}`);
   }
 
-  private async placeOfHost(host: string, accountId: string, withinMs: number): Promise<HostPlace> {
-    const known = this.places.get(host);
-    if (known !== undefined) return known;
+  /** Returns the host of the image's registry; null if it is the default one, or one that the operator allows. */
+  private hostToResolve(imageName: string): string | null {
+    const registry = parseImageReference(imageName)?.registry ?? null;
+    return registry === null || this.isAllowed(registry) ? null : registry.host.toLowerCase();
+  }
+
+  /** Returns the place as it was found at most `ageMaxMs` before this call, or is found within `withinMs` from now. */
+  private async placeOfHost(host: string, accountId: string, withinMs: number, ageMaxMs: number): Promise<HostPlace> {
+    const oldest = performance.now() - ageMaxMs;
+    const known = () => {
+      const found = this.places.get(host);
+      return found !== undefined && found.askedAt >= oldest ? found.place : undefined;
+    };
+    const place = known();
+    if (place !== undefined) return place;
     const signal = AbortSignal.timeout(withinMs);
-    const found = this.lookups.run({ account: accountId, agent: '' }, signal, async () => {
-      const place = placeOfAll(await this.resolve(host));
-      this.places.set(host, place);
-      return place;
-    });
+    // Another caller may have asked for it while this one waited for a slot, so that many callers together ask once.
+    const found = this.lookups.run({ account: accountId, agent: '' }, signal, async () => known() ?? this.find(host));
     return unlessAborted(found, signal).catch(() => 'unknown');
+  }
+
+  private async find(host: string): Promise<HostPlace> {
+    const askedAt = performance.now();
+    const place = placeOfAll(await this.resolve(host));
+    this.places.set(host, { place, askedAt });
+    return place;
   }
 
   private isAllowed({ host, port }: NonNullable<ImageReference['registry']>): boolean {

@@ -74,8 +74,22 @@ describe('an image at a registry', () => {
   it('is looked up once for many callers', async () => {
     const all = registries();
     asked.length = 0;
-    for (let n = 0; n < 5; n++) await all.placeOf('public.example/x', 'acme', 1_000);
+    for (let n = 0; n < 5; n++) await all.refuseImage('public.example/x', 'acme');
     expect(asked).toEqual(['public.example']);
+  });
+
+  it('is looked up anew before each pull, whatever was found at the request, and once for all pulls that are due together', async () => {
+    const all = registries();
+    hosts['moves.example'] = ['93.184.216.34'];
+    await all.refuseImage('moves.example/x', 'acme');
+    hosts['moves.example'] = ['127.0.0.1'];
+    await all.refuseImage('moves.example/x', 'acme');
+    asked.length = 0;
+    const pulls = Array.from({ length: 20 }, () => all.placeOf('moves.example/x', 'acme', 60_000));
+    expect(new Set(await Promise.all(pulls))).toEqual(new Set(['private']));
+    expect(asked).toEqual(['moves.example']);
+    await all.placeOf('moves.example/x', 'acme', 60_000);
+    expect(asked).toEqual(['moves.example', 'moves.example']);
   });
 });
 

@@ -244,9 +244,10 @@ describe('what a look would show after a step', () => {
   const newer = container(2, 'created');
   const { candidate } = redeployed;
 
-  it('is what it showed before, if the step only recorded', () => {
+  it('is what it showed before, if the step changed nothing on the engine', () => {
     const actual = there([older]);
     expect(actualAfter({ do: 'record', record: { type: 'RecordStopped' } }, actual, null)).toBe(actual);
+    expect(actualAfter({ do: 'resolve_image' }, actual, null)).toBe(actual);
   });
 
   it('is both containers, the older one ended, after one replaced the other', () => {

@@ -90,7 +90,8 @@ export function nextCheckAt(agent: Agent, actual: Actual, rules: Rules, now: Dat
 
 /** Returns what a look after the step would show; null if only a look can tell. `made` is the container that the step created. */
 export function actualAfter(step: Step, actual: Actual, made: ContainerView | null): Actual | null {
-  if (step.do === 'record') return actual;
+  // A container that was removed while the image was resolved is missed by the step that needs it, which then leads to a look.
+  if (step.do === 'record' || step.do === 'resolve_image') return actual;
   if (made === null) return null;
   const stopped = step.do === 'replace' ? step.container : null;
   const others = actual.containers.map((each) => (each === stopped ? { ...each, state: 'exited' as const } : each));

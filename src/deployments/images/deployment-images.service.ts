@@ -96,7 +96,7 @@ export class DeploymentImages {
       return await this.runtime.ensureImage({ kind: 'earlier', earlier: { image, name, command } }, log.line, signal);
     } catch (error) {
       if (!(error instanceof ImageGone) || parseImageReference(image)?.digest == null) throw error;
-      await this.runtime.ensureImage(await this.references.sourceFor(image, accountId), log.line, signal);
+      await this.runtime.ensureImage(this.references.sourceFor(image, accountId), log.line, signal);
       return { image, name, command };
     }
   }

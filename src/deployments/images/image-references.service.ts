@@ -20,23 +20,14 @@ export class ImageReferences {
     private readonly config: Config,
   ) {}
 
-  /** Throws `RuntimeRefused` if the image's registry was not found, or has a private address that the operator has not allowed. */
-  async sourceFor(imageName: string, accountId: string): Promise<ReferenceSource> {
-    // The registry is checked again, because its name may have moved to a private address since the request.
-    switch (await this.hosts.placeOf(imageName, accountId, LOOKUP_MS)) {
-      case 'private':
-        throw new RuntimeRefused(`The registry of ${imageName} has a private address, which the operator has not allowed.`);
-      case 'unknown':
-        throw new RuntimeRefused(`The registry of ${imageName} was not found.`);
-      case 'public':
-    }
+  sourceFor(imageName: string, accountId: string): ReferenceSource {
     const mayUse = async (image: string) => this.isShared(imageName) || this.queries.execute(new AccountHasImage(accountId, image));
     const credential = async () => {
       const reference = parseImageReference(imageName);
       if (reference === null) return null;
       return this.queries.execute(new OpenSourceCredential(accountId, { kind: 'registry', host: registryHost(reference) }));
     };
-    return { kind: 'reference', reference: imageName, mayUse, credential };
+    return { kind: 'reference', reference: imageName, mayUse, beforePull: () => this.checkRegistry(imageName, accountId), credential };
   }
 
   /** Returns true if the operator shares the image. An image that is shared without a tag is shared with all its tags. */
@@ -49,5 +40,17 @@ export class ImageReferences {
       if (shared.tag !== null || shared.digest !== null) return namesSameImage(wanted, shared);
       return canonicalRepository(wanted) === canonicalRepository(shared);
     });
+  }
+
+  /** Throws `RuntimeRefused` if the image's registry was not found, or has a private address that the operator has not allowed. */
+  private async checkRegistry(imageName: string, accountId: string): Promise<void> {
+    // The registry is checked again, because its name may have moved to a private address since the request.
+    switch (await this.hosts.placeOf(imageName, accountId, LOOKUP_MS)) {
+      case 'private':
+        throw new RuntimeRefused(`The registry of ${imageName} has a private address, which the operator has not allowed.`);
+      case 'unknown':
+        throw new RuntimeRefused(`The registry of ${imageName} was not found.`);
+      case 'public':
+    }
   }
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
+import fc from 'fast-check';
 import { DockerBed } from '../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../test/support/docker.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
@@ -20,9 +21,10 @@ import { OutputShare } from './output-share.ts';
 import { LogRetention } from '../entries/log-entries.projection.ts';
 import { logEvents, type CapturedLine } from '../output/logs.events.ts';
 
-/** A program that prints COUNT numbers, 20 at a time, and then exits or keeps running. */
+/** A program that prints the bytes of BYTES, then COUNT numbers, 20 at a time, and then exits or keeps running. */
 const program = `
-const { FIRST, COUNT, STAYS } = process.env;
+const { FIRST, COUNT, STAYS, BYTES } = process.env;
+process.stdout.write(Buffer.from(BYTES, 'base64'));
 const last = Number(FIRST) + Number(COUNT);
 for (let number = Number(FIRST); number < last; number += 20) {
   for (let each = number; each < Math.min(number + 20, last); each++) console.log('line ' + each);
@@ -30,7 +32,7 @@ for (let number = Number(FIRST); number < last; number += 20) {
 }
 if (STAYS === 'yes') setInterval(() => {}, 60_000);
 `;
-const shell = `i=$FIRST; last=$((FIRST + COUNT)); while [ $i -lt $last ]; do echo "line $i"; i=$((i+1)); [ $((i % 20)) = 0 ] && sleep 0.01; done; [ "$STAYS" = no ] || exec sleep 300`;
+const shell = `printf %s "$BYTES" | base64 -d; i=$FIRST; last=$((FIRST + COUNT)); while [ $i -lt $last ]; do echo "line $i"; i=$((i+1)); [ $((i % 20)) = 0 ] && sleep 0.01; done; [ "$STAYS" = no ] || exec sleep 300`;
 
 interface Printer {
   runtime: ContainerRuntime;
@@ -115,11 +117,17 @@ function capturing(open: () => Promise<Printer>): void {
     stays: boolean,
     agentId: string = randomUUID(),
     generation = 1,
+    bytes: Uint8Array = Buffer.alloc(0),
   ): Promise<ContainerView> {
     const { runtime, image, command } = printer;
     const limits = { memoryBytes: 64 * 1024 * 1024, cpus: 1, pids: 64, readOnlyRoot: false, egress: 'internet' as const, tmpfs: [] };
     const who = { agentId, generation, deploymentId: randomUUID(), hostname: 'agent', user: null, port: 8080, volumePath: '/data' };
-    const environment = { FIRST: String(first), COUNT: String(count), STAYS: stays ? 'yes' : 'no' };
+    const environment = {
+      FIRST: String(first),
+      COUNT: String(count),
+      STAYS: stays ? 'yes' : 'no',
+      BYTES: Buffer.from(bytes).toString('base64'),
+    };
     await runtime.ensureVolume(agentId);
     const view = await runtime.create({ ...who, ...limits, image, command, environment });
     await runtime.start(view.handle);
@@ -265,6 +273,22 @@ function capturing(open: () => Promise<Printer>): void {
     await holds(view.agentId, 100);
     const missing = 'A line of the output could not be stored and was left out here.';
     expect(await captured(view.agentId)).toEqual(numbers(100).map((line) => (line === 'line 7' || line === 'line 30' ? missing : line)));
+  });
+
+  it('has a line for each line end of any bytes, and every line that is printed after them', async () => {
+    const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ minLength: 5_000, maxLength: 20_000, size: 'max' }), async (bytes) => {
+        const view = await printing(0, 20, false, randomUUID(), 1, Buffer.concat([bytes, Buffer.from('\n')]));
+        await drained(capture(), view);
+        const lines = await captured(view.agentId);
+        expect(lines.slice(-20)).toEqual(numbers(20));
+        expect(lines).toHaveLength(bytes.filter((byte) => byte === 0x0a).length + 1 + 20);
+        expect(lines).not.toContain('A line of the output could not be stored and was left out here.');
+      }),
+      { numRuns: 3 },
+    );
+    expect(warned).not.toHaveBeenCalled();
   });
 
   it('keeps a part of a flood, and says how many lines it left out', async () => {

@@ -1,6 +1,6 @@
 import { interfaceIn, type A2aInterface, type A2aVersion } from './a2a-card.ts';
 import { A2aTurn } from './a2a-turn.ts';
-import { callForEvents, callForJson, jsonBody, type AgentCall } from './agent-exchange.ts';
+import { callForEvents, callForJson, type AgentCall } from './agent-exchange.ts';
 import {
   AgentErrorResponse,
   AgentProtocol,
@@ -113,7 +113,7 @@ function ofTenant({ tenant }: A2aInterface): object {
 }
 
 function rpc(exchange: Exchange, { path, version }: A2aInterface, method: string, id: string, params: object): AgentCall {
-  return { ...exchange, path, headers: { 'a2a-version': version }, body: jsonBody({ jsonrpc: '2.0', id, method, params }) };
+  return { ...exchange, path, headers: { 'a2a-version': version }, body: JSON.stringify({ jsonrpc: '2.0', id, method, params }) };
 }
 
 /** Returns the result of a response. Throws `AgentErrorResponse` if it is an error. */

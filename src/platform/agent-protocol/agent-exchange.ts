@@ -1,4 +1,6 @@
 import { request, type ClientRequest, type IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+
 import { AgentNotLocated, optionsFor } from './kept-connections.ts';
 import { AgentErrorResponse, AgentBrokeConnection, AgentUnreachable, ReplyTimeout, type Exchange } from './delivery.ts';
 import { EventStreamParser, type ReceivedEvent } from './event-stream-parser.ts';
@@ -6,6 +8,8 @@ import { REPLY_BYTES_MAX, shortened } from './reply-text.ts';
 
 /** The bytes of a reply that are read before there is room for all of it. */
 const READ_AHEAD_BYTES = 16 * 1_024;
+/** The number of characters of a request's body that are encoded and written in one turn of the event loop. */
+const PIECE_CHARACTERS = 256 * 1_024;
 /** The bound on a response's headers, and on a chunk's extensions and trailers, in bytes. */
 const HEADER_BYTES_MAX = 16 * 1_024;
 /** The number of informational responses such as `100 Continue` at most. */
@@ -23,13 +27,9 @@ const EVENT_STREAM = 'text/event-stream';
 /** One request to an agent. */
 export interface AgentCall extends Exchange {
   path: string;
-  /** The body, made by `jsonBody`. A call without a body is a GET. */
-  body?: Buffer;
+  /** The body, in JSON. A call without a body is a GET. */
+  body?: string;
   headers?: Record<string, string>;
-}
-
-export function jsonBody(value: object): Buffer {
-  return Buffer.from(JSON.stringify(value));
 }
 
 /**
@@ -73,7 +73,7 @@ function exchange({ body, ...call }: AgentCall, accept: string, onEvent?: EventL
   const { endpoint, path, signal } = call;
   if (signal.aborted) return Promise.reject(signal.reason as Error);
   const headers = {
-    ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': body.length }),
+    ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
     accept,
     'accept-encoding': 'identity',
     ...call.headers,
@@ -81,8 +81,23 @@ function exchange({ body, ...call }: AgentCall, accept: string, onEvent?: EventL
   const method = body === undefined ? 'GET' : 'POST';
   const asking = request({ ...optionsFor(endpoint), path, method, headers, maxHeaderSize: HEADER_BYTES_MAX });
   const replied = replyTo(asking, call, onEvent);
-  asking.end(body);
+  send(asking, body);
   return replied;
+}
+
+/** Sends the body: a large one in pieces, since a megabyte of control characters is six of JSON, which would hold the event loop for long. */
+function send(asking: ClientRequest, body: string | undefined): void {
+  if (body === undefined || body.length <= PIECE_CHARACTERS) asking.end(body);
+  else Readable.from(piecesOf(body), { highWaterMark: 1 }).pipe(asking);
+}
+
+function* piecesOf(text: string): Generator<Buffer> {
+  for (let from = 0, to = 0; from < text.length; from = to) {
+    to = Math.min(from + PIECE_CHARACTERS, text.length);
+    // A piece does not end within a character of two units.
+    if (to < text.length && !text.slice(to - 1, to).isWellFormed()) to -= 1;
+    yield Buffer.from(text.slice(from, to));
+  }
 }
 
 function replyTo(asking: ClientRequest, { timeoutMs, signal, memory }: Exchange, onEvent?: EventListener): Promise<Reply> {

@@ -124,6 +124,14 @@ describe('the mooring protocol', () => {
     );
   });
 
+  it.each(['\0', 'a\u{1F600}', '\u00e9\u20ac\u{1F600}x'])('sends a long message of %j whole', async (characters) => {
+    const { port, seen } = await agent(says({ response: 'read' }));
+    const text = characters.repeat(Math.ceil(900_000 / Buffer.byteLength(characters)));
+    const message = { id: 'm1', channel: 'chat' as const, conversationId: 'c1', text };
+    expect(await deliver(delivery(port, { message }))).toEqual({ response: 'read' });
+    expect((seen[0]?.body as { text?: string } | undefined)?.text === text).toBe(true);
+  });
+
   it('takes an empty response for an empty reply', async () => {
     const { port } = await agent(says('', 202));
     expect(await deliver(delivery(port))).toEqual({ response: '' });

@@ -1,5 +1,5 @@
 import { v5 as uuidv5 } from 'uuid';
-import { callForEvents, callForJson, jsonBody } from './agent-exchange.ts';
+import { callForEvents, callForJson } from './agent-exchange.ts';
 import {
   AgentErrorResponse,
   AgentProtocol,
@@ -83,7 +83,7 @@ class AgentThread {
 
   private async ask(path: string, query: object): Promise<unknown[]> {
     const { endpoint, timeoutMs, signal, memory, protocol } = this.inquiry;
-    const call = { endpoint, timeoutMs, signal, memory, path: pathIn(protocol, path), body: jsonBody(query) };
+    const call = { endpoint, timeoutMs, signal, memory, path: pathIn(protocol, path), body: JSON.stringify(query) };
     const answer = await callForJson(call);
     if (!Array.isArray(answer)) throw new AgentErrorResponse(200, 'the answer is no list');
     return answer;
@@ -106,7 +106,7 @@ function run(delivery: Delivery, isInterrupted: boolean): Promise<AgentReply> {
   const { message, protocol, onText, endpoint, timeoutMs, signal, memory } = delivery;
   const text = messageText(message);
   const human = { role: 'user', id: message.id, content: text };
-  const body = jsonBody({
+  const body = JSON.stringify({
     assistant_id: protocol.assistantId ?? ASSISTANT,
     ...(isInterrupted ? { command: { resume: text } } : { input: { messages: [human] } }),
     metadata: { [MESSAGE_ID]: message.id },

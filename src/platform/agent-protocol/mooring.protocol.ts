@@ -1,6 +1,6 @@
 import { AgentErrorResponse, AgentProtocol, type AgentMessage, type AgentReply, type Deliver, type Delivery } from './delivery.ts';
 import { allowedHeaders } from './allowed-headers.ts';
-import { callForJson, jsonBody } from './agent-exchange.ts';
+import { callForJson } from './agent-exchange.ts';
 import { wellFormed } from './reply-text.ts';
 
 const PATH = '/messages';
@@ -17,7 +17,7 @@ export class MooringProtocol extends AgentProtocol {
 
 function deliver({ message, protocol, endpoint, timeoutMs, signal, memory }: Delivery): Promise<AgentReply> {
   const path = protocol.path ?? PATH;
-  return callForJson({ endpoint, timeoutMs, signal, memory, path, body: jsonBody(bodyOf(message)) }).then(replyIn);
+  return callForJson({ endpoint, timeoutMs, signal, memory, path, body: JSON.stringify(bodyOf(message)) }).then(replyIn);
 }
 
 function bodyOf(message: AgentMessage): object {

@@ -1,4 +1,4 @@
-import { callForEvents, jsonBody } from './agent-exchange.ts';
+import { callForEvents } from './agent-exchange.ts';
 import {
   AgentBrokeConnection,
   AgentErrorResponse,
@@ -25,7 +25,7 @@ export class OpenAiProtocol extends AgentProtocol {
 }
 
 function deliver({ message, history, protocol, onText, endpoint, timeoutMs, signal, memory }: Delivery): Promise<AgentReply> {
-  const body = jsonBody(bodyOf(message, history, protocol.model, onText !== undefined));
+  const body = JSON.stringify(bodyOf(message, history, protocol.model, onText !== undefined));
   const completion = new StreamedCompletion(new ReplyText(onText));
   const call = { endpoint, timeoutMs, signal, memory, path: protocol.path ?? PATH, body };
   return callForEvents(call, ({ data }) => completion.take(data)).then((answer) => ({

@@ -58,6 +58,8 @@ const closedSettings = {
   'core.hooksPath': '/dev/null',
   'core.fsmonitor': 'false',
   'core.attributesFile': '/dev/null',
+  // The repository is removed after the fetch, so that nothing of it has to survive a crash.
+  'core.fsync': 'none',
   'core.bigFileThreshold': '16m',
   'core.packedGitWindowSize': '32m',
   'core.packedGitLimit': '256m',

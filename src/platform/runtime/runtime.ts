@@ -79,6 +79,8 @@ export interface ReferenceSource {
    * Returns whether the engine's image of that name, given by digest or id, may be used; otherwise the image is pulled.
    */
   mayUse: (image: string) => Promise<boolean>;
+  /** Throws `RuntimeRefused` if the image must not be pulled. It is asked right before each pull, and not for an image that is used as it is. */
+  beforePull?: () => Promise<void>;
   /** Returns the credential for the image's registry; null if there is none. It is asked for right before a pull. */
   credential?: () => Promise<RegistryCredential | null>;
 }

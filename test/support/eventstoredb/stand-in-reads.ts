@@ -89,9 +89,9 @@ function drained(call: ReadCall): Promise<void> {
 /** A subscription to the whole log, from its confirmation to its end. */
 export class StandInSubscription {
   /** While the value is true, the subscription is open but sends nothing. */
-  silent = false;
-  /** While the value is true, every event is sent twice. */
-  twice = false;
+  silent: boolean;
+  /** The value is true if every event is sent twice. */
+  private readonly twice: boolean;
   private readonly examine: (record: LogRecord) => boolean;
   private readonly checkpointEvery: number;
   private readonly stopListening: () => void;
@@ -103,8 +103,11 @@ export class StandInSubscription {
     private readonly call: ReadCall,
     private readonly log: MemoryLog,
     options: Options,
+    { silent, twice }: { silent: boolean; twice: boolean },
     private readonly onEnd: (subscription: StandInSubscription) => void,
   ) {
+    this.silent = silent;
+    this.twice = twice;
     this.examine = filterOf(options);
     this.checkpointEvery = checkpointUnit * Math.max(1, options.getFilter()?.getCheckpointintervalmultiplier() ?? 1);
     call.write(confirmationResponse(randomUUID()));

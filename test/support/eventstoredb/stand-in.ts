@@ -11,7 +11,7 @@ import { Server, ServerCredentials, status, type sendUnaryData, type ServerReada
 import { TcpProxy } from '../tcp-proxy.ts';
 import { MemoryLog, type AppendAnswer, type Expected, type Proposed } from './memory-log.ts';
 import { found, sendAll, StandInSubscription, type ReadCall } from './stand-in-reads.ts';
-import { appendResponse, expectedOf, failure, notLeader, proposedOf, streamName, tooSlow, unavailable } from './wire.ts';
+import { appendResponse, commitTimeout, expectedOf, failure, notLeader, proposedOf, streamName, tooSlow, unavailable } from './wire.ts';
 
 type AppendRequest = InstanceType<typeof streams.AppendReq>;
 type AppendResponse = InstanceType<typeof streams.AppendResp>;
@@ -25,10 +25,14 @@ export type AppendFault =
   | 'fails_stored'
   | 'deadline_stored'
   | 'times_out_stored'
+  | 'times_out_late'
   | 'not_ready';
 export type ReadFault = 'ok' | 'silent' | 'fails' | 'denied' | 'twice' | 'slow';
 
 const states = gossip.MemberInfo.VNodeState;
+const backwards = streams.ReadReq.Options.ReadDirection.BACKWARDS;
+/** The longest time after which a server was seen to answer the repeat of an append that is in flight, and a little more, in milliseconds. */
+const LATE_MS = 3_200;
 
 /**
  * A stand-in for an EventStoreDB of the v1 protocol, on the client's own stubs: it answers as a 23.10 was observed to answer, and fails on
@@ -37,9 +41,12 @@ const states = gossip.MemberInfo.VNodeState;
 export class StandIn {
   /** Returns the outcome of each append to the stream. */
   onAppend: (stream: string) => AppendFault = () => 'ok';
-  onRead: () => ReadFault = () => 'ok';
+  /** Returns the outcome of each read: one for the end of a stream or of the log goes backwards, and one for what follows goes forwards. */
+  onRead: (direction: 'forwards' | 'backwards') => ReadFault = () => 'ok';
   /** The number of reads and subscriptions that any node could have answered, even one that is behind. */
   forAnyNode = 0;
+  /** The number of times that a client asked for the nodes of the cluster, as it does before it connects. */
+  searches = 0;
   /** The leader: while it is set, this node is a follower that knows its leader, or thinks that it does. */
   leader: StandIn | null = null;
   /**
@@ -141,14 +148,15 @@ export class StandIn {
     call.on('end', () => {
       try {
         const response = this.appended(stream, expected, events, call.metadata.get('requires-leader').length > 0);
-        if (response !== 'silence') answer(null, response);
+        if (response === 'late') setTimeout(() => answer(commitTimeout()), LATE_MS).unref();
+        else if (response !== 'silence') answer(null, response);
       } catch (error) {
         answer(error as ServiceError);
       }
     });
   }
 
-  private appended(stream: string, expected: Expected, events: Proposed[], leaderOnly: boolean): AppendResponse | 'silence' {
+  private appended(stream: string, expected: Expected, events: Proposed[], leaderOnly: boolean): AppendResponse | 'silence' | 'late' {
     if (this.leader !== null && leaderOnly) throw notLeader('127.0.0.1', this.leader.port);
     if (this.deposedAt !== null) return this.refused(stream, expected);
     const fault = this.onAppend(stream);
@@ -159,7 +167,8 @@ export class StandIn {
     if (fault === 'silent_stored') return 'silence';
     if (fault === 'fails_stored') throw unavailable('Connection dropped');
     if (fault === 'deadline_stored') throw failure(status.DEADLINE_EXCEEDED, 'Deadline exceeded');
-    if (fault === 'times_out_stored') throw failure(status.ABORTED, 'Operation timed out: Commit phase timeout.');
+    if (fault === 'times_out_stored') throw commitTimeout();
+    if (fault === 'times_out_late') return 'late';
     return appendResponse(stream, expected, answer);
   }
 
@@ -177,7 +186,7 @@ export class StandIn {
     const options = call.request.getOptions();
     call.on('error', () => undefined);
     if (!options) return void call.end();
-    const fault = this.onRead();
+    const fault = this.onRead(options.getReadDirection() === backwards ? 'backwards' : 'forwards');
     try {
       const leaderOnly = call.metadata.get('requires-leader').length > 0;
       if (!leaderOnly) this.forAnyNode += 1;
@@ -195,13 +204,12 @@ export class StandIn {
   }
 
   private subscribe(call: ReadCall, options: InstanceType<typeof streams.ReadReq.Options>): void {
-    const subscription = new StandInSubscription(call, this.log, options, (ended) => this.live.delete(ended));
-    subscription.silent = this.subscriptions === 'silent' || this.deposedAt !== null;
-    subscription.twice = this.subscriptions === 'twice';
-    this.live.add(subscription);
+    const how = { silent: this.subscriptions === 'silent' || this.deposedAt !== null, twice: this.subscriptions === 'twice' };
+    this.live.add(new StandInSubscription(call, this.log, options, how, (ended) => this.live.delete(ended)));
   }
 
   private cluster(): InstanceType<typeof gossip.ClusterInfo> {
+    this.searches += 1;
     const info = new gossip.ClusterInfo();
     info.setMembersList([this as StandIn, ...this.others].map((node) => node.member(this)));
     return info;

@@ -15,6 +15,7 @@ export function failure(code: status, details: string, trailers: Record<string, 
 
 export const unavailable = (details = 'Server Is Not Ready') => failure(status.UNAVAILABLE, details);
 export const tooSlow = () => failure(status.ABORTED, 'Operation timed out: Consumer too slow to handle event while live.');
+export const commitTimeout = () => failure(status.ABORTED, 'Operation timed out: Commit phase timeout.');
 export const notLeader = (host: string, port: number) =>
   failure(status.NOT_FOUND, `Leader info available: ${host}:${port}`, {
     exception: 'not-leader',

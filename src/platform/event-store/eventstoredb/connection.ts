@@ -9,6 +9,8 @@ import { faultOf, isTimeout, ResponseTimeout, breaksClient } from './faults.ts';
 /** The most calls at a time: a connection carries 100, and subscriptions need some of them. */
 const CALLS_MAX = 64;
 const WAITING_MAX = 10_000;
+/** The longest wait of a call for its turn, in milliseconds: calls that hang may hold all places, and others may wait for these. */
+const TURN_TIMEOUT_MS = 3_000;
 /** Intervals in milliseconds. */
 const RENEW_EVERY_MS = 1_500;
 const FAILING_FOR_MS = 3_000;
@@ -58,7 +60,7 @@ export class Connection {
 
   /**
    * Runs a call on the client. `work` limits its own time and throws `ResponseTimeout` when that is over; its error is passed on unchanged. Throws
-   * `EventStoreUnavailable` if 10 000 calls are already waiting, or the connection is closed.
+   * `EventStoreUnavailable` if 10 000 calls are already waiting, if the call gets no turn within 3 s, or the connection is closed.
    */
   async call<T>(work: (client: EventStoreDBClient) => Promise<T>): Promise<T> {
     await this.enter();
@@ -117,8 +119,21 @@ export class Connection {
     if (this.closed) throw new EventStoreUnavailable(new Error('the event store is closed'));
     if (this.queue.length >= WAITING_MAX) throw new EventStoreUnavailable(new Error('too many calls are waiting'));
     // A call that ends hands its slot to the first that waits, so that no later call overtakes it.
-    if (this.underWay >= CALLS_MAX) await new Promise<void>((resolve) => this.queue.push(resolve));
+    if (this.underWay >= CALLS_MAX) await this.turn();
     else this.underWay += 1;
+  }
+
+  private async turn(): Promise<void> {
+    let enter: () => void = () => undefined;
+    const entered = new Promise<void>((resolve) => (enter = resolve));
+    this.queue.push(enter);
+    await within(TURN_TIMEOUT_MS, entered).catch((error: unknown) => {
+      const place = this.queue.indexOf(enter);
+      // The slot was handed over in the same moment.
+      if (place === -1) return;
+      this.queue.splice(place, 1);
+      throw new EventStoreUnavailable(error);
+    });
   }
 
   private leave(): void {

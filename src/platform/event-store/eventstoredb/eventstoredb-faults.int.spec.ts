@@ -98,6 +98,11 @@ describe('An EventStoreDB that fails', () => {
     expect(await store.append(newStream(), 'no_stream', newEvents(1))).toMatchObject({ revision: 0, duplicate: false });
   });
 
+  it('waits for the answer of a server that takes longer than three seconds over a repeat', async () => {
+    failing(node(), 'times_out_late');
+    expect(await store.append(newStream(), 'no_stream', newEvents(1))).toMatchObject({ revision: 0, duplicate: false });
+  });
+
   it('reports that nothing was written if the server is absent or not ready', async () => {
     const stream = newStream();
     failing(node(), 'not_ready');
@@ -200,10 +205,11 @@ describe('An EventStoreDB that fails', () => {
 
   it('asks only the leader when it reads or follows', async () => {
     const { seen, stop } = follow(store, await store.head('core'));
-    await store.append(newStream(), 'no_stream', newEvents(3));
-    await until(() => seen.length === 3);
-    // If few events are of the class, the server is asked to filter them.
-    await everything(store, { eventClass: 'log' });
+    // If few events of more than a page are of the class, the server is asked to filter them.
+    for (let n = 0; n < 3; n++) await store.append(newStream(), 'no_stream', newEvents(500));
+    await until(() => seen.length === 1_500);
+    const { events } = await store.append(newStream().replace('agent', 'log'), 'no_stream', newEvents(1));
+    expect(ids(await everything(store, { eventClass: 'log' }))).toContain(events[0]?.id);
     await stop();
     expect(node().forAnyNode).toBe(0);
   });
@@ -218,6 +224,22 @@ describe('An EventStoreDB that fails', () => {
         for await (const batch of store.readBulk(START, end, core)) void batch;
       };
       await expect(read()).rejects.toBeInstanceOf(EventStoreUnavailable);
+    } finally {
+      standIn.deposedAt = null;
+    }
+  });
+
+  it('throws when the node that it reads from lags in the middle of the reading', async () => {
+    const standIn = node();
+    const before = await store.head('core');
+    const stream = newStream();
+    for (const revision of [-1, 499, 999]) await store.append(stream, revision < 0 ? 'no_stream' : revision, newEvents(500));
+    const reading = store.readAll(before, core)[Symbol.asyncIterator]();
+    const read = ((await reading.next()).value ?? []) as StoredEvent[];
+    expect([read.length > 0, read.length < 1_500]).toEqual([true, true]);
+    standIn.deposedAt = standIn.log.records.findLast(({ id }) => id === read.at(-1)?.id)?.position ?? null;
+    try {
+      await expect(reading.next()).rejects.toBeInstanceOf(EventStoreUnavailable);
     } finally {
       standIn.deposedAt = null;
     }
@@ -259,6 +281,38 @@ describe('An EventStoreDB that fails', () => {
     await until(() => seen.length >= stored.length);
     expect(ids(seen)).toEqual(ids(stored));
     await stop();
+  });
+});
+
+describe('A cluster of EventStoreDB that is late', () => {
+  const { node, open, standIns } = given(3);
+  let store: EventStoreDbEventStore;
+  let number = 0;
+  const append = () => store.append(`agent-l${(number += 1)}`, 'no_stream', newEvents(1));
+  const late = () => expect(append()).rejects.toBeInstanceOf(OutcomeUnknown);
+  /** Returns how often clients looked for the leader: each does so once, before its first call. */
+  const searches = () => standIns.reduce((sum, standIn) => sum + standIn.searches, 0);
+  beforeAll(async () => {
+    store = open();
+    await append();
+  });
+
+  it('is asked by the same client again after a call that was late alone', async () => {
+    const before = searches();
+    for (let time = 0; time < 2; time += 1) {
+      failing(node(), 'silent');
+      await late();
+      await append();
+    }
+    expect(searches()).toBe(before);
+  });
+
+  it('is asked by a new client, which looks for the leader, once another call was late too', async () => {
+    const before = searches();
+    failing(node(), 'silent', 'silent');
+    await Promise.all([late(), late()]);
+    await append();
+    expect(searches()).toBeGreaterThan(before);
   });
 });
 

@@ -23,7 +23,7 @@ const PAGE_BYTES = 8 * 1024 * 1024;
 const STREAM_PAGE_EVENTS = 500;
 /** The number of single records that are read in parallel. */
 const READS_AT_ONCE = 16;
-/** The time without an answer after which a read fails, in milliseconds. */
+/** The time without an answer after which a read fails, in milliseconds. It includes the wait for its turn. */
 const CALL_TIMEOUT_MS = 4_000;
 /** The number of events that are searched backwards for the last one of a class. */
 const HEAD_SCAN_EVENTS_MAX = 4_000;
@@ -128,13 +128,14 @@ export class EventReader {
       return { events, upTo: events.at(-1)?.position ?? (page.more ? page.events.at(-1)?.position : undefined) ?? after };
     // The server filters for subscriptions only.
     const end = await this.end();
-    const found = await this.call((client) => this.picked(client, after, eventClass));
+    const found = await this.call((client, askedAt) => this.picked(client, askedAt, after, eventClass));
     const last = found.events.at(-1)?.position ?? after;
     return { events: found.events, upTo: found.passedOthers && end > last ? end : last };
   }
 
   private picked(
     client: EventStoreDBClient,
+    askedAt: number,
     after: Position,
     eventClass: EventClass,
   ): Promise<{ events: Recorded[]; passedOthers: boolean }> {
@@ -148,7 +149,7 @@ export class EventReader {
     const fromPosition = after === START ? FIRST : placeOf(after);
     const subscription = client.subscribeToAll({ fromPosition, filter, requiresLeader: true, credentials });
     const read = Object.assign(subscription, { cancel: () => subscription.unsubscribe() }) as unknown as Read;
-    return collected(read, PAGE_EVENTS, names, () => checkpoints).then(({ events, more }) => ({
+    return collected(read, askedAt, PAGE_EVENTS, names, () => checkpoints).then(({ events, more }) => ({
       events,
       passedOthers: !more && checkpoints > 0,
     }));
@@ -200,7 +201,7 @@ export class EventReader {
   }
 
   private async page(limit: number, open: (client: EventStoreDBClient) => unknown): Promise<Page> {
-    const read = (client: EventStoreDBClient) => collected(open(client) as Read, limit, this.connection.names);
+    const read = (client: EventStoreDBClient, askedAt: number) => collected(open(client) as Read, askedAt, limit, this.connection.names);
     try {
       return await this.call(read);
     } catch (error) {
@@ -209,29 +210,31 @@ export class EventReader {
     }
   }
 
-  private async call<T>(work: (client: EventStoreDBClient) => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt += 1)
+  private async call<T>(work: (client: EventStoreDBClient, askedAt: number) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt += 1) {
+      const askedAt = performance.now();
       try {
-        return await this.connection.call(work);
+        return await this.connection.call((client) => work(client, askedAt));
       } catch (error) {
         if (error instanceof EventStoreUnavailable) throw error;
         // Once told, the client turns to the leader by itself.
         if (!isOfType(error, ErrorType.NOT_LEADER) || attempt === 3) throw new EventStoreUnavailable(error);
       }
+    }
   }
 }
 
 /**
- * Reads to the end, to the limit, or until 8 MiB are read, and always ends the call. `heard` counts other signs of life, such as
- * checkpoints.
+ * Reads to the end, to the limit, or until 8 MiB are read, and always ends the call. The time without an answer begins at `askedAt`. `heard`
+ * counts other signs of life, such as checkpoints.
  */
-function collected(read: Read, limit: number, names: Names, heard: () => number = () => 0): Promise<Page> {
+function collected(read: Read, askedAt: number, limit: number, names: Names, heard: () => number = () => 0): Promise<Page> {
   return new Promise((resolve, reject) => {
     const events: Recorded[] = [];
     let count = 0;
     let bytes = 0;
     let known = 0;
-    let last = performance.now();
+    let last = askedAt;
     const leave = () => {
       clearInterval(timer);
       read.removeAllListeners('data');

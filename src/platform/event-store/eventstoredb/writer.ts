@@ -51,6 +51,7 @@ export class Writer {
   /** Appends the events. `expected` is -1 if the stream must not exist. Throws what `EventStore.append` throws. */
   async write(stream: string, expected: number, events: EventData[]): Promise<Written> {
     let doubtSince: number | null = null;
+    let mayBeStored = false;
     for (let tries = 1; ; tries += 1)
       try {
         return await this.send(stream, expected, events);
@@ -68,7 +69,8 @@ export class Writer {
           await pause(JUDGE_AGAIN_MS);
         } else if (faultOf(error) === 'not_leader' && tries < LEADER_TRIES_MAX) await pause(LEADER_RETRY_MS);
         // The server answers this if a repeat arrives while the first append is being written.
-        else if (isOfType(error, ErrorType.TIMEOUT) && tries < REPEATS_MAX) continue;
+        else if (isOfType(error, ErrorType.TIMEOUT) && tries < REPEATS_MAX) mayBeStored = true;
+        else if (mayBeStored && error instanceof EventStoreUnavailable) throw new OutcomeUnknown(stream, error.cause);
         else throw asThrown(stream, error);
       }
   }

@@ -144,11 +144,16 @@ describe('the local runtime, beyond the contract', () => {
     expect(liveness(agent)).toBe('gone');
   });
 
-  it('finds the agents that a killed service started, and ends the commands it had under way', async () => {
+  it.each([
+    ['under way', ''],
+    ['started and not yet recorded', 'CommandRecords.prototype.add = () => new Promise(() => undefined);'],
+  ])('finds the agents that a killed service started, and ends the command it had %s', async (_, before) => {
     const [{ agentId }, instance] = [spec(), dirname(dirname(folderOf('x')))];
     const options = { instance: instance.split('/').at(-1), dataDir: dataDirs.get(under) };
     const script = `
       import { LocalRuntime } from ${JSON.stringify(new URL('./local-runtime.ts', import.meta.url).href)};
+      import { CommandRecords } from ${JSON.stringify(new URL('./command-records.ts', import.meta.url).href)};
+      ${before}
       const runtime = await LocalRuntime.open(${JSON.stringify(options)});
       const view = await runtime.create(${JSON.stringify({ ...spec(), agentId })});
       await runtime.start(view.handle);
@@ -160,10 +165,7 @@ describe('the local runtime, beyond the contract', () => {
     const service = spawn(process.execPath, ['--import', loader, '--input-type=module', '-e', script], { stdio: 'ignore' });
     const handle = `${agentId}-g1`;
     const beats = join(dirname(dirname(folderOf(handle))), 'volumes', agentId, 'beats');
-    // A command is known to the next service once its record is on the disk, which takes a busy disk longer than the command's first beat.
-    await untilTrue(
-      async () => existsSync(beats) && readdirSync(join(folderOf(handle), 'commands')).some((name) => name.endsWith('.json')),
-    );
+    await untilTrue(() => existsSync(beats));
     service.kill('SIGKILL');
     await once(service, 'exit');
     const next = await under.reopen();

@@ -258,10 +258,11 @@ export class LocalRuntime extends ContainerRuntime {
     const records = new CommandRecords(container.folder);
     const record = randomUUID();
     try {
+      const own = await records.announce(record);
       return await runOneShot({
         argv: container.hostCommand(spec, request.argv),
         cwd: container.volume,
-        environment: { ...container.environment(spec, await this.imageOf(container, spec), port), ...request.environment },
+        environment: { ...container.environment(spec, await this.imageOf(container, spec), port), ...request.environment, ...own },
         request,
         onStart: (mark) => records.add(record, mark),
       });
@@ -276,9 +277,12 @@ export class LocalRuntime extends ContainerRuntime {
     const spec = await container.spec();
     const records = new CommandRecords(container.folder);
     const record = randomUUID();
+    const port = (await container.lastRun())?.port ?? spec.port;
+    const environment = container.environment(spec, await this.imageOf(container, spec), port);
+    const own = await records.announce(record);
     return openLocalTerminal({
       cwd: container.volume,
-      environment: container.environment(spec, await this.imageOf(container, spec), (await container.lastRun())?.port ?? spec.port),
+      environment: { ...environment, ...own },
       request,
       onStart: (mark) => records.add(record, mark),
       onEnd: () => records.forget(record),

@@ -32,7 +32,10 @@ export interface LocalShell {
 /** Opens a terminal with a shell on this machine, in a session of its own, all of whose processes end with it. */
 export async function openLocalTerminal(shell: LocalShell): Promise<Terminal> {
   const { signal } = shell.request;
-  const spawned = await spawnShell(shell);
+  const spawned = await spawnShell(shell).catch(async (error: unknown) => {
+    await shell.onEnd();
+    throw error;
+  });
   const { pty, reader } = spawned;
   const exited = new Promise<number>((resolve) => pty.onExit(({ exitCode, signal: by = 0 }) => resolve(by === 0 ? exitCode : 128 + by)));
   const stream = new PtyStream(spawned);

@@ -57,14 +57,27 @@ export function killSession(pid: number): void {
   }
 }
 
+/** Returns the processes that were started with this variable; none where the environment of processes can't be read. */
+export function pidsWith(variable: string, value: string): number[] {
+  if (process.platform !== 'linux') return [];
+  return pidsThat((pid) => readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`${variable}=${value}`));
+}
+
 /** Returns the processes of the session, without those that have ended. */
 function membersOf(session: number): number[] {
+  return pidsThat((pid) => {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const [state = '', , , inSession] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return Number(inSession) === session && !/[ZX]/.test(state);
+  });
+}
+
+/** Returns the processes of which the condition holds. One that can't be looked at, as it is another user's or has ended, is left out. */
+function pidsThat(condition: (pid: number) => boolean): number[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   return pids.map(Number).filter((pid) => {
     try {
-      const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-      const [state = '', , , inSession] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-      return Number(inSession) === session && !/[ZX]/.test(state);
+      return condition(pid);
     } catch {
       return false;
     }

@@ -1,3 +1,5 @@
+import fc from 'fast-check';
+
 import type { LogCursor, LogLine } from '../../runtime.ts';
 import { frames, type Frame } from '../engine/frames.ts';
 import { linesAfter } from './logs.ts';
@@ -89,6 +91,71 @@ describe('a container’s lines', () => {
     for await (const line of linesAfter(source(), 1, null)) lines.push(line);
     expect(lines[0]?.text).toBe('a\uFFFD\uFFFD\uFFFDb');
     expect(Buffer.byteLength(lines[1]?.text ?? '')).toBe(Math.floor((16 * 1024) / 3) * 3);
+  });
+});
+
+describe('any bytes that a container prints', () => {
+  /** The size of the pieces in which the engine hands on a long line. */
+  const PIECE_BYTES = 16 * 1024;
+  interface Print {
+    stream: 'stdout' | 'stderr';
+    bytes: Uint8Array;
+  }
+
+  /** Returns a frame as the engine makes it: with a header, and each piece behind its time. */
+  function frameOf({ stream, bytes }: Print, nanoseconds: number): Buffer {
+    const payload = Buffer.concat([Buffer.from(`${stamp(nanoseconds)} `), bytes]);
+    const header = Buffer.alloc(8);
+    header[0] = stream === 'stderr' ? 2 : 1;
+    header.writeUInt32BE(payload.length, 4);
+    return Buffer.concat([header, payload]);
+  }
+
+  /** Returns the lines of what was printed, in the pieces in which the engine hands them on. */
+  function piecesOf({ stream, bytes }: Print): Print[] {
+    const pieces: Print[] = [];
+    for (let from = 0; from < bytes.length;) {
+      const end = bytes.indexOf(0x0a, from);
+      const to = Math.min(end === -1 ? bytes.length : end + 1, from + PIECE_BYTES);
+      pieces.push({ stream, bytes: bytes.subarray(from, to) });
+      from = to;
+    }
+    return pieces;
+  }
+
+  const usual = fc.uint8Array({ maxLength: 200 });
+  const awkward = fc.constantFrom('\n', '\r\n', ' ', '\0', '\u001b[2J', '🚢', `${stamp(3)} `).map((text) => Buffer.from(text));
+  const longLine = fc
+    .tuple(fc.nat(255), fc.integer({ min: PIECE_BYTES - 4, max: 2 * PIECE_BYTES + 4 }))
+    .map(([byte, size]) => Buffer.alloc(size, byte === 0x0a ? 0xff : byte));
+  const printed = fc
+    .array(fc.oneof({ weight: 6, arbitrary: usual }, { weight: 3, arbitrary: awkward }, { weight: 1, arbitrary: longLine }), {
+      maxLength: 12,
+    })
+    .map((parts) => Buffer.concat([...parts, Buffer.from('\n')]));
+
+  it('become lines that can be stored, one for each line end, wherever the connection cuts them', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.record({ stream: fc.constantFrom('stdout' as const, 'stderr' as const), bytes: printed }), { maxLength: 4 }),
+        fc.integer({ min: 1, max: 70_000 }),
+        async (prints, size) => {
+          const bytes = Buffer.concat(prints.flatMap(piecesOf).map((piece, at) => frameOf(piece, at + 1)));
+          async function* chunks(): AsyncGenerator<Buffer> {
+            for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+          }
+          const lines: LogLine[] = [];
+          for await (const each of linesAfter(frames(chunks()), 1, null)) lines.push(each);
+          const ends = prints.reduce((sum, print) => sum + print.bytes.filter((byte) => byte === 0x0a).length, 0);
+          expect(lines).toHaveLength(ends);
+          for (const { text } of lines) {
+            expect([text.isWellFormed(), text.includes('\0'), text.includes('\n')]).toEqual([true, false, false]);
+            expect(Buffer.byteLength(text)).toBeLessThanOrEqual(PIECE_BYTES);
+          }
+        },
+      ),
+      { numRuns: 200 },
+    );
   });
 });
 

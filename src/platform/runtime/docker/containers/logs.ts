@@ -4,8 +4,15 @@ import type { LogCursor, LogLine } from '../../runtime.ts';
 import { call, portError } from '../engine/engine.ts';
 import { frames, type Frame } from '../engine/frames.ts';
 import { identityOf } from '../engine/names.ts';
+import { WatchedStream } from './watched-stream.ts';
 
 const LINE_BYTES_MAX = 16 * 1024;
+/**
+ * The silence after much output, in ms, after which the output is followed anew. It doubles each time that nothing new was found, up to an
+ * hour: the engine reads all files to find the place, and of an agent that went silent after a flood it hands on the last second again.
+ */
+const SILENT_MS = 10_000;
+const SILENT_MS_MAX = 3_600_000;
 
 interface Stamped {
   /** The time as RFC 3339 in UTC, always with nine digits of a second, so that text order is time order. */
@@ -23,9 +30,24 @@ export async function* containerLog(container: Dockerode.Container, after: LogCu
   try {
     const { Config } = await call(handle, (abortSignal) => container.inspect({ abortSignal }));
     const { generation } = identityOf(Config.Labels);
-    const from = after?.generation === generation ? after : null;
-    const stream = await call(handle, () => openLog(container, from, signal));
-    yield* linesAfter(frames(stream), generation, from);
+    let from = after?.generation === generation ? after : null;
+    for (let isStalled = true, silentMs = SILENT_MS; isStalled;) {
+      const closing = new AbortController();
+      const output = await call(handle, () => openLog(container, from, AbortSignal.any([signal, closing.signal])));
+      const stream = new WatchedStream(output, silentMs);
+      silentMs = Math.min(silentMs * 2, SILENT_MS_MAX);
+      try {
+        for await (const line of linesAfter(frames(stream), generation, from)) {
+          yield line;
+          from = line.cursor;
+          silentMs = SILENT_MS;
+        }
+      } finally {
+        // The connection is closed after a stall, and when the reader leaves.
+        closing.abort();
+      }
+      ({ isStalled } = stream);
+    }
   } catch (error) {
     if (!signal.aborted) throw portError(error, handle);
   }

@@ -105,7 +105,7 @@ export class Images {
 
   /** Returns the image of that name if the caller may use it as the engine has it, or else after a pull. */
   private async fetched(
-    { reference, mayUse, credential }: ReferenceSource,
+    { reference, mayUse, beforePull, credential }: ReferenceSource,
     log: Log,
     signal: AbortSignal,
   ): Promise<Dockerode.ImageInspectInfo> {
@@ -113,9 +113,11 @@ export class Images {
     let found = await findImage(this.docker, reference);
     // An image that was pulled or built for another account is not available to this caller until its registry serves it to this one too.
     if (found === null || !bearsName(found, reference) || !(await mayUse(pinned(found, reference)))) {
-      log(`Pulling ${reference}`);
       const before = await this.own.beforePull();
-      await pull(this.docker, reference, log, signal, { credential: (await credential?.()) ?? null });
+      const given = (await credential?.()) ?? null;
+      await beforePull?.();
+      log(`Pulling ${reference}`);
+      await pull(this.docker, reference, log, signal, { credential: given });
       found = await findImage(this.docker, reference);
       if (found === null) throw new ImageLost(reference);
       await this.own.markPulled(found, reference, before);

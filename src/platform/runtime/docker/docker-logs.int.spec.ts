@@ -1,0 +1,48 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { ClientRequest, IncomingMessage } from 'node:http';
+
+import { DockerBed } from '../../../../test/support/docker-bed.ts';
+import { describeWithDocker } from '../../../../test/support/docker.ts';
+import { untilTrue } from '../../../../test/support/until.ts';
+
+/** A flood that fills more than all three log files of 10 MB that the engine keeps of a container. */
+const FLOOD = `yes ${'y'.repeat(99)} | head -c 40000000`;
+
+describeWithDocker('the output of a container on Docker', () => {
+  let bed: DockerBed;
+  beforeAll(async () => {
+    bed = await DockerBed.open();
+  });
+  afterAll(() => bed.close());
+
+  it('is followed on after a flood, during which the engine rotated its log files', async () => {
+    const command = ['/bin/busybox', 'sh', '-c', `${FLOOD}; touch /over; sleep 5; echo after the flood; exec sleep 600`];
+    const view = await bed.running({ command });
+    const over = new AbortController();
+    const exists = async (path: string) => (await bed.run(view, `test -e ${path}`)).exitCode === 0;
+    let last = '';
+    for await (const { text } of bed.runtime.logs(view.handle, null, over.signal)) {
+      // A reader that is behind is what an engine loses most easily.
+      if (last === '') await untilTrue(() => exists('/over'));
+      last = text;
+      if (text === 'after the flood') over.abort();
+    }
+    expect(last).toBe('after the flood');
+  });
+
+  it('is not kept open when its reader leaves', async () => {
+    const view = await bed.running({ command: ['/bin/busybox', 'sh', '-c', 'while echo line; do sleep 0.1; done'] });
+    let closed = 0;
+    const onResponse = (message: unknown) => {
+      const { request, response } = message as { request: ClientRequest; response: IncomingMessage };
+      if (request.path.includes(`/${view.handle}/logs`)) response.on('close', () => (closed += 1));
+    };
+    subscribe('http.client.response.finish', onResponse);
+    try {
+      for await (const { text } of bed.runtime.logs(view.handle, null, new AbortController().signal)) if (text === 'line') break;
+      await untilTrue(() => closed === 1);
+    } finally {
+      unsubscribe('http.client.response.finish', onResponse);
+    }
+  });
+});
