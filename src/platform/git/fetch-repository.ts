@@ -3,7 +3,7 @@ import { join } from 'node:path';
 
 import type { ResolveHost } from '../public-addresses.ts';
 import { GitGateway, type LeastSpeed } from './git-gateway.ts';
-import { type GitLimits, GitMissing, runGit } from './git-process.ts';
+import { ENDED_BY_SIGNAL, GitMissing, runGit } from './git-process.ts';
 import { RepositoryRefused } from './repository-refused.ts';
 import type { RepositoryUrl } from './repository-url.ts';
 import { unpackCommit } from './unpack.ts';
@@ -11,6 +11,15 @@ import { unpackCommit } from './unpack.ts';
 const MEMORY_BYTES_MAX = 4 * 1024 ** 3;
 const LEAST_SPEED: LeastSpeed = { bytes: 1_000, withinMs: 60_000 };
 const FETCHED = 'refs/heads/fetched';
+const fetchWords = [
+  'fetch',
+  '--quiet',
+  '--depth=1',
+  '--no-tags',
+  '--no-recurse-submodules',
+  '--no-auto-maintenance',
+  '--no-write-fetch-head',
+];
 /** No attributes leave out or change files. */
 const attributes = '* -export-ignore -export-subst -text -eol -ident -filter -working-tree-encoding\n';
 
@@ -56,22 +65,10 @@ export async function fetchRepository(request: FetchRequest): Promise<FetchedRep
   const directory = join(folder, 'files');
   await mkdir(directory, { recursive: true, mode: 0o700 });
   await makeRepository(git);
-  const limits: GitLimits = {
-    fileBytesMax: request.limits.receivedBytesMax,
-    memoryBytesMax: MEMORY_BYTES_MAX,
-    cpuSecondsMax: request.limits.seconds,
-  };
-  const call = { directory: git, limits, signal };
   try {
-    const commitSha = await fetchCommit(request, call);
-    const archive = await runGit({
-      ...call,
-      // Without this option Git lists all files of the commit in memory first, to read the attributes that the repository sets.
-      args: ['archive', '--worktree-attributes', '--format=tar', commitSha],
-      read: (tar) => unpackCommit(tar, directory, { entriesMax: request.limits.filesMax, bytesMax: request.limits.filesBytesMax }),
-    });
-    if (archive.exitCode !== 0)
-      throw new RepositoryRefused('The files of the commit could not be read.', { cause: new Error(archive.stderr) });
+    await fetchFiles(request, git, directory);
+    // Git lets a branch lead to nothing but a commit.
+    const commitSha = (await readFile(join(git, FETCHED), 'utf8')).trim();
     await rm(git, { recursive: true, force: true });
     return { directory, commitSha };
   } catch (error) {
@@ -90,47 +87,46 @@ async function makeRepository(git: string): Promise<void> {
   await writeFile(join(git, 'info', 'attributes'), attributes);
 }
 
-type Call = Pick<Parameters<typeof runGit>[0], 'directory' | 'limits' | 'signal'>;
-
-/** Fetches the branch's commit without its history, and returns its hash. */
-async function fetchCommit({ repository, branch, isAllowed, credential, limits, ...request }: FetchRequest, call: Call): Promise<string> {
-  const { leastSpeed = LEAST_SPEED, resolve } = request;
+/** Fetches the branch's commit without its history into the repository `git`, and unpacks its files into the directory. */
+async function fetchFiles(request: FetchRequest, git: string, directory: string): Promise<void> {
+  const { repository, branch, isAllowed, credential, limits, signal, leastSpeed = LEAST_SPEED, resolve } = request;
   const isLocal = repository.protocol === 'file';
   const bytesMax = limits.receivedBytesMax;
   if (isLocal && !isAllowed) throw new RepositoryRefused('Repositories at local paths are not allowed by the operator.');
   if (repository.protocol === 'http' && !isAllowed) throw new RepositoryRefused('Repositories are fetched over https only.');
   const gateway = isLocal ? null : await GitGateway.open({ repository, isAllowed, credential, bytesMax, leastSpeed, resolve });
   try {
-    const fetched = await runGit({
-      ...call,
+    const { exitCode, stderr } = await runGit({
+      directory: git,
       protocol: isLocal ? 'file' : 'http',
       settings: { 'remote.origin.url': gateway?.url ?? repository.href },
-      args: [
-        'fetch',
-        '--quiet',
-        '--depth=1',
-        '--no-tags',
-        '--no-recurse-submodules',
-        '--no-auto-maintenance',
-        '--no-write-fetch-head',
-        'origin',
-        `+refs/heads/${branch}:${FETCHED}`,
-      ],
+      args: [...fetchWords, 'origin', `+refs/heads/${branch}:${FETCHED}`],
+      // Without the option for attributes Git lists all files of the commit in memory first, to read those that the repository sets.
+      then: `archive --worktree-attributes --format=tar ${FETCHED}`,
+      read: (tar) => unpackCommit(tar, directory, { entriesMax: limits.filesMax, bytesMax: limits.filesBytesMax }),
+      limits: { fileBytesMax: bytesMax, memoryBytesMax: MEMORY_BYTES_MAX, cpuSecondsMax: limits.seconds },
+      signal,
     });
-    if (fetched.exitCode !== 0)
-      throw new RepositoryRefused(gateway?.failure ?? refusalOf(fetched, branch), { cause: new Error(fetched.stderr) });
+    if (exitCode === 0) return;
+    const sentence = (await isFetched(git)) ? 'The files of the commit could not be read.' : null;
+    throw new RepositoryRefused(sentence ?? gateway?.failure ?? refusalOf(exitCode, stderr, branch), { cause: new Error(stderr) });
   } finally {
     await gateway?.close();
   }
-  // Git lets a branch lead to nothing but a commit.
-  return (await readFile(join(call.directory, FETCHED), 'utf8')).trim();
+}
+
+function isFetched(git: string): Promise<boolean> {
+  return stat(join(git, FETCHED)).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Returns the sentence for a failed fetch. Git's own messages may hold the gateway's address and are not shown. */
-function refusalOf({ exitCode, stderr }: { exitCode: number | null; stderr: string }, branch: string): string {
+function refusalOf(exitCode: number, stderr: string, branch: string): string {
   if (/couldn't find remote ref/i.test(stderr)) return `The repository has no branch ${branch}.`;
   if (/does not appear to be a git repository|not found/i.test(stderr)) return 'There is no Git repository at this address.';
-  if (exitCode === null || /out of memory|file too large|file size limit|died of signal|index-pack/i.test(stderr))
+  if (exitCode > ENDED_BY_SIGNAL || /out of memory|file too large|file size limit|died of signal|index-pack/i.test(stderr))
     return 'The repository is damaged, or too large to be fetched.';
   return 'The repository could not be fetched.';
 }

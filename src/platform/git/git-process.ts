@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { access, constants } from 'node:fs/promises';
+import { access, constants as files } from 'node:fs/promises';
+import { constants } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 
@@ -10,21 +11,28 @@ const STDERR_BYTES_MAX = 8_192;
 const PATH_DEFAULT = '/usr/bin:/bin';
 /** The exit code of a shell that does not find the program. */
 const NOT_FOUND = 127;
+/** The exit code of a program that a signal ended, as a shell tells it, less the signal's number. */
+export const ENDED_BY_SIGNAL = 128;
 /** The unit of a shell's limit on the size of files, bytes. */
 const FILE_BLOCK_BYTES = 512;
 
 export interface GitCall {
   args: readonly string[];
+  /**
+   * The words of a second call of Git, which runs if the first has succeeded. A shell of its own would take longer to start than a small
+   * call takes. They hold nothing of a caller, since the shell parses them.
+   */
+  then: string;
   directory: string;
   /** Configuration for this call alone, besides the closed one. */
-  settings?: Record<string, string>;
+  settings: Record<string, string>;
   /** The one protocol that Git may speak. */
-  protocol?: 'http' | 'file';
+  protocol: 'http' | 'file';
   limits: GitLimits;
   /** Kills Git and all that it started when it aborts. The call then throws the signal's reason. */
   signal: AbortSignal;
-  /** Reads the output; Git ends if nobody does. By default the output is returned. */
-  read?: (stdout: Readable) => Promise<void>;
+  /** Reads the output of both calls; Git ends if nobody does. */
+  read: (stdout: Readable) => Promise<void>;
 }
 
 export interface GitLimits {
@@ -35,8 +43,8 @@ export interface GitLimits {
 }
 
 export interface GitResult {
-  exitCode: number | null;
-  stdout: string;
+  /** The exit code of the call that ran last; more than 128 if a signal ended it or Git was called wrongly. */
+  exitCode: number;
   /** The end of the messages. */
   stderr: string;
 }
@@ -47,7 +55,7 @@ export class GitMissing extends Error {}
 /** Returns true if this machine has the program `git`, without running it. */
 export async function hasGit(): Promise<boolean> {
   const folders = searchPath().split(':');
-  const found = await Promise.allSettled(folders.map((folder) => access(join(folder, 'git'), constants.X_OK)));
+  const found = await Promise.allSettled(folders.map((folder) => access(join(folder, 'git'), files.X_OK)));
   return found.some(({ status }) => status === 'fulfilled');
 }
 
@@ -76,10 +84,10 @@ const closedSettings = {
 };
 
 /** The environment is closed: neither the operator's configuration nor credentials of this machine are visible to Git. */
-function environmentOf({ directory, settings = {}, protocol }: GitCall): Record<string, string> {
+function environmentOf({ directory, settings, protocol }: GitCall): Record<string, string> {
   const all = Object.entries({
     ...closedSettings,
-    ...(protocol === undefined ? {} : { [`protocol.${protocol}.allow`]: 'always' }),
+    [`protocol.${protocol}.allow`]: 'always',
     ...settings,
   });
   const configuration = all.flatMap(([key, value], index) => [
@@ -103,14 +111,15 @@ function environmentOf({ directory, settings = {}, protocol }: GitCall): Record<
 }
 
 /** The limits hold after a crash of this process, too. The machine may lack one of them. */
-const limited = 'ulimit -c 0; ulimit -f "$1"; ulimit -v "$2" 2>/dev/null; ulimit -t "$3"; shift 3; exec git "$@"';
+const limited = 'ulimit -c 0; ulimit -f "$1"; ulimit -v "$2" 2>/dev/null; ulimit -t "$3"; shift 3; git "$@"';
 
 /** Runs Git in a process group of its own, with a closed environment and limits. Throws `GitMissing` and the signal's reason. */
 export async function runGit(call: GitCall): Promise<GitResult> {
   const { args, directory, limits, signal, read } = call;
   signal.throwIfAborted();
   const numbers = [limits.fileBytesMax / FILE_BLOCK_BYTES, limits.memoryBytesMax / 1024, limits.cpuSecondsMax];
-  const child = spawn('/bin/sh', ['-c', limited, 'git', ...numbers.map((n) => `${Math.ceil(n)}`), ...args], {
+  const script = `${limited} && exec git ${call.then}`;
+  const child = spawn('/bin/sh', ['-c', script, 'git', ...numbers.map((n) => `${Math.ceil(n)}`), ...args], {
     cwd: directory,
     env: environmentOf(call),
     detached: true,
@@ -118,20 +127,18 @@ export async function runGit(call: GitCall): Promise<GitResult> {
   });
   const kill = () => killGroup(child.pid);
   signal.addEventListener('abort', kill, { once: true });
-  const texts = { stdout: '', stderr: '' };
-  child.stderr.on('data', (chunk: Buffer) => (texts.stderr = (texts.stderr + chunk.toString()).slice(-STDERR_BYTES_MAX)));
-  if (read === undefined)
-    child.stdout.on('data', (chunk: Buffer) => (texts.stdout = (texts.stdout + chunk.toString()).slice(-STDERR_BYTES_MAX)));
+  let stderr = '';
+  child.stderr.on('data', (chunk: Buffer) => (stderr = (stderr + chunk.toString()).slice(-STDERR_BYTES_MAX)));
   try {
     // If the reader of the output fails, Git is not needed any more.
-    const reading = read?.(child.stdout).catch((error: unknown) => {
+    const reading = read(child.stdout).catch((error: unknown) => {
       kill();
       throw error;
     });
-    const [ended] = await Promise.all([once(child, 'close') as Promise<[number | null]>, reading]);
+    const [[code, name]] = await Promise.all([once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>, reading]);
     signal.throwIfAborted();
-    if (ended[0] === NOT_FOUND) throw new GitMissing();
-    return { exitCode: ended[0], ...texts };
+    if (code === NOT_FOUND) throw new GitMissing();
+    return { exitCode: code ?? ENDED_BY_SIGNAL + (name === null ? 0 : constants.signals[name]), stderr };
   } finally {
     signal.removeEventListener('abort', kill);
     kill();
