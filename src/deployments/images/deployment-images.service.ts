@@ -65,9 +65,16 @@ export class DeploymentImages {
 
   /** Returns the deployment's image after claiming it, so that nobody removes it as one that no agent needs. */
   private async claimedImage(agentId: string, agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
+    const claim = (image: string) => this.claims.claim({ deployment_id: deployment.id, agent_id: agentId }, image);
+    const { earlier } = deployment;
     const claimed = async (): Promise<Image> => {
+      if (earlier !== null) {
+        // It is claimed before anybody looks for it, so that it needs no second look.
+        await claim(earlier.image);
+        return { ...(await this.bringBack(earlier, agent.accountId, log, signal)), commitSha: earlier.commit_sha };
+      }
       const found = await this.imageOf(agent, deployment, log, signal);
-      await this.claims.claim({ deployment_id: deployment.id, agent_id: agentId }, found.image);
+      await claim(found.image);
       // It may have been removed before it was claimed.
       if (!(await this.runtime.images.has(found.image))) throw new ImageLost(found.name);
       return found;
@@ -81,12 +88,9 @@ export class DeploymentImages {
   }
 
   private async imageOf(agent: Agent, deployment: Deployment, log: BuildLog, signal: AbortSignal): Promise<Image> {
-    const { accountId } = agent;
-    const { earlier } = deployment;
-    if (earlier !== null) return { ...(await this.bringBack(earlier, accountId, log, signal)), commitSha: earlier.commit_sha };
     const ensure = (source: ImageSource) => this.runtime.ensureImage(source, log.line, signal);
     if (deployment.repoUrl !== null) return this.repositories.build(agent, deployment, log, signal, ensure);
-    return { ...(await ensure(await this.sourceOf(deployment, accountId, log))), commitSha: null };
+    return { ...(await ensure(await this.sourceOf(deployment, agent.accountId, log))), commitSha: null };
   }
 
   /** Returns the image of an earlier deployment as it was. One that the engine does not have any more is pulled again if a registry has it. */

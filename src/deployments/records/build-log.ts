@@ -24,13 +24,20 @@ export function redact(line: string, secrets: readonly string[]): string {
     .reduce((text, secret) => text.replaceAll(secret, BLOT), line);
 }
 
+/** The end of a stream: its revision, -1 if it is empty, and the number of lines in it. */
+interface Place {
+  revision: number;
+  lines: number;
+}
+
 /** Writes the build log of one deployment to the stream `deployment-<id>`, in chunks. Continues where an earlier process ended. */
 export class BuildLog {
   private waiting: string[] = [];
   private count = 0;
   private writing: Promise<void> = Promise.resolve();
   private timer: NodeJS.Timeout | undefined;
-  private place: { revision: number; lines: number } | null = null;
+  /** The end of the stream. It is read at the first line, so that nobody waits for it when a short log is written at the end of the work. */
+  private place: Promise<Place> | null = null;
 
   constructor(
     private readonly events: EventStore,
@@ -41,6 +48,7 @@ export class BuildLog {
   readonly line = (text: string): void => {
     this.count += 1;
     if (this.count > LINES_MAX) return;
+    this.place ??= this.read();
     const told = this.count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
     // The text is truncated last, because half a secret would not be recognized.
     this.waiting.push(redact(told, this.secrets).slice(0, LINE_CHARACTERS_MAX));
@@ -73,31 +81,38 @@ export class BuildLog {
   }
 
   private async append(lines: string[]): Promise<void> {
-    const stream = buildLogStream(this.deployment.id);
     for (let attempt = 1; ; attempt++) {
-      const place = (this.place ??= await this.read(stream));
       try {
+        const place = await (this.place ??= this.read());
         const expected = place.revision < 0 ? ('no_stream' as const) : place.revision;
-        const { revision } = await this.events.append(stream, expected, [this.event(place, lines)]);
-        this.place = { revision, lines: place.lines + lines.length };
+        const { revision } = await this.events.append(buildLogStream(this.deployment.id), expected, [this.event(place, lines)]);
+        this.place = Promise.resolve({ revision, lines: place.lines + lines.length });
         return;
       } catch (error) {
-        if (error instanceof WrongExpectedRevision) this.place = null;
-        else if (!(error instanceof OutcomeUnknown)) throw error;
-        if (attempt === TRIES) throw error;
+        // After an unknown outcome the same event is written at the same place again.
+        const isUnknown = error instanceof OutcomeUnknown;
+        if (!isUnknown) this.place = null;
+        if (attempt === TRIES || !(isUnknown || error instanceof WrongExpectedRevision)) throw error;
       }
     }
   }
 
-  private async read(stream: string): Promise<{ revision: number; lines: number }> {
-    for await (const { revision, data } of this.events.readStream(stream, { backwards: true, limit: 1 })) {
+  private read(): Promise<Place> {
+    const reading = this.lastPlace();
+    // The next chunk reports the failure.
+    reading.catch(() => undefined);
+    return reading;
+  }
+
+  private async lastPlace(): Promise<Place> {
+    for await (const { revision, data } of this.events.readStream(buildLogStream(this.deployment.id), { backwards: true, limit: 1 })) {
       const last = data as { first_line: number; lines: string[] };
       return { revision, lines: last.first_line + last.lines.length };
     }
     return { revision: -1, lines: 0 };
   }
 
-  private event(place: { revision: number; lines: number }, lines: string[]): NewEvent {
+  private event(place: Place, lines: string[]): NewEvent {
     const { id, agentId, accountId } = this.deployment;
     const actor = { kind: 'system' as const, id: 'deployments', name: 'deployments' };
     return {

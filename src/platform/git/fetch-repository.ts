@@ -102,7 +102,7 @@ async function fetchFiles(request: FetchRequest, git: string, directory: string)
       settings: { 'remote.origin.url': gateway?.url ?? repository.href },
       args: [...fetchWords, 'origin', `+refs/heads/${branch}:${FETCHED}`],
       // Without the option for attributes Git lists all files of the commit in memory first, to read those that the repository sets.
-      then: `archive --worktree-attributes --format=tar ${FETCHED}`,
+      second: `archive --worktree-attributes --format=tar ${FETCHED}`,
       read: (tar) => unpackCommit(tar, directory, { entriesMax: limits.filesMax, bytesMax: limits.filesBytesMax }),
       limits: { fileBytesMax: bytesMax, memoryBytesMax: MEMORY_BYTES_MAX, cpuSecondsMax: limits.seconds },
       signal,

@@ -22,8 +22,8 @@ interface Stamped {
 }
 
 /**
- * Yields a container's output after the cursor, and new output. Ends with the container or the signal; throws `ContainerGone`,
- * `RuntimeUnavailable`.
+ * Yields a container's output after the cursor, and new output. Ends with the container or the signal, and when the engine ends the
+ * response, as it may when it stops or has rotated a log file. Throws `ContainerGone`, `RuntimeUnavailable`.
  */
 export async function* containerLog(container: Dockerode.Container, after: LogCursor | null, signal: AbortSignal): AsyncGenerator<LogLine> {
   const handle = container.id;

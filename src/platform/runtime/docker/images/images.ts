@@ -63,7 +63,10 @@ export class Images {
       memoryBytes: BUILD_MEMORY_BYTES,
       network: networkName(instance, networks.kindForBuilds),
       base: (language, log, signal) => this.baseOf(language, () => ensureProjectBase(docker, language, signal), log, signal),
-      markBase: (name) => this.own.markBase(name),
+      markBase: async (name) => {
+        const found = await findImage(docker, name);
+        if (found !== null) await this.own.markBase(found);
+      },
       build: (entries, name, log, signal) => this.build(entries, 'Dockerfile', name, log, signal),
     });
   }
@@ -110,7 +113,7 @@ export class Images {
     signal: AbortSignal,
   ): Promise<Dockerode.ImageInspectInfo> {
     checkReference(reference);
-    let found = await findImage(this.docker, reference);
+    const found = await findImage(this.docker, reference);
     // An image that was pulled or built for another account is not available to this caller until its registry serves it to this one too.
     if (found === null || !bearsName(found, reference) || !(await mayUse(pinned(found, reference)))) {
       const before = await this.own.beforePull();
@@ -118,19 +121,19 @@ export class Images {
       await beforePull?.();
       log(`Pulling ${reference}`);
       await pull(this.docker, reference, log, signal, { credential: given });
-      found = await findImage(this.docker, reference);
-      if (found === null) throw new ImageLost(reference);
-      await this.own.markPulled(found, reference, before);
-    } else log(`Using ${reference}, which the engine has`);
+      await this.own.markPulled(await this.found(reference), reference, before);
+      return this.found(reference);
+    }
+    log(`Using ${reference}, which the engine has`);
     return found;
   }
 
   /** Makes the images available that a Dockerfile names. Their triggers would be instructions of the build that nobody has checked. */
   private async fetchBases(bases: readonly ReferenceSource[], log: Log, signal: AbortSignal): Promise<void> {
     for (const base of bases) {
-      const { Config } = await this.fetched(base, log, signal);
-      await this.own.markBase(base.reference);
-      const triggers = (Config as { OnBuild?: string[] | null }).OnBuild ?? [];
+      const found = await this.fetched(base, log, signal);
+      await this.own.markBase(found);
+      const triggers = (found.Config as { OnBuild?: string[] | null }).OnBuild ?? [];
       if (triggers.length > 0)
         throw new RuntimeRefused(`The image ${base.reference} has triggers (ONBUILD), and nothing is built from such images.`);
     }

@@ -63,11 +63,10 @@ export class OwnImages implements ImageStore {
   }
 
   /** Notes that a build is about to begin at the image, if it is ours. The engine keeps the time of the last tag. */
-  async markBase(reference: string): Promise<void> {
-    const found = await findImage(this.docker, reference);
-    if (found?.RepoTags?.some((tag) => this.isOurs(tag)) !== true) return;
-    const tag = `base-${shortId(found.Id)}`;
-    await call(null, (abortSignal) => this.docker.getImage(found.Id).tag({ repo: this.repository, tag, abortSignal }));
+  async markBase({ Id, RepoTags }: Dockerode.ImageInspectInfo): Promise<void> {
+    if (!(RepoTags ?? []).some((tag) => this.isOurs(tag))) return;
+    const tag = `base-${shortId(Id)}`;
+    await call(null, (abortSignal) => this.docker.getImage(Id).tag({ repo: this.repository, tag, abortSignal }));
   }
 
   async has(image: string): Promise<boolean> {
