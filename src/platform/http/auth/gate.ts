@@ -45,8 +45,9 @@ export class Gate implements OnModuleInit {
     const rules = this.routes.rulesOf(request);
     const { access, readModels } = rules;
     if (access?.kind !== 'public') {
-      const isCurrent = await this.positions.catchUpToHead(request);
-      const caller = await this.identification.callerOf(request, rules, isCurrent);
+      // A stranger's request costs no question to the event store.
+      const identify = this.identification.claimOf(request, rules);
+      const caller = await identify(await this.positions.catchUpToHead(request));
       if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
       check(access, caller);
       this.requests.add(caller, reply);

@@ -25,14 +25,19 @@ export class Identification {
   ) {}
 
   /**
-   * Returns the caller, by the credential in the headers, by the ticket in the query of a route that takes one, or by the token of the
-   * agent's webhooks. Throws `unauthenticated`. See `CredentialVerifier` for `isCurrent`.
+   * Returns the function that finds the caller, by the credential in the headers, by the ticket in the query of a route that takes one, or by
+   * the token of the agent's webhooks; it throws `unauthenticated`. This one throws that too, at once and without a question to any store,
+   * if no credential was sent. See `CredentialVerifier` for `isCurrent`.
    */
-  async callerOf(request: Request, { access, takesTicket }: Rules, isCurrent: boolean): Promise<Caller> {
-    if (access?.kind === 'invoke') return this.senderOf(request);
+  claimOf(request: Request, { access, takesTicket }: Rules): (isCurrent: boolean) => Promise<Caller> {
+    if (access?.kind === 'invoke') return () => this.senderOf(request);
     const { ticket } = request.query as Record<string, unknown>;
-    if (takesTicket && ticket !== undefined) return this.holderOf(request, ticket);
+    if (takesTicket && ticket !== undefined) return () => this.holderOf(request, ticket);
     const credential = credentialOf(request);
+    return (isCurrent) => this.bearerOf(credential, isCurrent);
+  }
+
+  private async bearerOf(credential: string, isCurrent: boolean): Promise<Caller> {
     const caller = credential.startsWith('mk_')
       ? await this.verifier.verifyApiKey(credential, isCurrent)
       : await this.verifier.verifySession(credential);
