@@ -1,7 +1,11 @@
+import { connect } from 'node:net';
+
 import { Controller, Get } from '@nestjs/common';
 
 import type { TestServer } from '../../../../test/support/http-server.ts';
-import { chunked, expectProblem, sendRaw, startThings } from '../../../../test/support/things-server.ts';
+import { chunked, expectProblem, seen, sendRaw, startThings } from '../../../../test/support/things-server.ts';
+import { untilTrue } from '../../../../test/support/until.ts';
+import { OpenRequests } from './open-requests.ts';
 
 let server: TestServer;
 beforeAll(async () => {
@@ -114,5 +118,26 @@ describe('a caller without a credential, on a route that is open to everybody,',
     expectProblem(await send(16_385), 413, 'payload_too_large');
     const chunks = await chunked(server.url, 'POST /t/greeting', 20_000, '');
     expect(chunks).toMatch(/^HTTP\/1\.1 413 /);
+  });
+});
+
+describe('a caller who leaves before the end of the response', () => {
+  const running = () => server.app.get(OpenRequests).callers('api_key').length;
+  const leave = async (body: string) => {
+    const { hostname, port } = new URL(server.url);
+    const connection = connect(Number(port), hostname);
+    const head = `POST /t/once HTTP/1.1\r\nhost: x\r\nx-api-key: mk_manage\r\ncontent-type: application/json\r\ncontent-length: 16\r\n\r\n`;
+    connection.write(head + body);
+    await untilTrue(() => running() === 1);
+    connection.destroy();
+    await untilTrue(() => running() === 0);
+  };
+
+  it('leaves nothing behind in memory, in the middle of the body or of the work', async () => {
+    await leave('{"name": ');
+    let goOn = () => {};
+    seen.gate = new Promise((resolve) => (goOn = resolve));
+    await leave('{"name": "bolt"}');
+    goOn();
   });
 });

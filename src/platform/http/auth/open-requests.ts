@@ -1,6 +1,5 @@
 import { type BeforeApplicationShutdown, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { LRUCache } from 'lru-cache';
 
 import { Config } from '../../config/config.ts';
@@ -42,16 +41,11 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly host: HttpAdapterHost,
     private readonly config: Config,
     private readonly clock: Clock,
   ) {}
 
   onModuleInit(): void {
-    this.host.httpAdapter.getInstance<FastifyInstance>().addHook('onResponse', (request: FastifyRequest & MooringRequest, reply, done) => {
-      if (request.caller !== undefined) this.remove(request.caller, reply);
-      done();
-    });
     this.timer = setInterval(() => this.endExpired(), LOOK_EVERY_MS).unref();
   }
 
@@ -64,10 +58,13 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
     return [...this.byCredential.values()].map(({ caller }) => caller).filter((caller) => caller.kind === kind);
   }
 
-  /** Adds a request that passed the gate. Throws `unauthenticated` if the credential has ended meanwhile. */
+  /** Adds a request that passed the gate, until its connection ends. Throws `unauthenticated` if the credential has ended meanwhile. */
   add(caller: Caller, reply: FastifyReply): void {
     const id = credentialOf(caller);
     if (this.ended.has(id)) throw hasEnded(caller);
+    if (reply.raw.destroyed) return;
+    // The framework tells of no end if the caller leaves before the response.
+    reply.raw.once('close', () => this.remove(id, reply));
     const ofCredential = this.byCredential.get(id) ?? { caller, replies: new Set() };
     ofCredential.replies.add(reply);
     this.byCredential.set(id, ofCredential);
@@ -97,10 +94,10 @@ export class OpenRequests implements OnModuleInit, BeforeApplicationShutdown {
     call.onClose(() => this.removeStream(account));
   }
 
-  private remove(caller: Caller, reply: FastifyReply): void {
-    const ofCredential = this.byCredential.get(credentialOf(caller));
+  private remove(id: string, reply: FastifyReply): void {
+    const ofCredential = this.byCredential.get(id);
     ofCredential?.replies.delete(reply);
-    if (ofCredential?.replies.size === 0) this.byCredential.delete(credentialOf(caller));
+    if (ofCredential?.replies.size === 0) this.byCredential.delete(id);
   }
 
   private removeStream(account: string): void {
