@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { Agent, request } from 'node:http';
-import { constants, setPriority } from 'node:os';
 
 import { hostileBodies, hostileFor } from '../../test/support/hostile-bodies.ts';
 import { routesWithBodies, type RouteWithBody } from '../../test/support/routes.ts';
@@ -79,8 +78,6 @@ class Attackers {
   }
 }
 
-// The process stands for other machines, so it takes no processor time that the service needs.
-setPriority(constants.priority.PRIORITY_LOW);
 process.once('disconnect', () => process.exit(0));
 const [{ attack }] = (await once(process, 'message')) as [Extract<Telling, { attack: Attack }>];
 const attackers = new Attackers(attack);
