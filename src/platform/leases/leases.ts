@@ -117,6 +117,11 @@ export class Leases {
 
   constructor(private readonly database: Database) {}
 
+  /** The name of the database session that holds the leases, or null. A crash of the database ends the session, and no other gets its name. */
+  get sessionId(): string | null {
+    return this.session?.owner ?? null;
+  }
+
   /**
    * Waits without limit until this process holds the lease; rejects when the signal aborts. A name may have only one waiter. `onHeld` is
    * called each time another process was seen to hold the lease.

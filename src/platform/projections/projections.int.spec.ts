@@ -213,7 +213,7 @@ describe('read models', () => {
     const right = [{ cargo: '111', seen: ['arrived', 'loaded', 'loaded', 'loaded'] }];
     expect(await rowsOf('boats')).toMatchObject(right);
     (stall as unknown as () => void)();
-    expect(await eventually(() => late ?? undefined)).toEqual([{ moved: 0 }]);
+    expect(await eventually(() => late ?? undefined)).toMatchObject([{ moved: 0 }]);
     expect(await rowsOf('boats')).toMatchObject(right);
   });
 

@@ -52,6 +52,8 @@ interface Entry {
   runner: ProjectionRunner;
   /** The newest position that any process is known to have reached. */
   known: Position;
+  /** The session of the leases in which `known` was learned. After its end, the database may have crashed and lost the last rows. */
+  knownIn: string | null;
   waiters: Set<Waiter>;
   /** The value is true once it has been near the end of the log since this process started. */
   caughtUp: boolean;
@@ -100,6 +102,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     const entry: Entry = {
       runner: new ProjectionRunner(projection, this.parts, this.leases, orders, owner),
       known: START,
+      knownIn: null,
       waiters: new Set(),
       caughtUp: false,
     };
@@ -214,19 +217,23 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     await this.wait(this.entryOf(projection), position, REACHED_TIMEOUT_MS, true);
   }
 
-  /** Returns the newest position that this process knows the projection to have reached. */
+  /** Returns the newest position that this process knows the projection to have reached, or `START` while that is in doubt. */
   checkpoint(projection: string): Position {
-    return this.entryOf(projection).known;
+    const entry = this.entryOf(projection);
+    return this.isInDoubt(entry) ? START : entry.known;
   }
 
   /** Returns how far each projection registered here has come, and whether it runs. */
   async status(): Promise<ProjectionStatus[]> {
+    const { sessionId } = this.leases;
     const all = await this.registry.status();
+    // An answer that was under way while the session ended may be older than the crash that ended it.
+    const isCurrent = sessionId === this.leases.sessionId;
     return all.flatMap((stored) => {
       const entry = this.entries.get(stored.name);
       if (entry === undefined || entry.runner.projection.version !== stored.version) return [];
       if (stored.filled) entry.runner.filled = true;
-      this.learn(entry, stored.position);
+      if (isCurrent) this.learn(entry, stored.position);
       // It failed on another replica, or here before the last start, and may run again soon. Only readers that can do without it stop
       // waiting.
       if (stored.status === 'failed') for (const waiter of entry.waiters) if (waiter.isOptional) waiter.settle(stopped(entry));
@@ -256,9 +263,10 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
   }
 
   private async wait(entry: Entry, position: Position, timeoutMs: number, isOptional: boolean): Promise<Refusal | null> {
-    if (position <= entry.known) return null;
+    const isInDoubt = this.isInDoubt(entry);
+    if (position <= entry.known && !isInDoubt) return null;
     if (this.stopped) return behind(entry, 'the service is stopping');
-    if (entry.runner.state === 'failed') return stopped(entry);
+    if (entry.runner.state === 'failed' && !isInDoubt) return stopped(entry);
     if (this.waiting >= WAITERS_MAX) return behind(entry, 'too many reads wait already');
     return new Promise((resolve) => {
       const timer = setTimeout(() => waiter.settle(behind(entry, `it was not there within ${timeoutMs} ms`)), timeoutMs);
@@ -280,13 +288,23 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
 
   private moved(entry: Entry): void {
     if (entry.runner.state === 'failed') for (const waiter of entry.waiters) waiter.settle(stopped(entry));
-    else this.learn(entry, entry.runner.position);
+    else if (entry.runner.state === 'live') this.learn(entry, entry.runner.position);
     this.lookWhileNeeded();
   }
 
+  /**
+   * Returns whether the rows of the known position may be gone. Read models are written without waiting for the disk, so a crash of the
+   * database can take the last of them back; it also ends the session of the leases (decisions/0043).
+   */
+  private isInDoubt({ knownIn }: Entry): boolean {
+    return knownIn !== this.leases.sessionId;
+  }
+
+  /** Takes in a position. One that is learned in doubt may be older than the one known before. */
   private learn(entry: Entry, position: Position): void {
-    if (position <= entry.known) return;
+    if (position <= entry.known && !this.isInDoubt(entry)) return;
     entry.known = position;
+    entry.knownIn = this.leases.sessionId;
     for (const waiter of entry.waiters) if (waiter.position <= position) waiter.settle(null);
   }
 
@@ -296,7 +314,9 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
    */
   private lookWhileNeeded(): void {
     if (this.looking || this.stopped) return;
-    const needed = [...this.entries.values()].some(({ runner, waiters }) => waiters.size > 0 && runner.state === 'standby');
+    const needed = [...this.entries.values()].some(
+      (entry) => entry.waiters.size > 0 && (entry.runner.state === 'standby' || this.isInDoubt(entry)),
+    );
     if (!needed) return;
     this.looking = true;
     setTimeout(() => {

@@ -109,6 +109,7 @@ export class ProjectionRunner {
       if (lease === null) return withdraw();
       passes.expect(this.projection);
       const until = AbortSignal.any([signal, lease.signal]);
+      lease.signal.addEventListener('abort', this.standBy, { once: true });
       try {
         await this.consume(lease, until);
       } catch (error) {
@@ -120,6 +121,13 @@ export class ProjectionRunner {
       this.owner.moved();
     }
   }
+
+  /** Another process may hold the lease from now on, and a crash of the database may have taken back the rows that were written last. */
+  private readonly standBy = (): void => {
+    if (this.state !== 'live') return;
+    this.state = 'standby';
+    this.owner.moved();
+  };
 
   private async afterFailure(error: unknown, lease: Lease, until: AbortSignal): Promise<void> {
     if (until.aborted) return;
@@ -174,6 +182,7 @@ export class ProjectionRunner {
     this.outdatedBy = null;
     await this.registry.setState(projection, lease.epoch, 'running', null);
     this.table = new ReadModelTable(this.parts.database, projection, tableOf(projection), lease.epoch, stored.position);
+    if (until.aborted) return;
     this.state = 'live';
     this.moveTo(stored.position);
     while (!until.aborted) {

@@ -57,7 +57,8 @@ export function loadStatement(table: ProjectionTable, physical: string): string 
 /**
  * Returns one statement, and so one transaction and one round trip. It moves the checkpoint from $2 to $1 under the lease's epoch $3, and
  * only if it moved deletes the keys $5 and writes the rows $4 (JSON). Rows therefore need no guard of their own: a batch is taken in once,
- * or not at all. Its result `moved` is 1 or 0.
+ * or not at all. Its result `moved` is 1 or 0. Its commit does not wait for the disk, since the log can repeat what a crash of the database
+ * takes back (decisions/0043).
  */
 export function writeStatement(table: ProjectionTable, physical: string): string {
   const columns = Object.keys(table.columns).map((name) => `"${name}"`);
@@ -70,7 +71,7 @@ export function writeStatement(table: ProjectionTable, physical: string): string
       insert into "${physical}" (${columns.join(', ')})
         select ${columns.join(', ')} from json_populate_recordset(null::"${physical}", $4::json) where exists (select from moved)
       on conflict ("${table.key}") do ${changes.length === 0 ? 'nothing' : `update set ${changes.join(', ')}`})
-    select count(*)::int as moved from moved`;
+    select count(*)::int as moved, set_config('synchronous_commit', 'off', true) from moved`;
 }
 
 /**

@@ -1,0 +1,134 @@
+import { Client } from 'pg';
+
+import { appendTo, eventually, everything, harbourEvent, openLog, type OpenedLog } from '../../../test/support/log.ts';
+import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { typed } from '../database/table.ts';
+import { idOf } from '../event-store/event-store.ts';
+import { Leases } from '../leases/leases.ts';
+import type { Projection, ProjectionTable } from './projection.ts';
+import { Projections } from './projections.ts';
+
+const boatsTable = {
+  key: 'name',
+  columns: { name: 'text not null', cargo: typed<number>('integer not null') },
+  indexes: {},
+} as const satisfies ProjectionTable;
+
+const boats: Projection<Pick<typeof boatsTable, 'key' | 'columns'> & ProjectionTable> = {
+  name: 'boats',
+  version: 1,
+  filter: { ...everything, categories: ['boat'] },
+  table: boatsTable,
+  keys: (event) => [idOf(event.stream)],
+  project(event, rows) {
+    const key = idOf(event.stream);
+    rows.set(key, { name: key, cargo: (rows.get(key)?.cargo ?? 0) + ((event.data.tons as number | undefined) ?? 0) });
+  },
+};
+
+/** A database that ends all connections, loses what was written to the read model since `keep`, and then lets nobody in until it has recovered. */
+class CrashingDatabase {
+  private constructor(
+    private readonly inside: Client,
+    private readonly beside: Client,
+    private readonly name: string,
+  ) {}
+
+  static async open(url: string): Promise<CrashingDatabase> {
+    const [inside, beside] = [new Client({ connectionString: url }), new Client({ connectionString: process.env.MOORING_TEST_POSTGRES })];
+    await Promise.all([inside.connect(), beside.connect()]);
+    return new CrashingDatabase(inside, beside, new URL(url).pathname.slice(1));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([this.inside.end(), this.beside.end()]);
+  }
+
+  async cargo(): Promise<number[]> {
+    const { rows } = await this.inside.query<{ cargo: number }>('select cargo from boats_v1');
+    return rows.map(({ cargo }) => cargo);
+  }
+
+  async keep(): Promise<void> {
+    await this.inside.query('create table kept_rows as table boats_v1');
+    await this.inside.query('create table kept_checkpoints as table projection_checkpoints');
+  }
+
+  async crash(): Promise<void> {
+    await this.beside.query(`alter database "${this.name}" with allow_connections false`);
+    const others = `from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
+    await eventually(
+      async () => (await this.inside.query(`select pg_terminate_backend(pid) ${others}`)).rowCount === 0,
+      'the end of all connections',
+    );
+    await this.inside.query(`
+      begin;
+      delete from boats_v1;
+      insert into boats_v1 table kept_rows;
+      update projection_checkpoints c set position = k.position from kept_checkpoints k where k.table_name = c.table_name;
+      commit`);
+  }
+
+  async recover(): Promise<void> {
+    await this.beside.query(`alter database "${this.name}" with allow_connections true`);
+  }
+}
+
+interface Replica {
+  log: OpenedLog;
+  leases: Leases;
+  projections: Projections;
+}
+
+describe('read models on a database that crashes', () => {
+  let test: TestDatabase;
+  let database: CrashingDatabase;
+  const replicas: Replica[] = [];
+
+  const start = async (): Promise<Replica> => {
+    const log = await openLog(test.url);
+    const leases = new Leases(log.database);
+    const replica = { log, leases, projections: new Projections(log.database, log.store, leases, log.aggregates, log.config) };
+    replicas.push(replica);
+    replica.projections.register(boats);
+    await replica.projections.start();
+    return replica;
+  };
+
+  beforeEach(async () => {
+    test = await freshDatabase();
+    database = await CrashingDatabase.open(test.url);
+  });
+
+  afterEach(async () => {
+    await database.recover();
+    for (const { log, projections } of replicas.splice(0)) {
+      await projections.beforeApplicationShutdown();
+      await log.close();
+    }
+    await database.close();
+    await test.drop();
+  });
+
+  it('are read only when they hold again what the crash took back, on the replica that wrote it and on another', async () => {
+    const both = [await start(), await start()] as const;
+    const { store } = both[0].log;
+    const reached = (position: string) => Promise.all(both.map(({ projections }) => projections.waitFor('boats', position)));
+    const arrived = await appendTo(store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await reached(arrived.position);
+    await database.keep();
+    const { position } = await appendTo(store, 'boat-Ark', harbourEvent('BoatLoaded', { tons: 10 }));
+    await reached(position);
+    expect(await database.cargo()).toEqual([10]);
+    const sessions = both.map(({ leases }) => leases.sessionId);
+    await database.crash();
+    expect(await database.cargo()).toEqual([0]);
+    await eventually(() => both.every(({ leases }, replica) => leases.sessionId !== sessions[replica]), 'the end of the sessions');
+    const reads = both.map(async ({ projections }) => {
+      await projections.waitFor('boats', position, 60_000);
+      return database.cargo();
+    });
+    await database.recover();
+    expect(await Promise.all(reads)).toEqual([[10], [10]]);
+  });
+});
