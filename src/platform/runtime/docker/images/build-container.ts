@@ -62,6 +62,8 @@ export async function runBuildStep(place: BuildPlace, step: BuildStep, log: (lin
   } finally {
     input?.destroy();
     await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal })).catch(unlessGone);
+    // The engine keeps an image as long as a container of it exists, and a removal may go on after its answer.
+    await call(null, (abortSignal) => container.wait({ condition: 'removed', abortSignal })).catch(unlessGone);
   }
 }
 
