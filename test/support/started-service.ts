@@ -17,6 +17,9 @@ const node = process.env.TEST_NODE ?? process.execPath;
 /** The longest time, in ms, between the moment at which a step is visible from outside and the kill that was ordered after it (crash-at.mjs). */
 export const LAST_KILL_MS = 500;
 
+/** The number of characters of the service's output that a failed start shows. */
+const OUTPUT_SHOWN = 4_000;
+
 export interface FirstRun {
   url: string;
   email: string;
@@ -131,10 +134,12 @@ export class StartedService {
     child.stdout?.on('data', collect);
     child.stderr?.on('data', collect);
     const url = await until('the service answers', async () => {
-      if (!this.running) throw new Error(`the service ended: ${output.slice(-4000)}`);
+      if (!this.running) throw new Error('the service ended');
       const address = /Mooring listens on (http:\/\/\S+)/.exec(output)?.[1];
       const health = address === undefined ? null : await fetch(`${address}/health`).catch(() => null);
       return health?.ok === true ? address : undefined;
+    }).catch((error: Error) => {
+      throw new Error(`${error.message}; it printed: ${output.slice(-OUTPUT_SHOWN)}`);
     });
     const firstRun = this.options.caller ?? (await until('first-run.json stands', () => this.readFirstRun()));
     this.credentials = { ...firstRun, url: url };
