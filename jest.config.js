@@ -10,7 +10,7 @@ export default {
   extensionsToTreatAsEsm: ['.ts'],
   testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/**/*.spec.ts'],
   // Guards against a test that hangs, not against one that is slow on a busy machine.
-  testTimeout: 180_000,
+  testTimeout: 600_000,
   // Many tests wait for containers, processes and timers, so three keep two processors busy.
   maxWorkers: 3,
   testSequencer: '<rootDir>/test/support/heaviest-first.mjs',

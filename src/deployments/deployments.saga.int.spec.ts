@@ -298,22 +298,18 @@ describe('a deployment', () => {
 describe('an engine that fails once', () => {
   const CALLS = 9;
 
-  it.each(['before', 'after'] as const)(
-    '%s any one call leaves one container that runs',
-    async (when) => {
-      const agents = await Promise.all(Array.from({ length: CALLS }, () => created()));
-      agents.forEach((agentId, index) => faulty.failAt(agentId, { call: index + 1, when }));
-      await Promise.all(agents.map((agentId) => ask('POST', path(agentId, 'deploy'), undefined, 0)));
-      for (const agentId of agents) {
-        await becomes(agentId, 'active');
-        expect(await states(agentId)).toEqual(['running']);
-        expect(await reach(agentId, 'starts')).toBe('1');
-      }
-      expect(agents.filter((agentId) => faulty.failed(agentId)).length).toBeGreaterThanOrEqual(5);
-      agents.forEach((agentId, index) => faulty.failAt(agentId, { call: index + 1, when }));
-      await Promise.all(agents.map((agentId) => ask('DELETE', path(agentId), undefined, 0)));
-      for (const agentId of agents) expect(await faulty.inner.inspect(agentId)).toEqual({ containers: [], volume: false });
-    },
-    90_000,
-  );
+  it.each(['before', 'after'] as const)('%s any one call leaves one container that runs', async (when) => {
+    const agents = await Promise.all(Array.from({ length: CALLS }, () => created()));
+    agents.forEach((agentId, index) => faulty.failAt(agentId, { call: index + 1, when }));
+    await Promise.all(agents.map((agentId) => ask('POST', path(agentId, 'deploy'), undefined, 0)));
+    for (const agentId of agents) {
+      await becomes(agentId, 'active');
+      expect(await states(agentId)).toEqual(['running']);
+      expect(await reach(agentId, 'starts')).toBe('1');
+    }
+    expect(agents.filter((agentId) => faulty.failed(agentId)).length).toBeGreaterThanOrEqual(5);
+    agents.forEach((agentId, index) => faulty.failAt(agentId, { call: index + 1, when }));
+    await Promise.all(agents.map((agentId) => ask('DELETE', path(agentId), undefined, 0)));
+    for (const agentId of agents) expect(await faulty.inner.inspect(agentId)).toEqual({ containers: [], volume: false });
+  });
 });

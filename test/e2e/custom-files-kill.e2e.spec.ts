@@ -53,7 +53,7 @@ it('is deployed with its scripts run anew in a new container, and nothing of the
   } finally {
     await service.dispose();
   }
-}, 120_000);
+});
 
 /** Returns the ids of the processes that the script has noted on the volume of the only agent that has such a note. */
 async function pidsOf(dataDir: string): Promise<number[]> {

@@ -52,9 +52,9 @@ describeWithDocker('a deployment that is canceled', () => {
   beforeAll(async () => {
     bed = await DeploymentBed.open();
     await bed.warmUp();
-  }, 180_000);
+  });
   afterEach(() => bed.clear());
-  afterAll(() => bed?.close(), 120_000);
+  afterAll(() => bed?.close());
 
   it.each(Object.entries(moments))('while %s: leaves nothing behind, and the next one works at once', async (_, { from, hold }) => {
     const agentId = await bed.agent(from);

@@ -32,38 +32,30 @@ describe('an agent of LangGraph', () => {
     await model?.stop();
   });
 
-  it(
-    'of the template remembers its conversation after it was killed, frozen, stopped and deployed again',
-    async () => {
-      if (!isReached) return;
-      const agent = await FrameworkAgent.deploy(service, model.url, { templateId: 'langgraph' }, TIMEOUT_MS);
-      expect(await agent.says('#one')).toBe('I remember #one');
-      await agent.kill(TIMEOUT_MS);
-      expect(await agent.says('#killed')).toBe('I remember #one #killed');
-      await agent.freeze();
-      expect(await agent.says('#two')).toBe('I remember #one #killed #two');
-      await agent.sleepDeeply(TIMEOUT_MS);
-      expect(await agent.says('#three')).toBe('I remember #one #killed #two #three');
-      await agent.redeploy(TIMEOUT_MS);
-      expect(await agent.says('#four')).toBe('I remember #one #killed #two #three #four');
-    },
-    TIMEOUT_MS,
-  );
+  it('of the template remembers its conversation after it was killed, frozen, stopped and deployed again', async () => {
+    if (!isReached) return;
+    const agent = await FrameworkAgent.deploy(service, model.url, { templateId: 'langgraph' }, TIMEOUT_MS);
+    expect(await agent.says('#one')).toBe('I remember #one');
+    await agent.kill(TIMEOUT_MS);
+    expect(await agent.says('#killed')).toBe('I remember #one #killed');
+    await agent.freeze();
+    expect(await agent.says('#two')).toBe('I remember #one #killed #two');
+    await agent.sleepDeeply(TIMEOUT_MS);
+    expect(await agent.says('#three')).toBe('I remember #one #killed #two #three');
+    await agent.redeploy(TIMEOUT_MS);
+    expect(await agent.says('#four')).toBe('I remember #one #killed #two #three #four');
+  });
 
-  it(
-    'of a repository with a graph in TypeScript does so too',
-    async () => {
-      if (!isReached) return;
-      git.commit('graph', frameworkRepositories['langgraph-node'] ?? {});
-      const agent = await FrameworkAgent.deploy(service, model.url, { repo_url: git.url('graph') }, TIMEOUT_MS);
-      expect(await agent.says('#one')).toBe('I remember #one');
-      await agent.freeze();
-      expect(await agent.says('#two')).toBe('I remember #one #two');
-      await agent.stopAndStart(TIMEOUT_MS);
-      expect(await agent.says('#three')).toBe('I remember #one #two #three');
-      await agent.redeploy(TIMEOUT_MS);
-      expect(await agent.says('#four')).toBe('I remember #one #two #three #four');
-    },
-    TIMEOUT_MS,
-  );
+  it('of a repository with a graph in TypeScript does so too', async () => {
+    if (!isReached) return;
+    git.commit('graph', frameworkRepositories['langgraph-node'] ?? {});
+    const agent = await FrameworkAgent.deploy(service, model.url, { repo_url: git.url('graph') }, TIMEOUT_MS);
+    expect(await agent.says('#one')).toBe('I remember #one');
+    await agent.freeze();
+    expect(await agent.says('#two')).toBe('I remember #one #two');
+    await agent.stopAndStart(TIMEOUT_MS);
+    expect(await agent.says('#three')).toBe('I remember #one #two #three');
+    await agent.redeploy(TIMEOUT_MS);
+    expect(await agent.says('#four')).toBe('I remember #one #two #three #four');
+  });
 });

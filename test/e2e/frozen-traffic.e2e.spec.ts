@@ -32,11 +32,11 @@ describeWithDocker('public traffic to an agent that is frozen', () => {
     expect(made.body).toMatchObject({ status: 'active' });
     agentId = made.body.agent_id;
     expect((await service.call('PATCH', `/api/v1/agents/${agentId}`, { public: true })).status).toBe(200);
-  }, 120_000);
+  });
   afterAll(async () => {
     await service?.dispose();
     await docker.getImage(IMAGE).remove({ force: true });
-  }, 60_000);
+  });
 
   beforeEach(async () => {
     const slept = await service.call('POST', `/api/agents/${agentId}/sleep`, undefined, { prefer: 'wait=20' });

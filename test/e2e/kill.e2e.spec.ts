@@ -141,7 +141,7 @@ function kills(runtime: 'docker' | 'local'): void {
       if (!died) break;
     }
     expect(step).toBeLessThanOrEqual(STEPS_MAX);
-  }, 300_000);
+  });
 
   it('settles after a kill at every step of a first deployment, without a second request', async () => {
     for (let step = 1; step <= STEPS_MAX; step++) {
@@ -159,7 +159,7 @@ function kills(runtime: 'docker' | 'local'): void {
       await killed.service.call('DELETE', `/api/v1/agents/${made.body.agent_id}`);
       if (!died) break;
     }
-  }, 300_000);
+  });
 
   it('settles after a kill at every step of a start', async () => {
     const agentId = await killed.agent('started');
@@ -174,28 +174,24 @@ function kills(runtime: 'docker' | 'local'): void {
       await killed.disarm();
       if (!died) break;
     }
-  }, 300_000);
+  });
 
-  it.each(['sleep', 'stop', 'restart'])(
-    'settles after a kill at every step of a %s, and answers after it',
-    async (operation) => {
-      const agentId = await killed.agent(operation);
-      const outcome = { sleep: 'sleeping', stop: 'stopped', restart: 'active' }[operation];
-      for (let step = 1; step <= STEPS_MAX; step++) {
-        await killed.arm(step, agentId);
-        const acknowledged = await killed.attempt(() => killed.service.call('POST', `/api/agents/${agentId}/${operation}`));
-        const died = await killed.diedAndCameBack(agentId);
-        const status = await killed.settles(agentId);
-        if (acknowledged) expect(status).toBe(outcome);
-        await killed.nothingDoubledOrLost(agentId, false);
-        await killed.disarm();
-        await killed.service.call('POST', `/api/agents/${agentId}/start`, undefined, { prefer: 'wait=30' });
-        expect(await killed.service.call('POST', `/api/agents/${agentId}/chat`, { message: 'well?' })).toMatchObject({ status: 200 });
-        if (!died) break;
-      }
-    },
-    300_000,
-  );
+  it.each(['sleep', 'stop', 'restart'])('settles after a kill at every step of a %s, and answers after it', async (operation) => {
+    const agentId = await killed.agent(operation);
+    const outcome = { sleep: 'sleeping', stop: 'stopped', restart: 'active' }[operation];
+    for (let step = 1; step <= STEPS_MAX; step++) {
+      await killed.arm(step, agentId);
+      const acknowledged = await killed.attempt(() => killed.service.call('POST', `/api/agents/${agentId}/${operation}`));
+      const died = await killed.diedAndCameBack(agentId);
+      const status = await killed.settles(agentId);
+      if (acknowledged) expect(status).toBe(outcome);
+      await killed.nothingDoubledOrLost(agentId, false);
+      await killed.disarm();
+      await killed.service.call('POST', `/api/agents/${agentId}/start`, undefined, { prefer: 'wait=30' });
+      expect(await killed.service.call('POST', `/api/agents/${agentId}/chat`, { message: 'well?' })).toMatchObject({ status: 200 });
+      if (!died) break;
+    }
+  });
 
   it('settles after a kill at every step of a wake, and answers the message', async () => {
     const agentId = await killed.agent('woken');
@@ -210,7 +206,7 @@ function kills(runtime: 'docker' | 'local'): void {
       expect(await killed.service.call('POST', `/api/agents/${agentId}/chat`, { message: 'awake?' })).toMatchObject({ status: 200 });
       if (!died) break;
     }
-  }, 300_000);
+  });
 
   it('settles after a kill at every step of a deletion, and leaves nothing', async () => {
     for (let step = 1; step <= STEPS_MAX; step++) {
@@ -226,7 +222,7 @@ function kills(runtime: 'docker' | 'local'): void {
       await killed.nothingDoubledOrLost(agentId, true);
       if (!died) break;
     }
-  }, 300_000);
+  });
 
   it('delivers an acknowledged message after a kill in the middle of its delivery', async () => {
     const agentId = await killed.agent('chatty');

@@ -30,12 +30,12 @@ beforeAll(async () => {
     await writeFile(join(folder, id, 'agent.mjs'), `process.argv[2] = ${argument};\nawait import(${JSON.stringify(server)});\n`);
   }
   service = await StartedService.start({ runtime: 'local', environment: { MOORING_TEMPLATES_DIR: folder } });
-}, 120_000);
+});
 
 afterAll(async () => {
   await service?.dispose();
   await rm(folder, { recursive: true, force: true });
-}, 60_000);
+});
 
 /** One conversation with an agent. */
 class Conversation {

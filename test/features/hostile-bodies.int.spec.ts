@@ -84,5 +84,5 @@ describe('a hostile body of a megabyte', () => {
     }
     expect({ dear, accepted }).toEqual({ dear: [], accepted: [] });
     expect(routes.flatMap(({ fields }) => fields).length).toBeGreaterThan(30);
-  }, 600_000);
+  });
 });

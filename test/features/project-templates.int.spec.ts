@@ -10,8 +10,6 @@ import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { LocalRuntimeModule } from '../support/local-runtime-module.ts';
 
-const TEST_MS = 180_000;
-
 @Module({})
 class BedRuntime {}
 
@@ -53,23 +51,19 @@ function templatesThatAreProjects(): void {
   it.each([
     ['node', 'a Node project (package.json)'],
     ['python', 'a Python project (requirements.txt)'],
-  ])(
-    '%s answers, and remembers its conversation over a sleep, a stop and a new deployment',
-    async (templateId, found) => {
-      const { id, status } = await made(templateId);
-      const [deployment] = (await call('GET', `/api/v1/agents/${id}/deployments`)).json;
-      expect(deployment.build_log).toContain(`Found ${found}`);
-      expect(status).toBe('active');
-      const first = await chat(id, 'ahoy');
-      expect(first.response).toBe('You wrote: ahoy. It was message 1 of this conversation.');
-      expect((await call('POST', `/api/agents/${id}/sleep`)).json).toMatchObject({ status: 'sleeping' });
-      expect((await chat(id, 'again', first.conversation_id)).response).toContain('message 2 of this conversation');
-      expect((await call('POST', `/api/agents/${id}/stop`)).json).toMatchObject({ status: 'stopped' });
-      expect((await call('POST', `/api/agents/${id}/start`)).json).toMatchObject({ status: 'active' });
-      expect((await chat(id, 'back', first.conversation_id)).response).toContain('message 3 of this conversation');
-      expect((await call('POST', '/api/deploy', { agentId: id, source: 'template', templateId })).json).toMatchObject({ status: 'active' });
-      expect((await chat(id, 'anew', first.conversation_id)).response).toContain('message 4 of this conversation');
-    },
-    TEST_MS,
-  );
+  ])('%s answers, and remembers its conversation over a sleep, a stop and a new deployment', async (templateId, found) => {
+    const { id, status } = await made(templateId);
+    const [deployment] = (await call('GET', `/api/v1/agents/${id}/deployments`)).json;
+    expect(deployment.build_log).toContain(`Found ${found}`);
+    expect(status).toBe('active');
+    const first = await chat(id, 'ahoy');
+    expect(first.response).toBe('You wrote: ahoy. It was message 1 of this conversation.');
+    expect((await call('POST', `/api/agents/${id}/sleep`)).json).toMatchObject({ status: 'sleeping' });
+    expect((await chat(id, 'again', first.conversation_id)).response).toContain('message 2 of this conversation');
+    expect((await call('POST', `/api/agents/${id}/stop`)).json).toMatchObject({ status: 'stopped' });
+    expect((await call('POST', `/api/agents/${id}/start`)).json).toMatchObject({ status: 'active' });
+    expect((await chat(id, 'back', first.conversation_id)).response).toContain('message 3 of this conversation');
+    expect((await call('POST', '/api/deploy', { agentId: id, source: 'template', templateId })).json).toMatchObject({ status: 'active' });
+    expect((await chat(id, 'anew', first.conversation_id)).response).toContain('message 4 of this conversation');
+  });
 }

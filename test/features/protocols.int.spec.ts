@@ -9,11 +9,9 @@ import { startTalk, type Talk } from '../support/talk.ts';
 
 /** Chats through the API with agents that really speak the other protocols. */
 
-const START_TIMEOUT_MS = 120_000;
-
 let talk: Talk;
 
-beforeAll(async () => void (talk = await startTalk({})), START_TIMEOUT_MS);
+beforeAll(async () => void (talk = await startTalk({})));
 afterAll(() => talk?.server.close());
 
 const kinds: [string, ProtocolName, () => Promise<ProtocolAgent>, string][] = [
@@ -32,7 +30,7 @@ describe.each(kinds)('a chat with an agent that speaks %s', (_, name, start, str
     jest.spyOn(templates, 'get').mockReturnValue({ ...hello, protocol: { name } });
     jest.spyOn(talk.runtime.inner, 'address').mockResolvedValue({ host: agent.host, port: agent.port });
     keptConnections.closeIdle();
-  }, START_TIMEOUT_MS);
+  });
 
   afterAll(async () => {
     jest.restoreAllMocks();

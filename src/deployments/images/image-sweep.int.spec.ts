@@ -104,7 +104,7 @@ describeWithDocker('an image that no agent needs', () => {
 
     await remove(agentId);
     for (const version of versions) await isGone(version);
-  }, 180_000);
+  });
 
   it('stays if the operator shares it, had it before, or runs a container of it', async () => {
     const [had, ran] = [await published('had'), await published('ran')];
@@ -119,7 +119,7 @@ describeWithDocker('an image that no agent needs', () => {
     await sweep();
     expect(await Promise.all([shared, had, ran].map(isThere))).toEqual([true, true, false]);
     for (const image of [shared, had]) await bed.docker.getImage(image).remove();
-  }, 120_000);
+  });
 
   it('keeps the name that somebody else gave it, and is theirs from then on', async () => {
     const { agentId, id } = await deployed(await published('named'));
@@ -132,7 +132,7 @@ describeWithDocker('an image that no agent needs', () => {
     });
     expect((await bed.docker.getImage(id).inspect()).RepoTags).toEqual([theirs]);
     await bed.docker.getImage(theirs).remove();
-  }, 120_000);
+  });
 
   it('stays for a week after its last use by a build, if only builds use it', async () => {
     const base = await published('base');
@@ -161,7 +161,7 @@ describeWithDocker('an image that no agent needs', () => {
       return (await ofBuilds()).length === 0 ? true : undefined;
     });
     expect(await Promise.all([id, step?.id ?? ''].map(isThere))).toEqual([false, false]);
-  }, 120_000);
+  });
 
   it('is removed by the next look if the service was killed in the middle of one', async () => {
     const image = await published('half');
@@ -177,7 +177,7 @@ describeWithDocker('an image that no agent needs', () => {
     removal.mockRestore();
     await sweep();
     expect(await isThere(id)).toBe(false);
-  }, 120_000);
+  });
 
   it('is pulled again by a deployment that found it right before it was removed', async () => {
     const image = await published('raced');
@@ -194,7 +194,7 @@ describeWithDocker('an image that no agent needs', () => {
     expect([removed, next.id]).toEqual([true, id]);
     expect((await recordsOf(next.agentId))[0]?.build_log).toContain('The engine has lost');
     await remove(next.agentId);
-  }, 120_000);
+  });
 
   it('is built again by a deployment that had just built it when it was removed', async () => {
     const getImage = bed.docker.getImage.bind(bed.docker);
@@ -214,7 +214,7 @@ describeWithDocker('an image that no agent needs', () => {
     expect([answer.json.status, removed.length]).toEqual(['active', 2]);
     expect((await recordsOf(agentId))[0]?.build_log).toContain('The engine has lost');
     await remove(agentId);
-  }, 120_000);
+  });
 
   it('is not removed while a deployment claims it', async () => {
     const { agentId, id } = await deployed(await published('claimed'));
@@ -239,5 +239,5 @@ describeWithDocker('an image that no agent needs', () => {
     await until('the claim is made', async () => (claimed ? true : undefined));
     await remove(agentId);
     await isGone(id);
-  }, 120_000);
+  });
 });

@@ -68,7 +68,7 @@ describe('an agent whose volume holds more than it may', () => {
     await becomes(full, 'active');
     await look();
     expect((await bed.load(full)).state?.status).toBe('active');
-  }, 60_000);
+  });
 
   it('is stopped also while it sleeps, if it wrote before', async () => {
     const agentId = await deployed();
@@ -79,5 +79,5 @@ describe('an agent whose volume holds more than it may', () => {
       return (await bed.load(agentId)).state?.status === 'error' ? true : undefined;
     });
     await ended(agentId);
-  }, 60_000);
+  });
 });

@@ -1,11 +1,11 @@
 import { v7 as uuidv7 } from 'uuid';
 import { ProtocolAgent } from '../../../test/support/protocol-agents/protocol-agent.ts';
-import { AGENT_TIMEOUT_MS, sayTo } from '../../../test/support/protocol-agents/say.ts';
+import { sayTo } from '../../../test/support/protocol-agents/say.ts';
 
 describe.each(['1.0', '0.3'] as const)('an agent that speaks A2A %s', (version) => {
   let agent: ProtocolAgent;
 
-  beforeAll(async () => void (agent = await ProtocolAgent.a2a(version)), AGENT_TIMEOUT_MS);
+  beforeAll(async () => void (agent = await ProtocolAgent.a2a(version)));
   afterAll(() => agent?.stop());
 
   const say = (text: string, conversationId: string, given: Parameters<typeof sayTo>[4] = {}) =>

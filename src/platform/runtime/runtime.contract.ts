@@ -11,8 +11,8 @@ export type { RuntimeUnderTest };
 export function runtimeContract(name: string, make: () => Promise<RuntimeUnderTest>): void {
   describe(`the ${name} runtime`, () => {
     const bed = new TestBed(make);
-    beforeAll(() => bed.open(), 120_000);
-    afterAll(() => bed.close(), 60_000);
+    beforeAll(() => bed.open());
+    afterAll(() => bed.close());
     describe('images and containers', () => creation(bed));
     describe('a container’s life', () => lifecycle(bed));
     describe('sleep', () => sleep(bed));

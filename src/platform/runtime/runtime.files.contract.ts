@@ -36,7 +36,7 @@ export function files(bed: TestBed): void {
   let view: ContainerView;
   beforeAll(async () => {
     view = await bed.running({}, { user: '1000:1000' });
-  }, 60_000);
+  });
 
   const agent = (code: string, ...args: string[]) => inAgent(bed, view, code, ...args);
   const write = (path: string, content: string | Buffer | Readable, other: Partial<FileWriteOptions> = {}) =>
@@ -73,7 +73,7 @@ export function files(bed: TestBed): void {
     const hash = createHash('sha256');
     for await (const chunk of found.content) hash.update(chunk as Buffer);
     expect(hash.digest('hex')).toBe(createHash('sha256').update(bytes).digest('hex'));
-  }, 60_000);
+  });
 
   it('writes what the agent reads, as the agent’s own file, and replaces it with its mode', async () => {
     expect(await write('note', 'first')).toEqual({ path: '/data/note', size: 5, created: true });
@@ -127,7 +127,7 @@ export function files(bed: TestBed): void {
     leaving.abort(new Error('enough'));
     await expect(endless).rejects.toThrow('enough');
     expect(await agent(all)).toBe('');
-  }, 60_000);
+  });
 
   it('removes the unfinished files that a crash left in a folder an hour ago', async () => {
     await makeDirectory('crashed');
@@ -165,7 +165,7 @@ export function files(bed: TestBed): void {
     await agent('fs.mkdirSync("many"); for (let n = 0; n < 10050; n++) fs.symlinkSync("x", "many/" + String(n).padStart(200, "n"))');
     const { entries, truncated } = await bed.runtime.files.list(view.handle, 'many', soon());
     expect([entries.length, truncated]).toEqual([10_000, true]);
-  }, 60_000);
+  });
 
   it('reads a part of a file, and decides about it by its size and time', async () => {
     await write('alphabet', 'abcdefghijklmnopqrstuvwxyz'.repeat(100_000));
@@ -292,7 +292,7 @@ export function files(bed: TestBed): void {
     for (const root of ['.', '/data', '/data/', 'kept/..', './.']) await expect(remove(root)).rejects.toEqual(refused('volume_root'));
     await expect(remove('/app/probe.mjs')).rejects.toEqual(refused('outside_volume'));
     expect(await names('kept')).toEqual(['x']);
-  }, 60_000);
+  });
 
   it('refuses if the container does not run or does not exist', async () => {
     const still = await bed.created();

@@ -58,7 +58,7 @@ export function logs(bed: TestBed): void {
       expect(rest).toEqual(all.slice(index + 1));
     }
     expect(await linesOf(bed.runtime, view.handle, (all.at(-1) as LogLine).cursor)).toEqual([]);
-  }, 60_000);
+  });
 
   it('goes on after the last line seen, over a stop and a start', async () => {
     const view = await bed.running({ ON_SIGTERM: 'finish' });

@@ -16,8 +16,8 @@ describeWithDocker('the files of a container', () => {
   beforeAll(async () => {
     bed = await DockerBed.open();
     view = await bed.running();
-  }, 60_000);
-  afterAll(() => bed?.close(), 60_000);
+  });
+  afterAll(() => bed?.close());
 
   /** The programs for files that run in the container. */
   const running = async () => (await bed.output(view, 'ps | grep -E "[d]d bs|[a]nswer\\("')).trim();
@@ -33,7 +33,7 @@ describeWithDocker('the files of a container', () => {
       reason: 'outside_volume',
     });
     await bed.runtime.remove(bare.handle);
-  }, 60_000);
+  });
 
   it('are read with nothing of the agent’s environment or programs', async () => {
     const hostile = await bed.running({
@@ -47,7 +47,7 @@ describeWithDocker('the files of a container', () => {
     const { entries } = await bed.runtime.files.list(hostile.handle, '.', soon());
     expect(entries.map(({ name }) => name)).toEqual(['env', 'etc', 'stat']);
     await bed.runtime.remove(hostile.handle);
-  }, 60_000);
+  });
 
   it('leave no program behind when the reader goes away in the middle', async () => {
     await bed.output(view, 'dd if=/dev/zero of=/data/endless bs=1M seek=1M count=0');
@@ -57,7 +57,7 @@ describeWithDocker('the files of a container', () => {
     content.destroy();
     await until('the programs have ended', async () => ((await running()) === '' ? true : undefined));
     await bed.output(view, 'rm /data/endless');
-  }, 60_000);
+  });
 
   it('lose what was half written when the service is killed', async () => {
     const script = `
@@ -76,7 +76,7 @@ describeWithDocker('the files of a container', () => {
     await once(service, 'exit');
     await until('the file is gone', async () => ((await kept()) === '' ? true : undefined));
     await until('the programs have ended', async () => ((await running()) === '' ? true : undefined));
-  }, 60_000);
+  });
 
   it('are not reached without the helper program, and the error says what to install', async () => {
     const labels = { 'mooring.instance': bed.instance };
@@ -86,5 +86,5 @@ describeWithDocker('the files of a container', () => {
     await expect(listing).rejects.toThrow(RuntimeRefused);
     await expect(listing).rejects.toThrow('busybox-static');
     await container.remove({ force: true });
-  }, 60_000);
+  });
 });

@@ -32,12 +32,12 @@ describeWithNft('an agent with a list of names', () => {
     agent = await bed.running(listed);
     neighbour = await bed.running({ ...server, egress: { allow: [`only.example:${webPort}`] } });
     await proxyListens();
-  }, 120_000);
+  });
   afterAll(async () => {
     await bed?.close();
     await around?.close();
     await engine?.close();
-  }, 60_000);
+  });
 
   /** Returns what the agent gets from a name by its proxy, be it a response or an error. */
   const gets = (name: string, from = agent) => bed.output(from, `wget -q -O - http://${name}:${webPort}/ 2>&1`);

@@ -33,12 +33,12 @@ describeWithNft('what an agent may reach', () => {
     bed = await DockerBed.open(engine.docker, 'internet');
     neighbour = await bed.running(server);
     agent = await bed.running();
-  }, 60_000);
+  });
   afterAll(async () => {
     await bed?.close();
     await around?.close();
     await engine?.close();
-  }, 60_000);
+  });
 
   const gateway = async (): Promise<string> => {
     const [network] = Object.values((await engine.docker.getContainer(agent.handle).inspect()).NetworkSettings.Networks);

@@ -12,8 +12,8 @@ describeWithDocker('the volumes of agents', () => {
   beforeAll(async () => {
     bed = await DockerBed.open();
     agent = await bed.running();
-  }, 60_000);
-  afterAll(() => bed?.close(), 60_000);
+  });
+  afterAll(() => bed?.close());
 
   it('are measured, whoever owns the files, and those that do not exist are left out', async () => {
     const other = await bed.running();
@@ -30,14 +30,14 @@ describeWithDocker('the volumes of agents', () => {
     expect((sizes.get(agent.agentId) ?? 0) / MIB).toBeCloseTo(8, 0);
     expect(sizes.get(other.agentId)).toBeLessThan(MIB);
     await bed.runtime.remove(other.handle);
-  }, 60_000);
+  });
 
   it('are measured right though names of files look like the measure’s own words', async () => {
     const names = [`$'0\\t/volumes/x'`, `$'a\\n0\\tmooring-${agent.agentId}'`, `$'File name too long'`, `$'mooring-${agent.agentId} 0'`];
     await bed.output(agent, names.map((name) => `mkdir -p /data/${name}`).join('; '));
     const sizes = await bed.runtime.volumeSizes([agent.agentId], WITHIN_MS);
     expect((sizes.get(agent.agentId) ?? 0) / MIB).toBeCloseTo(8, 0);
-  }, 60_000);
+  });
 
   it('count as full without end if they have paths that no program can follow', async () => {
     const chain = Array.from({ length: 15 }, () => 'n'.repeat(200)).join('/');
@@ -45,13 +45,13 @@ describeWithDocker('the volumes of agents', () => {
     const lines = [`mkdir -p /data/a/${chain} /data/b/${chain}`, `mv /data/b /data/a/${chain}/`, 'echo made'];
     expect(await bed.output(agent, lines.join(' && '))).toBe('made\n');
     expect((await bed.runtime.volumeSizes([agent.agentId], WITHIN_MS)).get(agent.agentId)).toBe(Infinity);
-  }, 60_000);
+  });
 
   it('leave no container behind, also when the time is too short', async () => {
     await bed.runtime.volumeSizes([agent.agentId], 0);
     const filters = JSON.stringify({ label: [`mooring.instance=${bed.instance}`] });
     expect((await bed.docker.listContainers({ all: true, filters })).map(({ Id }) => Id)).toEqual([agent.handle]);
-  }, 60_000);
+  });
 
   it('are made although the engine can enforce no quota, and with one where it can', async () => {
     const limited = bed.limited(64 * MIB);
@@ -63,5 +63,5 @@ describeWithDocker('the volumes of agents', () => {
     } finally {
       await limited.close();
     }
-  }, 60_000);
+  });
 });
