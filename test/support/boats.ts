@@ -51,6 +51,7 @@ export const boats: BoatProjection = {
 export class Harbour {
   private constructor(
     readonly log: OpenedLog,
+    readonly leases: Leases,
     readonly projections: Projections,
     readonly replicas: ProgramReplicas,
   ) {}
@@ -64,12 +65,13 @@ export class Harbour {
   ): Promise<Harbour> {
     const log = await openLog(url, newer);
     before(log);
-    const kept = new Projections(log.database, log.store, new Leases(log.database), log.aggregates, log.config);
+    const leases = new Leases(log.database);
+    const kept = new Projections(log.database, log.store, leases, log.aggregates, log.config);
     for (const projection of projections) kept.register(projection);
     const replicas = new ProgramReplicas(log.database, kept, log.catalogue, { refresh: () => Promise.resolve('a key') });
     await replicas.onModuleInit();
     await kept.start();
-    return new Harbour(log, kept, replicas);
+    return new Harbour(log, leases, kept, replicas);
   }
 
   async close(): Promise<void> {

@@ -1,30 +1,8 @@
 import { Client } from 'pg';
 
-import { appendTo, eventually, everything, harbourEvent, openLog, type OpenedLog } from '../../../test/support/log.ts';
+import { Harbour } from '../../../test/support/boats.ts';
+import { appendTo, eventually, harbourEvent } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { typed } from '../database/table.ts';
-import { idOf } from '../event-store/event-store.ts';
-import { Leases } from '../leases/leases.ts';
-import type { Projection, ProjectionTable } from './projection.ts';
-import { Projections } from './projections.ts';
-
-const boatsTable = {
-  key: 'name',
-  columns: { name: 'text not null', cargo: typed<number>('integer not null') },
-  indexes: {},
-} as const satisfies ProjectionTable;
-
-const boats: Projection<Pick<typeof boatsTable, 'key' | 'columns'> & ProjectionTable> = {
-  name: 'boats',
-  version: 1,
-  filter: { ...everything, categories: ['boat'] },
-  table: boatsTable,
-  keys: (event) => [idOf(event.stream)],
-  project(event, rows) {
-    const key = idOf(event.stream);
-    rows.set(key, { name: key, cargo: (rows.get(key)?.cargo ?? 0) + ((event.data.tons as number | undefined) ?? 0) });
-  },
-};
 
 /** A database that ends all connections, loses what was written to the read model since `keep`, and then lets nobody in until it has recovered. */
 class CrashingDatabase {
@@ -45,7 +23,7 @@ class CrashingDatabase {
   }
 
   async cargo(): Promise<number[]> {
-    const { rows } = await this.inside.query<{ cargo: number }>('select cargo from boats_v1');
+    const { rows } = await this.inside.query<{ cargo: number }>('select cargo::int from boats_v1');
     return rows.map(({ cargo }) => cargo);
   }
 
@@ -74,24 +52,14 @@ class CrashingDatabase {
   }
 }
 
-interface Replica {
-  log: OpenedLog;
-  leases: Leases;
-  projections: Projections;
-}
-
 describe('read models on a database that crashes', () => {
   let test: TestDatabase;
   let database: CrashingDatabase;
-  const replicas: Replica[] = [];
+  const replicas: Harbour[] = [];
 
-  const start = async (): Promise<Replica> => {
-    const log = await openLog(test.url);
-    const leases = new Leases(log.database);
-    const replica = { log, leases, projections: new Projections(log.database, log.store, leases, log.aggregates, log.config) };
+  const start = async (): Promise<Harbour> => {
+    const replica = await Harbour.open(test.url);
     replicas.push(replica);
-    replica.projections.register(boats);
-    await replica.projections.start();
     return replica;
   };
 
@@ -102,10 +70,7 @@ describe('read models on a database that crashes', () => {
 
   afterEach(async () => {
     await database.recover();
-    for (const { log, projections } of replicas.splice(0)) {
-      await projections.beforeApplicationShutdown();
-      await log.close();
-    }
+    for (const replica of replicas.splice(0)) await replica.close();
     await database.close();
     await test.drop();
   });

@@ -6,7 +6,7 @@ import { unboundedMemory } from '../exchange-memory.ts';
 import type { ProtocolAgent } from './protocol-agent.ts';
 
 /** The time that an agent has for its start and for each reply, in milliseconds. */
-export const AGENT_TIMEOUT_MS = 60_000;
+const AGENT_TIMEOUT_MS = 60_000;
 
 /** Sends the agent a message of a conversation by its protocol, and returns the reply. */
 export async function sayTo(
