@@ -1,4 +1,5 @@
 import { jest } from '@jest/globals';
+import { closeAll } from '../../../../../test/support/close-all.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { Neighbourhood, places, webPort } from '../../../../../test/support/neighbourhood.ts';
 import { describeWithNft, PrivateEngine } from '../../../../../test/support/private-engine.ts';
@@ -33,11 +34,7 @@ describeWithNft('an agent with a list of names', () => {
     neighbour = await bed.running({ ...server, egress: { allow: [`only.example:${webPort}`] } });
     await proxyListens();
   });
-  afterAll(async () => {
-    await bed?.close();
-    await around?.close();
-    await engine?.close();
-  });
+  afterAll(() => closeAll(bed, around, engine));
 
   /** Returns what the agent gets from a name by its proxy, be it a response or an error. */
   const gets = (name: string, from = agent) => bed.output(from, `wget -q -O - http://${name}:${webPort}/ 2>&1`);

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { jest } from '@jest/globals';
+import { closeAll } from '../../../../../test/support/close-all.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { Neighbourhood, places, webPort } from '../../../../../test/support/neighbourhood.ts';
 import { describeWithNft, PrivateEngine } from '../../../../../test/support/private-engine.ts';
@@ -34,11 +35,7 @@ describeWithNft('what an agent may reach', () => {
     neighbour = await bed.running(server);
     agent = await bed.running();
   });
-  afterAll(async () => {
-    await bed?.close();
-    await around?.close();
-    await engine?.close();
-  });
+  afterAll(() => closeAll(bed, around, engine));
 
   const gateway = async (): Promise<string> => {
     const [network] = Object.values((await engine.docker.getContainer(agent.handle).inspect()).NetworkSettings.Networks);
