@@ -6,7 +6,6 @@ import { noRules } from '../../src/platform/runtime/docker/networks/egress-rules
 import { Nft } from '../../src/platform/runtime/docker/networks/nft.ts';
 import { RuntimeRefused } from '../../src/platform/runtime/runtime.ts';
 import { importImage } from '../../src/platform/runtime/docker/image-sources/registry.ts';
-import { until } from './until.ts';
 
 const importMs = 60_000;
 
@@ -59,24 +58,12 @@ export async function busyboxEntries(): Promise<TarEntry[]> {
 export async function removeInstance(docker: Dockerode, instance: string, images: string[] = []): Promise<void> {
   await new Nft(docker, instance).run(noRules(instance)).catch(unlessRefused);
   const filters = JSON.stringify({ label: [`mooring.instance=${instance}`] });
-  for (const { Id } of await docker.listContainers({ all: true, filters })) await removeContainer(docker, Id);
+  for (const { Id } of await docker.listContainers({ all: true, filters })) await docker.getContainer(Id).remove({ force: true, v: true });
   for (const { Name } of (await docker.listVolumes({ filters })).Volumes ?? []) await docker.getVolume(Name).remove();
   for (const { Id } of await docker.listNetworks({ filters })) await docker.getNetwork(Id).remove();
   await removeImages(docker, instance, filters);
   await removeImages(docker, instance, JSON.stringify({ reference: [`mooring-${instance}`] }));
   for (const name of images) await docker.getImage(name).remove({ force: true });
-}
-
-/** Removes a container, again while a mount of it is busy: a program that starts elsewhere holds a copy of every mount for an instant. */
-async function removeContainer(docker: Dockerode, id: string): Promise<void> {
-  const remove = () => docker.getContainer(id).remove({ force: true, v: true });
-  await until(`the container ${id} is removed`, () => remove().then(() => true as const, unlessBusy), undefined, 100);
-}
-
-function unlessBusy(error: unknown): true | undefined {
-  if ((error as { statusCode?: number }).statusCode === 404) return true;
-  if (!String(error).includes('device or resource busy')) throw error;
-  return undefined;
 }
 
 /**

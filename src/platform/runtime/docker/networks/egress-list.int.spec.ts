@@ -34,7 +34,7 @@ describeWithNft('an agent with a list of names', () => {
     neighbour = await bed.running({ ...server, egress: { allow: [`only.example:${webPort}`] } });
     await proxyListens();
   });
-  afterAll(() => closeAll(bed, around, engine));
+  afterAll(() => closeAll(bed?.runtime, around, engine));
 
   /** Returns what the agent gets from a name by its proxy, be it a response or an error. */
   const gets = (name: string, from = agent) => bed.output(from, `wget -q -O - http://${name}:${webPort}/ 2>&1`);

@@ -35,7 +35,7 @@ describeWithNft('what an agent may reach', () => {
     neighbour = await bed.running(server);
     agent = await bed.running();
   });
-  afterAll(() => closeAll(bed, around, engine));
+  afterAll(() => closeAll(bed?.runtime, around, engine));
 
   const gateway = async (): Promise<string> => {
     const [network] = Object.values((await engine.docker.getContainer(agent.handle).inspect()).NetworkSettings.Networks);
