@@ -1,4 +1,4 @@
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -80,9 +80,17 @@ export class PrivateEngine {
     this.holder.kill('SIGKILL');
     await ended;
     // Mounts are removed first: containers on the network of the engine's machine have their namespace mounted there.
-    const mounted = readFileSync('/proc/mounts', 'utf8').match(new RegExp(`${this.folder}\\S*`, 'g')) ?? [];
-    for (const path of mounted) execFileSync('umount', ['--lazy', path]);
+    // One may have gone by itself meanwhile. The removal of the folder fails if one is left.
+    for (const point of this.mountPoints()) spawnSync('umount', ['--lazy', point]);
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** Returns where something is mounted in the engine's folder, the innermost first. The second word of a line of the table is the place. */
+  private mountPoints(): string[] {
+    const points = readFileSync('/proc/mounts', 'utf8')
+      .split('\n')
+      .map((line) => line.split(' ')[1] ?? '');
+    return points.filter((point) => point.startsWith(`${this.folder}/`)).toReversed();
   }
 
   /** Kills what runs, since an engine that stops waits ten seconds for a program that ignores its signal. */
