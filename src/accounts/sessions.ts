@@ -4,6 +4,7 @@ import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
 import { base62 } from '../platform/crypto/base62.ts';
+import { SharedQuestions } from '../platform/async/shared-questions.ts';
 import { Database } from '../platform/database/database.ts';
 import { AccountPositions } from '../platform/event-store/following/account-positions.ts';
 import { type Caller, scopes } from '../platform/context/caller.ts';
@@ -43,6 +44,9 @@ const allScopes = new Set(scopes);
 /** Manages sessions: opaque tokens that end after 30 days, 7 days without use, or a logout. All replicas share them. */
 @Injectable()
 export class Sessions {
+  /** The holders of tokens, by the tokens' hashes in hexadecimal. Requests that come together ask the database once. */
+  private readonly found = new SharedQuestions<string, Found>((hashes) => this.findAll(hashes));
+
   constructor(
     private readonly database: Database,
     private readonly readModels: ReadModels,
@@ -61,7 +65,7 @@ export class Sessions {
   /** Returns the holder of the token; null if it is unknown or has ended. Its use is recorded once a minute. */
   async verify(token: string): Promise<Caller | null> {
     const hash = hashOf(token);
-    const row = (await this.find(hash)) ?? (await this.findOnceAccountsAreShown(hash));
+    const row = (await this.found.answerFor(hash.toString('hex'))) ?? (await this.findOnceAccountsAreShown(hash));
     if (row === undefined) return null;
     if (row.stale) await this.database.query('update account_sessions set last_used_at = now() where token_hash = $1', [hash]);
     const { account_id: accountId, name, role, expires_at } = row;
@@ -69,9 +73,13 @@ export class Sessions {
     return { kind: 'session', id: accountId, name, accountId, role, scopes: allScopes, ...own };
   }
 
-  private async find(hash: Buffer): Promise<Found | undefined> {
-    const { rows } = await this.database.pool.query<Found>({ name: 'session', text: FIND, values: [hash] });
-    return rows[0];
+  private async findAll(hashes: string[]): Promise<Map<string, Found>> {
+    const { rows } = await this.database.pool.query<Found>({
+      name: 'sessions',
+      text: FIND,
+      values: [hashes.map((hash) => Buffer.from(hash, 'hex'))],
+    });
+    return new Map(rows.map((row) => [row.token_hash.toString('hex'), row]));
   }
 
   /**
@@ -82,7 +90,7 @@ export class Sessions {
     const { last } = this.positions.of(null, accountsProjection.filter);
     await this.readModels.waitIfRunning(accountsProjection.name, last);
     await this.readModels.waitUntilFilled(accountsProjection.name);
-    return this.find(hash);
+    return this.found.answerFor(hash.toString('hex'));
   }
 
   /** Returns the ids of the account's sessions that have not ended. */
@@ -102,10 +110,12 @@ export class Sessions {
 const LIVE = `expires_at > now() and last_used_at > now() - interval '${IDLE_DAYS} days'`;
 
 const FIND = `
-  select s.account_id, a.name, a.role, s.expires_at, s.last_used_at < now() - interval '1 minute' as stale
-    from account_sessions s join ${tableOf(accountsProjection)} a using (account_id) where token_hash = $1 and ${LIVE}`;
+  select s.token_hash, s.account_id, a.name, a.role, s.expires_at, s.last_used_at < now() - interval '1 minute' as stale
+    from account_sessions s join ${tableOf(accountsProjection)} a using (account_id)
+    where token_hash = any($1::bytea[]) and ${LIVE}`;
 
 interface Found extends Pick<AccountRow, 'account_id' | 'name' | 'role'> {
+  token_hash: Buffer;
   expires_at: Date;
   stale: boolean;
 }

@@ -23,7 +23,8 @@ let fastify: FastifyInstance;
 let session: string;
 
 beforeAll(async () => {
-  const environment = { MOORING_RUNTIME: 'local', MOORING_OPEN_REGISTRATION: 'on', MOORING_LARGE_BODIES_MB_PER_SECOND: '100000' };
+  const unlimited = { MOORING_LARGE_BODIES_MB_PER_SECOND: '100000', MOORING_REFUSALS_PER_SECOND: '1000000' };
+  const environment = { MOORING_RUNTIME: 'local', MOORING_OPEN_REGISTRATION: 'on', ...unlimited };
   server = await startTestServer((config) => ({ imports: [AppModule.forRoot(config, { allowUnsafeDatabase: true })] }), environment);
   fastify = server.app.getHttpAdapter().getInstance();
   await server.app.get(CommandBus).execute(new OpenAccount(systemContext('test', null), account, null));

@@ -4,6 +4,7 @@ import { Body, Controller, Get, HttpCode, Module, Param, Post, Put, Query, Req, 
 import { Type } from 'class-transformer';
 import { IsArray, IsInt, IsOptional, IsString, MaxLength, ValidateNested } from 'class-validator';
 
+import type { Environment } from '../../src/platform/config/config.ts';
 import { CryptoModule } from '../../src/platform/crypto/crypto.module.ts';
 import { Public, RequireAdmin, RequireCaller, RequireScope, RequireSession } from '../../src/platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../src/platform/http/call.ts';
@@ -159,8 +160,8 @@ class NotedReadModels extends ReadModels {
 class Parts {}
 
 /** Starts a server with the routes above, or with another controller, and credentials whose names say what they may do. */
-export function startThings(controller: NestType = ThingsController): Promise<TestServer> {
-  return startTestServer(() => ({
+export function startThings(controller: NestType = ThingsController, environment: Environment = {}): Promise<TestServer> {
+  const parts = () => ({
     imports: [
       testDatabase(),
       CryptoModule,
@@ -178,7 +179,8 @@ export function startThings(controller: NestType = ThingsController): Promise<Te
       },
     ],
     controllers: [controller],
-  }));
+  });
+  return startTestServer(parts, environment);
 }
 
 export function expectProblem(answer: Answer, status: number, code: string) {

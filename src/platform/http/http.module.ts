@@ -12,6 +12,7 @@ import { Positions } from './responses/positions.ts';
 import { PostgresIdempotencyStore } from './idempotency/postgres-idempotency-store.ts';
 import { ProblemsFilter } from './responses/problems.filter.ts';
 import { LoginLimiter } from './auth/login-limiter.ts';
+import { PacedRefusals } from './responses/paced-refusals.ts';
 import { ReadinessChecks } from './health/readiness-checks.service.ts';
 import { ResponseStreams } from './response-streams.ts';
 import { RouteTable } from './auth/route-table.ts';
@@ -36,6 +37,7 @@ import { createValidationPipe } from './requests/validation.ts';
     IdleMemory,
     Metrics,
     OpenRequests,
+    PacedRefusals,
     Positions,
     ReadinessChecks,
     ResponseStreams,

@@ -2,7 +2,7 @@ import { RouteConfig } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 
 import { Refusal } from '../../errors/refusal.ts';
-import type { MooringRequest } from './request.ts';
+import { type MooringRequest, shareOf } from './request.ts';
 import { BodiesInFlight } from './bodies-in-flight.ts';
 import { parseJson } from './json.ts';
 import { LargeBodies } from './large-bodies.ts';
@@ -79,11 +79,6 @@ async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inF
     }
   };
   return length <= SMALL || account === null ? read() : large.read(account, length, read);
-}
-
-/** Returns whose share the body takes. The webhooks of an account have one of their own, since anybody may send some. */
-function shareOf({ caller }: MooringRequest): string | null {
-  return caller === undefined ? null : caller.kind === 'webhook' ? `webhooks of ${caller.accountId}` : caller.accountId;
 }
 
 async function readAll(request: Request, payload: NodeJS.ReadableStream, onBytes: (bytes: number) => void): Promise<Buffer> {

@@ -1,5 +1,4 @@
-import { LRUCache } from 'lru-cache';
-
+import { Allowances } from '../../async/allowances.ts';
 import { pause } from '../../async/pause.ts';
 import { FairLimiter } from '../../async/fair-limiter.ts';
 import { Refusal } from '../../errors/refusal.ts';
@@ -12,14 +11,6 @@ const PATIENCE_MS = 10_000;
 const OTHERS_TIMES = 3;
 /** The seconds for which an account may send nothing and then send so much more at once. */
 const SAVED_SECONDS = 4;
-/** The number of accounts whose allowance is remembered. */
-const ACCOUNTS_MAX = 10_000;
-
-interface Allowance {
-  /** The bytes that may be read at that time (by `performance.now()`); below zero, what is on its way is still to be saved for. */
-  bytes: number;
-  at: number;
-}
 
 /**
  * Keeps large bodies from blocking other requests, however many arrive at once. Of an account only some are read at a time, and so many
@@ -28,15 +19,17 @@ interface Allowance {
 export class LargeBodies {
   private readonly places: FairLimiter;
   private readonly turns = new FairLimiter({ limit: 1 });
-  private readonly allowances = new LRUCache<string, Allowance>({ max: ACCOUNTS_MAX });
+  /** The bytes that may be read of each account. */
+  private readonly allowances: Allowances;
 
   /** `bytesPerSecond` is what is read of one account. */
   constructor(
-    private readonly bytesPerSecond: number,
+    bytesPerSecond: number,
     readAtOnce = READ_AT_ONCE,
     private readonly timeoutMs = PATIENCE_MS,
   ) {
     this.places = new FairLimiter(readAtOnce);
+    this.allowances = new Allowances({ perSecond: bytesPerSecond, savedMax: bytesPerSecond * SAVED_SECONDS });
   }
 
   /**
@@ -47,7 +40,7 @@ export class LargeBodies {
     const patience = AbortSignal.timeout(this.timeoutMs);
     try {
       return await this.places.run({ account, agent: '' }, patience, async () => {
-        const waitMs = this.spend(account, bytes);
+        const waitMs = this.allowances.spend(account, bytes);
         if (waitMs > 0) await pause(waitMs, patience);
         patience.throwIfAborted();
         return work();
@@ -57,17 +50,6 @@ export class LargeBodies {
       const detail = 'Too many large bodies of this account are on their way, or they come too slowly.';
       throw new Refusal('rate_limited', detail, { retryAfterSeconds: 1 });
     }
-  }
-
-  /** Takes the bytes from the account's allowance. Returns the time in milliseconds after which they may be read. */
-  private spend(account: string, bytes: number): number {
-    const { bytesPerSecond, allowances } = this;
-    const saved = bytesPerSecond * SAVED_SECONDS;
-    const now = performance.now();
-    const before = allowances.get(account) ?? { bytes: saved, at: now };
-    const left = Math.min(saved, before.bytes + ((now - before.at) / 1_000) * bytesPerSecond) - bytes;
-    allowances.set(account, { bytes: left, at: now });
-    return Math.max(0, (-left / bytesPerSecond) * 1_000);
   }
 
   /** Returns the parser's result, once it is this body's turn. The number of waiting bodies is bounded by that of bodies being read. */

@@ -42,3 +42,11 @@ function newContext({ caller, requestId, ip, seenUpTo }: MooringRequest): Comman
     : { kind: 'anonymous' as const, id: 'anonymous', name: 'anonymous' };
   return { actor, accountId: caller?.accountId ?? null, requestId, causationId: null, ip, seenUpTo };
 }
+
+/**
+ * Returns the share of the process that the request takes from; null for a caller that is not known. The webhooks of an account have one of
+ * their own, since anybody may send some.
+ */
+export function shareOf({ caller }: MooringRequest): string | null {
+  return caller === undefined ? null : caller.kind === 'webhook' ? `webhooks of ${caller.accountId}` : caller.accountId;
+}
