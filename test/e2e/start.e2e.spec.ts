@@ -89,4 +89,23 @@ describe('npm start under a supervisor', () => {
     expect(await serviceOf(next)).not.toBe(first);
     expect(await readFile(join(dataDir, 'first-run.json'), 'utf8')).toContain('"url"');
   });
+
+  it('prints no warning of its engine while a caller follows a history', async () => {
+    const supervised = start();
+    await serviceOf(supervised);
+    const { url, api_key: key } = JSON.parse(await readFile(join(dataDir, 'first-run.json'), 'utf8'));
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+    const body = JSON.stringify({ name: 'followed', templateId: 'hello' });
+    const made = await fetch(`${url}/api/agents`, { method: 'POST', headers, body });
+    const { agent_id: agentId } = (await made.json()) as { agent_id: string };
+    const follows = await fetch(`${url}/api/v1/agents/${agentId}/history`, { headers: { ...headers, accept: 'text/event-stream' } });
+    const reader = follows.body?.getReader();
+    await reader?.read();
+    await reader?.cancel();
+    const ended = once(supervised.npm, 'exit');
+    supervised.npm.kill('SIGTERM');
+    await ended;
+    expect(follows.headers.get('content-type')).toContain('text/event-stream');
+    expect(supervised.output()).not.toMatch(/Warning/);
+  });
 });

@@ -25,6 +25,9 @@ declare module 'fastify' {
   }
 }
 
+/** Node warns of a leak beyond so many listeners of one event. Eleven wait for the end of a streamed response: four are ours. */
+const LISTENERS_MAX = 20;
+
 export type UrlRewriter = (request: Pick<IncomingMessage, 'url' | 'headers'>) => string;
 
 export interface ServerOptions {
@@ -111,6 +114,7 @@ function requestIdFrom(header: string | string[] | undefined): string {
 }
 
 function markReply(request: FastifyRequest, reply: FastifyReply): void {
+  reply.raw.setMaxListeners(LISTENERS_MAX);
   request.requestId = request.id;
   void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
 }
