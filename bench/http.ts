@@ -133,7 +133,7 @@ async function inTurn(mine: () => Promise<Rate>, limit: () => Promise<Rate>): Pr
 async function chats(service: StartedService, target: Target, url: string): Promise<object> {
   const { body } = await service.call<{ agent_id: string }>('POST', '/api/agents', { name: 'chats', templateId: 'hello' });
   const path = `/api/agents/${body.agent_id}`;
-  await until('the agent is active', async () => ((await service.call('GET', path)).body.status === 'active' ? true : undefined), 60_000);
+  await until('the agent is active', async () => ((await service.call('GET', path)).body.status === 'active' ? true : undefined));
   const first = await service.call<{ conversation_id: string }>('POST', `${path}/chat`, { message: 'hello' });
   const client = new pg.Client({ connectionString: url });
   await client.connect();

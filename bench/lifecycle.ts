@@ -114,7 +114,7 @@ class LifecycleBench {
       bare.push(await timed(async () => say(await this.bareStart(container))));
       await this.clean();
       await this.service.call('POST', `/api/agents/${this.agentId}/sleep`, undefined, { prefer: 'wait=20' });
-      await until('it sleeps deeply', async () => ((await seenContainers(this.agentId))[0]?.state === 'exited' ? true : undefined), 30_000);
+      await until('it sleeps deeply', async () => ((await seenContainers(this.agentId))[0]?.state === 'exited' ? true : undefined));
       await after(100);
       ours.push(await timed(() => this.chat()));
     }
@@ -153,7 +153,7 @@ class LifecycleBench {
     await container.start();
     const view = await container.inspect();
     const address = view.NetworkSettings.Networks[this.network]?.IPAddress ?? '';
-    await until('it is ready', () => get(address), 20_000, 5);
+    await until('it is ready', () => get(address), { everyMs: 5 });
     return address;
   }
 }

@@ -144,7 +144,7 @@ class ByHand {
     const settings = ['--detach', '--init', '--name', this.name, '--env', 'PORT=8080', '--volume', '/data'];
     await docker(['run', ...settings, this.name]);
     const { stdout } = await docker(['inspect', '--format', '{{.NetworkSettings.IPAddress}}', this.name]);
-    await until('it is ready', () => answers(stdout.trim()), READY_MS, LOOK_EVERY_MS);
+    await until('it is ready', () => answers(stdout.trim()), { timeoutMs: READY_MS, everyMs: LOOK_EVERY_MS });
   }
 
   async close(): Promise<void> {

@@ -108,7 +108,7 @@ class RebuildBench {
     await client.end();
     const began = performance.now();
     await this.service.start();
-    await until('the read models are filled', () => this.isReady(), PATIENCE_MS, 250);
+    await until('the read models are filled', () => this.isReady(), { timeoutMs: PATIENCE_MS, everyMs: 250 });
     await this.signIn();
     return {
       all_filled_in_seconds: round2((performance.now() - began) / 1_000),
@@ -151,7 +151,10 @@ class RebuildBench {
     const began = performance.now();
     const known = this.rates().agents?.length ?? 0;
     await this.admin('POST', '/api/admin/projections/agents/rebuild');
-    await until('the rebuild is over', () => (this.rates().agents?.length ?? 0) > known || undefined, PATIENCE_MS, 50);
+    await until('the rebuild is over', () => (this.rates().agents?.length ?? 0) > known || undefined, {
+      timeoutMs: PATIENCE_MS,
+      everyMs: 50,
+    });
     return { rate: this.rates().agents?.at(-1) ?? NaN, seconds: round2((performance.now() - began) / 1_000) };
   }
 
@@ -163,13 +166,12 @@ class RebuildBench {
         const rebuild = await this.underWay();
         return rebuild !== null && rebuild.progress > 0.3 ? (rebuild.progress as number) : undefined;
       },
-      PATIENCE_MS,
-      20,
+      { timeoutMs: PATIENCE_MS, everyMs: 20 },
     );
     await this.service.kill();
     const began = performance.now();
     await this.service.start();
-    const done = await until('it ends by itself', () => this.outcome(body.rebuild_id), PATIENCE_MS, 100);
+    const done = await until('it ends by itself', () => this.outcome(body.rebuild_id), { timeoutMs: PATIENCE_MS, everyMs: 100 });
     const verified = await this.admin('POST', '/api/admin/projections/agents/verify');
     return {
       killed_at_progress: progress,

@@ -234,7 +234,10 @@ class UpgradeBench {
   }
 
   private async whenReady(service: StartedService): Promise<void> {
-    await until('it is ready', async () => ((await notReady(service)) === null ? true : undefined), PATIENCE_MS, 50);
+    await until('it is ready', async () => ((await notReady(service)) === null ? true : undefined), {
+      timeoutMs: PATIENCE_MS,
+      everyMs: 50,
+    });
   }
 
   /** Waits until the fold is at 30 % or more. */
@@ -244,7 +247,7 @@ class UpgradeBench {
       if (reason === null) throw new Error('the fold was over before it could be disturbed: more events are needed');
       return /being filled: [3-9]\d %/.test(reason) || undefined;
     };
-    await until('the fold is under way', underWay, PATIENCE_MS, 20);
+    await until('the fold is under way', underWay, { timeoutMs: PATIENCE_MS, everyMs: 20 });
   }
 
   /** Returns the number of descriptions that were written, from the log. */

@@ -87,7 +87,7 @@ async function slice(bed: ScaleBed, paths: readonly string[], ms: number): Promi
     return ['POST', paths[caller * AGENTS_EACH + (turn % AGENTS_EACH)] as string, BODY];
   });
   const meanwhile = (delivered - deliveredBefore) / ((performance.now() - began) / 1_000);
-  await until('every webhook is delivered', () => (delivered >= sent ? true : undefined), DRAINED_MS);
+  await until('every webhook is delivered', () => (delivered >= sent ? true : undefined), { timeoutMs: DRAINED_MS });
   const through = ((sent - sentBefore) * 1_000) / (performance.now() - began);
   return { accepted: perSecond, delivered: meanwhile, through };
 }

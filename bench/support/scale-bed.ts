@@ -150,7 +150,7 @@ export class ScaleBed {
   /** Resolves when the service reports that it is ready. */
   async ready(n = 0): Promise<void> {
     const answers = async () => (await fetch(`${this.replica(n).firstRun.url}/ready`).catch(() => null))?.status === 200;
-    await until('the service is ready', async () => ((await answers()) ? true : undefined), READY_MS, 20);
+    await until('the service is ready', async () => ((await answers()) ? true : undefined), { timeoutMs: READY_MS, everyMs: 20 });
   }
 
   async query<Row extends pg.QueryResultRow>(text: string): Promise<Row[]> {

@@ -47,8 +47,8 @@ async function deployed(more: Partial<AgentSettings> = {}): Promise<string> {
 }
 
 const status = async (agentId: string) => (await bed.load(agentId)).state?.status;
-const becomes = (agentId: string, wanted: string, timeoutMs = 25_000) =>
-  until(`${agentId} is ${wanted}`, async () => ((await status(agentId)) === wanted ? true : undefined), timeoutMs);
+const becomes = (agentId: string, wanted: string) =>
+  until(`${agentId} is ${wanted}`, async () => ((await status(agentId)) === wanted ? true : undefined));
 const states = async (agentId: string) => (await faulty.inner.inspect(agentId)).containers.map(({ state }) => state);
 const failures = (agentId: string) => server.logLines.filter((line) => line.includes(`failed for ${agentId}`));
 

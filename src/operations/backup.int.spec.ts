@@ -344,7 +344,7 @@ describe('A restore', () => {
       return found.rowCount === 1 ? true : undefined;
     };
     try {
-      await until('rows come in', rowsComeIn, undefined, 2);
+      await until('rows come in', rowsComeIn, { everyMs: 2 });
     } finally {
       await beside.end();
     }

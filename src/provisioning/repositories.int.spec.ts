@@ -178,7 +178,7 @@ describeWithDocker('an agent from a Git repository', () => {
     const { json } = await call('POST', '/api/v1/provision', { name: 'x', repo_url: git.url('locked') });
     // Poetry consists of many packages, which take long on a busy machine.
     const settled = async () => ((await latest(json.agent_id)).completed_at === null ? undefined : latest(json.agent_id));
-    const { status, build_log: log } = await until('the deployment settles', settled, LOCKED_MS);
+    const { status, build_log: log } = await until('the deployment settles', settled, { timeoutMs: LOCKED_MS });
     expect(log).toContain(name);
     expect({ status, log }).toMatchObject({ status: 'success' });
     expect(await reply(json.agent_id)).toBe(answer);

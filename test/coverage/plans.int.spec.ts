@@ -129,7 +129,7 @@ async function settled(): Promise<void> {
   const store = server.app.get(EventStore, { strict: false });
   const readModels = server.app.get(ReadModels, { strict: false });
   for (const { name, filter } of foldedProjections(new EventCatalogue(eventDefinitions)))
-    await readModels.waitFor(name, await store.head(filter.eventClass), 20_000);
+    await readModels.waitFor(name, await store.head(filter.eventClass), 90_000);
 }
 
 it(

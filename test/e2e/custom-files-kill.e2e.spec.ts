@@ -41,11 +41,11 @@ it('is deployed with its scripts run anew in a new container, and nothing of the
         const { body } = await service.call('GET', agent);
         return body.status === 'deploying' ? undefined : body;
       },
-      SETTLED_WITHIN_MS,
+      { timeoutMs: SETTLED_WITHIN_MS },
     );
     expect(settled).toMatchObject({ status: 'active' });
     // A killed process keeps its id until its parent, by now the system's first process, has taken note.
-    await until('its processes are gone', () => (first.some(isAlive) ? undefined : true), SETTLED_WITHIN_MS);
+    await until('its processes are gone', () => (first.some(isAlive) ? undefined : true), { timeoutMs: SETTLED_WITHIN_MS });
     expect(await pidsOf(service.dataDir)).toHaveLength(3);
     const [record] = (await service.call<{ status: string; build_log: string }[]>('GET', `${agent}/deployments`)).body;
     expect(record).toMatchObject({ status: 'success' });

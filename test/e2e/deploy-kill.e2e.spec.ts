@@ -124,8 +124,7 @@ describeWithDocker('a deployment during which the service is killed', () => {
         const made = await bed.docker.listContainers({ all: true, filters: { label: [`mooring.agent=${agentId}`] } });
         return made.length > 0 ? true : undefined;
       },
-      undefined,
-      2,
+      { everyMs: 2 },
     );
     await bed.service.kill();
     await bed.service.start();

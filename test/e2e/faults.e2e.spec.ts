@@ -31,7 +31,7 @@ const statusOf = async (service: StartedService, agentId: string): Promise<strin
   return status === 404 ? 'gone' : body.status;
 };
 const becomes = (service: StartedService, agentId: string, wanted: string) =>
-  until(`the agent is ${wanted}`, async () => ((await statusOf(service, agentId)) === wanted ? true : undefined), 60_000, 100);
+  until(`the agent is ${wanted}`, async () => ((await statusOf(service, agentId)) === wanted ? true : undefined), { everyMs: 100 });
 const chat = (service: StartedService, agentId: string, message: string) =>
   service.call('POST', `/api/agents/${agentId}/chat`, { message });
 
@@ -146,9 +146,10 @@ describe('a service on the local runtime', () => {
         }
         return answers.every(({ status }) => status === 200) && seen.size > 1 ? true : undefined;
       },
-      30_000,
-      50,
-    );
+      { everyMs: 50 },
+    ).catch((error: Error) => {
+      throw new Error(`${error.message}; answers were ${[...seen].join(', ')}; the service printed: ${service.output.slice(-4_000)}`);
+    });
     expect([...seen].sort()).toEqual(['200', '503 event_store_unavailable']);
     const thread = `/api/agents/${agentId}/conversations/${body.conversation_id}/messages`;
     expect((await service.call('GET', thread)).body).toMatchObject([{ text: 'before' }, { text: body.response }]);

@@ -107,19 +107,12 @@ describe('a hostile agent', () => {
   it.each(Object.keys(outputsOfAHostileAgent))('can’t end the capture of its log by printing %s', async (output) => {
     const printing = await agent(HOSTILE);
     await chat(printing, `flood with ${output}`);
-    await until('some of it is in the log', async () => ((await linesOf(printing, 'limit=1')).length > 0 ? true : undefined), 30_000);
+    await until('some of it is in the log', async () => ((await linesOf(printing, 'limit=1')).length > 0 ? true : undefined));
     await chat(printing, CRASH);
-    await until(
-      'it runs again',
-      async () => ((await chat(printing, 'print \nthe last line')).status === 200 ? true : undefined),
-      30_000,
-      500,
-    );
-    await until(
-      'what it printed then is in the log',
-      async () => ((await linesOf(printing, 'q=last')).length > 0 ? true : undefined),
-      30_000,
-    );
+    await until('it runs again', async () => ((await chat(printing, 'print \nthe last line')).status === 200 ? true : undefined), {
+      everyMs: 500,
+    });
+    await until('what it printed then is in the log', async () => ((await linesOf(printing, 'q=last')).length > 0 ? true : undefined));
     expect((await service.call('DELETE', `/api/v1/agents/${printing}`)).status).toBe(204);
   });
 

@@ -100,7 +100,7 @@ async function dies(service: StartedService, admin: Administrator): Promise<bool
       const rotation = await admin.rotation(service).catch(() => null);
       return rotation?.phase === 'finished' ? 'over' : undefined;
     },
-    ROTATION_MS,
+    { timeoutMs: ROTATION_MS },
   );
   // The last step may kill just after the end was seen.
   return outcome === 'died' || (await service.endsWithin(LAST_KILL_MS));
@@ -178,12 +178,14 @@ describe('a rotation of the master key', () => {
         const { phase, data_keys_left, replicas_left } = await admin.rotation(working);
         return phase === 'waiting' && data_keys_left === 0 && replicas_left === 1 ? true : undefined;
       },
-      ROTATION_MS,
+      { timeoutMs: ROTATION_MS },
     );
     suspended.resume();
     let overThere = false;
     const usingThere = keepUsing(suspended, () => overThere);
-    await until('its end', async () => ((await admin.rotation(working)).phase === 'finished' ? true : undefined), ROTATION_MS);
+    await until('its end', async () => ((await admin.rotation(working)).phase === 'finished' ? true : undefined), {
+      timeoutMs: ROTATION_MS,
+    });
     over = overThere = true;
     for (const { sent, failed } of [await using, await usingThere]) {
       expect(sent).toBeGreaterThan(0);

@@ -66,27 +66,19 @@ class Killed {
   }
 
   async settles(agentId: string): Promise<string> {
-    return until(
-      'the agent settles',
-      async () => {
-        const { status, body } = await this.service.call('GET', `/api/v1/agents/${agentId}`);
-        if (status === 404) return 'gone';
-        return settled.includes(body.status) ? (body.status as string) : undefined;
-      },
-      SETTLE_MS,
-    );
+    return until('the agent settles', async () => {
+      const { status, body } = await this.service.call('GET', `/api/v1/agents/${agentId}`);
+      if (status === 404) return 'gone';
+      return settled.includes(body.status) ? (body.status as string) : undefined;
+    });
   }
 
   async nothingDoubledOrLost(agentId: string, gone: boolean): Promise<void> {
     if (this.runtime !== 'docker') return;
-    const containers = await until(
-      'one container at most',
-      async () => {
-        const seen = await seenContainers(agentId);
-        return seen.length <= (gone ? 0 : 1) ? seen : undefined;
-      },
-      SETTLE_MS,
-    );
+    const containers = await until('one container at most', async () => {
+      const seen = await seenContainers(agentId);
+      return seen.length <= (gone ? 0 : 1) ? seen : undefined;
+    });
     expect(containers).toHaveLength(gone ? 0 : 1);
     expect(await seenVolumes(agentId)).toHaveLength(gone ? 0 : 1);
     expect(await seenContainers(this.steady)).toMatchObject([{ state: 'running', startedAt: this.steadySince }]);
@@ -152,7 +144,7 @@ function kills(runtime: 'docker' | 'local'): void {
       const died = await killed.diedAndCameBack(asked?.body.agent_id ?? killed.steady);
       await killed.disarm();
       // A request that a dead process had begun is reserved for some seconds.
-      const made = asked ?? (await until('the same request is answered', async () => notBusy(await create()), 20_000, 250));
+      const made = asked ?? (await until('the same request is answered', async () => notBusy(await create()), { everyMs: 250 }));
       expect(made.status).toBe(201);
       expect(await killed.settles(made.body.agent_id)).toBe('active');
       await killed.nothingDoubledOrLost(made.body.agent_id, false);

@@ -51,14 +51,16 @@ describe('a deployment on the local runtime during which the service is killed',
     await until('the installation waits', isInstalling);
 
     await service.kill();
-    await until('the processes end with the service', () => (commandsIn(local).length === 0 ? true : undefined), SETTLED_WITHIN_MS);
+    await until('the processes end with the service', () => (commandsIn(local).length === 0 ? true : undefined), {
+      timeoutMs: SETTLED_WITHIN_MS,
+    });
     await tellBuilds(certificates, { toWait: false });
     await service.start();
     const settled = async () => {
       const [record] = (await service.call('GET', `/api/v1/agents/${body.agent_id}/deployments`)).body;
       return record.completed_at === null ? undefined : record;
     };
-    const record = await until('the deployment settles', settled, SETTLED_WITHIN_MS);
+    const record = await until('the deployment settles', settled, { timeoutMs: SETTLED_WITHIN_MS });
     expect(record).toMatchObject({ id: body.deployment_id, status: 'success' });
     expect(record.build_log.match(/Running npm ci/g)).toHaveLength(2);
     expect(readdirSync(join(local, 'builds'))).toEqual([]);

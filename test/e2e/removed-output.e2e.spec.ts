@@ -44,9 +44,13 @@ describe.each(['postgres', 'eventstoredb'])('an agent whose log is in %s', (kind
     expect(isInLog()).toBe(kind === 'eventstoredb');
 
     expect((await service.call('DELETE', `/api/v1/agents/${deleted}`)).status).toBe(204);
-    await until('nothing of it is in the database', async () => ((await found(CANARY)).length === 0 ? true : undefined), REMOVED_WITHIN_MS);
+    await until('nothing of it is in the database', async () => ((await found(CANARY)).length === 0 ? true : undefined), {
+      timeoutMs: REMOVED_WITHIN_MS,
+    });
     const entries = async () => (await found(deleted)).filter((table) => /^(log_|drained_)/.test(table));
-    await until('no entry of its log is left', async () => ((await entries()).length === 0 ? true : undefined), REMOVED_WITHIN_MS);
+    await until('no entry of its log is left', async () => ((await entries()).length === 0 ? true : undefined), {
+      timeoutMs: REMOVED_WITHIN_MS,
+    });
     await expectEqualToTheLog();
     // An EventStoreDB deletes at its next scavenge what it was told to forget.
     eventStore.log.scavenge();

@@ -265,8 +265,7 @@ describeWithDocker('three services under load, of which one is always suspended 
           const { body } = await replicas.at(0).call<{ status: string }[]>('GET', '/api/v1/agents?limit=200');
           return body.every(({ status }) => !inTransit.includes(status)) ? true : undefined;
         },
-        60_000,
-        250,
+        { everyMs: 250 },
       );
       await log.caughtUp();
     },
@@ -304,9 +303,7 @@ describeWithDocker('three services under load, of which one is always suspended 
       return found;
     };
     // A replica that was suspended in the middle of a call may make a container late, which another one then removes.
-    await until('no container is missing or left over', async () => ((await wrong()).length === 0 ? true : undefined), 20_000).catch(
-      () => 0,
-    );
+    await until('no container is missing or left over', async () => ((await wrong()).length === 0 ? true : undefined)).catch(() => 0);
     expect(await wrong()).toEqual([]);
   });
 

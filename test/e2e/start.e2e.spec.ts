@@ -102,10 +102,12 @@ describe('npm start under a supervisor', () => {
     const reader = follows.body?.getReader();
     await reader?.read();
     await reader?.cancel();
+    // Agents outlive the service.
+    const removed = await fetch(`${url}/api/agents/${agentId}`, { method: 'DELETE', headers });
     const ended = once(supervised.npm, 'exit');
     supervised.npm.kill('SIGTERM');
     await ended;
-    expect(follows.headers.get('content-type')).toContain('text/event-stream');
+    expect([follows.headers.get('content-type'), removed.ok]).toEqual([expect.stringContaining('text/event-stream'), true]);
     expect(supervised.output()).not.toMatch(/Warning/);
   });
 });

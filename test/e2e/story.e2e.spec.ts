@@ -95,8 +95,7 @@ function story(runtime: 'docker' | 'local'): void {
         const history = await service.call('GET', `/api/v1/agents/${agentId}/history?limit=200&type=AgentSlept`);
         return history.body.at(-1).data.depth === 'stopped' ? true : undefined;
       },
-      20_000,
-      100,
+      { everyMs: 100 },
     );
     const since = Math.floor(Date.now() / 1000);
     const before = onDocker ? await startsSince(agentId, since) : 0;

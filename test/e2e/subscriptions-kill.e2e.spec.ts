@@ -109,7 +109,7 @@ describe('events that are sent to a subscription by a service that is killed aga
         await pause(Math.random() * 1_500);
         await service.kill();
         await service.start();
-        await until('events arrive again', () => (taken.size > before ? true : undefined), 60_000);
+        await until('events arrive again', () => (taken.size > before ? true : undefined));
         verifyReceived();
       }
       ending.abort();
@@ -120,7 +120,7 @@ describe('events that are sent to a subscription by a service that is killed aga
       while (missing().length > 0) {
         const before = missing().length;
         const what = `one of these events arrives: ${JSON.stringify(missing())}`;
-        await until(what, () => missing().length < before || undefined, STALLED_AFTER_MS);
+        await until(what, () => missing().length < before || undefined, { timeoutMs: STALLED_AFTER_MS });
       }
       const agentOf = new Map(items.map(({ event_id, agent_id }) => [event_id, agent_id]));
       for (const agentId of agentIds) {

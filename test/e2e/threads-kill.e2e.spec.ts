@@ -118,7 +118,7 @@ describe('the thread of an agent', () => {
     await answer;
     await service.start();
     await conversation.release();
-    await until('the message is answered', async () => ((await conversation.thread()).length === 4 ? true : undefined), 30_000);
+    await until('the message is answered', async () => ((await conversation.thread()).length === 4 ? true : undefined));
     expect((await conversation.says('third')).body.response).toMatch(last);
     await expectTurns(conversation, [...turns]);
     expect((await conversation.thread()).map(({ role, status }) => [role, status])).toEqual(

@@ -91,7 +91,7 @@ describe('An upgrade to a program whose read models are of another version', () 
   it('lets the older program serve from its own tables without a failure, while the newer one fills others and afterwards', async () => {
     const { answers } = await underLoad(old, async () => {
       next = await startNext();
-      await until('the newer program is ready', () => ready(next), 60_000);
+      await until('the newer program is ready', () => ready(next));
     });
     expect([...answers].toSorted()).toEqual(['GET 200', 'PATCH 200']);
     await expectRight([old, next]);
@@ -116,7 +116,7 @@ describe('An upgrade to a program whose read models are of another version', () 
     const before = await Promise.all(agentIds.map((agentId) => operate(database.url, counted, [`agent-${agentId}`])));
     await next.start();
     const { written } = await underLoad(next, async () => {
-      await until('it is ready', () => ready(next), 60_000);
+      await until('it is ready', () => ready(next));
     });
     for (const [index, agentId] of agentIds.entries()) {
       const [now] = await operate(database.url, counted, [`agent-${agentId}`]);

@@ -194,7 +194,7 @@ describe('an engine that fails once at an agent with custom files', () => {
     await Promise.all(agents.map((id) => deploy(id, 0)));
     let failed = 0;
     for (const id of agents) {
-      await until(`${id} is active`, async () => ((await bed.load(id)).state?.status === 'active' ? true : undefined), 25_000);
+      await until(`${id} is active`, async () => ((await bed.load(id)).state?.status === 'active' ? true : undefined));
       if (faulty.takeBack(id)) failed += 1;
       expect((await faulty.inner.inspect(id)).containers.map(({ state }) => state)).toEqual(['running']);
       expect((await run(id, 'cat', '/service/scripts/b')).stdout).toBe('b');

@@ -70,7 +70,7 @@ describeWithOwnEngine('a build from a repository whose engine does not go on wit
         const [record] = (await call('GET', `${agent}/deployments`)).json;
         return record.status === 'failed' ? record : undefined;
       },
-      SETTLED_MS,
+      { timeoutMs: SETTLED_MS },
     );
 
   it('is repeated when an engine that was stopped is back', async () => {

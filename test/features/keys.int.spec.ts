@@ -14,8 +14,6 @@ import { until } from '../support/until.ts';
 
 const given = 'ab'.repeat(32);
 const next = 'cd'.repeat(32);
-/** A replica announces its key every 5 s. */
-const ROTATION_MS = 60_000;
 
 async function started(environment: Record<string, string>): Promise<TestServer> {
   const running = runningFeatures(FaultyRuntimeModule.forTest(() => undefined));
@@ -31,14 +29,10 @@ const ask = (server: TestServer, method: string, path: string, json?: unknown, c
   server.request(method, `/api/admin/${path}`, { credential, ...(json === undefined ? {} : { json }) });
 
 const finished = (server: TestServer, rotationId: string) =>
-  until(
-    'the rotation is over',
-    async () => {
-      const { rotation } = (await ask(server, 'GET', 'keys')).json;
-      return rotation.rotation_id === rotationId && rotation.phase === 'finished' ? rotation : undefined;
-    },
-    ROTATION_MS,
-  );
+  until('the rotation is over', async () => {
+    const { rotation } = (await ask(server, 'GET', 'keys')).json;
+    return rotation.rotation_id === rotationId && rotation.phase === 'finished' ? rotation : undefined;
+  });
 
 function expectProblem(answer: Answer, status: number, code: string): void {
   expect({ status: answer.status, code: answer.json?.code }).toEqual({ status, code });

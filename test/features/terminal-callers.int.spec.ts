@@ -70,10 +70,8 @@ describe.each(Object.entries(states))('a terminal %s', (state, { line, prepare }
     const socket = await opened(line);
     await prepare(socket);
     leave(socket);
-    const ended = await until(
-      'the end is recorded',
-      async () => (await recorded()).slice(before.length).find(({ type }) => type === 'TerminalClosed'),
-      30_000,
+    const ended = await until('the end is recorded', async () =>
+      (await recorded()).slice(before.length).find(({ type }) => type === 'TerminalClosed'),
     );
     expect(ended.data).toMatchObject({ end: 'hung_up' });
     const left = await talk.ask('POST', `/api/agents/${talk.agentId}/exec`, { command: 'kill -0 $(cat shell-pid)' });

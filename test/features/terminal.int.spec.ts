@@ -20,15 +20,11 @@ beforeAll(
 afterAll(() => talk?.server.close());
 afterEach(async () => {
   sittings.splice(0).forEach(({ socket }) => socket.terminate());
-  await until(
-    'all terminals have ended',
-    async () => {
-      const types = (await recorded()).map(({ type }) => type);
-      const count = (wanted: string) => types.filter((type) => type === wanted).length;
-      return count('TerminalOpened') === count('TerminalClosed') ? true : undefined;
-    },
-    20_000,
-  );
+  await until('all terminals have ended', async () => {
+    const types = (await recorded()).map(({ type }) => type);
+    const count = (wanted: string) => types.filter((type) => type === wanted).length;
+    return count('TerminalOpened') === count('TerminalClosed') ? true : undefined;
+  });
 });
 
 const sittings: Sitting[] = [];

@@ -36,7 +36,7 @@ async function soak(url: string, troubles: Trouble[]): Promise<boolean> {
   const further = (count: number) => {
     const goal = writers.total + count;
     const reached = () => (writers.check(), writers.total >= goal || undefined);
-    return until(`${count} more events are acknowledged`, reached, 120_000, 20);
+    return until(`${count} more events are acknowledged`, reached, { timeoutMs: 120_000, everyMs: 20 });
   };
   await further(500);
   let late = 0;
@@ -52,7 +52,7 @@ async function soak(url: string, troubles: Trouble[]): Promise<boolean> {
     }
   await writers.stop();
   const stored = await everything(store);
-  await until('the followers have all', () => (seen.length >= stored.length && some.length >= stored.length) || undefined, 60_000);
+  await until('the followers have all', () => (seen.length >= stored.length && some.length >= stored.length) || undefined);
   const ids = (events: StoredEvent[]) => events.map(({ id }) => id).join(' ');
   const streams = [...writers.acknowledged].every(
     ([stream, acknowledged]) => ids(stored.filter((event) => event.stream === stream)) === acknowledged.join(' '),

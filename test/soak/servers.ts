@@ -68,7 +68,7 @@ export async function freePort(): Promise<number> {
 
 export async function untilLive(port: number): Promise<void> {
   const live = () => fetch(`http://127.0.0.1:${port}/health/live`).then(({ status }) => status === 204 || undefined);
-  await until('the server is live', () => live().catch(() => undefined), 60_000, 20);
+  await until('the server is live', () => live().catch(() => undefined), { everyMs: 20 });
 }
 
 interface Member {
@@ -98,7 +98,7 @@ export class ClusterProcess {
 
   /** Returns the leader, once all three nodes run and agree. */
   leader(): Promise<ServerProcess> {
-    return until('the cluster is whole', () => this.findLeader(), 120_000, 100);
+    return until('the cluster is whole', () => this.findLeader(), { timeoutMs: 120_000, everyMs: 100 });
   }
 
   private async findLeader(): Promise<ServerProcess | undefined> {

@@ -85,7 +85,7 @@ export class DeploymentBed {
       const isOver = ['active', 'stopped', 'error'].includes(agent.status) && record?.completed_at !== null;
       return isOver ? { ...record, agent: agent.status } : undefined;
     };
-    return until('the deployment settles', settled, withinMs);
+    return until('the deployment settles', settled, { timeoutMs: withinMs });
   }
 
   /** Waits until a container that a build or an agent made runs this command line, and returns its id. */
@@ -106,11 +106,9 @@ export class DeploymentBed {
   /** Waits until nothing but what these agents' containers need is left: no process, folder, container or image. */
   async onlyNeeded(containers: number): Promise<void> {
     let left: string[] = [];
-    await until(
-      'nothing is left over',
-      async () => ((left = await this.leftOver(containers)).length === 0 ? true : undefined),
-      10_000,
-    ).catch(() => undefined);
+    await until('nothing is left over', async () => ((left = await this.leftOver(containers)).length === 0 ? true : undefined)).catch(
+      () => undefined,
+    );
     expect(left).toEqual([]);
   }
 

@@ -78,7 +78,7 @@ export class FrameworkAgent {
     const killed = await processesOf(this.id);
     for (const pid of killed) process.kill(pid, 'SIGKILL');
     const isBack = async () => (await processesOf(this.id)).some((pid) => !killed.includes(pid));
-    await until('the agent runs again', async () => ((await isBack()) ? true : undefined), timeoutMs, LOOK_MS);
+    await until('the agent runs again', async () => ((await isBack()) ? true : undefined), { timeoutMs, everyMs: LOOK_MS });
     await this.becomesActive(timeoutMs);
   }
 
@@ -91,7 +91,7 @@ export class FrameworkAgent {
     await this.freeze();
     const path = `/api/v1/agents/${this.id}/history?limit=200&type=AgentSlept`;
     const isStopped = async () => (await this.service.call('GET', path)).body.at(-1)?.data.depth === 'stopped';
-    await until('the agent is stopped', async () => ((await isStopped()) ? true : undefined), timeoutMs, LOOK_MS);
+    await until('the agent is stopped', async () => ((await isStopped()) ? true : undefined), { timeoutMs, everyMs: LOOK_MS });
   }
 
   async stopAndStart(timeoutMs: number): Promise<void> {
@@ -115,6 +115,6 @@ export class FrameworkAgent {
       const { body } = await this.service.call('GET', `/api/agents/${this.id}`);
       return latest?.status === 'success' && body.status === 'active' ? true : undefined;
     };
-    await until('the agent is active', settled, timeoutMs, LOOK_MS);
+    await until('the agent is active', settled, { timeoutMs, everyMs: LOOK_MS });
   }
 }

@@ -85,7 +85,7 @@ export function eventually<T>(look: () => Promise<T | undefined | false> | T | u
     const seen = await look();
     return seen === false ? undefined : seen;
   };
-  return until(what, found, undefined, 5);
+  return until(what, found, { everyMs: 5 });
 }
 
 /** Runs one statement as the operator of the server, who may do what the service's role may not. */

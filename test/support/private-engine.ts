@@ -48,8 +48,7 @@ export class PrivateEngine {
           () => true,
           () => undefined,
         ),
-      30_000,
-      100,
+      { everyMs: 100 },
     );
   }
 

@@ -52,7 +52,7 @@ export class SeenLog {
       const [core, log] = await this.heads();
       const rows = await this.query<{ table_name: string; position: string }>(positions);
       return rows.every(({ table_name, position }) => position >= (table_name.startsWith('log_lines') ? log : core));
-    }, 30_000);
+    });
   }
 
   /**

@@ -67,7 +67,7 @@ describeWithDocker('an image that no agent needs', () => {
   const sweep = () => server.app.get(ImageSweep, { strict: false }).run(() => undefined);
   const idOf = async (image: string) => (await bed.docker.getImage(image).inspect()).Id;
   const isThere = async (image: string) => bed.runtime.images.has(image);
-  const isGone = (image: string) => until(`${image} is gone`, async () => ((await isThere(image)) ? undefined : true), 25_000);
+  const isGone = (image: string) => until(`${image} is gone`, async () => ((await isThere(image)) ? undefined : true));
   const recordsOf = async (agentId: string, account = 'acme') =>
     (await call(account, 'GET', `/api/v1/agents/${agentId}/deployments`)).json as { id: string; build_log: string; status: string }[];
 
@@ -172,7 +172,7 @@ describeWithDocker('an image that no agent needs', () => {
       throw new Error('the service was killed');
     });
     await remove(agentId);
-    await until('a look has begun', async () => (removal.mock.calls.length > 0 ? true : undefined), 25_000);
+    await until('a look has begun', async () => (removal.mock.calls.length > 0 ? true : undefined));
     expect(await isThere(id)).toBe(true);
     removal.mockRestore();
     await sweep();

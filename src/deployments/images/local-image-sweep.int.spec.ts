@@ -43,7 +43,7 @@ it('a program that no agent runs or could go back to is removed from the local r
   await sweep.run(() => undefined);
   expect(await isThere(image)).toBe(true);
   await ask('DELETE', `/api/v1/agents/${agents[1]}`);
-  await until('the program is gone', async () => ((await isThere(image)) ? undefined : true), 25_000);
+  await until('the program is gone', async () => ((await isThere(image)) ? undefined : true));
 });
 
 it('packages that no build has used for a week are removed from the local runtime', async () => {

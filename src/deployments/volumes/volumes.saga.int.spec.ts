@@ -31,12 +31,10 @@ const ask = (method: string, where: string) => server.request(method, where, { c
 const big = (agentId: string) => join(server.config.dataDir, 'local', 'test', 'volumes', agentId, 'big');
 const look = () => server.app.get(VolumesSaga, { strict: false }).reconcile('all', freePass());
 const becomes = (agentId: string, wanted: string) =>
-  until(`${agentId} is ${wanted}`, async () => ((await bed.load(agentId)).state?.status === wanted ? true : undefined), 25_000);
+  until(`${agentId} is ${wanted}`, async () => ((await bed.load(agentId)).state?.status === wanted ? true : undefined));
 const ended = (agentId: string) =>
-  until(
-    'the container has ended',
-    async () => ((await faulty.inner.inspect(agentId)).containers.every(({ state }) => state === 'exited') ? true : undefined),
-    25_000,
+  until('the container has ended', async () =>
+    (await faulty.inner.inspect(agentId)).containers.every(({ state }) => state === 'exited') ? true : undefined,
   );
 
 async function deployed(): Promise<string> {

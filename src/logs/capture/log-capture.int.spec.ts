@@ -144,7 +144,7 @@ function capturing(open: () => Promise<Printer>): void {
   const always = new AbortController().signal;
   const numbers = (count: number, first = 0) => Array.from({ length: count }, (_, index) => `line ${first + index}`);
   const holds = (agentId: string, count: number) =>
-    until(`${count} lines are in the log`, async () => ((await captured(agentId)).length >= count ? true : undefined), 20_000, 50);
+    until(`${count} lines are in the log`, async () => ((await captured(agentId)).length >= count ? true : undefined), { everyMs: 50 });
   /** On a busy machine the end of the output may take longer than one drain waits. */
   const drained = (from: LogCapture, view: ContainerView) =>
     until('all output is in the log', async () => ((await from.drain(view, account)) ? true : undefined));

@@ -56,7 +56,7 @@ describe('embedded PostgreSQL', () => {
     await ask(server.url, 'CREATE TABLE boats AS SELECT 7 AS berth');
     process.kill(pid, 'SIGKILL');
     const answer = () => ask(server.url, 'SELECT berth FROM boats').catch(() => undefined);
-    await until('it answers again', async () => (server.pid === pid ? undefined : answer()), 20_000, 100);
+    await until('it answers again', async () => (server.pid === pid ? undefined : answer()), { everyMs: 100 });
     expect(await answer()).toEqual([{ berth: 7 }]);
     await server.stop();
     expect(serves(server.pid)).toBe(false);
@@ -69,12 +69,12 @@ describe('embedded PostgreSQL', () => {
     const killed = new Set<number>();
     for (let kills = 0; kills < 3; kills += 1) {
       const next = () => [readPostmaster(join(dataDir, 'postgres'))?.pid ?? 0].find((pid) => pid > 0 && !killed.has(pid));
-      const pid = await until('another server starts', async () => next(), 30_000, 5);
+      const pid = await until('another server starts', async () => next(), { everyMs: 5 });
       process.kill(pid, 'SIGKILL');
       killed.add(pid);
     }
     const answer = () => ask(server.url, 'SELECT berth FROM boats').catch(() => undefined);
-    expect(await until('it answers again', answer, 60_000, 100)).toEqual([{ berth: 7 }]);
+    expect(await until('it answers again', answer, { everyMs: 100 })).toEqual([{ berth: 7 }]);
     expect(lost).toBeUndefined();
   });
 

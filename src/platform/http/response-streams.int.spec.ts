@@ -62,8 +62,7 @@ it('waits for a slow reader, and ends with one that disconnects', async () => {
       last = source.given;
       return stands ? true : undefined;
     },
-    10_000,
-    500,
+    { everyMs: 500 },
   );
   expect(source).toMatchObject({ ended: false });
   // Buffers between the two hold some megabytes, but not a hundred.

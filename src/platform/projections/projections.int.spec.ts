@@ -181,7 +181,7 @@ describe('read models', () => {
       const victims = `datname = current_database() and query like '%projection_checkpoints%' and pid <> pg_backend_pid()`;
       await operate(test.url, `select pg_terminate_backend(pid) from pg_stat_activity where ${victims}`);
     }
-    await projections.waitFor('boats', await log.store.head('core'), 20_000);
+    await projections.waitFor('boats', await log.store.head('core'), 90_000);
     expect(await rowsOf('boats')).toMatchObject([{ cargo: '40' }]);
   });
 

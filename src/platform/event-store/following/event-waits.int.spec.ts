@@ -32,7 +32,7 @@ describe('waiting for events', () => {
     using watch = waits.watch('boat-Ark');
     const { events } = await arrive('Ark');
     await arrive('Other');
-    expect(await watch.next(5_000)).toEqual(events[0]);
+    expect(await watch.next(90_000)).toEqual(events[0]);
     expect(await watch.next(20)).toBeNull();
   });
 
@@ -42,13 +42,13 @@ describe('waiting for events', () => {
     await appendTo(other.store, 'boat-Beagle', harbourEvent('BoatArrived'), harbourEvent('BoatLoaded'));
     await appendTo(other.store, 'boat-Beagle', harbourEvent('BoatLeft'));
     await other.close();
-    const types = [await watch.next(5_000), await watch.next(5_000), await watch.next(5_000)].map((event) => event?.type);
+    const types = [await watch.next(90_000), await watch.next(90_000), await watch.next(90_000)].map((event) => event?.type);
     expect(types).toEqual(['BoatArrived', 'BoatLoaded', 'BoatLeft']);
   });
 
   it('skips events until the awaited one', async () => {
     using watch = waits.watch('boat-Cutty');
-    const waiting = watch.next((event) => (event.type === 'BoatLeft' ? event.revision : undefined), 5_000);
+    const waiting = watch.next((event) => (event.type === 'BoatLeft' ? event.revision : undefined), 90_000);
     await arrive('Cutty');
     await arrive('Cutty', 'BoatLoaded');
     await arrive('Cutty', 'BoatLeft');
@@ -92,6 +92,6 @@ describe('waiting for events', () => {
     for (const watch of many) watch[Symbol.dispose]();
     using watch = waits.watch('boat-Ark');
     await arrive('Ark', 'BoatLeft');
-    expect((await watch.next(5_000))?.type).toBe('BoatLeft');
+    expect((await watch.next(90_000))?.type).toBe('BoatLeft');
   });
 });

@@ -45,7 +45,7 @@ describeWithNft('an agent with a list of names', () => {
   const proxyAddress = async () => (await proxy().inspect()).NetworkSettings.Networks[`mooring-${bed.instance}-listed`]?.IPAddress ?? '';
   /** A program that was just started takes a moment to listen. */
   const proxyListens = () =>
-    until('the proxy listens', async () => ((await hears(await proxyAddress(), 3128)).includes('400') ? true : undefined), 60_000);
+    until('the proxy listens', async () => ((await hears(await proxyAddress(), 3128)).includes('400') ? true : undefined));
   const settled = async (runtime: DockerRuntime) => void (await runtime.egress());
 
   async function withRuntime(egress: EgressMode, work: (runtime: DockerRuntime) => Promise<void>): Promise<void> {
@@ -121,32 +121,24 @@ describeWithNft('an agent with a list of names', () => {
 
   it('is counted when its proxy refuses it', async () => {
     await gets('other.example');
-    await until(
-      'the refusals are counted',
-      async () => {
-        let counted = false;
-        await withRuntime('internet', async (runtime) => {
-          const { refusedRequests, lack, proxyLack } = await runtime.egress();
-          expect([lack, proxyLack]).toEqual([null, null]);
-          counted = ['name', 'address'].every((why) => (refusedRequests.get(why) ?? 0) > 0);
-        });
-        return counted ? true : undefined;
-      },
-      60_000,
-    );
+    await until('the refusals are counted', async () => {
+      let counted = false;
+      await withRuntime('internet', async (runtime) => {
+        const { refusedRequests, lack, proxyLack } = await runtime.egress();
+        expect([lack, proxyLack]).toEqual([null, null]);
+        counted = ['name', 'address'].every((why) => (refusedRequests.get(why) ?? 0) > 0);
+      });
+      return counted ? true : undefined;
+    });
   });
 
   it('has its proxy back after its process was killed, it was stopped, or it was removed', async () => {
     const before = (await proxy().inspect()).State.Pid;
     process.kill(before, 'SIGKILL');
-    await until(
-      'the engine has started it again',
-      async () => {
-        const { State } = await proxy().inspect();
-        return State.Running && State.Pid !== before ? true : undefined;
-      },
-      60_000,
-    );
+    await until('the engine has started it again', async () => {
+      const { State } = await proxy().inspect();
+      return State.Running && State.Pid !== before ? true : undefined;
+    });
     const stop = new AbortController();
     let isConnected = false;
     const listening = (async () => {
@@ -162,9 +154,9 @@ describeWithNft('an agent with a list of names', () => {
         ? true
         : undefined;
     await proxy().kill();
-    await until('the service has started it again', isRunning, 60_000);
+    await until('the service has started it again', isRunning);
     await proxy().remove({ force: true });
-    await until('the service has made it again', isRunning, 60_000);
+    await until('the service has made it again', isRunning);
     await bed.runtime.egress();
     await proxyListens();
     await expectList();
@@ -218,7 +210,7 @@ describeWithNft('an agent with a list of names', () => {
     const ask = async (name: string) => other.output(held, `wget -q -O - http://${name}:${webPort}/ 2>&1`);
     const nc = async (host: string, from: ContainerView) =>
       other.output(from, `echo 'GET / HTTP/1.0\r\n\r\n' | nc -w 20 ${host} ${webPort} 2>&1`);
-    await until('its proxy listens', async () => ((await ask('other.example')).includes('403') ? true : undefined), 60_000);
+    await until('its proxy listens', async () => ((await ask('other.example')).includes('403') ? true : undefined));
     expect([await ask('somewhere.example'), await ask('other.example'), await ask('inner.example')]).toEqual([
       reached,
       forbidden,

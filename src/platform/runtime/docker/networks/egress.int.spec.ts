@@ -129,7 +129,7 @@ describeWithNft('what an agent may reach', () => {
     await engine.stop();
     around.nft('flush', 'ruleset');
     await engine.start(dns);
-    await until('the service has found the engine again', () => (connections === 2 ? true : undefined), 60_000);
+    await until('the service has found the engine again', () => (connections === 2 ? true : undefined));
     for (const { handle } of [neighbour, agent]) await bed.runtime.start(handle);
     await expectRules();
     stop.abort();
@@ -218,7 +218,7 @@ describeWithNft('what an agent may reach', () => {
       const listening = (async () => {
         for await (const event of open.events(stop.signal)) void event;
       })();
-      await until('the rules are gone', () => (table() ? undefined : true), 60_000);
+      await until('the rules are gone', () => (table() ? undefined : true));
       stop.abort();
       await listening;
     });
