@@ -78,6 +78,21 @@ describe('embedded PostgreSQL', () => {
     expect(lost).toBeUndefined();
   });
 
+  it('starts the server again though one of its processes hangs', async () => {
+    const server = await start();
+    const { pid } = server;
+    const holder = new Client({ connectionString: server.url });
+    holder.on('error', () => undefined);
+    await holder.connect();
+    const { rows } = await holder.query('SELECT pg_backend_pid() AS pid');
+    process.kill(rows[0].pid, 'SIGSTOP');
+    process.kill(pid, 'SIGKILL');
+    const answer = () => ask(server.url, 'SELECT 7 AS berth').catch(() => undefined);
+    expect(await until('it answers again', async () => (server.pid === pid ? undefined : answer()))).toEqual([{ berth: 7 }]);
+    expect(serves(rows[0].pid)).toBe(false);
+    await holder.end().catch(() => undefined);
+  });
+
   it('takes over the server of a killed process, with its data, and leaves no orphan', async () => {
     const { url, pid, parent } = await startInAnotherProcess(dataDir);
     await ask(url, 'CREATE TABLE boats AS SELECT 7 AS berth');

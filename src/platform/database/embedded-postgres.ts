@@ -23,7 +23,7 @@ import { Client } from 'pg';
 
 import { claimDataDir } from './postgres-owner.ts';
 import { findBinaries, placeNewCluster, serverUser, type ServerUser } from './postgres-place.ts';
-import { endPostgres, waitUntil, isAlive, isPostgresOn, readPostmaster } from './postgres-process.ts';
+import { endPostgres, isAlive, isPostgresOn, killOrphans, readPostmaster, waitUntil } from './postgres-process.ts';
 import { RunningPostgres, type EmbeddedPostgresLogger } from './running-postgres.ts';
 
 export type { RunningPostgres as EmbeddedPostgres } from './running-postgres.ts';
@@ -49,8 +49,10 @@ interface Setup {
 
 const START_TIMEOUT_MS = 30_000;
 const START_ATTEMPTS_MAX = 10;
-/** Matches errors that a retry with another port, a moment later, can overcome. */
-const passing = /Address already in use|could not create any TCP\/IP sockets|pre-existing shared memory block/;
+/** Matches errors that a retry with another port can overcome. */
+const portIsTaken = /Address already in use|could not create any TCP\/IP sockets/;
+/** Matches the error of a server whose predecessor was killed, and has left processes behind. */
+const hasOrphans = /pre-existing shared memory block/;
 
 /**
  * Starts the PostgreSQL that comes with the npm packages on a data directory, or adopts the one that a killed process left running there.
@@ -185,7 +187,8 @@ async function launch(setup: Setup, known?: number): Promise<{ pid: number; port
     if (isReady(setup.cluster, pid)) return { pid, port };
     if (!settled) await endPostgres(setup.cluster, pid);
     said = readFileSync(logFile(setup)).subarray(logFrom).toString();
-    if (!passing.test(said)) break;
+    if (hasOrphans.test(said)) killOrphans(setup.cluster);
+    else if (!portIsTaken.test(said)) break;
   }
   throw new Error(`the embedded PostgreSQL does not start:\n${said}`);
 }

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync, readlinkSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
 import { pause } from '../async/pause.ts';
@@ -76,6 +76,15 @@ export async function endPostgres(cluster: string, pid: number): Promise<void> {
     if (await waitUntil(() => !isPostgresOn(cluster, pid), patience)) return;
   }
   throw new Error(`PostgreSQL (process ${pid}) on ${cluster} does not end`);
+}
+
+/**
+ * Kills the processes that a killed server left on this (real) directory. They end by themselves as a rule, but one that waits for a lock
+ * which died with another never does, and no server starts while it has the shared memory. They are found on Linux only.
+ */
+export function killOrphans(cluster: string): void {
+  const pids = process.platform === 'linux' ? readdirSync('/proc').map(Number) : [];
+  for (const pid of pids) if (pid > 0 && isPostgresOn(cluster, pid)) signalQuietly(pid, 'SIGKILL');
 }
 
 export function signalQuietly(pid: number, signal: NodeJS.Signals): void {
