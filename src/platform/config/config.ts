@@ -282,7 +282,7 @@ function agentSettings(read: Reader) {
     deliveriesPerAccount: read.integer('MOORING_DELIVERIES_PER_ACCOUNT', 2_000, 1, 100_000),
     deliveriesPerAgent: read.integer('MOORING_DELIVERIES_PER_AGENT', 32, 1, 100_000),
     largeBodiesMbPerSecond: read.integer('MOORING_LARGE_BODIES_MB_PER_SECOND', 8, 1, 100_000),
-    refusalsPerSecond: read.integer('MOORING_REFUSALS_PER_SECOND', 50, 1, 1_000_000),
+    refusalsPerSecond: read.integer('MOORING_REFUSALS_PER_SECOND', 20, 1, 1_000_000),
     chatsPerMinute: read.integer('MOORING_CHATS_PER_MINUTE', 6_000, 1, 10_000_000),
     messageBudget: read.integer('MOORING_MESSAGE_BUDGET', 30, 1, 1_000),
     tokenlessWebhooks: read.onOff('MOORING_TOKENLESS_WEBHOOKS', true),

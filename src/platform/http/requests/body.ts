@@ -1,5 +1,5 @@
 import { RouteConfig } from '@nestjs/platform-fastify';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import { Refusal } from '../../errors/refusal.ts';
 import { type MooringRequest, shareOf } from './request.ts';
@@ -40,6 +40,11 @@ export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: 
     if (request.routeOptions.config?.body === 'untouched') request.raw.headers['content-type'] = 'application/octet-stream';
     done();
   });
+  server.addHook('onSend', (request: Request, reply, payload, done) => {
+    const account = shareOf(request);
+    if (request.largeBody !== undefined && account !== null && isRefusal(reply)) bounds.large.refused(account, request.largeBody);
+    done(null, payload);
+  });
   server.removeAllContentTypeParsers();
   server.addContentTypeParser('*', (request: Request, payload: NodeJS.ReadableStream) => parseBody(request, payload, bounds));
 }
@@ -78,7 +83,15 @@ async function parseBody(request: Request, payload: NodeJS.ReadableStream, { inF
       inFlight.remove(account, size);
     }
   };
-  return length <= SMALL || account === null ? read() : large.read(account, length, read);
+  if (length <= SMALL || account === null) return read();
+  return large.read(account, length, () => {
+    request.largeBody = length;
+    return read();
+  });
+}
+
+function isRefusal({ statusCode }: FastifyReply): boolean {
+  return statusCode >= 400 && statusCode < 500;
 }
 
 async function readAll(request: Request, payload: NodeJS.ReadableStream, onBytes: (bytes: number) => void): Promise<Buffer> {

@@ -70,4 +70,16 @@ describe('large bodies that come at once', () => {
     expect(await read('acme', 100)).toBe('read');
     now.mockRestore();
   });
+
+  it('count eight times if they are refused', async () => {
+    const now = jest.spyOn(performance, 'now').mockReturnValue(1_000);
+    const bodies = new LargeBodies(100, undefined, 1);
+    const read = (bytes: number) => bodies.read('acme', bytes, () => Promise.resolve('read')).catch((error: Refusal) => error.code);
+    expect(await read(50)).toBe('read');
+    bodies.refused('acme', 50);
+    expect(await read(1)).toBe('rate_limited');
+    now.mockReturnValue(1_100);
+    expect(await read(1)).toBe('read');
+    now.mockRestore();
+  });
 });

@@ -9,6 +9,8 @@ const READ_AT_ONCE = { limit: 64, perAccount: 8 };
 const PATIENCE_MS = 10_000;
 /** The pause after parsing a large body, as a multiple of the time that it took, which is left to other work. */
 const OTHERS_TIMES = 3;
+/** The number of times that the bytes of a refused body count, since they cost as much and help nobody. */
+const REFUSED_TIMES = 8;
 /** The seconds for which an account may send nothing and then send so much more at once. */
 const SAVED_SECONDS = 4;
 
@@ -50,6 +52,11 @@ export class LargeBodies {
       const detail = 'Too many large bodies of this account are on their way, or they come too slowly.';
       throw new Refusal('rate_limited', detail, { retryAfterSeconds: 1 });
     }
+  }
+
+  /** Takes the bytes of a body that was read and then refused from the account's allowance again. */
+  refused(account: string, bytes: number): void {
+    this.allowances.spend(account, bytes * (REFUSED_TIMES - 1));
   }
 
   /** Returns the parser's result, once it is this body's turn. The number of waiting bodies is bounded by that of bodies being read. */

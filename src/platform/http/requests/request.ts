@@ -26,6 +26,8 @@ export interface MooringRequest {
   commandContext?: CommandContext;
   /** True if the request ends its own credential, and is answered all the same. */
   outlivesCredential?: boolean;
+  /** The length of the body in bytes, if it was large and was read. */
+  largeBody?: number;
   /** The try of an idempotent request that this request is. */
   idempotentTry?: IdempotentTry;
 }
