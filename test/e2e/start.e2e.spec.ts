@@ -90,7 +90,7 @@ describe('npm start under a supervisor', () => {
     expect(await readFile(join(dataDir, 'first-run.json'), 'utf8')).toContain('"url"');
   });
 
-  it('prints no warning of its engine while a caller follows a history', async () => {
+  it('prints no warning of Node while a caller follows a history', async () => {
     const supervised = start();
     await serviceOf(supervised);
     const { url, api_key: key } = JSON.parse(await readFile(join(dataDir, 'first-run.json'), 'utf8'));

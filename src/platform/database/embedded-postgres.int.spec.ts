@@ -84,13 +84,18 @@ describe('embedded PostgreSQL', () => {
     const holder = new Client({ connectionString: server.url });
     holder.on('error', () => undefined);
     await holder.connect();
-    const { rows } = await holder.query('SELECT pg_backend_pid() AS pid');
-    process.kill(rows[0].pid, 'SIGSTOP');
-    process.kill(pid, 'SIGKILL');
-    const answer = () => ask(server.url, 'SELECT 7 AS berth').catch(() => undefined);
-    expect(await until('it answers again', async () => (server.pid === pid ? undefined : answer()))).toEqual([{ berth: 7 }]);
-    expect(serves(rows[0].pid)).toBe(false);
-    await holder.end().catch(() => undefined);
+    const { rows } = await holder.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+    const hung = rows[0]?.pid ?? 0;
+    try {
+      process.kill(hung, 'SIGSTOP');
+      process.kill(pid, 'SIGKILL');
+      const answer = () => ask(server.url, 'SELECT 7 AS berth').catch(() => undefined);
+      expect(await until('it answers again', async () => (server.pid === pid ? undefined : answer()))).toEqual([{ berth: 7 }]);
+      expect(serves(hung)).toBe(false);
+    } finally {
+      if (serves(hung)) process.kill(hung, 'SIGKILL');
+      await holder.end().catch(() => undefined);
+    }
   });
 
   it('takes over the server of a killed process, with its data, and leaves no orphan', async () => {
