@@ -97,6 +97,9 @@ class ThingsController {
   @Get('wait') @Public() wait(@CurrentCall() call: Call) {
     return { seconds: call.wait };
   }
+  @Get('endless') @Public() endless(@CurrentCall() call: Call) {
+    call.beginResponse(200, [], false).write('the beginning');
+  }
   @Get('fails/:how') @Public() fails(@Param('how') how: string) {
     if (how === 'engine') throw new RuntimeUnavailable(new Error('canary inside'));
     if (how === 'refusal') throw new Refusal('seat_limit', 'All 3 seats are taken.', { members: { seats: 3 } });

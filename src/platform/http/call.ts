@@ -197,8 +197,6 @@ export class Call {
     this.reply.hijack();
     this.reply.raw.statusCode = 101;
     cutAtStop(this.request.server.server, this.request.raw.socket);
-    // The framework takes this event for the end of the request.
-    this.onClose(() => this.reply.raw.emit('finish'));
   }
 
   /** The request as Node received it, for a route that passes its body on as it comes. */

@@ -3,11 +3,12 @@ import { HttpAdapterHost } from '@nestjs/core';
 import type { FastifyInstance } from 'fastify';
 
 import { Metrics } from '../observability/metrics.ts';
+import { onRequestEnd } from './requests/request-ends.ts';
 import { routeOf } from './requests/request-route.ts';
 
 const BUCKETS_SECONDS = [0.005, 0.02, 0.1, 0.5, 2.5, 10, 60, 120];
 
-/** Counts requests and their durations by method, route and class of status: few enough to be scraped every second. */
+/** Counts requests and their durations by method, route and class of status, or `aborted`: few enough to be scraped every second. */
 @Injectable()
 export class HttpMetrics implements OnModuleInit {
   constructor(
@@ -22,10 +23,9 @@ export class HttpMetrics implements OnModuleInit {
       ['method', 'route', 'status'],
       BUCKETS_SECONDS,
     );
-    this.host.httpAdapter.getInstance<FastifyInstance>().addHook('onResponse', (request, reply, done) => {
-      const status = `${Math.floor(reply.statusCode / 100)}xx`;
-      durations.observe({ method: request.method, route: routeOf(request), status }, reply.elapsedTime / 1_000);
-      done();
+    onRequestEnd(this.host.httpAdapter.getInstance<FastifyInstance>(), ({ request, status, isAborted, ms }) => {
+      const kind = isAborted || status === null ? 'aborted' : `${Math.floor(status / 100)}xx`;
+      durations.observe({ method: request.method, route: routeOf(request), status: kind }, ms / 1_000);
     });
   }
 }

@@ -1,5 +1,9 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+
 import type { TestServer } from '../../../test/support/http-server.ts';
 import { expectProblem, startThings } from '../../../test/support/things-server.ts';
+import { until, untilTrue } from '../../../test/support/until.ts';
 
 let server: TestServer;
 beforeAll(async () => {
@@ -25,6 +29,24 @@ describe('requests', () => {
     const line = server.logLines.map((text) => JSON.parse(text)).find((entry) => entry.request_id === 'log-me' && entry.msg === 'request');
     expect(line).toMatchObject({ method: 'GET', route: '/t/fails/:how', status: 500, ms: expect.any(Number) });
     expect(server.logLines.join('')).not.toMatch(/canary-query|mk_canary|secret-path/);
+  });
+
+  it.each([
+    ['in the middle of its body', 'POST', '/t/greeting', 'Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"name":', null],
+    ['before it has the whole response', 'GET', '/t/endless', '\r\n', 200],
+  ])('whose caller goes away %s are logged and counted as aborted', async (_, method, route, rest, status) => {
+    const id = `gone-${method}`;
+    const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
+    socket.write(`${method} ${route} HTTP/1.1\r\nHost: x\r\nX-Request-Id: ${id}\r\n${rest}`);
+    if (status === null) await once(socket, 'connect');
+    else await once(socket, 'data');
+    socket.destroy();
+    const line = await until('the request is logged', () =>
+      server.logLines.map((text) => JSON.parse(text)).find((entry) => entry.request_id === id && entry.msg === 'request'),
+    );
+    expect(line).toMatchObject({ method, route, status, aborted: true });
+    const counted = `mooring_http_request_duration_seconds_count{method="${method}",route="${route}",status="aborted"} 1`;
+    await untilTrue(async () => (await server.request('GET', '/metrics')).text.includes(counted));
   });
 
   it('may have a body of any type if the route allows it', async () => {

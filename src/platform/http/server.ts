@@ -15,6 +15,7 @@ import { createPino, PinoLogger } from '../observability/logger.ts';
 import { setUpOpenApi } from './docs/openapi.ts';
 import { sendProblem } from './responses/problems.filter.ts';
 import { toProblem } from './responses/problems.ts';
+import { onRequestEnd, type RequestEnd, watchRequestEnds } from './requests/request-ends.ts';
 import { routeOf } from './requests/request-route.ts';
 import { newId } from '../new-id.ts';
 import { Refusal } from '../errors/refusal.ts';
@@ -94,16 +95,14 @@ function createAdapter(
   });
   const server = adapter.getInstance<FastifyInstance>();
   recordRoutes(server);
+  watchRequestEnds(server);
+  onRequestEnd(server, (end) => logAccess(pino, end));
   trackConnections(server);
   addBodyParsers(server, largeBodiesMbPerSecond);
   server.decorateRequest('requestId', '');
   server.server.on('checkExpectation', answerExpectation);
   server.addHook('onRequest', (request, reply, done) => {
     markReply(request, reply);
-    done();
-  });
-  server.addHook('onResponse', (request, reply, done) => {
-    logAccess(pino, request, reply);
     done();
   });
   return adapter;
@@ -119,14 +118,15 @@ function markReply(request: FastifyRequest, reply: FastifyReply): void {
   void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
 }
 
-function logAccess(pino: Pino, request: FastifyRequest, reply: FastifyReply): void {
+function logAccess(pino: Pino, { request, status, isAborted, ms }: RequestEnd): void {
   pino.info(
     {
       request_id: request.id,
       method: request.method,
       route: routeOf(request),
-      status: reply.statusCode,
-      ms: Math.round(reply.elapsedTime * 10) / 10,
+      status,
+      ms: Math.round(ms * 10) / 10,
+      ...(isAborted ? { aborted: true } : {}),
     },
     'request',
   );

@@ -1,0 +1,48 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+
+const SWITCHING_PROTOCOLS = 101;
+
+/** The end of a request. */
+export interface RequestEnd {
+  request: FastifyRequest;
+  /** The status of the response; null if its headers were not sent. */
+  status: number | null;
+  /** True if the caller went away before the response was complete. An upgraded connection has no response that could be. */
+  isAborted: boolean;
+  /** The time from the request to its end, in ms. */
+  ms: number;
+}
+
+type Listener = (end: RequestEnd) => void;
+
+const listenersOf = new WeakMap<FastifyInstance, Listener[]>();
+
+/** Watches every request for its end. It must be called before any other hook is added, since a hook may refuse the request. */
+export function watchRequestEnds(server: FastifyInstance): void {
+  const listeners: Listener[] = [];
+  listenersOf.set(server, listeners);
+  // The framework's own hook is not called for a request whose caller goes away.
+  server.addHook('onRequest', (request, reply, done) => {
+    const started = performance.now();
+    reply.raw.once('close', () => {
+      const end = endOf(request, reply, performance.now() - started);
+      for (const listener of listeners) listener(end);
+    });
+    done();
+  });
+}
+
+/** Calls the listener once for each request, when its response is complete or its connection has closed before that. */
+export function onRequestEnd(server: FastifyInstance, listener: Listener): void {
+  listenersOf.get(server)?.push(listener);
+}
+
+function endOf(request: FastifyRequest, { raw }: FastifyReply, ms: number): RequestEnd {
+  const isUpgraded = raw.statusCode === SWITCHING_PROTOCOLS;
+  return {
+    request,
+    status: raw.headersSent || isUpgraded ? raw.statusCode : null,
+    isAborted: !raw.writableFinished && !isUpgraded,
+    ms,
+  };
+}
