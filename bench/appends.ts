@@ -1,9 +1,6 @@
-import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import pg from 'pg';
 import { openDatabase } from '../src/platform/database/database.ts';
-import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
+import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../src/platform/event-store/event-definition.ts';
 import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
@@ -17,15 +14,11 @@ const sliceMs = 250;
  * disk.
  */
 export async function run(): Promise<object> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
-  await chmod(dataDir, 0o711);
-  const server = await startEmbeddedPostgres({ dataDir });
+  const server = await OutsidePostgres.start();
   try {
     return await measure(server.url);
   } finally {
     await server.stop();
-    await rm(await realpath(join(dataDir, 'postgres')), { recursive: true, force: true });
-    await rm(dataDir, { recursive: true, force: true });
   }
 }
 

@@ -1,12 +1,9 @@
-import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { v7 as uuidv7 } from 'uuid';
 import { agentDecider } from '../src/agents/aggregate/agents.decider.ts';
 import { eventDefinitions } from '../src/app.module.ts';
 import { readConfig } from '../src/platform/config/config.ts';
 import { type Database, openDatabase } from '../src/platform/database/database.ts';
-import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
+import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { environmentDecider } from '../src/environment/environment.decider.ts';
 import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';
 import type { JsonObject } from '../src/platform/event-store/event-definition.ts';
@@ -29,9 +26,7 @@ const deciders: Record<string, AnyDecider> = { agent: agentDecider, environment:
  * raw read of its rows.
  */
 export async function run(): Promise<object> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
-  await chmod(dataDir, 0o711);
-  const server = await startEmbeddedPostgres({ dataDir });
+  const server = await OutsidePostgres.start();
   try {
     const database = await openDatabase({ url: server.url });
     const store = new PostgresEventStore(database, new EventCatalogue(eventDefinitions));
@@ -43,8 +38,6 @@ export async function run(): Promise<object> {
     return { unit: 'milliseconds, medians', events: EVENTS, figures };
   } finally {
     await server.stop();
-    await rm(await realpath(join(dataDir, 'postgres')), { recursive: true, force: true });
-    await rm(dataDir, { recursive: true, force: true });
   }
 }
 

@@ -1,11 +1,8 @@
-import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 
 import pg from 'pg';
 
-import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
+import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
 import { appendsPerSecond, portAppends } from './support/appending.ts';
@@ -24,15 +21,11 @@ const IDLE_MS = 10_000;
 
 /** Measures GET and PATCH of agents with a key against the framework alone and the store alone, and the service's cost of one request. */
 export async function run(): Promise<object> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
-  await chmod(dataDir, 0o711);
-  const server = await startEmbeddedPostgres({ dataDir });
+  const server = await OutsidePostgres.start();
   try {
     return await withServers(server.url);
   } finally {
     await server.stop();
-    await rm(await realpath(join(dataDir, 'postgres')), { recursive: true, force: true });
-    await rm(dataDir, { recursive: true, force: true });
   }
 }
 

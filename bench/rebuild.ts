@@ -1,12 +1,11 @@
-import { chmod, mkdtemp, readFile, realpath, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFile } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 
 import pg from 'pg';
 
 import { copyIn, copyOut } from '../src/platform/database/copy.ts';
-import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
+import { removeDataDir } from '../test/support/data-dir.ts';
+import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
 import { EVENTS_EACH, agentIdOf, eventLines } from './support/agent-events.ts';
@@ -31,19 +30,15 @@ const PATIENCE_MS = 600_000;
  * Measures a rebuild of the agents' read model from 1 000 000 events under 50 readers and 20 writers, and one that is killed in the middle.
  */
 export async function run(): Promise<object> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
-  await chmod(dataDir, 0o711);
-  const server = await startEmbeddedPostgres({ dataDir });
+  const server = await OutsidePostgres.start();
   const service = await StartedService.start({ runtime: 'local', environment: { DATABASE_URL: server.url, MOORING_LOG_LEVEL: 'info' } });
   try {
     const bench = new RebuildBench(service, server.url);
     return await bench.measure();
   } finally {
     await service.stop();
-    await rm(service.dataDir, { recursive: true, force: true });
+    await removeDataDir(service.dataDir);
     await server.stop();
-    await rm(await realpath(join(dataDir, 'postgres')), { recursive: true, force: true });
-    await rm(dataDir, { recursive: true, force: true });
   }
 }
 

@@ -1,6 +1,4 @@
-import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 
 import pg from 'pg';
 import { v7 as uuidv7 } from 'uuid';
@@ -10,7 +8,7 @@ import { AuditEntries, type AuditSelection } from '../src/history/audit/audit-en
 import { auditProjection } from '../src/history/audit/audit.projection.ts';
 import { copyIn } from '../src/platform/database/copy.ts';
 import { openDatabase, type Database } from '../src/platform/database/database.ts';
-import { startEmbeddedPostgres } from '../src/platform/database/embedded-postgres.ts';
+import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';
 import { LogTrimmer } from '../src/platform/event-store/postgres/log-trimmer.ts';
 import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
@@ -81,8 +79,7 @@ class RetentionBench {
   private statements = 0;
 
   private constructor(
-    private readonly dataDir: string,
-    private readonly server: Awaited<ReturnType<typeof startEmbeddedPostgres>>,
+    private readonly server: OutsidePostgres,
     private readonly database: Database,
     private readonly owner: pg.Client,
   ) {
@@ -90,14 +87,12 @@ class RetentionBench {
   }
 
   static async start(): Promise<RetentionBench> {
-    const dataDir = await mkdtemp(join(tmpdir(), 'mooring-bench-'));
-    await chmod(dataDir, 0o711);
-    const server = await startEmbeddedPostgres({ dataDir });
+    const server = await OutsidePostgres.start();
     const owner = new pg.Client({ connectionString: server.url });
     owner.on('error', () => undefined);
     const database = await openDatabase({ url: server.url });
     await owner.connect();
-    return new RetentionBench(dataDir, server, database, owner);
+    return new RetentionBench(server, database, owner);
   }
 
   async end(): Promise<void> {
@@ -106,8 +101,6 @@ class RetentionBench {
     await this.owner.end();
     await this.database.close();
     await this.server.stop();
-    await rm(await realpath(join(this.dataDir, 'postgres')), { recursive: true, force: true });
-    await rm(this.dataDir, { recursive: true, force: true });
   }
 
   async trim(): Promise<object> {
@@ -262,7 +255,7 @@ class RetentionBench {
 
   /** Fills the table as a rebuild does. */
   private async fill(store: PostgresEventStore, projection: Projection, table: string): Promise<void> {
-    const passes = new LogPasses(store, { memoryBytes: FOLD_BYTES, directory: this.dataDir });
+    const passes = new LogPasses(store, { memoryBytes: FOLD_BYTES, directory: tmpdir() });
     const { signal } = new AbortController();
     const client = new pg.Client({ connectionString: this.server.url });
     await client.connect();

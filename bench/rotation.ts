@@ -1,9 +1,10 @@
-import { rm } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 
 import { keyIdOf, newDataKey, wrapDataKey } from '../src/platform/crypto/envelope.ts';
 import { operate } from '../test/support/log.ts';
-import { masterKey, OutsidePostgres, replicaOptions } from '../test/support/replicas.ts';
+import { removeDataDir } from '../test/support/data-dir.ts';
+import { OutsidePostgres } from '../test/support/outside-postgres.ts';
+import { masterKey, replicaOptions } from '../test/support/replicas.ts';
 import { StartedService } from '../test/support/started-service.ts';
 import { Caller } from './support/caller.ts';
 import { cpuMs, machineLoad, memoryMb, percentile, rounded } from './support/figures.ts';
@@ -40,7 +41,7 @@ export async function run(): Promise<object> {
     return figures;
   } finally {
     await service?.stop();
-    if (service !== undefined) await rm(service.dataDir, { recursive: true, force: true });
+    if (service !== undefined) await removeDataDir(service.dataDir);
     await database.stop();
   }
 }

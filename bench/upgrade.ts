@@ -1,11 +1,12 @@
-import { rm } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 
 import pg from 'pg';
 
 import { copyIn, copyOut } from '../src/platform/database/copy.ts';
 import { NextVersion } from '../test/support/next-version.ts';
-import { OutsidePostgres, replicaOptions } from '../test/support/replicas.ts';
+import { removeDataDir } from '../test/support/data-dir.ts';
+import { OutsidePostgres } from '../test/support/outside-postgres.ts';
+import { replicaOptions } from '../test/support/replicas.ts';
 import { StartedService } from '../test/support/started-service.ts';
 import { until } from '../test/support/until.ts';
 import { agentIdOf, eventLines, EVENTS_EACH } from './support/agent-events.ts';
@@ -92,7 +93,7 @@ class UpgradeBench {
 
   async end(): Promise<void> {
     for (const service of this.all) await service.stop();
-    if (this.all[0] !== undefined) await rm(this.all[0].dataDir, { recursive: true, force: true });
+    if (this.all[0] !== undefined) await removeDataDir(this.all[0].dataDir);
   }
 
   /** Runs the next program beside the older one, undisturbed or killed in the middle, and then both. */

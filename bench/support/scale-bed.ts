@@ -1,11 +1,13 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import pg from 'pg';
 
 import { EngineStandIn, type StandInOptions } from '../../test/support/engine-stand-in/engine-stand-in.ts';
-import { masterKey, OutsidePostgres } from '../../test/support/replicas.ts';
+import { removeDataDir } from '../../test/support/data-dir.ts';
+import { OutsidePostgres } from '../../test/support/outside-postgres.ts';
+import { masterKey } from '../../test/support/replicas.ts';
 import { StartedService, type ServiceOptions } from '../../test/support/started-service.ts';
 import { until } from '../../test/support/until.ts';
 import { Caller } from './caller.ts';
@@ -170,7 +172,7 @@ export class ScaleBed {
     await Promise.all(this.services.map((service) => (service.resume(), service.stop())));
     await this.runningEngine.close();
     if (this.hasReal) await removeReal(await this.instance());
-    await rm(this.dataDir, { recursive: true, force: true });
+    await removeDataDir(this.dataDir);
     await this.database.stop();
   }
 }

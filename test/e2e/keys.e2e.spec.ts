@@ -6,7 +6,8 @@ import { join, resolve } from 'node:path';
 import { keyIdOf, newDataKey, unwrapDataKey, wrapDataKey } from '../../src/platform/crypto/envelope.ts';
 import { pause } from '../../src/platform/async/pause.ts';
 import { operate } from '../support/log.ts';
-import { masterKey, OutsidePostgres, replicaOptions } from '../support/replicas.ts';
+import { OutsidePostgres } from '../support/outside-postgres.ts';
+import { masterKey, replicaOptions } from '../support/replicas.ts';
 import { type Answer, LAST_KILL_MS, StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 

@@ -1,10 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
 import { operate } from '../support/log.ts';
+import { OutsidePostgres } from '../support/outside-postgres.ts';
 import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
@@ -30,16 +27,13 @@ const queries: Record<string, string> = {
 };
 
 describe('A service whose read tables were dropped', () => {
-  let folder: string;
-  let server: EmbeddedPostgres;
+  let server: OutsidePostgres;
   let service: StartedService;
   let session: string;
   let ids: Record<string, string>;
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'mooring-read-models-'));
-    await chmod(folder, 0o711);
-    server = await startEmbeddedPostgres({ dataDir: folder });
+    server = await OutsidePostgres.start();
     service = await StartedService.start({ runtime: 'local', environment: { DATABASE_URL: server.url } });
     const { email, password } = service.firstRun;
     session = (await service.call('POST', '/api/auth/login', { email, password })).body.session_token;
@@ -55,8 +49,6 @@ describe('A service whose read tables were dropped', () => {
   afterAll(async () => {
     await service?.dispose();
     await server?.stop();
-    await rm(await realpath(join(folder, 'postgres')), { recursive: true, force: true });
-    await rm(folder, { recursive: true, force: true });
   });
 
   async function get(path: string, credential: string): Promise<string> {

@@ -1,15 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { chmod, mkdtemp, realpath, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 
 import Dockerode from 'dockerode';
 
-import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
 import { describeWithDocker } from '../support/docker.ts';
 import { seenContainers } from '../support/engine.ts';
 import { removeInstance } from '../support/images.ts';
+import { OutsidePostgres } from '../support/outside-postgres.ts';
 import { buildServiceImage, docker, serviceImages } from '../support/service-image.ts';
 import { until } from '../support/until.ts';
 
@@ -20,8 +17,7 @@ describeWithDocker('the image of the service', () => {
   const tag = randomBytes(6).toString('hex');
   const container = `mooring-test-service-${tag}`;
   const images = serviceImages(tag);
-  let folder: string;
-  let database: EmbeddedPostgres;
+  let database: OutsidePostgres;
   let url: string;
   let instance: string | undefined;
 
@@ -37,9 +33,7 @@ describeWithDocker('the image of the service', () => {
   };
 
   beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'mooring-image-'));
-    await chmod(folder, 0o711);
-    database = await startEmbeddedPostgres({ dataDir: folder });
+    database = await OutsidePostgres.start();
     await buildServiceImage(tag);
     const settings = {
       DATABASE_URL: database.url,
@@ -66,8 +60,6 @@ describeWithDocker('the image of the service', () => {
     if (instance !== undefined) await removeInstance(new Dockerode(), instance);
     for (const image of images) await docker('image', 'rm', '--force', image).catch(() => undefined);
     await database?.stop();
-    await rm(await realpath(join(folder, 'postgres')), { recursive: true, force: true });
-    await rm(folder, { recursive: true, force: true });
   });
 
   it('runs as an ordinary user, makes an agent on the host’s engine, and talks to it', async () => {

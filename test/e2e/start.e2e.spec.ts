@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ownerOf } from '../../src/platform/database/postgres-owner.ts';
-import { removeDataDir } from '../support/shared-postgres.ts';
+import { removeDataDir } from '../support/data-dir.ts';
 import { until } from '../support/until.ts';
 
 const root = resolve(import.meta.dirname, '../..');

@@ -10,7 +10,7 @@ import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../src/platform
 import { ownerOf } from '../../src/platform/database/postgres-owner.ts';
 import { somePrefix } from '../support/eventstoredb/place.ts';
 import { StandIn } from '../support/eventstoredb/stand-in.ts';
-import { removeDataDir } from '../support/shared-postgres.ts';
+import { removeDataDir } from '../support/data-dir.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
 import { until } from '../support/until.ts';
 

@@ -1,6 +1,7 @@
 import { operate } from '../support/log.ts';
 import { NextVersion } from '../support/next-version.ts';
-import { OutsidePostgres, replicaOptions } from '../support/replicas.ts';
+import { OutsidePostgres } from '../support/outside-postgres.ts';
+import { replicaOptions } from '../support/replicas.ts';
 import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 
 import { startEmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
 import { StandIn } from './eventstoredb/stand-in.ts';
-import { removeDataDir, shared } from './shared-postgres.ts';
+import { removeDataDir } from './data-dir.ts';
+import { shared } from './shared-postgres.ts';
 
 /** A shell script that cleans up after a killed run, which tears nothing down: its input ends when the run ends. */
 const afterKill = `cat >/dev/null; kill -INT "$0"; tries=0

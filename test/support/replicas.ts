@@ -1,39 +1,15 @@
-import { chmod, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import Dockerode from 'dockerode';
 
-import { startEmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
+import { removeDataDir } from './data-dir.ts';
 import { removeInstance } from './images.ts';
-import { removeDataDir } from './shared-postgres.ts';
+import { OutsidePostgres } from './outside-postgres.ts';
 import { StartedService, type FirstRun, type ServiceOptions } from './started-service.ts';
 
 export const masterKey = 'ab'.repeat(32);
-
-/** A PostgreSQL that no service started. It forces commits to disk, which the one of the other tests does not. */
-export class OutsidePostgres {
-  private constructor(
-    private readonly dataDir: string,
-    private readonly server: Awaited<ReturnType<typeof startEmbeddedPostgres>>,
-  ) {}
-
-  static async start(): Promise<OutsidePostgres> {
-    const dataDir = await mkdtemp(join(tmpdir(), 'mooring-outside-'));
-    // If the tests run as root, the server runs as another user, who must be able to enter the folder.
-    await chmod(dataDir, 0o711);
-    return new OutsidePostgres(dataDir, await startEmbeddedPostgres({ dataDir }));
-  }
-
-  get url(): string {
-    return this.server.url;
-  }
-
-  async stop(): Promise<void> {
-    await this.server.stop();
-    await removeDataDir(this.dataDir);
-  }
-}
 
 /** Several services that share one database, one engine and one data folder. */
 export class Replicas {
@@ -79,7 +55,7 @@ export class Replicas {
     }
     await Promise.all(this.all.map((replica) => replica.stop()));
     if (this.runtime === 'docker') await removeInstance(new Dockerode(), await instanceOf(this.dataDir));
-    await rm(this.dataDir, { recursive: true, force: true });
+    await removeDataDir(this.dataDir);
     await this.database.stop();
   }
 }

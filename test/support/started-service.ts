@@ -1,10 +1,11 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import Dockerode from 'dockerode';
+import { removeDataDir } from './data-dir.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
 import { removeInstance } from './images.ts';
 import { until } from './until.ts';
@@ -233,6 +234,6 @@ export class StartedService {
     if (this.options.runtime === 'docker') {
       await removeInstance(new Dockerode(), await this.instance());
     }
-    await rm(this.dataDir, { recursive: true, force: true });
+    await removeDataDir(this.dataDir);
   }
 }

@@ -9,7 +9,7 @@ import type { Readable, Writable } from 'node:stream';
 
 import { Client } from 'pg';
 
-import { removeDataDir } from '../../../test/support/shared-postgres.ts';
+import { removeDataDir } from '../../../test/support/data-dir.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts';
 import { isAlive, isPostgresOn, readPostmaster } from './postgres-process.ts';
 

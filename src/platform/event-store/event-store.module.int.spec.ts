@@ -5,7 +5,7 @@ import { Test } from '@nestjs/testing';
 import { collect, contractCatalogue } from '../../../test/support/event-store-contract.ts';
 import { eventStoreDbPlace } from '../../../test/support/eventstoredb/place.ts';
 import { freshDatabase } from '../../../test/support/postgres.ts';
-import { removeDataDir } from '../../../test/support/shared-postgres.ts';
+import { removeDataDir } from '../../../test/support/data-dir.ts';
 import { ConfigModule } from '../config/config.module.ts';
 import { readConfig, type Environment } from '../config/config.ts';
 import { DatabaseModule } from '../database/database.module.ts';

@@ -2,7 +2,7 @@ import { chmod, mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { contractCatalogue, core, everything, newEvent, newEvents, until } from '../../../../test/support/event-store-contract.ts';
-import { removeDataDir } from '../../../../test/support/shared-postgres.ts';
+import { removeDataDir } from '../../../../test/support/data-dir.ts';
 import { TcpProxy } from '../../../../test/support/tcp-proxy.ts';
 import { openDatabase, type Database } from '../../database/database.ts';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../database/embedded-postgres.ts';

@@ -1,0 +1,30 @@
+import { chmod, mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { startEmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
+import { removeDataDir } from './data-dir.ts';
+
+/** A PostgreSQL that no service started. It forces commits to disk, which the one of the other tests does not. */
+export class OutsidePostgres {
+  private constructor(
+    private readonly dataDir: string,
+    private readonly server: Awaited<ReturnType<typeof startEmbeddedPostgres>>,
+  ) {}
+
+  static async start(): Promise<OutsidePostgres> {
+    const dataDir = await mkdtemp(join(tmpdir(), 'mooring-outside-'));
+    // If the tests run as root, the server runs as another user, who must be able to enter the folder.
+    await chmod(dataDir, 0o711);
+    return new OutsidePostgres(dataDir, await startEmbeddedPostgres({ dataDir }));
+  }
+
+  get url(): string {
+    return this.server.url;
+  }
+
+  async stop(): Promise<void> {
+    await this.server.stop();
+    await removeDataDir(this.dataDir);
+  }
+}
