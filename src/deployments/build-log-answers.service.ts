@@ -5,13 +5,13 @@ import { agentStream } from '../agents/index.ts';
 import { Agents } from '../agents/services.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
 import { EventWaits } from '../platform/event-store/following/event-waits.ts';
-import type { ServerSentEvent } from '../platform/http/response-streams.ts';
+import type { ServerSentEvent, Streamed } from '../platform/http/response-streams.ts';
 import { ReadModels } from '../platform/projections/projection.ts';
 import { noSuchDeployment } from './deployments.handlers.ts';
 import { toDeploymentRecordDto } from './deployments.dto.ts';
 import { FindDeployment } from './deployments.queries.ts';
 import type { DeploymentRow } from './deployments.table.ts';
-import { buildLogChunks, buildLogStream, readBuildLog } from './records/build-log.ts';
+import { buildLogChunks, buildLogStream } from './records/build-log.ts';
 
 /** The time after which a reader of a growing build log looks again, though nothing was heard, ms. */
 const LOOK_AGAIN_MS = 60_000;
@@ -27,10 +27,15 @@ export class BuildLogAnswers {
     private readonly waits: EventWaits,
   ) {}
 
-  /** Returns the log so far. Throws `agent_not_found`, `not_found`. */
-  async read(accountId: string, agentId: string, deploymentId: string): Promise<string> {
+  /** Returns the log so far, in pieces of its text. Throws `agent_not_found`, `not_found`. */
+  async read(accountId: string, agentId: string, deploymentId: string): Promise<Streamed> {
     const { id } = await this.find(accountId, agentId, deploymentId);
-    return readBuildLog(this.events, id);
+    return this.texts(id);
+  }
+
+  private async *texts(deploymentId: string): Streamed {
+    for await (const { index, lines } of buildLogChunks(this.events, deploymentId, 0))
+      yield `${index === 0 ? '' : '\n'}${lines.join('\n')}`;
   }
 
   /**

@@ -2,9 +2,10 @@ import { Injectable } from '@nestjs/common';
 import { CommandBus, QueryBus } from '@nestjs/cqrs';
 
 import { AgentAnswers, GetAgent } from '../agents/index.ts';
+import { PAGE_BYTES_MAX } from '../platform/page-bytes.ts';
 import { EventStore } from '../platform/event-store/event-store.ts';
 import type { Call } from '../platform/http/call.ts';
-import { readBuildLog } from './records/build-log.ts';
+import { endOfBuildLog } from './records/build-log.ts';
 import type { SourceOverrides } from './sources/deployment-sources.decider.ts';
 import { type DeploymentDto, type RestDeployDto, toDeploymentDto } from './deployments.dto.ts';
 import { CancelDeployment, DeployAgent, RollBackAgent } from './deployments.commands.ts';
@@ -61,11 +62,23 @@ export class DeploymentAnswers {
   async list(accountId: string, agentId: string, limit: number): Promise<DeploymentDto[]> {
     await this.queries.execute(new GetAgent(accountId, agentId));
     const rows = await this.queries.execute(new ListDeployments(agentId, limit));
-    return Promise.all(rows.map(async (row) => toDeploymentDto(row, await readBuildLog(this.events, row.id))));
+    const answers: DeploymentDto[] = [];
+    let room = PAGE_BYTES_MAX;
+    for (const row of rows) {
+      const { lines, bytes, isCut } = await endOfBuildLog(this.events, row.id, room);
+      room -= bytes;
+      answers.push(toDeploymentDto(row, [...(isCut ? [leftOut(agentId, row.id)] : []), ...lines].join('\n')));
+    }
+    return answers;
   }
 
   private async answer(agentId: string, deploymentId: string, call: Call): Promise<DeployAnswer> {
     const { state } = await this.agents.settled(agentId, call.wait, call);
     return { agent_id: agentId, deployment_id: deploymentId, status: state.status, message: state.message };
   }
+}
+
+/** Returns the line that stands for those that a list leaves out of a build log. */
+function leftOut(agentId: string, deploymentId: string): string {
+  return `[Lines are left out here. GET /api/v1/agents/${agentId}/deployments/${deploymentId}/log returns all of them.]`;
 }

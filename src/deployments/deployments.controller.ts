@@ -7,6 +7,7 @@ import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { EVENT_STREAM, ResponseStreams, type Streamed } from '../platform/http/response-streams.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
+import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { DeploymentAnswers, type DeployAnswer, type RestDeployAnswer } from './deployment-answers.service.ts';
 import { BuildLogAnswers } from './build-log-answers.service.ts';
@@ -58,8 +59,12 @@ export class DeploymentsController {
     return this.answers.cancel(agentId, deploymentId.toLowerCase(), call);
   }
 
-  /** Lists the agent's deployments, newest first. */
+  /**
+   * Lists the agent's deployments, newest first. Their build logs have 1 MiB together: of one that has no room the last lines are shown, or
+   * none.
+   */
   @Get(['v1/agents/:agentId/deployments', 'agents/:agentId/deployments'])
+  @LargeRead()
   @RequireScope('provision', 'deploy', 'manage')
   @ReadsModel('agents', 'deployments')
   list(@AgentId() agentId: string, @Query() query: DeploymentsQueryDto, @CurrentCall() { accountId }: Call): Promise<DeploymentDto[]> {
@@ -75,17 +80,12 @@ export class DeploymentsController {
   @ReadsModel('agents', 'deployments')
   @ApiProduces('text/plain', EVENT_STREAM)
   @ApiOkResponse({ type: String })
-  async log(
-    @AgentId() agentId: string,
-    @Param('deploymentId') deploymentId: string,
-    @CurrentCall() call: Call,
-  ): Promise<string | Streamed> {
+  async log(@AgentId() agentId: string, @Param('deploymentId') deploymentId: string, @CurrentCall() call: Call): Promise<Streamed> {
     const [{ accountId }, id] = [call, deploymentId.toLowerCase()];
     if (call.accepts(EVENT_STREAM)) {
       const after = /^\d{1,9}$/.test(call.lastEventId ?? '') ? Number(call.lastEventId) : -1;
       return this.streams.events(call, (signal) => this.logs.follow(accountId, agentId, id, after, signal));
     }
-    call.setHeader('content-type', 'text/plain; charset=utf-8');
-    return this.logs.read(accountId, agentId, id);
+    return this.streams.text(call, () => this.logs.read(accountId, agentId, id));
   }
 }

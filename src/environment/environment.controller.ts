@@ -5,6 +5,7 @@ import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
+import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
 import {
   givenSecrecy,
   givenValue,
@@ -26,6 +27,7 @@ export class EnvironmentController {
   ) {}
 
   @Get()
+  @LargeRead()
   @RequireScope('provision', 'deploy', 'manage')
   async list(@AgentId() agentId: string, @CurrentCall() { accountId }: Call): Promise<VariableDto[]> {
     return (await this.queries.execute(new ListVariables(accountId, agentId))).map(toVariableDto);

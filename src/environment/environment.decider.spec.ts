@@ -74,6 +74,23 @@ describe('setting a variable', () => {
       .then(plain('A0', 'y'));
   });
 
+  it('refuses more than a megabyte of them together, but still makes existing ones smaller', () => {
+    const part = 'x'.repeat(32_000);
+    const full = Array.from({ length: 32 }, (_, index) => plain(`A${index}`, part));
+    environment(...full)
+      .when(set('B', part))
+      .refuses('invalid_request');
+    environment(...full, plain('B', 'short'))
+      .when(replace('B', part))
+      .refuses('invalid_request');
+    environment(...full)
+      .when(set('B', 'x'))
+      .then(plain('B', 'x'));
+    environment(...full, plain('B', part))
+      .when(replace('B', part.slice(1)))
+      .then(plain('B', part.slice(1)));
+  });
+
   it('treats names with a meaning in JavaScript like any other', () => {
     environment().when(replace('__proto__', 'x')).refuses('env_var_not_found');
     environment().when(set('constructor', 'x')).then(plain('constructor', 'x'));

@@ -7,6 +7,11 @@ import type { EnvironmentEvent } from './environment.events.ts';
 /** The most variables of one agent. */
 export const VARIABLES_MAX = 200;
 export const KEY_MAX = 128;
+/**
+ * The most bytes of the names and values of one agent's variables together, without those that secrets of the account have. A program can't be
+ * started with much more than that, and one response shows them all.
+ */
+export const VARIABLES_BYTES_MAX = 1_048_576;
 
 export interface Variable {
   isSecret: boolean;
@@ -89,9 +94,11 @@ function decide(command: EnvironmentCommand, environment: Environment, now: Date
       refuseTooMany(variables, command.key);
       if (standing?.isSecret === true && !command.isSecret)
         throw badVariable('is_secret', `${command.key} is secret and can't be made readable; delete it first.`);
+      refuseTooLarge(variables, command);
       return set(command.key, command.isSecret, command.value, standing, now);
     case 'ReplaceVariable':
       if (standing === undefined) throw variableNotFound(command.key);
+      refuseTooLarge(variables, command);
       return set(command.key, standing.isSecret, command.value, standing, now);
     case 'LinkVariable':
       if (command.mustExist && standing === undefined) throw variableNotFound(command.key);
@@ -128,6 +135,20 @@ function link(
 
 function refuseTooMany(variables: Environment['variables'], key: string): void {
   if (!variables.has(key) && variables.size >= VARIABLES_MAX) throw badVariable('key', `An agent has at most ${VARIABLES_MAX} variables.`);
+}
+
+function refuseTooLarge(variables: Environment['variables'], { key, value }: { key: string; value: Value }): void {
+  const standing = variables.get(key);
+  const bytes = Buffer.byteLength(value.plain);
+  if (standing !== undefined && bytes <= bytesOf(standing)) return;
+  const others = [...variables].reduce((sum, [name, each]) => (name === key ? sum : sum + name.length + bytesOf(each)), 0);
+  if (others + key.length + bytes > VARIABLES_BYTES_MAX)
+    throw badVariable('value', `The variables of an agent have at most ${VARIABLES_BYTES_MAX} bytes together.`);
+}
+
+/** Returns the size of the variable's own value in bytes; that of an encrypted one is within a few bytes. */
+function bytesOf({ value, sealed }: Variable): number {
+  return value !== null ? Buffer.byteLength(value) : Math.floor(((sealed?.ct.length ?? 0) * 3) / 4);
 }
 
 function badVariable(field: string, detail: string): Refusal {

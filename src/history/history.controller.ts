@@ -5,6 +5,7 @@ import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
 import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ExplainStatus } from './explain/explain.queries.ts';
@@ -25,6 +26,7 @@ import { GetDiff, GetPastState } from './time-travel/time-travel.queries.ts';
 
 @Controller('api/v1/agents/:agentId/history')
 @RequireScope('manage')
+@LargeRead()
 export class HistoryController {
   constructor(
     private readonly queries: QueryBus,

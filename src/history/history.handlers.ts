@@ -3,6 +3,7 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { Agents } from '../agents/services.ts';
 import { EventCatalogue } from '../platform/event-store/event-catalogue.ts';
 import type { StoredEvent } from '../platform/event-store/event-store.ts';
+import { PageBytes } from '../platform/page-bytes.ts';
 import { type HistoryItem, historyItem, isSelected, selectsAll } from './entries/history-item.ts';
 import { FollowHistory, GetHistory, type HistoryPage, type Place } from './history.queries.ts';
 
@@ -21,10 +22,15 @@ export class GetHistoryHandler implements IQueryHandler<GetHistory> {
     const first = typeof after === 'number' ? after + 1 : 0;
     const scanned = typeof after === 'number' && selectsAll(selection) ? limit + 1 : SCAN_MAX;
     const items: HistoryItem[] = [];
+    const bytes = new PageBytes();
     let seen = first - 1;
     for await (const event of this.agents.events(agentId, { from: first, limit: scanned })) {
       if (items.length === limit) return { items, next: seen };
-      if (isAfter(event, after) && isSelected(selection, event)) items.push(historyItem(event, this.catalogue));
+      if (isAfter(event, after) && isSelected(selection, event)) {
+        const item = historyItem(event, this.catalogue);
+        if (!bytes.fits(item)) return { items, next: seen };
+        items.push(item);
+      }
       seen = event.revision;
     }
     return { items, next: seen - first + 1 === scanned ? seen : null };

@@ -12,7 +12,10 @@ export interface HistoryPage {
   next: number | null;
 }
 
-/** Lists the agent's events, oldest first, even if the agent is deleted. Throws `agent_not_found`. */
+/**
+ * Lists the agent's events, oldest first, even if the agent is deleted; a page ends early when its items reach 1 MiB. Throws
+ * `agent_not_found`.
+ */
 export class GetHistory extends Query<HistoryPage> {
   constructor(
     readonly accountId: string,

@@ -5,7 +5,7 @@ import type { Call } from '../platform/http/call.ts';
 import { decodeCursor } from '../platform/http/responses/paging.ts';
 import { EVENT_STREAM, ResponseStreams, type ServerSentEvent, type Streamed } from '../platform/http/response-streams.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
-import { ListLogEntries, type LogFilter } from './entries/log-entries.queries.ts';
+import { ListLogEntries, type LogFilter, type LogPage } from './entries/log-entries.queries.ts';
 import type { LogEntry } from './entries/logs.table.ts';
 import { LogTail } from './entries/log-tail.service.ts';
 import type { LogQueryDto } from './logs.dto.ts';
@@ -27,13 +27,12 @@ export class LogAnswers {
       const cut = () => call.disconnect();
       return this.streams.events(call, async (signal) => this.follow(agentId, query, filter, await this.tail.follow(agentId, signal, cut)));
     }
-    const entries = await this.newest(agentId, query, filter);
-    const oldest = entries[0];
-    if (oldest && entries.length === (query.limit ?? 100)) call.linkNextPage([oldest.timestamp, oldest.id]);
+    const { entries, earlierBefore } = await this.newest(agentId, query, filter);
+    if (earlierBefore !== null) call.linkNextPage(earlierBefore);
     return entries;
   }
 
-  private async newest(agentId: string, { limit = 100, cursor }: LogQueryDto, filter: LogFilter): Promise<LogEntry[]> {
+  private async newest(agentId: string, { limit = 100, cursor }: LogQueryDto, filter: LogFilter): Promise<LogPage> {
     await this.tail.shown(agentId);
     return this.queries.execute(new ListLogEntries(agentId, filter, limit, decodeCursor(cursor, 'time', 'text')));
   }
@@ -46,7 +45,7 @@ export class LogAnswers {
     live: AsyncIterable<LogEntry[]>,
   ): AsyncGenerator<ServerSentEvent> {
     const given = new Set<string>();
-    for (const entry of await this.newest(agentId, query, filter)) {
+    for (const entry of (await this.newest(agentId, query, filter)).entries) {
       given.add(entry.id);
       yield { id: entry.id, data: entry };
     }

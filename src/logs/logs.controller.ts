@@ -3,6 +3,7 @@ import { ApiOkResponse } from '@nestjs/swagger';
 import { AgentId } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import type { Streamed } from '../platform/http/response-streams.ts';
 import type { LogEntry } from './entries/logs.table.ts';
@@ -16,6 +17,7 @@ export class LogsController {
   /** Lists the newest entries, oldest first. With `Accept: text/event-stream` it continues with new entries. */
   @Get()
   @RequireScope('provision', 'deploy', 'manage')
+  @LargeRead()
   @ReadsModel('agents', 'log_journal')
   @ApiOkResponse()
   read(@AgentId() agentId: string, @Query() query: LogQueryDto, @CurrentCall() call: Call): Promise<LogEntry[] | Streamed> {

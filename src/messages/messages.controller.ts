@@ -7,6 +7,7 @@ import { RequireScope } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
 import { EVENT_STREAM, type Streamed } from '../platform/http/response-streams.ts';
+import { LargeRead } from '../platform/http/responses/large-reads.interceptor.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ChatStreams } from './chat-streams.service.ts';
@@ -70,6 +71,7 @@ export class MessagesController {
    * texts reach 1 MiB.
    */
   @Get('conversations/:conversationId/messages')
+  @LargeRead()
   @RequireScope('provision', 'deploy', 'manage')
   async messages(
     @Param() { agentId, conversationId }: ConversationPathDto,

@@ -1,7 +1,6 @@
 import { CommandHandler, type ICommandHandler, type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
 import { Agents } from '../agents/services.ts';
-import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { EventWaits } from '../platform/event-store/following/event-waits.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { ChatIntake, conversationOf, type Chat } from './intake/chat-intake.service.ts';
@@ -58,16 +57,8 @@ export class SendChatMessageHandler implements ICommandHandler<SendChatMessage> 
   }
 }
 
-/** The number of pages that are built at once: each may take several times its bytes for a moment. */
-const PAGES_AT_ONCE = 8;
-const PAGES_PER_ACCOUNT = 4;
-/** The longest time in milliseconds that a reader waits for its turn. */
-const PAGE_WAIT_MS = 30_000;
-
 @QueryHandler(ListMessages)
 export class ListMessagesHandler implements IQueryHandler<ListMessages> {
-  private readonly places = new FairLimiter({ limit: PAGES_AT_ONCE, perAccount: PAGES_PER_ACCOUNT });
-
   constructor(
     private readonly agents: Agents,
     private readonly conversations: Conversations,
@@ -77,13 +68,6 @@ export class ListMessagesHandler implements IQueryHandler<ListMessages> {
   async execute({ accountId, agentId, conversationId, limit, before }: ListMessages): Promise<ThreadPage> {
     const [{ state }] = await Promise.all([this.conversations.load(conversationId), this.agents.load(agentId, accountId)]);
     const conversation = conversationOf(state, agentId);
-    const share = { account: accountId, agent: agentId };
-    const page = () => this.threads.page(conversationId, conversation, before, limit);
-    return this.places.run(share, AbortSignal.timeout(PAGE_WAIT_MS), page).catch(tooMany);
+    return this.threads.page(conversationId, conversation, before, limit);
   }
-}
-
-function tooMany(error: unknown): never {
-  if (!(error instanceof DOMException && error.name === 'TimeoutError')) throw error;
-  throw new Refusal('rate_limited', 'Too many pages of threads are read at once.', { retryAfterSeconds: 1 });
 }

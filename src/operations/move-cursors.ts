@@ -12,8 +12,8 @@ export async function movedPositions(owner: pg.Client, source: EventStore, targe
   );
   const moved = new Map<Position, Position>();
   for (let at = 0; at < rows.length; at += AT_ONCE) {
-    const events = await source.readAt(rows.slice(at, at + AT_ONCE).map(({ position }) => position));
-    for (const { stream, revision, position } of events)
+    const positions = rows.slice(at, at + AT_ONCE).map(({ position }) => position);
+    for await (const { stream, revision, position } of source.readAt(positions))
       for await (const copy of target.readStream(stream, { from: revision, limit: 1 })) moved.set(position, copy.position);
   }
   return moved;

@@ -62,17 +62,17 @@ export class EventIntake {
     let room = Math.min(READY_MAX - ready, PENDING_MAX - pending);
     for (let step = 0; step < STEPS_MAX && room > 0; step += 1) {
       const limit = Math.min(PAGE, room);
-      const events = await this.queries.execute(new ListAudit({ ...ALL, accountId }, position, limit));
-      const last = events.at(-1);
+      const { items, next } = await this.queries.execute(new ListAudit({ ...ALL, accountId }, position, limit));
+      const last = items.at(-1);
       if (last === undefined) return 'all';
-      const wanted = events
+      const wanted = items
         .map(({ event_id, agent_id, type, stream, position: at }) => ({ event_id, agent_id, type, stream, position: at }))
         // The events of subscriptions are not sent, since every event that is given up would make another one.
         .filter(({ type, agent_id: agentId, stream }) => categoryOf(stream) !== 'subscription' && wants(subscription, { type, agentId }));
       await this.deliveries.takeUp(subscriptionId, wanted, last.position);
       position = last.position;
       room -= wanted.length;
-      if (events.length < limit) return 'all';
+      if (next === null) return 'all';
     }
     return room > 0 ? 'some' : 'full';
   }

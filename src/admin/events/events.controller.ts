@@ -4,6 +4,7 @@ import { QueryBus } from '@nestjs/cqrs';
 import { selectionOf } from '../../history/index.ts';
 import { RequireAdmin } from '../../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../platform/http/call.ts';
+import { LargeRead } from '../../platform/http/responses/large-reads.interceptor.ts';
 import { BrowsedEventDto, BrowseEventsQueryDto } from './events.dto.ts';
 import { BrowseEvents } from './events.queries.ts';
 
@@ -17,6 +18,7 @@ export class EventsController {
    * leads to the next page.
    */
   @Get()
+  @LargeRead()
   async list(@Query() query: BrowseEventsQueryDto, @CurrentCall() call: Call): Promise<BrowsedEventDto[]> {
     const { stream = null, class: eventClass = 'core' } = query;
     const { limit, place } = call.page(query, 'position');

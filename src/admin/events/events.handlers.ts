@@ -3,6 +3,7 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { historyItem, isSelected } from '../../history/index.ts';
 import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import { EventStore, START, type StoredEvent } from '../../platform/event-store/event-store.ts';
+import { PageBytes } from '../../platform/page-bytes.ts';
 import type { BrowsedEventDto } from './events.dto.ts';
 import { BrowseEvents, type EventPage } from './events.queries.ts';
 
@@ -19,6 +20,7 @@ export class BrowseEventsHandler implements IQueryHandler<BrowseEvents> {
   async execute(browse: BrowseEvents): Promise<EventPage> {
     const { selection, limit } = browse;
     const items: BrowsedEventDto[] = [];
+    const bytes = new PageBytes();
     let seen = START;
     let scanned = 0;
     for await (const event of this.events(browse)) {
@@ -27,7 +29,9 @@ export class BrowseEventsHandler implements IQueryHandler<BrowseEvents> {
       if (selection.until !== null && event.at >= selection.until) break;
       if (isSelected(selection, event)) {
         const { stream, metadata } = event;
-        items.push(Object.assign(historyItem(event, this.catalogue), { stream, account_id: metadata.account_id }));
+        const item = Object.assign(historyItem(event, this.catalogue), { stream, account_id: metadata.account_id });
+        if (!bytes.fits(item)) return { items, next: seen };
+        items.push(item);
       }
       seen = event.position;
       scanned += 1;

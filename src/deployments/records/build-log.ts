@@ -4,6 +4,8 @@ import { EventStore, OutcomeUnknown, WrongExpectedRevision, type NewEvent } from
 
 const NAMESPACE = 'a3a5c0de-2f0b-4f3e-9a2b-6c1d2e3f4a5b';
 const CHUNK_LINES = 100;
+/** The size from which a chunk is written, in bytes of JSON: a line of control characters or of other scripts has up to 24 KB. */
+const CHUNK_BYTES = 262_144;
 const CHUNK_WAIT_MS = 500;
 const LINE_CHARACTERS_MAX = 4_000;
 const MESSAGE_CHARACTERS_MAX = 500;
@@ -33,6 +35,7 @@ interface Place {
 /** Writes the build log of one deployment to the stream `deployment-<id>`, in chunks. Continues where an earlier process ended. */
 export class BuildLog {
   private waiting: string[] = [];
+  private waitingBytes = 0;
   private count = 0;
   private writing: Promise<void> = Promise.resolve();
   private timer: NodeJS.Timeout | undefined;
@@ -51,8 +54,10 @@ export class BuildLog {
     this.place ??= this.read();
     const told = this.count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
     // The text is truncated last, because half a secret would not be recognized.
-    this.waiting.push(redact(told, this.secrets).slice(0, LINE_CHARACTERS_MAX));
-    if (this.waiting.length >= CHUNK_LINES) this.write();
+    const shown = redact(told, this.secrets).slice(0, LINE_CHARACTERS_MAX);
+    this.waiting.push(shown);
+    this.waitingBytes += bytesOf(shown);
+    if (this.waiting.length >= CHUNK_LINES || this.waitingBytes >= CHUNK_BYTES) this.write();
     else this.timer ??= setTimeout(() => this.write(), CHUNK_WAIT_MS);
   };
 
@@ -74,6 +79,7 @@ export class BuildLog {
     this.timer = undefined;
     const lines = this.waiting;
     this.waiting = [];
+    this.waitingBytes = 0;
     if (lines.length === 0) return;
     this.writing = this.writing.then(() => this.append(lines));
     // `flush` reports the failure.
@@ -125,11 +131,32 @@ export class BuildLog {
   }
 }
 
-/** Returns the whole build log as text. */
-export async function readBuildLog(events: EventStore, deploymentId: string): Promise<string> {
+/** Returns the size of the line as JSON, in bytes. */
+function bytesOf(line: string): number {
+  return Buffer.byteLength(JSON.stringify(line));
+}
+
+/** The end of a build log. */
+export interface BuildLogEnd {
+  lines: string[];
+  /** The size of the lines as JSON, in bytes. */
+  bytes: number;
+  /** True if the log has earlier lines. */
+  isCut: boolean;
+}
+
+/** Returns the last lines of the build log that have so many bytes together, as JSON. */
+export async function endOfBuildLog(events: EventStore, deploymentId: string, bytesMax: number): Promise<BuildLogEnd> {
   const lines: string[] = [];
-  for await (const chunk of buildLogChunks(events, deploymentId, 0)) lines.push(...chunk.lines);
-  return lines.join('\n');
+  let bytes = 0;
+  for await (const { data } of events.readStream(buildLogStream(deploymentId), { backwards: true }))
+    for (const line of (data as { lines: string[] }).lines.toReversed()) {
+      const more = bytesOf(line);
+      if (bytes + more > bytesMax) return { lines: lines.toReversed(), bytes, isCut: true };
+      lines.push(line);
+      bytes += more;
+    }
+  return { lines: lines.toReversed(), bytes, isCut: false };
 }
 
 /** Yields the build log in the pieces in which it was written, from that piece on. */

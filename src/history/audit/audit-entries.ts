@@ -59,31 +59,33 @@ export class AuditEntries {
   ) {}
 
   /**
-   * Returns at most `limit` events after the position `after`, in the order of the log or, with `newestFirst`, the reverse. If `after` is
+   * Reads at most `limit` events after the position `after`, in the order of the log or, with `newestFirst`, the reverse. If `after` is
    * null, it starts at the beginning or the end of the log.
    */
-  async list(selection: AuditSelection, after: Position | null, limit: number): Promise<AuditedEvent[]> {
+  async *list(selection: AuditSelection, after: Position | null, limit: number): AsyncGenerator<AuditedEvent> {
     const bounds = await this.bounds(selection, after);
     const { text, values } = entriesQuery(selection, bounds, limit);
     const rows = await this.database.query<Pick<AuditRow, 'position' | 'agent_id'>>(text, values);
     const agentIds = new Map(rows.map(({ position, agent_id }) => [positionOf(position), agent_id]));
-    const events = await this.store.readAt([...agentIds.keys()]);
-    return events.map((event) => ({ ...event, agentId: agentOf(event) ?? agentIds.get(event.position) ?? null }));
+    for await (const event of this.store.readAt([...agentIds.keys()]))
+      yield { ...event, agentId: agentOf(event) ?? agentIds.get(event.position) ?? null };
   }
 
   /** Returns the last message to the agent between the two positions, or null if there is none. */
   async lastMessageTo(agentId: string, after: Position | null, before: Position): Promise<StoredEvent | null> {
-    const [message] = await this.messagesTo(agentId, before, 1);
-    return message !== undefined && (after === null || message.position > after) ? message : null;
+    for await (const message of this.messagesTo(agentId, before, 1)) return after === null || message.position > after ? message : null;
+    return null;
   }
 
   /** Returns the message to the agent that has this id and was accepted before the position, or null if there is none. */
   async messageTo(agentId: string, id: string, before: Position): Promise<StoredEvent | null> {
-    for (let place: Position | undefined = before; place !== undefined;) {
-      const messages: StoredEvent[] = await this.messagesTo(agentId, place, MESSAGES_AT_ONCE);
-      const found = messages.find(({ data }) => data.message_id === id);
-      if (found !== undefined) return found;
-      place = messages.at(-1)?.position;
+    for (let place: Position | null = before; place !== null;) {
+      const from: Position = place;
+      place = null;
+      for await (const message of this.messagesTo(agentId, from, MESSAGES_AT_ONCE)) {
+        if (message.data.message_id === id) return message;
+        place = message.position;
+      }
     }
     return null;
   }
@@ -99,8 +101,8 @@ export class AuditEntries {
     return rows.flatMap(({ number }) => places[Number(number) - 1] ?? []);
   }
 
-  /** Lists messages to the agent, newest first. */
-  private messagesTo(agentId: string, before: Position, limit: number): Promise<StoredEvent[]> {
+  /** Reads messages to the agent, newest first. */
+  private messagesTo(agentId: string, before: Position, limit: number): AsyncIterable<StoredEvent> {
     const messages = { accountId: null, agentId, types: ['MessageAccepted'], actor: null, since: null, until: null, newestFirst: true };
     return this.list(messages, before, limit);
   }

@@ -5,6 +5,7 @@ import { ApiOkResponse, ApiProduces } from '@nestjs/swagger';
 import { RequireScope } from '../../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../../platform/http/call.ts';
 import type { Caller } from '../../platform/context/caller.ts';
+import { LargeRead } from '../../platform/http/responses/large-reads.interceptor.ts';
 import { ReadsModel } from '../../platform/http/responses/reads-model.ts';
 import { NDJSON, ResponseStreams, type Streamed } from '../../platform/http/response-streams.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
@@ -26,6 +27,7 @@ export class AuditController {
    */
   @Get()
   @RequireScope('manage')
+  @LargeRead()
   @ReadsModel('audit_entries')
   @ApiProduces('application/json', NDJSON)
   @ApiOkResponse({ type: [AuditItem] })
@@ -37,8 +39,8 @@ export class AuditController {
       const all = new ExportAudit(selection, after, query.limit ?? Number.MAX_SAFE_INTEGER);
       return this.streams.ndjson(call, () => this.queries.execute(all));
     }
-    const items = await this.queries.execute(new ListAudit(selection, after, limit));
-    call.linkAfter(items, limit, (last) => [last.position]);
+    const { items, next } = await this.queries.execute(new ListAudit(selection, after, limit));
+    if (next !== null) call.linkNextPage([next]);
     return items;
   }
 }

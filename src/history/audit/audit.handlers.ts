@@ -1,9 +1,10 @@
 import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 
+import { PageBytes } from '../../platform/page-bytes.ts';
 import { EventCatalogue } from '../../platform/event-store/event-catalogue.ts';
 import { type AccountPlace, type AuditedEvent, AuditEntries } from './audit-entries.ts';
 import { historyItem, type AuditItem } from '../entries/history-item.ts';
-import { ExportAudit, FindOutrun, ListAudit } from './audit.queries.ts';
+import { type AuditPage, ExportAudit, FindOutrun, ListAudit } from './audit.queries.ts';
 
 @QueryHandler(ListAudit)
 export class ListAuditHandler implements IQueryHandler<ListAudit> {
@@ -12,13 +13,19 @@ export class ListAuditHandler implements IQueryHandler<ListAudit> {
     private readonly catalogue: EventCatalogue,
   ) {}
 
-  async execute({ selection, after, limit }: ListAudit): Promise<AuditItem[]> {
-    const events = await this.entries.list(selection, after, limit);
-    return events.map((event) => auditItem(event, this.catalogue));
+  async execute({ selection, after, limit }: ListAudit): Promise<AuditPage> {
+    const items: AuditItem[] = [];
+    const bytes = new PageBytes();
+    for await (const event of this.entries.list(selection, after, limit + 1)) {
+      const item = auditItem(event, this.catalogue);
+      if (items.length === limit || !bytes.fits(item)) return { items, next: items.at(-1)?.position ?? null };
+      items.push(item);
+    }
+    return { items, next: null };
   }
 }
 
-/** The number of items that are held in memory at once. */
+/** The number of items that are looked up at once. */
 const AT_ONCE = 200;
 
 @QueryHandler(ExportAudit)
@@ -36,10 +43,13 @@ export class ExportAuditHandler implements IQueryHandler<ExportAudit> {
     let position = after;
     for (let left = limit; left > 0; left -= AT_ONCE) {
       const wanted = Math.min(left, AT_ONCE);
-      const events = await this.entries.list(selection, position, wanted);
-      for (const event of events) yield auditItem(event, this.catalogue);
-      position = events.at(-1)?.position ?? position;
-      if (events.length < wanted) return;
+      let count = 0;
+      for await (const event of this.entries.list(selection, position, wanted)) {
+        yield auditItem(event, this.catalogue);
+        position = event.position;
+        count += 1;
+      }
+      if (count < wanted) return;
     }
   }
 }

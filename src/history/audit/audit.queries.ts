@@ -4,8 +4,14 @@ import type { Position } from '../../platform/event-store/event-store.ts';
 import type { AccountPlace, AuditSelection } from './audit-entries.ts';
 import type { AuditItem } from '../entries/history-item.ts';
 
-/** Returns one page of the audit, in the order of the log or the reverse. */
-export class ListAudit extends Query<AuditItem[]> {
+export interface AuditPage {
+  items: AuditItem[];
+  /** The position of the last item, if more follow, else null. */
+  next: Position | null;
+}
+
+/** Returns one page of the audit, in the order of the log or the reverse; it ends early when its items reach 1 MiB. */
+export class ListAudit extends Query<AuditPage> {
   constructor(
     readonly selection: AuditSelection,
     /** The position of the last item of the page before. */

@@ -3,15 +3,19 @@ import { type IQueryHandler, QueryHandler } from '@nestjs/cqrs';
 import { Database } from '../../platform/database/database.ts';
 import type { ReadRow } from '../../platform/database/table.ts';
 import type { Position } from '../../platform/event-store/event-store.ts';
+import { PAGE_BYTES_MAX } from '../../platform/page-bytes.ts';
 import { entryId, LOG_JOURNAL, LOG_LINES } from './logs.projection.ts';
-import { AGENTS_THAT_ARE, KEPT_DAYS, type LogEntry, type LogTable } from './logs.table.ts';
-import { ListLogEntries } from './log-entries.queries.ts';
+import { AGENTS_THAT_ARE, KEPT_DAYS, type LogTable } from './logs.table.ts';
+import { ListLogEntries, type LogPage } from './log-entries.queries.ts';
+
+/** The size of an entry without its message, as JSON, in bytes. */
+const ENTRY_BYTES = 150;
 
 @QueryHandler(ListLogEntries)
 export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
   constructor(private readonly database: Database) {}
 
-  async execute({ agentId, filter, limit, before }: ListLogEntries): Promise<LogEntry[]> {
+  async execute({ agentId, filter, limit, before }: ListLogEntries): Promise<LogPage> {
     const newest = (table: string) => `
       (select id, level, source, message, timestamp from ${table}
         where agent_id = $1
@@ -21,8 +25,13 @@ export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
           and ($6::text is null or position(lower($6) in lower(message)) > 0)
           and ($7::timestamptz is null or (timestamp, id) < ($7::timestamptz, $8::text collate "C"))
         order by timestamp desc, id desc limit $2)`;
-    const rows = await this.database.query<Omit<ReadRow<LogTable>, 'agent_id'>>(
-      `select * from (${newest(LOG_LINES)} union all ${newest(LOG_JOURNAL)}) entries order by timestamp desc, id collate "C" desc limit $2`,
+    const newestFirst = 'order by timestamp desc, id collate "C" desc';
+    const rows = await this.database.query<Omit<ReadRow<LogTable>, 'agent_id'> & { total: number }>(
+      `select id, level, source, message, timestamp, total::float8 from (
+         select *, sum(bytes) over (${newestFirst} rows unbounded preceding) as total from (
+           select *, octet_length(to_json(message)::text) + ${ENTRY_BYTES} as bytes
+             from (${newest(LOG_LINES)} union all ${newest(LOG_JOURNAL)}) entries ${newestFirst} limit $2) page) sized
+        where total - bytes < ${PAGE_BYTES_MAX} ${newestFirst}`,
       [
         agentId,
         limit,
@@ -34,7 +43,12 @@ export class ListLogEntriesHandler implements IQueryHandler<ListLogEntries> {
         before?.[1] ?? null,
       ],
     );
-    return rows.map((row) => ({ ...row, timestamp: row.timestamp.toISOString() })).toReversed();
+    const entries = rows.toReversed().map(({ id, level, source, message, timestamp }) => {
+      return { id, level, source, message, timestamp: timestamp.toISOString() };
+    });
+    const isFull = rows.length === limit || (rows.at(-1)?.total ?? 0) >= PAGE_BYTES_MAX;
+    const [oldest] = entries;
+    return { entries, earlierBefore: isFull && oldest !== undefined ? [oldest.timestamp, oldest.id] : null };
   }
 }
 

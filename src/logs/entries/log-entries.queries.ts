@@ -13,8 +13,15 @@ export interface LogFilter {
   q?: string;
 }
 
-/** Returns the newest entries of an agent, oldest first. */
-export class ListLogEntries extends Query<LogEntry[]> {
+export interface LogPage {
+  /** The entries, oldest first. */
+  entries: LogEntry[];
+  /** The time and id of the oldest one, if there may be earlier entries, else null. */
+  earlierBefore: readonly [string, string] | null;
+}
+
+/** Returns the newest entries of an agent. A page has no further entry once those in it have 1 MiB. */
+export class ListLogEntries extends Query<LogPage> {
   constructor(
     readonly agentId: string,
     readonly filter: LogFilter,

@@ -66,6 +66,8 @@ export class Config {
   tokenlessWebhooks: boolean;
   /** The MiB of bodies of more than 64 KiB that one process reads of one account in a second. */
   largeBodiesMbPerSecond: number;
+  /** The MiB of the responses of large reads that one process sends to one account in a second. */
+  largeReadsMbPerSecond: number;
   /** The refusals that one process sends to one account, or to one network of strangers, in a second; more are held back. */
   refusalsPerSecond: number;
   agentMemoryMb: number;
@@ -282,6 +284,7 @@ function agentSettings(read: Reader) {
     deliveriesPerAccount: read.integer('MOORING_DELIVERIES_PER_ACCOUNT', 2_000, 1, 100_000),
     deliveriesPerAgent: read.integer('MOORING_DELIVERIES_PER_AGENT', 32, 1, 100_000),
     largeBodiesMbPerSecond: read.integer('MOORING_LARGE_BODIES_MB_PER_SECOND', 8, 1, 100_000),
+    largeReadsMbPerSecond: read.integer('MOORING_LARGE_READS_MB_PER_SECOND', 16, 1, 100_000),
     refusalsPerSecond: read.integer('MOORING_REFUSALS_PER_SECOND', 20, 1, 1_000_000),
     chatsPerMinute: read.integer('MOORING_CHATS_PER_MINUTE', 6_000, 1, 10_000_000),
     messageBudget: read.integer('MOORING_MESSAGE_BUDGET', 30, 1, 1_000),

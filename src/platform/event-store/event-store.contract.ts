@@ -248,11 +248,11 @@ function reading(given: Given): void {
     const { events: lines } = await store.append(output, 'no_stream', [newEvent({ lines: [] }, 'LogLinesCaptured')]);
     await store.append(newStream(), 'no_stream', [newEvent()]);
     const asked = [30, 2, 3, 17].map((index) => events[index] as StoredEvent);
-    expect(await store.readAt(asked.map(({ position }) => position))).toEqual(asked);
-    expect(await store.readAt(events.map(({ position }) => position))).toEqual(events);
-    expect(await store.readAt([])).toEqual([]);
+    expect(await collect(store.readAt(asked.map(({ position }) => position)))).toEqual(asked);
+    expect(await collect(store.readAt(events.map(({ position }) => position)))).toEqual(events);
+    expect(await collect(store.readAt([]))).toEqual([]);
     const beyond = '9'.repeat(18).padStart(20, '0');
-    const others = await store.readAt([beyond, ...lines.map(({ position }) => position)]);
+    const others = await collect(store.readAt([beyond, ...lines.map(({ position }) => position)]));
     expect(others.filter((event) => event.stream === output)).toEqual([]);
   });
 

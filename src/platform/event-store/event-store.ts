@@ -209,8 +209,11 @@ export abstract class EventStore {
     if (found < end) throw new EventStoreUnavailable(new Error(`the log ends at ${found} here, and at ${end} elsewhere`));
   }
 
-  /** Returns the core events at the positions, at most 1 000, in the order of the positions; positions without an event are left out. */
-  abstract readAt(positions: readonly Position[]): Promise<StoredEvent[]>;
+  /**
+   * Reads the core events at the positions, at most 1 000, in the order of the positions; positions without an event are left out. No more
+   * than some of them are in memory at once.
+   */
+  abstract readAt(positions: readonly Position[]): AsyncIterable<StoredEvent>;
   /** Returns a position that no event of any class, and no position reached by a subscription, exceeds. */
   async end(): Promise<Position> {
     const [core, log] = await Promise.all([this.head('core'), this.head('log')]);

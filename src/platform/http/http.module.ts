@@ -11,6 +11,7 @@ import { Metrics } from '../observability/metrics.ts';
 import { Positions } from './responses/positions.ts';
 import { PostgresIdempotencyStore } from './idempotency/postgres-idempotency-store.ts';
 import { ProblemsFilter } from './responses/problems.filter.ts';
+import { LargeReads } from './responses/large-reads.ts';
 import { LoginLimiter } from './auth/login-limiter.ts';
 import { PacedRefusals } from './responses/paced-refusals.ts';
 import { ReadinessChecks } from './health/readiness-checks.service.ts';
@@ -18,6 +19,7 @@ import { ResponseStreams } from './response-streams.ts';
 import { RouteTable } from './auth/route-table.ts';
 import { Identification } from './auth/identification.ts';
 import { Tickets } from './auth/tickets.ts';
+import { UnsentResponses } from './responses/unsent-responses.ts';
 import { WebSockets } from './web-sockets.ts';
 import { createValidationPipe } from './requests/validation.ts';
 
@@ -33,6 +35,7 @@ import { createValidationPipe } from './requests/validation.ts';
     { provide: IdempotencyStore, useClass: PostgresIdempotencyStore },
     HttpMetrics,
     Identification,
+    LargeReads,
     LoginLimiter,
     IdleMemory,
     Metrics,
@@ -43,10 +46,11 @@ import { createValidationPipe } from './requests/validation.ts';
     ResponseStreams,
     RouteTable,
     Tickets,
+    UnsentResponses,
     WebSockets,
     { provide: APP_FILTER, useClass: ProblemsFilter },
     { provide: APP_PIPE, useFactory: createValidationPipe },
   ],
-  exports: [IdempotencyStore, LoginLimiter, Metrics, OpenRequests, ResponseStreams, Tickets, WebSockets],
+  exports: [IdempotencyStore, LargeReads, LoginLimiter, Metrics, OpenRequests, ResponseStreams, Tickets, WebSockets],
 })
 export class HttpModule {}

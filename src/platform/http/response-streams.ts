@@ -34,6 +34,14 @@ export class ResponseStreams {
     return lines(items);
   }
 
+  /** Streams the pieces of a text until they end or the caller disconnects. */
+  async text(call: Call, open: () => Promise<Streamed>): Promise<Streamed> {
+    this.requests.addStream(call);
+    const pieces = await open();
+    call.setHeader('content-type', 'text/plain; charset=utf-8');
+    return pieces;
+  }
+
   /** Streams the events until they end or the caller disconnects, when the signal passed to `open` aborts. */
   async events(call: Call, open: (signal: AbortSignal) => Promise<AsyncIterable<ServerSentEvent>>): Promise<Streamed> {
     this.requests.addStream(call);

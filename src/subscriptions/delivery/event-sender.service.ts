@@ -75,11 +75,13 @@ export class EventSender {
 
   /** Returns the event as the audit shows it. */
   private async bodyOf({ position, event_id, agent_id }: EventDelivery): Promise<Buffer> {
-    const [event] = await this.store.readAt([position]);
-    if (event === undefined || event.id !== event_id) throw new Error(`the event ${event_id} is not at its position ${position}`);
-    const { stream, metadata } = event;
-    const item = Object.assign(historyItem(event, this.catalogue), { account_id: metadata.account_id, agent_id, stream });
-    return Buffer.from(JSON.stringify(item));
+    for await (const event of this.store.readAt([position])) {
+      if (event.id !== event_id) break;
+      const { stream, metadata } = event;
+      const item = Object.assign(historyItem(event, this.catalogue), { account_id: metadata.account_id, agent_id, stream });
+      return Buffer.from(JSON.stringify(item));
+    }
+    throw new Error(`the event ${event_id} is not at its position ${position}`);
   }
 
   private open({ subscriptionId, ...sealed }: Receiver, member: 'url' | 'secret'): Promise<string | null> {

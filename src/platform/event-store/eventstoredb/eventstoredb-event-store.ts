@@ -107,9 +107,8 @@ export class EventStoreDbEventStore extends EventStore {
     );
   }
 
-  async readAt(positions: readonly Position[]): Promise<StoredEvent[]> {
-    const records = await this.reader.at(positions);
-    return records.map((record) => toPort(record, this.catalogue));
+  async *readAt(positions: readonly Position[]): AsyncIterable<StoredEvent> {
+    for await (const record of this.reader.at(positions)) yield toPort(record, this.catalogue);
   }
 
   subscribe(after: Position, filter: EventFilter, onBatch: BatchHandler): Subscription {

@@ -93,19 +93,17 @@ export class EventReader {
   }
 
   /**
-   * Returns the core records at the positions, in the order of the positions. Each takes a call of its own, since the server has no call
-   * for several.
+   * Reads the core records at the positions, in the order of the positions. Each takes a call of its own, since the server has no call for
+   * several.
    */
-  async at(positions: readonly Position[]): Promise<Recorded[]> {
-    const found: Recorded[] = [];
+  async *at(positions: readonly Position[]): AsyncGenerator<Recorded> {
     for (let next = 0; next < positions.length; next += READS_AT_ONCE) {
       const some = positions.slice(next, next + READS_AT_ONCE);
       const records = await Promise.all(
         some.map(async (position) => (await this.from(position, 1)).filter((each) => each.position === position)),
       );
-      found.push(...records.flat().filter((event) => event.eventClass === 'core' && !isClosing(event)));
+      yield* records.flat().filter((event) => event.eventClass === 'core' && !isClosing(event));
     }
-    return found;
   }
 
   /** Returns the events after the position that pass the filter: at most 1 000, and no further one once 8 MiB are reached. */

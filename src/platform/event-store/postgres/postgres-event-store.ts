@@ -146,7 +146,7 @@ export class PostgresEventStore extends EventStore {
     return this.reader.head(eventClass);
   }
 
-  readAt(positions: readonly Position[]): Promise<StoredEvent[]> {
+  readAt(positions: readonly Position[]): AsyncIterable<StoredEvent> {
     return this.reader.at(positions);
   }
 

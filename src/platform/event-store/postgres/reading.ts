@@ -103,14 +103,19 @@ export class EventReader {
     return { events: found.map((row) => this.event(row)), upTo: positionOf(cut ? last[0] : (rows[0]?.[0] ?? numberOf(after))), size };
   }
 
-  async at(positions: readonly Position[]): Promise<StoredEvent[]> {
-    const text = `select ${columns} from ${tables.core} where position = any ($1::bigint[])`;
-    const rows = await ask<Row>(this.pool, { name: 'at positions', text, values: [positions.map(numberOf)] });
-    const found = new Map(rows.map((row) => [positionOf(row[0]), row]));
-    return positions.flatMap((position) => {
-      const row = found.get(position);
-      return row === undefined ? [] : [this.event(row)];
-    });
+  /** Reads the events at the positions, in the order of the positions. */
+  async *at(positions: readonly Position[]): AsyncGenerator<StoredEvent> {
+    const text = `
+      select ${columns}, place from (
+        select e.*, place, sum(size) over (order by place rows unbounded preceding) - size as before
+          from unnest($1::bigint[]) with ordinality asked (asked_position, place) join ${tables.core} e on e.position = asked_position) sized
+       where before < ${BYTES_MAX} order by place`;
+    for (let left = positions.map(numberOf); left.length > 0;) {
+      const rows = await ask<[...event: Row, place: string]>(this.pool, { name: 'at positions', text, values: [left] });
+      for (const [...row] of rows) yield this.event(row.slice(0, -1) as Row);
+      if (sizeOf(rows) < BYTES_MAX) return;
+      left = left.slice(Number(rows.at(-1)?.at(-1)));
+    }
   }
 
   /** Reads the stream from the revision `from` on, at most `limit` events. */
@@ -148,6 +153,6 @@ export class EventReader {
   }
 }
 
-function sizeOf(rows: Row[]): number {
+function sizeOf(rows: readonly (Row | [...event: Row, place: string])[]): number {
   return rows.reduce((sum, [, , , , , , , , size]) => sum + size, 0);
 }

@@ -4,6 +4,8 @@ import { ModulesContainer } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { DocumentBuilder, type OpenAPIObject, SwaggerModule } from '@nestjs/swagger';
 
+import type { FastifyReply, FastifyRequest } from 'fastify';
+
 import type { Access } from '../auth/access.ts';
 import { version } from '../../version.ts';
 import { PROBLEM_TYPE } from '../responses/problems.ts';
@@ -15,9 +17,14 @@ const committed = new URL('../../../../docs/openapi.json', import.meta.url);
 /** Serves the committed OpenAPI document, which a test compares with the sources, and its pages; both are public. */
 export function setUpOpenApi(app: NestFastifyApplication): void {
   SwaggerModule.setup(DOCS_PATH, app, () => JSON.parse(readFileSync(committed, 'utf8')) as OpenAPIObject, {
-    jsonDocumentUrl: DOCUMENT_PATH,
-    raw: ['json'],
+    raw: false,
     customSiteTitle: 'Mooring API',
+  });
+  // The library would write the document anew for each request, and anybody may ask.
+  let bytes: Buffer | undefined;
+  app.getHttpAdapter().get(DOCUMENT_PATH, (_request: FastifyRequest, reply: FastifyReply) => {
+    bytes ??= Buffer.from(JSON.stringify(JSON.parse(readFileSync(committed, 'utf8'))));
+    return reply.type('application/json; charset=utf-8').send(bytes);
   });
 }
 

@@ -24,8 +24,11 @@ export function watchRequestEnds(server: FastifyInstance): void {
   // The framework's own hook is not called for a request whose caller goes away.
   server.addHook('onRequest', (request, reply, done) => {
     const started = performance.now();
+    let isComplete = false;
+    // The event also comes when a write ends with its connection, and the server's own listener takes the connection away.
+    reply.raw.prependOnceListener('finish', () => (isComplete = !request.raw.socket.destroyed));
     reply.raw.once('close', () => {
-      const end = endOf(request, reply, performance.now() - started);
+      const end = endOf(request, reply, isComplete, performance.now() - started);
       for (const listener of listeners) listener(end);
     });
     done();
@@ -37,12 +40,12 @@ export function onRequestEnd(server: FastifyInstance, listener: Listener): void 
   listenersOf.get(server)?.push(listener);
 }
 
-function endOf(request: FastifyRequest, { raw }: FastifyReply, ms: number): RequestEnd {
+function endOf(request: FastifyRequest, { raw }: FastifyReply, isComplete: boolean, ms: number): RequestEnd {
   const isUpgraded = raw.statusCode === SWITCHING_PROTOCOLS;
   return {
     request,
     status: raw.headersSent || isUpgraded ? raw.statusCode : null,
-    isAborted: !raw.writableFinished && !isUpgraded,
+    isAborted: !isComplete && !isUpgraded,
     ms,
   };
 }

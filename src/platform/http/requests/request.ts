@@ -1,6 +1,7 @@
 import type { Caller } from '../../context/caller.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import type { Position } from '../../event-store/event-store.ts';
+import { NETWORK_BITS, networkOf } from '../../network-of.ts';
 
 /** One try of a request with an `Idempotency-Key`. */
 export interface IdempotentTry {
@@ -49,6 +50,11 @@ function newContext({ caller, requestId, ip, seenUpTo }: MooringRequest): Comman
  * Returns the share of the process that the request takes from; null for a caller that is not known. The webhooks of an account have one of
  * their own, since anybody may send some.
  */
-export function shareOf({ caller }: MooringRequest): string | null {
+export function shareOf({ caller }: Pick<MooringRequest, 'caller'>): string | null {
   return caller === undefined ? null : caller.kind === 'webhook' ? `webhooks of ${caller.accountId}` : caller.accountId;
+}
+
+/** Returns the share that the request takes from; that of its network if its caller is not known. */
+export function shareOrNetworkOf(request: Pick<MooringRequest, 'caller' | 'ip'>): string {
+  return shareOf(request) ?? `network ${networkOf(request.ip, NETWORK_BITS)}`;
 }

@@ -6,9 +6,8 @@ import type { Histogram } from 'prom-client';
 import { Allowances } from '../../async/allowances.ts';
 import { pause } from '../../async/pause.ts';
 import { Config } from '../../config/config.ts';
-import { NETWORK_BITS, networkOf } from '../../network-of.ts';
 import { Metrics } from '../../observability/metrics.ts';
-import { type MooringRequest, shareOf } from '../requests/request.ts';
+import { type MooringRequest, shareOrNetworkOf } from '../requests/request.ts';
 
 /** The statuses of refusals that say that the request itself is wrong. Others, such as 404 and 409, tell the state of something. */
 const PACED = new Set([400, 401, 403, 413, 415, 429]);
@@ -47,7 +46,7 @@ export class PacedRefusals implements OnModuleInit {
 
   /** Takes one refusal from the caller's share. Returns the time for which it is held back, in ms. */
   private spend(request: Request): number {
-    return this.allowances.spend(shareOf(request) ?? `network ${networkOf(request.ip, NETWORK_BITS)}`, 1);
+    return this.allowances.spend(shareOrNetworkOf(request), 1);
   }
 
   /** Waits so long, or until the caller is gone. */
