@@ -46,18 +46,23 @@ export async function copyOut(container: Dockerode.Container, path: string): Pro
 
 /**
  * Returns the content of the file, and nothing if it is a link. Throws `RuntimeRefused` if it does not exist or has more than `mostBytes`
- * bytes.
+ * bytes, and `RuntimeUnavailable` if it has not come within the time of a call.
  */
 export async function fileIn(container: Dockerode.Container, path: string, mostBytes: number): Promise<Buffer> {
-  const tar = (await copyOut(container, path)).pipe(extract());
   const parts: Buffer[] = [];
   let size = 0;
-  for await (const entry of tar) {
-    for await (const chunk of entry) {
-      size += (chunk as Buffer).length;
-      if (size > mostBytes) throw new RuntimeRefused(`${path} has more than ${mostBytes} bytes.`);
-      parts.push(chunk as Buffer);
+  // The content is read within the time of the call, since an engine may hang in the middle of it.
+  await call(container.id, async (abortSignal) => {
+    const source = await container.getArchive({ path, abortSignal });
+    const tar = extract();
+    source.on('error', (error: Error) => tar.destroy(error));
+    for await (const entry of source.pipe(tar)) {
+      for await (const chunk of entry) {
+        size += (chunk as Buffer).length;
+        if (size > mostBytes) throw new RuntimeRefused(`${path} has more than ${mostBytes} bytes.`);
+        parts.push(chunk as Buffer);
+      }
     }
-  }
+  });
   return Buffer.concat(parts);
 }

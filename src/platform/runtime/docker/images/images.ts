@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
+import { unlessAborted } from '../../../async/unless-aborted.ts';
 import { namesSameImage, parseImageReference } from '../../../image-reference.ts';
 import { OutputLines } from '../../output-lines.ts';
 import { ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ReferenceSource, type ResolvedImage } from '../../runtime.ts';
@@ -239,7 +240,7 @@ export class Images {
 
   private async sendBuild(entries: TarEntry[], dockerfile: string, name: string | null, log: Log, signal: AbortSignal): Promise<string> {
     const network = this.networks.kindForBuilds;
-    await this.networks.ensure(network);
+    await unlessAborted(this.networks.ensure(network), signal);
     let id: string | undefined;
     const options = {
       ...(name === null ? {} : { t: name }),

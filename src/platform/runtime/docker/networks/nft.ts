@@ -101,9 +101,12 @@ export class Nft {
   private async ran(container: Dockerode.Container): Promise<string> {
     await call(null, (abortSignal) => container.start({ abortSignal }));
     const { StatusCode } = (await call(null, (abortSignal) => container.wait({ abortSignal }))) as { StatusCode: number };
-    const logged = await call(null, (abortSignal) => container.logs({ stdout: true, stderr: true, follow: true, abortSignal }));
     const printed: Record<string, Buffer[]> = { stdout: [], stderr: [] };
-    for await (const { stream, payload } of frames(logged as unknown as AsyncIterable<Buffer>)) printed[stream]?.push(payload);
+    // The output is read within the time of the call, since an engine may hang in the middle of it.
+    await call(null, async (abortSignal) => {
+      const logged = await container.logs({ stdout: true, stderr: true, follow: true, abortSignal });
+      for await (const { stream, payload } of frames(logged as unknown as AsyncIterable<Buffer>)) printed[stream]?.push(payload);
+    });
     const text = (stream: 'stdout' | 'stderr'): string => Buffer.concat(printed[stream] ?? []).toString();
     if (StatusCode !== 0)
       throw new RuntimeRefused(`nft ended with ${StatusCode}: ${text('stderr').trim().slice(0, MESSAGE_CHARACTERS_MAX)}`);

@@ -1,0 +1,26 @@
+import { PassThrough } from 'node:stream';
+
+import { jest } from '@jest/globals';
+import type Dockerode from 'dockerode';
+
+import { RuntimeUnavailable } from '../../runtime.ts';
+import { CALL_TIMEOUT_MS } from '../engine/engine.ts';
+import { Nft } from './nft.ts';
+
+describe('the rules of agents', () => {
+  afterEach(() => jest.useRealTimers());
+
+  it('are given up if the engine hangs while it tells what nft printed', async () => {
+    jest.useFakeTimers();
+    const output = new PassThrough();
+    const done = () => Promise.resolve({ StatusCode: 0 });
+    const container = { id: 'x', putArchive: done, start: done, wait: done, remove: done, logs: () => Promise.resolve(output) };
+    const docker = { createContainer: () => Promise.resolve(container) } as unknown as Dockerode;
+    const nft = new Nft(docker, 'instance');
+    Object.assign(nft, { image: Promise.resolve('nft') });
+    const outcome = nft.run('list counters').catch((error: unknown) => error);
+    await jest.advanceTimersByTimeAsync(CALL_TIMEOUT_MS);
+    expect(await outcome).toBeInstanceOf(RuntimeUnavailable);
+    output.destroy();
+  });
+});
