@@ -64,6 +64,15 @@ describe('a hostile agent', () => {
     expect(given.filter((each) => each === text)).toHaveLength(1);
   });
 
+  it('is asked less and less often while its answers are of no use', async () => {
+    const agentId = await agent(HOSTILE);
+    const began = performance.now();
+    for (let n = 0; n < 6; n += 1) expect(await chat(agentId, 'a reset')).toMatchObject({ status: 502 });
+    // After three such answers it is asked 250, 500 and 1,000 ms after the time before.
+    expect(performance.now() - began).toBeGreaterThan(1_700);
+    expect((await service.call('DELETE', `/api/v1/agents/${agentId}`)).status).toBe(204);
+  });
+
   it('does not block calls to a good agent', async () => {
     const attacks = Object.keys(answersOfAHostileAgent).map((text) => chat(hostile, text));
     for (let n = 0; n < 5; n++) expect((await chat(good, 'hello')).status).toBe(200);

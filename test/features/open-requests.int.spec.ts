@@ -4,6 +4,7 @@ import { get, type IncomingMessage } from 'node:http';
 import { jest } from '@jest/globals';
 import { Controller, Get, Module } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
+import { WebSocket } from 'ws';
 
 import { SessionEnds } from '../../src/accounts/session-ends.service.ts';
 import { accountEvents, OpenAccount, Sessions } from '../../src/accounts/index.ts';
@@ -20,6 +21,7 @@ import { type Call, CurrentCall } from '../../src/platform/http/call.ts';
 import { systemContext } from '../../src/platform/context/command-context.ts';
 import { OpenRequests } from '../../src/platform/http/auth/open-requests.ts';
 import { ResponseStreams, type ServerSentEvent, type Streamed } from '../../src/platform/http/response-streams.ts';
+import { WebSockets } from '../../src/platform/http/web-sockets.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { until } from '../support/until.ts';
@@ -27,10 +29,26 @@ import { until } from '../support/until.ts';
 /** Serves a stream and a wait that end only when their callers leave. */
 @Controller('t')
 class EndlessController {
-  constructor(private readonly streams: ResponseStreams) {}
+  constructor(
+    private readonly streams: ResponseStreams,
+    private readonly sockets: WebSockets,
+  ) {}
 
   @Get('stream') @RequireCaller() stream(@CurrentCall() call: Call): Promise<Streamed> {
     return this.streams.events(call, (signal) => Promise.resolve(silence(signal)));
+  }
+
+  @Get('lines') @RequireCaller() lines(@CurrentCall() call: Call): Promise<Streamed> {
+    return this.streams.ndjson(call, () => Promise.resolve(silence(call.goneSignal())));
+  }
+
+  @Get('text') @RequireCaller() text(@CurrentCall() call: Call): Promise<Streamed> {
+    return this.streams.text(call, () => Promise.resolve(pieces()));
+  }
+
+  @Get('socket') @RequireCaller() async socket(@CurrentCall() call: Call): Promise<void> {
+    this.sockets.check(call);
+    await this.sockets.accept(call, 1_000);
   }
 
   @Get('wait') @RequireCaller() wait(@CurrentCall() call: Call): Promise<void> {
@@ -41,6 +59,10 @@ class EndlessController {
 async function* silence(signal: AbortSignal): AsyncGenerator<ServerSentEvent> {
   yield { id: '1', data: 'begun' };
   await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+}
+
+async function* pieces(): Streamed {
+  yield 'a piece';
 }
 
 @Module({ controllers: [EndlessController] })
@@ -224,5 +246,16 @@ describe('streams', () => {
       return stream.status === 200 ? stream : undefined;
     });
     for (const stream of [...mine, others, again]) stream.leave();
+  });
+
+  it('are bounded together, whatever they carry: events, lines, a text, a WebSocket', async () => {
+    const mine = [await open(server, ann), await open(server, ann)];
+    for (const kind of ['lines', 'text'])
+      expect([kind, (await server.request('GET', `/t/${kind}`, { credential: ann })).status]).toEqual([kind, 429]);
+    const socket = new WebSocket(`${server.url.replace('http', 'ws')}/t/socket`, { headers: { authorization: `Bearer ${ann}` } });
+    const [, refused] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
+    expect(refused.statusCode).toBe(429);
+    socket.on('error', () => undefined).terminate();
+    for (const stream of mine) stream.leave();
   });
 });

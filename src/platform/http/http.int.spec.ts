@@ -113,6 +113,13 @@ describe('what operators look at', () => {
     }
   });
 
+  it('a caller on another machine gets neither metrics nor the version', async () => {
+    const fastify = server.app.getHttpAdapter().getInstance();
+    const from = (url: string) => fastify.inject({ method: 'GET', url, remoteAddress: '203.0.113.7' });
+    expect((await from('/metrics')).statusCode).toBe(404);
+    expect((await from('/health')).json()).toEqual({ status: 'ok', runtime: 'fleet' });
+  });
+
   it('the OpenAPI document and its page are open to everybody and say what each route asks', async () => {
     const document = (await server.request('GET', '/api/openapi.json')).json;
     expect(document.openapi).toBe('3.1.0');

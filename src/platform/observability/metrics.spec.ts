@@ -9,6 +9,8 @@ describe('/metrics', () => {
     const texts = await Promise.all([metrics.text(), metrics.text(), metrics.text()]);
     expect(new Set(texts).size).toBe(1);
     expect(asked).toBe(1);
+    await metrics.text();
+    expect(asked).toBe(1);
   });
 
   it('leaves a gauge without a value whose part does not answer, and tells the others', async () => {

@@ -121,6 +121,21 @@ describe('a caller without a credential, on a route that is open to everybody,',
   });
 });
 
+describe('callers without a credential, on a route that is open to everybody,', () => {
+  it('may have four megabytes of bodies on their way together', async () => {
+    const { hostname, port } = new URL(server.url);
+    const head = 'POST /t/greeting HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 16384\r\n\r\n';
+    let refused = 0;
+    const sockets = Array.from({ length: 300 }, () => {
+      const socket = connect(Number(port), hostname, () => socket.write(head + ' '.repeat(16_383)));
+      socket.on('error', () => undefined);
+      return socket.on('data', (chunk) => (refused += /^HTTP\/1\.1 429 [\s\S]*rate_limited/.test(chunk.toString()) ? 1 : 0));
+    });
+    await untilTrue(() => refused > 0);
+    for (const socket of sockets) socket.destroy();
+  });
+});
+
 describe('a caller who leaves before the end of the response', () => {
   const running = () => server.app.get(OpenRequests).callers('api_key').length;
   const leave = async (body: string) => {
