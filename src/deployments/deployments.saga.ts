@@ -1,5 +1,6 @@
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
 
+import { timeoutSignal } from '../platform/async/timeout-signal.ts';
 import { bothOf } from '../platform/async/both-of.ts';
 import { pause } from '../platform/async/pause.ts';
 import { agentEvents, deploymentStep, isInTransit, type Agent, type AgentRecord, type AgentSettings } from '../agents/index.ts';
@@ -385,5 +386,5 @@ function failureOf(deploymentId: string, reason: string): AgentRecord {
 
 function deadlineSignal(agent: Agent): AbortSignal {
   const leftMs = agent.deadlineAt === null ? 0 : Date.parse(agent.deadlineAt) - Date.now();
-  return leftMs <= 0 ? AbortSignal.abort() : AbortSignal.timeout(leftMs);
+  return leftMs <= 0 ? AbortSignal.abort() : timeoutSignal(leftMs);
 }

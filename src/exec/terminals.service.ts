@@ -1,6 +1,7 @@
 import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
 import type { WebSocket } from 'ws';
 
+import { timeoutSignal } from '../platform/async/timeout-signal.ts';
 import type { Agent } from '../agents/index.ts';
 import { Agents, WakeGate } from '../agents/services.ts';
 import { pause } from '../platform/async/pause.ts';
@@ -111,7 +112,7 @@ export class Terminals implements BeforeApplicationShutdown {
   /** Passes bytes on until one side ends, and records how it ended. Never throws. */
   private async attend(order: TerminalOrder, { terminal, socket, generation }: OpenTerminal, hold: () => void): Promise<void> {
     const first = await connectTerminal(socket, terminal, hold);
-    const exitCode = await unlessAborted(terminal.ended, AbortSignal.timeout(END_TIMEOUT_MS[first])).catch(() => null);
+    const exitCode = await unlessAborted(terminal.ended, timeoutSignal(END_TIMEOUT_MS[first])).catch(() => null);
     const end: TerminalEnd =
       first === 'shell' ? await this.endOf(order.agentId, generation) : this.sockets.stopping ? 'stopped' : 'hung_up';
     const reason = end === 'agent_ended' ? 'The agent’s container ended.' : `The shell ended with exit code ${exitCode ?? 'unknown'}.`;

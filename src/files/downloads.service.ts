@@ -4,6 +4,7 @@ import { finished, pipeline } from 'node:stream/promises';
 
 import { Injectable } from '@nestjs/common';
 
+import { timeoutSignal } from '../platform/async/timeout-signal.ts';
 import { LiveContainers } from '../agents/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { FILE_TRANSFER_MS_MAX, type FileRange, type FileRead } from '../platform/runtime/files.ts';
@@ -66,7 +67,7 @@ export class Downloads {
     request: DownloadRequest,
     handle: ContainerHandle,
   ): Promise<{ download: Download; sent: Promise<void> }> {
-    const signal = AbortSignal.any([call.signal, AbortSignal.timeout(FILE_TRANSFER_MS_MAX)]);
+    const signal = AbortSignal.any([call.signal, timeoutSignal(FILE_TRANSFER_MS_MAX)]);
     let file: Download['file'] = null;
     const range = ({ size, mtime }: { size: number; mtime: number }) => {
       const lastModified = new Date(mtime * 1_000).toUTCString();

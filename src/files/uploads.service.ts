@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 
+import { timeoutSignal } from '../platform/async/timeout-signal.ts';
 import { LiveContainers } from '../agents/services.ts';
 import { MessageIntake } from '../messages/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
@@ -65,7 +66,7 @@ export class Uploads {
   /** The file is written under another name first and moved when the whole form has come, because its directory may be named after it. */
   private async store(call: FileCall, handle: ContainerHandle, file: FormFile): Promise<{ path: string; size: number }> {
     const { files } = this.runtime;
-    const signal = AbortSignal.any([call.signal, AbortSignal.timeout(FILE_TRANSFER_MS_MAX)]);
+    const signal = AbortSignal.any([call.signal, timeoutSignal(FILE_TRANSFER_MS_MAX)]);
     const roomBytes = await this.room.left(call.agentId);
     const options = { maxBytes: FILE_BYTES_MAX, roomBytes, onTaken: 'replace' as const, parents: false, signal };
     const staged = await files.write(handle, `${UNFINISHED_PREFIX}upload-${call.callId}`, file.content, options);
@@ -105,7 +106,7 @@ export class Uploads {
   }
 
   private async discard(handle: ContainerHandle, path: string): Promise<void> {
-    await this.runtime.files.remove(handle, path, AbortSignal.timeout(CLEAN_UP_MS)).catch(() => undefined);
+    await this.runtime.files.remove(handle, path, timeoutSignal(CLEAN_UP_MS)).catch(() => undefined);
   }
 
   private async toDirectory({ handle, staged, name, signal }: Staged, directory: string): Promise<string> {

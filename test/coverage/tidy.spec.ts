@@ -62,6 +62,11 @@ const bad: Record<string, { path: string; text: string; line: number }> = {
     line: 2,
   },
   'a bound is named in capitals, with its unit': { path: 'src/a.ts', text: 'const PAGE = 5;\nconst retryMs = 2 * 50;\n', line: 2 },
+  'the product ends work after a time by `timeoutSignal` of platform/async': {
+    path: 'src/a.ts',
+    text: 'f();\nconst over = AbortSignal.timeout(5);\n',
+    line: 2,
+  },
   'a class bears the name of its file and its role': { path: 'src/a/boats.saga.ts', text: 'f();\nexport class BoatSaga {}\n', line: 2 },
   'the name of a bound ends in MAX or MIN': { path: 'src/a.ts', text: 'const PAGE_MAX = 5;\nconst RETRY_MAX_MS = 5;\n', line: 2 },
   'a saga registers itself': { path: 'src/a.module.ts', text: 'f();\nsagas.register(boats);\n', line: 2 },

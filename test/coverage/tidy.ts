@@ -42,6 +42,11 @@ export const tidyRules: TidyRule[] = [
     applies: (path) => isProduct(path) && path !== 'src/platform/async/pause.ts',
     check: (text, path) => inTree(text, path, (node) => (isSleepImport(node) ? 'a wait of its own' : undefined)),
   },
+  {
+    name: 'the product ends work after a time by `timeoutSignal` of platform/async',
+    applies: (path) => path.startsWith('src/') && !path.startsWith('src/platform/async/timeout-signal.'),
+    check: lines(/AbortSignal\.timeout\(/, 'a signal that Node 20 may forget'),
+  },
   { name: 'the product writes to its log, not to the console', applies: isProduct, check: consoleCalls },
   {
     name: 'no path of one machine is named',

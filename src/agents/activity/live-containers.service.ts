@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 
+import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import type { FairLimiter } from '../../platform/async/fair-limiter.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
 import { ContainerRuntime, type ContainerHandle } from '../../platform/runtime/runtime.ts';
@@ -40,7 +41,7 @@ export class LiveContainers {
     if (!(await this.runtime.available()))
       throw new Refusal('runtime_unavailable', 'The container engine does not answer; nothing was done.');
     const { result } = await this.gate.whileAwake(need, async ({ generation }, woken) => {
-      const patience = AbortSignal.timeout(TURN_TIMEOUT_MS);
+      const patience = timeoutSignal(TURN_TIMEOUT_MS);
       const inTurn = async () => work(await runningContainer(this.runtime, need.agentId, generation), woken);
       try {
         return await places.limiter.run({ account: need.accountId, agent: need.agentId }, AbortSignal.any([need.signal, patience]), inTurn);

@@ -3,6 +3,7 @@ import { lookup } from 'node:dns/promises';
 import { Inject, Injectable, Optional } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
 
+import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { Config } from '../../platform/config/config.ts';
 import { FairLimiter } from '../../platform/async/fair-limiter.ts';
 import { unlessAborted } from '../../platform/async/unless-aborted.ts';
@@ -104,7 +105,7 @@ export class SourceHosts {
     };
     const place = known();
     if (place !== undefined) return place;
-    const signal = AbortSignal.timeout(withinMs);
+    const signal = timeoutSignal(withinMs);
     // Another caller may have asked for it while this one waited for a slot, so that many callers together ask once.
     const found = this.lookups.run({ account: accountId, agent: '' }, signal, async () => known() ?? this.find(host));
     return unlessAborted(found, signal).catch(() => 'unknown');

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { type DynamicModule, Module } from '@nestjs/common';
 import { jest } from '@jest/globals';
 
+import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { AgentBed } from '../../../test/support/agent-bed.ts';
 import { DockerBed } from '../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../test/support/docker.ts';
@@ -108,7 +109,7 @@ describeWithDocker('an image that no agent needs', () => {
 
   it('stays if the operator shares it, had it before, or runs a container of it', async () => {
     const [had, ran] = [await published('had'), await published('ran')];
-    await pull(bed.docker, had, () => undefined, AbortSignal.timeout(30_000));
+    await pull(bed.docker, had, () => undefined, timeoutSignal(30_000));
     const each = [];
     for (const image of [shared, had, ran]) each.push(await deployed(image));
     const container = await bed.docker.createContainer({ Image: ran });
@@ -140,7 +141,7 @@ describeWithDocker('an image that no agent needs', () => {
     await writeFile(join(directory, 'Dockerfile'), `FROM ${base}\nLABEL mooring.instance=${bed.instance}\nRUN ["/bin/busybox", "false"]\n`);
     const source = { kind: 'dockerfile' as const, directory, dockerfile: 'Dockerfile', start: null };
     const bases = [{ kind: 'reference' as const, reference: base, mayUse: async () => false }];
-    const built = bed.runtime.ensureImage({ ...source, bases }, () => undefined, AbortSignal.timeout(60_000));
+    const built = bed.runtime.ensureImage({ ...source, bases }, () => undefined, timeoutSignal(60_000));
     await expect(built).rejects.toThrow('non-zero code');
     await rm(directory, { recursive: true });
     const id = await idOf(base);

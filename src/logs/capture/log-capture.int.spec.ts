@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import fc from 'fast-check';
+import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { DockerBed } from '../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../test/support/docker.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
@@ -50,7 +51,7 @@ async function localPrinter(): Promise<Printer> {
   const { image, command } = await runtime.ensureImage(
     { kind: 'program', directory, language: 'node', start },
     () => undefined,
-    AbortSignal.timeout(10_000),
+    timeoutSignal(10_000),
   );
   const close = async () => {
     const { containers, volumes } = await runtime.list();

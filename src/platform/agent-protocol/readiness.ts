@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 
 import ipaddr from 'ipaddr.js';
 
+import { timeoutSignal } from '../async/timeout-signal.ts';
 import { pause } from '../async/pause.ts';
 import { connectToAgent } from './agent-connection.ts';
 import { onTooManyInformational } from './agent-exchange.ts';
@@ -30,7 +31,7 @@ export async function ready(host: string, port: number, health: HealthCheck, wit
   while (!signal.aborted) {
     const left = end - performance.now();
     if (left <= 0) return false;
-    const attempt = AbortSignal.any([signal, AbortSignal.timeout(Math.ceil(Math.min(left, ATTEMPT_MS)))]);
+    const attempt = AbortSignal.any([signal, timeoutSignal(Math.min(left, ATTEMPT_MS))]);
     if ('path' in health ? await answers(host, port, health.path, attempt) : await accepts(host, port, attempt)) return true;
     const wait = pollIntervalMs(performance.now() - begun);
     await pause(Math.min(wait, Math.max(0, end - performance.now())), signal);

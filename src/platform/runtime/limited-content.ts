@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream';
+import { timeoutSignal } from '../async/timeout-signal.ts';
 import { FileRefused } from './files.ts';
 
 /**
@@ -29,5 +30,5 @@ export async function* limitedContent(
 
 /** Returns a signal that aborts with the given one, and after that time (ms). */
 export function within(timeMs: number, signal: AbortSignal): AbortSignal {
-  return AbortSignal.any([signal, AbortSignal.timeout(timeMs)]);
+  return AbortSignal.any([signal, timeoutSignal(timeMs)]);
 }

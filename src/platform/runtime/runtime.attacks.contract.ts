@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import fc from 'fast-check';
+import { timeoutSignal } from '../async/timeout-signal.ts';
 import { type TestBed } from './runtime.bed.contract.ts';
 import { inAgent, options, soon, textOf } from './runtime.files.contract.ts';
 import { FileRefused, type FileRefusal } from './files.ts';
@@ -150,7 +151,7 @@ export function fileAttacks(bed: TestBed): void {
 
   async function act(name: Act, path: string): Promise<unknown> {
     const { files } = bed.runtime;
-    const signal = AbortSignal.timeout(20_000);
+    const signal = timeoutSignal(20_000);
     if (name === 'list') return files.list(view.handle, path, signal);
     if (name === 'read') return textOf((await files.read(view.handle, path, { maxBytes: 10_000_000, signal })).content);
     if (name === 'mkdir') return files.makeDirectory(view.handle, path, { parents: true, signal });

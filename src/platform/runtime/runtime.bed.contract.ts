@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { extract, pack } from 'tar-stream';
+import { timeoutSignal } from '../async/timeout-signal.ts';
 import { containerSpec } from '../../../test/support/container-spec.ts';
 import { pause } from '../async/pause.ts';
 import { probeFiles, request, startCommand, type Answer } from './runtime.probe.ts';
@@ -51,7 +52,7 @@ export class TestBed {
   }
 
   ensureImage(): Promise<ResolvedImage> {
-    return this.runtime.ensureImage(this.under.program(probeFiles, startCommand), () => undefined, AbortSignal.timeout(100_000));
+    return this.runtime.ensureImage(this.under.program(probeFiles, startCommand), () => undefined, timeoutSignal(100_000));
   }
 
   spec(environment: Record<string, string> = {}, other: Partial<ContainerSpec> = {}): ContainerSpec {
@@ -142,7 +143,7 @@ export async function linesOf(
   runtime: ContainerRuntime,
   handle: string,
   after: LogCursor | null = null,
-  signal = AbortSignal.timeout(20_000),
+  signal = timeoutSignal(20_000),
 ): Promise<LogLine[]> {
   const lines: LogLine[] = [];
   for await (const line of runtime.logs(handle, after, signal)) lines.push(line);
@@ -151,7 +152,7 @@ export async function linesOf(
 
 export async function firstLines(runtime: ContainerRuntime, handle: string, after: LogCursor | null, count: number): Promise<LogLine[]> {
   const lines: LogLine[] = [];
-  for await (const line of runtime.logs(handle, after, AbortSignal.timeout(10_000))) if (lines.push(line) === count) break;
+  for await (const line of runtime.logs(handle, after, timeoutSignal(10_000))) if (lines.push(line) === count) break;
   return lines;
 }
 

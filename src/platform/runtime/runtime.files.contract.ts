@@ -1,13 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { PassThrough, Readable } from 'node:stream';
+import { timeoutSignal } from '../async/timeout-signal.ts';
 import { command, entriesOf, eventually, type TestBed } from './runtime.bed.contract.ts';
 import type { FileReadOptions, FileRefusal, FileWriteOptions } from './files.ts';
 import { ContainerGone, RuntimeRefused, type ContainerView } from './runtime.ts';
 
 const MIB = 1024 * 1024;
 
-export const soon = (): AbortSignal => AbortSignal.timeout(60_000);
+export const soon = (): AbortSignal => timeoutSignal(60_000);
 
 export const options = (other: Partial<FileWriteOptions> = {}): FileWriteOptions => ({
   maxBytes: 100 * MIB,

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { timeoutSignal } from '../async/timeout-signal.ts';
 import { pause } from '../async/pause.ts';
 import { base64, eventually, linesOf, firstLines, say, silent, tarOf, type TestBed } from './runtime.bed.contract.ts';
 import { ContainerGone, ImageGone, RuntimeRefused, ShellCommand } from './runtime.ts';
@@ -13,22 +14,22 @@ export function creation(bed: TestBed): void {
 
   it('makes another image from another program', async () => {
     const source = bed.under.program({ ...probeFiles, 'more.txt': 'more' }, startCommand);
-    const other = await bed.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(100_000));
+    const other = await bed.runtime.ensureImage(source, () => undefined, timeoutSignal(100_000));
     expect(other.image).not.toBe(bed.image.image);
   });
 
   it('finds the image of an earlier deployment as it was, without building it', async () => {
     const earlier = { kind: 'earlier' as const, earlier: bed.image };
-    expect(await bed.runtime.ensureImage(earlier, () => undefined, AbortSignal.timeout(100_000))).toEqual(bed.image);
+    expect(await bed.runtime.ensureImage(earlier, () => undefined, timeoutSignal(100_000))).toEqual(bed.image);
     const gone = { ...bed.image, image: bed.image.image.replace(/[0-9a-f]{12}$/, '0'.repeat(12)) };
-    await expect(bed.runtime.ensureImage({ ...earlier, earlier: gone }, () => undefined, AbortSignal.timeout(100_000))).rejects.toThrow(
+    await expect(bed.runtime.ensureImage({ ...earlier, earlier: gone }, () => undefined, timeoutSignal(100_000))).rejects.toThrow(
       ImageGone,
     );
   });
 
   it('refuses a start command that is a shell string', async () => {
     const source = bed.under.program(probeFiles, ['sh', '-c', 'node probe.mjs']);
-    await expect(bed.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(100_000))).rejects.toThrow(ShellCommand);
+    await expect(bed.runtime.ensureImage(source, () => undefined, timeoutSignal(100_000))).rejects.toThrow(ShellCommand);
   });
 
   it('makes a container that is not started', async () => {

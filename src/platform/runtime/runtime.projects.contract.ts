@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { timeoutSignal } from '../async/timeout-signal.ts';
 import { eventually, say, TestBed, type RuntimeUnderTest } from './runtime.bed.contract.ts';
 import type { BuildSettings, ProjectPlan } from './project-plan.ts';
 import { RuntimeRefused, ShellCommand, type ContainerSpec, type ResolvedImage } from './runtime.ts';
@@ -87,7 +88,7 @@ export function projectContract(name: string, make: () => Promise<RuntimeUnderTe
 }
 
 function projects(bed: TestBed): void {
-  const build = async (files: Record<string, string>, plan: ProjectPlan, settings = noSettings, signal = AbortSignal.timeout(300_000)) => {
+  const build = async (files: Record<string, string>, plan: ProjectPlan, settings = noSettings, signal = timeoutSignal(300_000)) => {
     const { directory } = bed.under.program(files, ['unused']) as { directory: string };
     const lines: string[] = [];
     const image = await bed.runtime
@@ -128,7 +129,7 @@ function projects(bed: TestBed): void {
     const changed = await build({ ...nodeFiles, 'more.txt': 'more' }, nodePlan);
     expect(changed.image.image).not.toBe(first.image.image);
     const earlier = { kind: 'earlier' as const, earlier: first.image };
-    expect(await bed.runtime.ensureImage(earlier, () => undefined, AbortSignal.timeout(20_000))).toEqual(first.image);
+    expect(await bed.runtime.ensureImage(earlier, () => undefined, timeoutSignal(20_000))).toEqual(first.image);
   });
 
   it('does not install again if only files change that the installation does not read', async () => {

@@ -1,3 +1,4 @@
+import { timeoutSignal } from '../async/timeout-signal.ts';
 import {
   base64,
   command,
@@ -21,7 +22,7 @@ export function logs(bed: TestBed): void {
     await bed.ask(view, 'POST', '/print/stdout', 'first\n');
     const lines: LogLine[] = [];
     const following = (async () => {
-      for await (const line of bed.runtime.logs(view.handle, null, AbortSignal.timeout(20_000))) lines.push(line);
+      for await (const line of bed.runtime.logs(view.handle, null, timeoutSignal(20_000))) lines.push(line);
     })();
     await eventually(async () => expect(lines).toHaveLength(1));
     await bed.ask(view, 'POST', '/print/stderr', 'second\nthird\n');

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { Webhook } from 'standardwebhooks';
 
+import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { historyItem } from '../../history/index.ts';
 import { FairLimiter } from '../../platform/async/fair-limiter.ts';
 import { Clock } from '../../platform/clock.ts';
@@ -69,7 +70,7 @@ export class EventSender {
         'webhook-signature': new Webhook(secret).sign(delivery.event_id, now, body),
       };
       mayStart();
-      return this.targets.post(url, headers, body, AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)]));
+      return this.targets.post(url, headers, body, AbortSignal.any([signal, timeoutSignal(ATTEMPT_TIMEOUT_MS)]));
     });
   }
 

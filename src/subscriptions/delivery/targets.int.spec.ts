@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 
+import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { answersOfAHostileAgent } from '../../../test/support/hostile-agent.ts';
 import type { Config } from '../../platform/config/config.ts';
 import { Targets } from './targets.ts';
@@ -20,7 +21,7 @@ async function post(answer: (socket: Socket) => void, timeoutMs: number) {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  const posted = await targets.post(address, {}, Buffer.from('{}'), AbortSignal.timeout(timeoutMs));
+  const posted = await targets.post(address, {}, Buffer.from('{}'), timeoutSignal(timeoutMs));
   await Promise.all(closed);
   server.close();
   return posted;

@@ -1,3 +1,4 @@
+import { timeoutSignal } from '../../async/timeout-signal.ts';
 import { Allowances } from '../../async/allowances.ts';
 import { pause } from '../../async/pause.ts';
 import { FairLimiter } from '../../async/fair-limiter.ts';
@@ -39,7 +40,7 @@ export class LargeBodies {
    * long.
    */
   async read<T>(account: string, bytes: number, work: () => Promise<T>): Promise<T> {
-    const patience = AbortSignal.timeout(this.timeoutMs);
+    const patience = timeoutSignal(this.timeoutMs);
     try {
       return await this.places.run({ account, agent: '' }, patience, async () => {
         const waitMs = this.allowances.spend(account, bytes);

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { timeoutSignal } from '../../async/timeout-signal.ts';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../../test/support/docker.ts';
 import { describeWithOwnEngine, PrivateEngine } from '../../../../test/support/private-engine.ts';
@@ -137,12 +138,12 @@ describeWithOwnEngine('an engine that goes and comes back', () => {
         () => bed.runtime.ensureVolume(view.agentId),
         () => bed.run(view, 'true'),
         () => bed.runtime.copyOut(view.handle, '/data'),
-        () => bed.runtime.logs(view.handle, null, AbortSignal.timeout(5_000))[Symbol.asyncIterator]().next(),
+        () => bed.runtime.logs(view.handle, null, timeoutSignal(5_000))[Symbol.asyncIterator]().next(),
         () =>
           bed.runtime.ensureImage(
             { kind: 'reference', reference: bed.image, mayUse: async () => true },
             () => undefined,
-            AbortSignal.timeout(5_000),
+            timeoutSignal(5_000),
           ),
       ])
         await expect(act()).rejects.toThrow(RuntimeUnavailable);

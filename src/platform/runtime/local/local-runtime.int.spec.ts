@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pack } from 'tar-stream';
+import { timeoutSignal } from '../../async/timeout-signal.ts';
 import { firstLines } from '../runtime.bed.contract.ts';
 import { runtimeContract, type RuntimeUnderTest } from '../runtime.contract.ts';
 import { projectContract } from '../runtime.projects.contract.ts';
@@ -53,7 +54,7 @@ describe('the local runtime, beyond the contract', () => {
   beforeAll(async () => {
     under = await make();
     const source = under.program({ ...probeFiles, 'template.json': '{}' }, startCommand);
-    image = (await under.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(5_000))).image;
+    image = (await under.runtime.ensureImage(source, () => undefined, timeoutSignal(5_000))).image;
   });
   afterAll(() => under.close());
 
@@ -82,18 +83,18 @@ describe('the local runtime, beyond the contract', () => {
       { kind: 'reference', reference: 'nginx:1', mayUse: async () => true },
       { kind: 'dockerfile', directory: '/', dockerfile: 'Dockerfile', start: null },
     ] as const)
-      await expect(under.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(5_000))).rejects.toThrow(
+      await expect(under.runtime.ensureImage(source, () => undefined, timeoutSignal(5_000))).rejects.toThrow(
         /install Docker \(Debian: docker\.io\) and start with MOORING_RUNTIME=docker/,
       );
   });
 
   it('runs the program as it was when its image was made', async () => {
     const source = under.program({ ...probeFiles, 'words.txt': 'first' }, startCommand) as { directory: string } & ImageSource;
-    const made = await under.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(5_000));
+    const made = await under.runtime.ensureImage(source, () => undefined, timeoutSignal(5_000));
     writeFileSync(join(source.directory, 'words.txt'), 'second');
     const view = await under.runtime.create({ ...spec(), image: made.image });
     expect(readFileSync(join(folderOf(view.handle), 'root/app/words.txt'), 'utf8')).toBe('first');
-    const again = await under.runtime.ensureImage(source, () => undefined, AbortSignal.timeout(5_000));
+    const again = await under.runtime.ensureImage(source, () => undefined, timeoutSignal(5_000));
     expect(again.image).not.toBe(made.image);
   });
 
@@ -193,7 +194,7 @@ describe('the local runtime, beyond the contract', () => {
     expect(kept).toBeGreaterThan(20 * 1024 * 1024);
     let text = '';
     let count = 0;
-    for await (const entry of under.runtime.logs(view.handle, null, AbortSignal.timeout(20_000))) {
+    for await (const entry of under.runtime.logs(view.handle, null, timeoutSignal(20_000))) {
       text = entry.text;
       count += 1;
     }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import type { Duplex } from 'node:stream';
 import type Dockerode from 'dockerode';
+import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { unlessAborted } from '../../../async/unless-aborted.ts';
 import { TERMINAL_TYPE, type Terminal, type TerminalRequest } from '../../runtime.ts';
 import { call, until } from '../engine/engine.ts';
@@ -56,7 +57,7 @@ export async function openTerminal(container: Dockerode.Container, { cols, rows,
     const ended = once(stream, 'close').then(async () => {
       signal.removeEventListener('abort', kill);
       kill();
-      await unlessAborted(swept, AbortSignal.timeout(SWEEP_TIMEOUT_MS)).catch(() => undefined);
+      await unlessAborted(swept, timeoutSignal(SWEEP_TIMEOUT_MS)).catch(() => undefined);
       return exitCodeOf(exec, container.id).catch(() => null);
     });
     const resize = async (w: number, h: number) => {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import type Dockerode from 'dockerode';
+import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { pause } from '../../../async/pause.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
 
@@ -121,7 +122,7 @@ export async function checkTakesConnections(docker: Dockerode): Promise<void> {
   const path = await modem.getSocketPath();
   const socket = connect(path === undefined ? { host: modem.host, port: Number(modem.port) } : { path });
   try {
-    await once(socket, 'connect', { signal: AbortSignal.timeout(CALL_TIMEOUT_MS) });
+    await once(socket, 'connect', { signal: timeoutSignal(CALL_TIMEOUT_MS) });
   } catch (error) {
     throw new RuntimeUnavailable(error);
   } finally {

@@ -1,4 +1,5 @@
 import type Dockerode from 'dockerode';
+import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { parseImageReference } from '../../../image-reference.ts';
 import { type RegistryCredential, RuntimeRefused } from '../../runtime.ts';
 import { call, CALL_TIMEOUT_MS, jsonLines, portErrors, statusOf } from '../engine/engine.ts';
@@ -112,7 +113,7 @@ export async function importImage(
   signal: AbortSignal,
 ): Promise<void> {
   const [repo, tag] = name.split(':');
-  const abortSignal = AbortSignal.any([signal, AbortSignal.timeout(4 * CALL_TIMEOUT_MS)]);
+  const abortSignal = AbortSignal.any([signal, timeoutSignal(4 * CALL_TIMEOUT_MS)]);
   await portErrors(null, async () => {
     const stream = await docker.importImage(tar, { repo, tag, changes, abortSignal });
     await follow(stream, () => undefined);

@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../../../test/support/docker.ts';
 import { importNodeImage } from '../../../../../test/support/images.ts';
@@ -23,7 +24,7 @@ describeWithDocker('an image', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  const ensure = (source: ImageSource, signal = AbortSignal.timeout(60_000)): Promise<ResolvedImage> =>
+  const ensure = (source: ImageSource, signal = timeoutSignal(60_000)): Promise<ResolvedImage> =>
     bed.runtime.ensureImage(source, (line) => log.push(line), signal);
   const write = (files: Record<string, string>): void => {
     for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content, { mode: 0o600 });
@@ -145,7 +146,7 @@ describeWithDocker('an image', () => {
         expect.arrayContaining([expect.stringContaining('No registry was reached'), expect.stringContaining(process.version)]),
       );
     const view = await bed.running({ image: made.image });
-    for await (const { text } of bed.runtime.logs(view.handle, null, AbortSignal.timeout(10_000))) {
+    for await (const { text } of bed.runtime.logs(view.handle, null, timeoutSignal(10_000))) {
       expect(text).toMatch(/^v\d+\.\S+ 10001$/);
       break;
     }

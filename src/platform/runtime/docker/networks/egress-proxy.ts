@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type Dockerode from 'dockerode';
+import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import type { OpenRange } from '../../../open-ranges.ts';
 import { privateRanges4 } from '../../private-addresses.ts';
 import { RuntimeRefused } from '../../runtime.ts';
@@ -166,7 +167,7 @@ export class EgressProxy {
     const network = networkName(this.instance, 'listed');
     const options: Dockerode.ContainerCreateOptions = {
       name: proxyName(this.instance),
-      Image: await ensureNodeBase(this.docker, AbortSignal.timeout(2 * CALL_TIMEOUT_MS)),
+      Image: await ensureNodeBase(this.docker, timeoutSignal(2 * CALL_TIMEOUT_MS)),
       Entrypoint: ['/usr/local/bin/node', '--max-old-space-size=192', `${folder}/proxy.mjs`, folder, String(PROXY_PORT)],
       User: '65534:65534',
       Labels: { [labels.instance]: this.instance, ...wanted },

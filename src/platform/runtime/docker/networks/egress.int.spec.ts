@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { jest } from '@jest/globals';
+import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { closeAll } from '../../../../../test/support/close-all.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { Neighbourhood, places, webPort } from '../../../../../test/support/neighbourhood.ts';
@@ -200,7 +201,7 @@ describeWithNft('what an agent may reach', () => {
     await runtime.ensureImage(
       { kind: 'dockerfile', directory, dockerfile: 'Dockerfile', start: null },
       (line) => lines.push(line),
-      AbortSignal.timeout(100_000),
+      timeoutSignal(100_000),
     );
     await rm(directory, { recursive: true });
     await runtime.close();

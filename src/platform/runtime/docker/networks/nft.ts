@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import Dockerode from 'dockerode';
 import ipaddr from 'ipaddr.js';
+import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { fileIn } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
@@ -122,7 +123,7 @@ export class Nft {
       const name = `mooring-nft:${key.digest('hex').slice(0, 16)}`;
       if ((await findImage(this.docker, name)) !== null) return name;
       const tar = tarOf(await machineProgram(path, 'usr/sbin/nft'));
-      await importImage(this.docker, tar, name, ['CMD ["/usr/sbin/nft"]'], AbortSignal.timeout(2 * CALL_TIMEOUT_MS));
+      await importImage(this.docker, tar, name, ['CMD ["/usr/sbin/nft"]'], timeoutSignal(2 * CALL_TIMEOUT_MS));
       return name;
     }
     throw new RuntimeRefused('this machine has no nft: install the package nftables');

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type Dockerode from 'dockerode';
+import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { fileIn } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
@@ -91,7 +92,7 @@ export class HelperVolume {
     if ((await findImage(this.docker, image)) !== null) return image;
     const folder = { name: helperMount.slice(1), type: 'directory' as const, mode: 0o755 };
     const tar = tarOf([folder, { name: helperProgram.slice(1), type: 'file', mode: 0o755, content: program }]);
-    await importImage(this.docker, tar, image, [`LABEL ${labels.instance}=${this.instance}`], AbortSignal.timeout(PULL_TIMEOUT_MS));
+    await importImage(this.docker, tar, image, [`LABEL ${labels.instance}=${this.instance}`], timeoutSignal(PULL_TIMEOUT_MS));
     return image;
   }
 
@@ -113,7 +114,7 @@ export class HelperVolume {
   private async fromImage(image: string): Promise<Buffer | null> {
     try {
       if ((await findImage(this.docker, image)) === null)
-        await pull(this.docker, image, () => undefined, AbortSignal.timeout(PULL_TIMEOUT_MS), { answerMs: ANSWER_TIMEOUT_MS });
+        await pull(this.docker, image, () => undefined, timeoutSignal(PULL_TIMEOUT_MS), { answerMs: ANSWER_TIMEOUT_MS });
       const options = { Image: image, Cmd: ['/bin/busybox'], Labels: { [labels.instance]: this.instance } };
       const program = await this.withContainer(options, (container) => fileIn(container, '/bin/busybox', HELPER_BYTES_MAX));
       return isStatic(program) ? program : null;
