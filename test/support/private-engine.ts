@@ -1,6 +1,6 @@
 import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Dockerode from 'dockerode';
@@ -78,6 +78,7 @@ export class PrivateEngine {
     const ended = once(this.holder, 'exit');
     this.holder.kill('SIGKILL');
     await ended;
+    this.killLeftBehind();
     // Mounts are removed first: containers on the network of the engine's machine have their namespace mounted there.
     // One may have gone by itself meanwhile. The removal of the folder fails if one is left.
     for (const point of this.mountPoints()) spawnSync('umount', ['--lazy', point]);
@@ -90,6 +91,16 @@ export class PrivateEngine {
       .split('\n')
       .map((line) => line.split(' ')[1] ?? '');
     return points.filter((point) => point.startsWith(`${this.folder}/`)).toReversed();
+  }
+
+  /** Kills the processes that watch containers of the engine, of which one that began while it stopped is sometimes left behind. */
+  private killLeftBehind(): void {
+    for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
+      try {
+        if (readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(`${this.folder}/`)) process.kill(Number(pid), 'SIGKILL');
+      } catch {
+        // It has ended meanwhile.
+      }
   }
 
   /** Kills what runs, since an engine that stops waits ten seconds for a program that ignores its signal. */
