@@ -14,8 +14,10 @@ const MIB = 1_048_576;
 const LIMITS = { share: 16 * MIB, all: 64 * MIB };
 /** The time after which a large response is cut off if its caller takes nothing of it, ms. */
 const SILENCE_MS = 30_000;
-/** The size from which a response is large, in bytes. The rest of a smaller one costs little memory, which is counted. */
-const LARGE = 65_536;
+/** The size from which a response is counted, in bytes: a smaller one fits into the buffer that the system gives to a new connection. */
+const COUNTED_BYTES_MIN = 16_384;
+/** The size from which a response is cut off if nothing of it is taken, in bytes. */
+const LARGE_BYTES_MIN = 65_536;
 
 type Request = FastifyRequest & MooringRequest;
 type Reason = 'bytes' | 'silence';
@@ -34,8 +36,8 @@ interface Unsent {
 
 /**
  * Bounds the memory of responses whose callers are slow to take them, or never do. A share that has too much of it loses its oldest
- * response, whose connection is cut; so does the share that holds the most if all of them have too much together. Streamed responses are
- * not counted, since they are produced as they are taken.
+ * response, whose connection is cut; so does the share that holds the most if all of them have too much together. Small responses are not
+ * counted, nor are streams, which are produced as they are taken.
  */
 @Injectable()
 export class UnsentResponses implements OnModuleInit {
@@ -59,7 +61,8 @@ export class UnsentResponses implements OnModuleInit {
     server.addHook('onSend', (request: Request, reply, payload, done) => {
       this.forget(this.unsent.get(request));
       const bytes = payloadSize(payload);
-      if (bytes > 0 && !reply.raw.destroyed) this.hold(request, { name: shareOrNetworkOf(request), bytes, response: reply.raw });
+      if (bytes >= COUNTED_BYTES_MIN && !reply.raw.destroyed)
+        this.hold(request, { name: shareOrNetworkOf(request), bytes, response: reply.raw });
       done(null, payload);
     });
     onRequestEnd(server, ({ request }) => this.forget(this.unsent.get(request)));
@@ -75,7 +78,7 @@ export class UnsentResponses implements OnModuleInit {
     share.bytes += bytes;
     this.all += bytes;
     this.unsent.set(request, unsent);
-    if (bytes >= LARGE) response.setTimeout(this.silenceMs, () => this.cut(unsent, 'silence'));
+    if (bytes >= LARGE_BYTES_MIN) response.setTimeout(this.silenceMs, () => this.cut(unsent, 'silence'));
     while (share.bytes > LIMITS.share && share.responses.size > 1) this.cut(oldestOf(share), 'bytes');
     while (this.all > LIMITS.all) this.cut(oldestOf(this.heaviest()), 'bytes');
   }
