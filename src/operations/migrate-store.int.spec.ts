@@ -192,6 +192,8 @@ describe('A log that moves to another store', () => {
 
   it('refuses a target that holds anything else, and writes nothing', async () => {
     for (const database of [source, target]) await brokenOff(database);
+    // The target's output does not fit either, so it would be replaced if the core events had not been checked before.
+    await withStore('postgres', target, (store) => store.append('log-1', 24, [event('Happened', { other: true })]));
     const before = await withStore('postgres', target, everything);
     await expect(migrate(target, place.url, 'postgres')).rejects.toThrow(/holds more than the source: event .* on agent-1/);
     await withStore('postgres', source, (store) => store.append('agent-2', 24, [event('Happened', { other: true })]));

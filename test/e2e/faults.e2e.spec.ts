@@ -116,7 +116,9 @@ describe('a service on the local runtime', () => {
       expect(tell('error', JSON.stringify(body))).toEqual([]);
     }
     expect((await dump(await databaseOf(service))).flatMap(([table, text]) => tell(table, text))).toEqual([]);
-    // The first start shows the credentials on the console once, outside its log lines, which are JSON.
+    // The first start shows what it made on the console once, outside its log lines, which are JSON, and not the password that it was given.
+    expect(service.output).toContain(service.firstRun.api_key);
+    expect(service.output).not.toContain(password);
     const lines = service.output.split('\n').filter((line) => line.startsWith('{'));
     expect(lines.length).toBeGreaterThan(5);
     expect(lines.flatMap((line) => tell(line, line))).toEqual([]);
