@@ -52,7 +52,7 @@ export class LargeReads implements OnModuleInit {
     const account = shareOrNetworkOf(request);
     this.reads.add(request);
     for (;;) {
-      // Whoever waits for bytes holds no place, or a few accounts that owe much would hold all of them.
+      // A read that waits for its bytes holds no place: a few accounts that owe much would hold all of them.
       const owedMs = this.owedMs(account);
       if (owedMs > 0) await pause(owedMs, signal);
       const turn = async () => (this.owedMs(account) > 0 ? null : { result: await work() });
