@@ -24,6 +24,8 @@ import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
 /** The images that the engine has from the start, as if they had been pulled or built there. */
 const SECRET = 'somebody/secret:1';
 const SHARED = 'operator/shared:2';
+const SHARED_TAG = 'operator/tagged:1';
+const OTHER_TAG = 'operator/tagged:2';
 
 @Module({})
 class TestRuntime {}
@@ -82,9 +84,9 @@ let bed: AgentBed;
 
 beforeAll(async () => {
   engine = await EngineStandIn.start({ trickling: ['trickle/image:1'] });
-  for (const name of [SECRET, SHARED]) engine.images.pulled(name);
+  for (const name of [SECRET, SHARED, SHARED_TAG, OTHER_TAG]) engine.images.pulled(name);
   const runtime = runtimeOn(new Dockerode({ socketPath: engine.socket }), 'abcdef012345', addressesOf);
-  server = await startFeatureServer({ ...runningFeatures(runtime), environment: { MOORING_SHARED_IMAGES: 'operator/shared' } });
+  server = await startFeatureServer({ ...runningFeatures(runtime), environment: { MOORING_SHARED_IMAGES: `operator/shared,${SHARED_TAG}` } });
   bed = new AgentBed(server);
   for (const account of ['acme', 'other']) await bed.account(account, 100);
 });
@@ -120,6 +122,11 @@ describe('an image that the engine has', () => {
       expect(status).toBe('success');
       expect(log).toContain(`Using ${SHARED}, which the engine has`);
     }
+  });
+
+  it('is used without a pull under the one tag that the operator shares, and under no other', async () => {
+    expect((await deployed('acme', SHARED_TAG)).log).toContain(`Using ${SHARED_TAG}, which the engine has`);
+    expect((await deployed('acme', OTHER_TAG)).log).toContain(`Pulling ${OTHER_TAG}`);
   });
 });
 
