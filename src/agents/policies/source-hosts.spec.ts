@@ -48,6 +48,14 @@ describe('an image at a registry', () => {
     expect(await refusal(image)).toBe('invalid_request');
   });
 
+  it.each(['localhost/x', '2130706433:5000/x', '0x7f.0.0.1/x'])(
+    '%s is refused, because the system finds a private address',
+    async (image) => {
+      const found = new SourceHosts(readConfig({})).refuseImage(image, 'acme');
+      await expect(found).rejects.toMatchObject({ code: 'invalid_request' });
+    },
+  );
+
   it.each(['nginx', 'library/nginx:1', 'public.example/x', '93.184.216.34/x', '[2606:4700::1]/x'])('%s may be asked for', async (image) => {
     expect(await refusal(image)).toBeNull();
   });

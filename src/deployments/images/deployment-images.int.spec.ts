@@ -26,12 +26,15 @@ const SECRET = 'somebody/secret:1';
 const SHARED = 'operator/shared:2';
 const SHARED_TAG = 'operator/tagged:1';
 const OTHER_TAG = 'operator/tagged:2';
+const ALIKE = 'operator/shared-not:1';
+const NOWHERE = 'nowhere.example';
 
 @Module({})
 class TestRuntime {}
 
 /** Returns the addresses that the system's resolver finds, without a question to a name server. */
 async function addressesOf(host: string): Promise<string[]> {
+  if (host === NOWHERE) return [];
   return (await lookup(host, { all: true })).map(({ address }) => address);
 }
 
@@ -84,9 +87,12 @@ let bed: AgentBed;
 
 beforeAll(async () => {
   engine = await EngineStandIn.start({ trickling: ['trickle/image:1'] });
-  for (const name of [SECRET, SHARED, SHARED_TAG, OTHER_TAG]) engine.images.pulled(name);
+  for (const name of [SECRET, SHARED, SHARED_TAG, OTHER_TAG, ALIKE]) engine.images.pulled(name);
   const runtime = runtimeOn(new Dockerode({ socketPath: engine.socket }), 'abcdef012345', addressesOf);
-  server = await startFeatureServer({ ...runningFeatures(runtime), environment: { MOORING_SHARED_IMAGES: `operator/shared,${SHARED_TAG}` } });
+  server = await startFeatureServer({
+    ...runningFeatures(runtime),
+    environment: { MOORING_SHARED_IMAGES: `operator/shared,${SHARED_TAG}` },
+  });
   bed = new AgentBed(server);
   for (const account of ['acme', 'other']) await bed.account(account, 100);
 });
@@ -127,6 +133,18 @@ describe('an image that the engine has', () => {
   it('is used without a pull under the one tag that the operator shares, and under no other', async () => {
     expect((await deployed('acme', SHARED_TAG)).log).toContain(`Using ${SHARED_TAG}, which the engine has`);
     expect((await deployed('acme', OTHER_TAG)).log).toContain(`Pulling ${OTHER_TAG}`);
+  });
+
+  it('is pulled if its name only begins like one that the operator shares', async () => {
+    expect((await deployed('acme', ALIKE)).log).toContain(`Pulling ${ALIKE}`);
+  });
+});
+
+describe('an image whose registry’s name leads nowhere', () => {
+  it('is not pulled, because the engine could find a private address that the service did not find', async () => {
+    const { status, message, log } = await deployed('acme', `${NOWHERE}/x:1`);
+    expect([status, message]).toEqual(['failed', `The registry of ${NOWHERE}/x:1 was not found.`]);
+    expect(log).not.toContain('Pulling');
   });
 });
 
@@ -211,7 +229,10 @@ describeWithDocker('an image at a private address', () => {
 
   it('is asked for at its registry if the operator allows that', async () => {
     const { latest } = await deployedFrom(allowed);
-    expect(latest).toMatchObject({ status: 'failed', build_log: expect.stringContaining(`Pulling localhost:${allowed.port}/x:1`) });
+    const name = `localhost:${allowed.port}/x:1`;
+    expect(latest).toMatchObject({ status: 'failed', build_log: expect.stringContaining(`Pulling ${name}`) });
+    // The whole message is compared, because the registry's words could follow ours.
+    expect(latest.message).toBe(`The engine could not pull ${name}.`);
     expect(allowed.connections).toBeGreaterThan(0);
   });
 });

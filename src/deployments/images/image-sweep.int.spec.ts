@@ -15,6 +15,7 @@ import { runningFeatures } from '../../../test/support/features.ts';
 import type { TestServer } from '../../../test/support/http-server.ts';
 import { TestRegistry } from '../../../test/support/test-registry.ts';
 import { until } from '../../../test/support/until.ts';
+import { SourceHosts } from '../../agents/services.ts';
 import { Database } from '../../platform/database/database.ts';
 import { pull } from '../../platform/runtime/docker/image-sources/registry.ts';
 import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
@@ -98,7 +99,13 @@ describeWithDocker('an image that no agent needs', () => {
     await isGone(id);
 
     const [, second] = (await recordsOf(agentId)).toReversed();
-    const back = await call('acme', 'POST', `/api/v1/agents/${agentId}/rollback`, { deployment_id: second?.id });
+    const rollBack = () => call('acme', 'POST', `/api/v1/agents/${agentId}/rollback`, { deployment_id: second?.id });
+    // Its registry is checked as it is before any pull.
+    jest.spyOn(server.app.get(SourceHosts, { strict: false }), 'placeOf').mockResolvedValueOnce('private');
+    await rollBack();
+    expect((await recordsOf(agentId))[0]).toMatchObject({ status: 'failed', message: expect.stringContaining('has a private address') });
+    expect(await isThere(versions[1] as string)).toBe(false);
+    const back = await rollBack();
     expect(back.json.status).toBe('active');
     expect((await recordsOf(agentId))[0]?.build_log).toContain('Status: Downloaded newer image');
     expect(await isThere(versions[1] as string)).toBe(true);

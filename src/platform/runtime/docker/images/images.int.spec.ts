@@ -74,16 +74,17 @@ describeWithDocker('an image', () => {
     try {
       const { port } = registry.address() as AddressInfo;
       const refused = ensure(named(`127.0.0.1:${port}/x:1`));
-      await expect(refused).rejects.toThrow(`The engine could not pull 127.0.0.1:${port}/x:1.`);
+      // The whole message is compared, because the registry's words could follow ours.
+      await expect(refused).rejects.toMatchObject({ message: `The engine could not pull 127.0.0.1:${port}/x:1.` });
       await expect(refused).rejects.toThrow(RuntimeRefused);
       expect(log.join('\n')).not.toContain('secret');
     } finally {
       registry.closeAllConnections();
       registry.close();
     }
-    await expect(ensure(named('127.0.0.1:1/nothing/here:1'))).rejects.toThrow(
-      'The registry of 127.0.0.1:1/nothing/here:1 could not be reached.',
-    );
+    await expect(ensure(named('127.0.0.1:1/nothing/here:1'))).rejects.toMatchObject({
+      message: 'The registry of 127.0.0.1:1/nothing/here:1 could not be reached.',
+    });
     await expect(ensure(named('No Reference'))).rejects.toThrow(/no image reference/);
   });
 
@@ -91,6 +92,16 @@ describeWithDocker('an image', () => {
     const shell = await bed.imageWith(['CMD sleep 300']);
     await expect(ensure(named(shell))).rejects.toThrow(ShellCommand);
     await expect(ensure(named(await bed.imageWith([])))).rejects.toThrow(/no start command/);
+  });
+
+  it('is not built on one with triggers, which would be instructions that nobody has checked', async () => {
+    const base = await bed.imageWith(['CMD ["sleep", "300"]', 'ONBUILD RUN ["/bin/echo", "triggered"]']);
+    write({ Dockerfile: `FROM ${base}\n` });
+    const bases = [{ kind: 'reference' as const, reference: base, mayUse: async () => true }];
+    await expect(ensure({ kind: 'dockerfile', directory: folder, dockerfile: 'Dockerfile', start: null, bases })).rejects.toThrow(
+      /has triggers/,
+    );
+    expect(log.join('\n')).not.toContain('triggered');
   });
 
   it('is built from a Dockerfile, and its build is told line by line', async () => {
