@@ -145,11 +145,15 @@ describe('Several replicas on one log', () => {
     return outcome;
   }
 
-  /** Checks that each answer is what a single process would have given at some moment between the call and the end of the group. */
+  /**
+   * Checks that each answer is what a single process would have given at some moment between the call and the end of the group. A replica
+   * that has not heard of a record yet and writes it again by its id is answered as the first attempt was.
+   */
   function check(outcome: Outcome, events: StoredEvent[], isAlone: boolean): void {
     const { step: did, acknowledged, expected, state, count, before, refused } = outcome;
+    const isRepeat = did.kind === 'record' && outcome.events.some(({ revision }) => revision < acknowledged);
     if (count !== null) {
-      expect(count).toBeGreaterThanOrEqual(acknowledged);
+      if (!isRepeat) expect(count).toBeGreaterThanOrEqual(acknowledged);
       if (state !== null) expect(state).toEqual(folded(events, count));
     }
     if (outcome.events.length > 0) {
@@ -159,11 +163,7 @@ describe('Several replicas on one log', () => {
     }
     if (refused === 'invalid_state') expect(folded(events, count ?? 0).total + (did as Add).by).toBeGreaterThan(LIMIT);
     if (isAlone && expected !== undefined && refused === 'revision_mismatch') expect(expected).not.toBe(acknowledged - 1);
-    if (isAlone && did.kind !== 'evict' && did.kind !== 'gap' && count !== null) {
-      // A replica that has not heard of an event yet and writes it again by its id is answered with the event as it stands.
-      const added = outcome.events.filter(({ revision }) => revision >= acknowledged);
-      expect(count).toBe(acknowledged + added.length);
-    }
+    if (isAlone && count !== null && !isRepeat) expect(count).toBe(acknowledged + outcome.events.length);
   }
 
   it('answers like one process that runs one command after another', async () => {
@@ -186,6 +186,19 @@ describe('Several replicas on one log', () => {
       }),
       { numRuns: 60 },
     );
+  });
+
+  it('answers a record that another replica has stored already as its first attempt was, and adds nothing', async () => {
+    const [first] = replicas as [(typeof replicas)[number]];
+    const stream = `sum-${uuidv4()}`;
+    const record = { eventId: () => uuidv5(stream, NAMESPACE) };
+    // This replica does not follow the log, so it does not hear what the other one writes.
+    const late = openAggregates(database, first.store, catalogue);
+    await late.aggregates.execute(stream, sum, { by: 1, key: null }, context);
+    const before = await first.aggregates.execute(stream, sum, { by: 2, key: 'a' }, context, record);
+    await first.aggregates.execute(stream, sum, { by: 4, key: null }, context);
+    expect(await late.aggregates.execute(stream, sum, { by: 2, key: 'a' }, context, record)).toEqual(before);
+    expect(await late.aggregates.load(stream, sum)).toMatchObject({ state: { count: 3, total: 7 }, revision: 2 });
   });
 
   it('writes with one append, without reading the stream, if no other event came in between', async () => {
