@@ -62,13 +62,14 @@ describe('reads whose responses are large', () => {
 
   it('wait until their account has earned what it was sent, and those of another account do not', async () => {
     const [greedy, other] = [account('greedy'), account('modest')];
-    expect((await get('/t/large/5', greedy)).status).toBe(200);
+    // The time is taken before the bytes are counted, because a busy machine takes a while to receive them.
     const began = performance.now();
+    expect((await get('/t/large/5', greedy)).status).toBe(200);
     const waiting = get('/t/large/0', greedy);
     expect((await get('/t/large/0', other)).status).toBe(200);
     expect((await waiting).status).toBe(200);
     // Four of the five megabytes were saved up, and one is earned in a second.
-    expect(performance.now() - began).toBeGreaterThan(700);
+    expect(performance.now() - began).toBeGreaterThan(950);
   });
 
   it('are refused if they wait for too long', async () => {
