@@ -106,8 +106,8 @@ export class Aggregates {
   /**
    * Decides the command on the stream's state and appends the resulting events; decides again if another writer was faster. The returned
    * events are on disk. A record that another replica has stored, unheard by this one, is answered as its first attempt was: with the
-   * event and the state right after it, though others may have followed. Throws what `decide` throws, Refusal `revision_mismatch`, Refusal `event_store_unavailable` (also if, after several
-   * repeats, it is unknown whether the events were stored), `StreamClosed`.
+   * event and the state right after it, though others may have followed. Throws what `decide` throws, Refusal `revision_mismatch`, Refusal
+   * `event_store_unavailable` (also if, after several repeats, it is unknown whether the events were stored), `StreamClosed`.
    */
   execute<S, C, E extends AnyEvent>(
     stream: string,

@@ -192,8 +192,8 @@ export function exec(bed: TestBed): void {
     const code =
       'require("child_process").spawn("node", ["-e", process.argv[1]], { stdio: "inherit" }); console.log("begun"); setInterval(() => 0, 1000)';
     const argv = ['node', '-e', code, beat];
-    // On a busy machine, two programs need more than a second to start.
     const begun = performance.now();
+    // On a busy machine, two programs need more than a second to start.
     const result = await bed.runtime.exec(view.handle, { ...command(argv), timeoutMs: 4_000 });
     expect(performance.now() - begun).toBeLessThan(20_000);
     expect(result).toMatchObject({ exitCode: 124, timedOut: true });
