@@ -160,14 +160,15 @@ describe('any bytes that a container prints', () => {
 });
 
 describe('the engine’s framing', () => {
+  const frameOn = (stream: number, text: string): Buffer => {
+    const header = Buffer.alloc(8);
+    header[0] = stream;
+    header.writeUInt32BE(Buffer.byteLength(text), 4);
+    return Buffer.concat([header, Buffer.from(text)]);
+  };
+
   it('comes apart the same wherever the bytes were cut', async () => {
-    const frame = (stream: number, text: string): Buffer => {
-      const header = Buffer.alloc(8);
-      header[0] = stream;
-      header.writeUInt32BE(Buffer.byteLength(text), 4);
-      return Buffer.concat([header, Buffer.from(text)]);
-    };
-    const bytes = Buffer.concat([frame(1, 'out'), frame(2, ''), frame(2, 'error'), frame(1, 'o'.repeat(40))]);
+    const bytes = Buffer.concat([frameOn(1, 'out'), frameOn(2, ''), frameOn(2, 'error'), frameOn(1, 'o'.repeat(40))]);
     for (let size = 1; size <= bytes.length; size += 1) {
       async function* chunks(): AsyncGenerator<Buffer> {
         for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
@@ -186,5 +187,20 @@ describe('the engine’s framing', () => {
       for await (const frame of frames(cut())) expect(frame).toBeUndefined();
     };
     await expect(reading()).rejects.toThrow('does not answer');
+  });
+
+  it('tells an error of the engine from output, and fails with it', async () => {
+    async function* failed(): AsyncGenerator<Buffer> {
+      yield Buffer.concat([frameOn(1, `${stamp(1)} printed\n`), frameOn(3, 'Error grabbing logs: the file is gone\n')]);
+    }
+    const lines: LogLine[] = [];
+    const reading = async (): Promise<void> => {
+      for await (const line of linesAfter(frames(failed()), 1, null)) lines.push(line);
+    };
+    await expect(reading()).rejects.toMatchObject({
+      name: 'RuntimeUnavailable',
+      cause: expect.objectContaining({ message: 'Error grabbing logs: the file is gone' }),
+    });
+    expect(texts(lines)).toEqual(['printed']);
   });
 });

@@ -7,11 +7,16 @@ export interface Frame {
 }
 
 const HEADER_BYTES = 8;
+const STDERR = 2;
+/** The number of the stream in which the engine tells that it failed, in place of more output. */
+const ENGINE_ERROR = 3;
+const ENGINE_ERROR_BYTES_MAX = 1_000;
 const FRAME_BYTES_MAX = 8 * 1024 * 1024;
 
 /**
  * Parses the engine's framing of stdout and stderr: a header of eight bytes (the stream's number, three zeros, the length as a big-endian
- * number), then the payload. It reads the source no faster than its consumer does. Throws `RuntimeUnavailable` on an incomplete frame.
+ * number), then the payload. It reads the source no faster than its consumer does. Throws `RuntimeUnavailable` on an incomplete frame, and
+ * when the engine tells of an error of its own, which is no output of the container.
  */
 export async function* frames(source: AsyncIterable<Buffer>): AsyncGenerator<Frame> {
   let parts: Buffer[] = [];
@@ -28,7 +33,9 @@ export async function* frames(source: AsyncIterable<Buffer>): AsyncGenerator<Fra
       if (length > FRAME_BYTES_MAX) throw new RuntimeUnavailable(new Error(`a frame of ${length} bytes`));
       need = HEADER_BYTES + length;
       if (all.length < need) break;
-      yield { stream: all[0] === 2 ? 'stderr' : 'stdout', payload: all.subarray(HEADER_BYTES, need) };
+      const payload = all.subarray(HEADER_BYTES, need);
+      if (all[0] === ENGINE_ERROR) throw new RuntimeUnavailable(new Error(payload.toString('utf8', 0, ENGINE_ERROR_BYTES_MAX).trim()));
+      yield { stream: all[0] === STDERR ? 'stderr' : 'stdout', payload };
       all = all.subarray(need);
       need = HEADER_BYTES;
     }
