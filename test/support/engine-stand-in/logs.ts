@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import type { StandInContainer } from './container.ts';
 
 const HEADER_BYTES = 8;
+const STREAM_NUMBERS = { stdout: 1, stderr: 2, engineError: 3 };
 
 /**
  * Sends the container's output with timestamps, framed as an engine frames it. With `follow` it continues until the container ends; with
@@ -49,9 +50,10 @@ function linesOf(bytes: Buffer): Buffer[] {
   return lines;
 }
 
-function frame(stream: 'stdout' | 'stderr', payload: Buffer): Buffer {
+/** Returns a frame as an engine makes it: a header with the stream's number and the length, then the payload. */
+export function frame(stream: keyof typeof STREAM_NUMBERS, payload: Buffer): Buffer {
   const header = Buffer.alloc(HEADER_BYTES);
-  header[0] = stream === 'stderr' ? 2 : 1;
+  header[0] = STREAM_NUMBERS[stream];
   header.writeUInt32BE(payload.length, 4);
   return Buffer.concat([header, payload]);
 }

@@ -23,7 +23,7 @@ describeWithDocker('the output of a container on Docker', () => {
     const exists = async (path: string) => (await bed.run(view, `test -e ${path}`)).exitCode === 0;
     let last = null as LogLine | null;
     // An engine may also fail or end the response when it has lost a file, and whoever captures the output then reads on from its last line.
-    // It may repeat lines when it rotates, so others may follow the last one.
+    // It may repeat lines when it rotates, so others may stand behind the awaited one.
     while (!over.signal.aborted)
       try {
         for await (const line of bed.runtime.logs(view.handle, last?.cursor ?? null, over.signal)) {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 
+import { frame } from '../../../../../test/support/engine-stand-in/logs.ts';
 import type { LogCursor, LogLine } from '../../runtime.ts';
 import { frames, type Frame } from '../engine/frames.ts';
 import { linesAfter } from './logs.ts';
@@ -102,13 +103,9 @@ describe('any bytes that a container prints', () => {
     bytes: Uint8Array;
   }
 
-  /** Returns a frame as the engine makes it: with a header, and each piece behind its time. */
+  /** Returns the frame in which the engine hands a piece on, behind its time. */
   function frameOf({ stream, bytes }: Print, nanoseconds: number): Buffer {
-    const payload = Buffer.concat([Buffer.from(`${stamp(nanoseconds)} `), bytes]);
-    const header = Buffer.alloc(8);
-    header[0] = stream === 'stderr' ? 2 : 1;
-    header.writeUInt32BE(payload.length, 4);
-    return Buffer.concat([header, payload]);
+    return frame(stream, Buffer.concat([Buffer.from(`${stamp(nanoseconds)} `), bytes]));
   }
 
   /** Returns the lines of what was printed, in the pieces in which the engine hands them on. */
@@ -160,15 +157,15 @@ describe('any bytes that a container prints', () => {
 });
 
 describe('the engine’s framing', () => {
-  const frameOn = (stream: number, text: string): Buffer => {
-    const header = Buffer.alloc(8);
-    header[0] = stream;
-    header.writeUInt32BE(Buffer.byteLength(text), 4);
-    return Buffer.concat([header, Buffer.from(text)]);
-  };
+  const frameOn = (stream: Parameters<typeof frame>[0], text: string): Buffer => frame(stream, Buffer.from(text));
 
   it('comes apart the same wherever the bytes were cut', async () => {
-    const bytes = Buffer.concat([frameOn(1, 'out'), frameOn(2, ''), frameOn(2, 'error'), frameOn(1, 'o'.repeat(40))]);
+    const bytes = Buffer.concat([
+      frameOn('stdout', 'out'),
+      frameOn('stderr', ''),
+      frameOn('stderr', 'error'),
+      frameOn('stdout', 'o'.repeat(40)),
+    ]);
     for (let size = 1; size <= bytes.length; size += 1) {
       async function* chunks(): AsyncGenerator<Buffer> {
         for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
@@ -184,14 +181,14 @@ describe('the engine’s framing', () => {
       yield Buffer.from([1, 0, 0, 0, 0, 0, 0, 9, 0x61]);
     }
     const reading = async (): Promise<void> => {
-      for await (const frame of frames(cut())) expect(frame).toBeUndefined();
+      for await (const each of frames(cut())) expect(each).toBeUndefined();
     };
     await expect(reading()).rejects.toThrow('does not answer');
   });
 
   it('tells an error of the engine from output, and fails with it', async () => {
     async function* failed(): AsyncGenerator<Buffer> {
-      yield Buffer.concat([frameOn(1, `${stamp(1)} printed\n`), frameOn(3, 'Error grabbing logs: the file is gone\n')]);
+      yield Buffer.concat([frameOn('stdout', `${stamp(1)} printed\n`), frameOn('engineError', 'Error grabbing logs: the file is gone\n')]);
     }
     const lines: LogLine[] = [];
     const reading = async (): Promise<void> => {
