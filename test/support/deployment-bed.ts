@@ -93,11 +93,13 @@ export class DeploymentBed {
     return until(`a container runs ${line}`, async () => {
       for (const { Id, ImageID } of await this.docker.listContainers()) {
         if (!(await this.isOurs(ImageID))) continue;
-        const { Processes = [] } = await this.docker
+        // A container that ends meanwhile is refused, or answered with null in place of its processes.
+        const answer = await this.docker
           .getContainer(Id)
           .top({ ps_args: '-eo pid,args' })
-          .catch(() => ({ Processes: [] }));
-        if ((Processes as string[][]).some((words) => words.slice(1).join(' ').includes(line))) return Id;
+          .catch(() => undefined);
+        const processes: string[][] = answer?.Processes ?? [];
+        if (processes.some((words) => words.slice(1).join(' ').includes(line))) return Id;
       }
       return undefined;
     });
