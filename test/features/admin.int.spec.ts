@@ -141,10 +141,10 @@ describe('projections', () => {
 
   it('are found to differ from the log if a row was tampered with', async () => {
     const agentId = await bed.created('acme');
-    await until('it is there', async () => ((await ask('POST', 'projections/agents/verify')).json.equal ? true : undefined));
-    await server.app
-      .get(Database, { strict: false })
-      .query(`update ${tableOf(agentsProjection)} set status = 'canary' where agent_id = $1`, [agentId]);
+    const database = server.app.get(Database, { strict: false });
+    const rows = () => database.query(`select 1 from ${tableOf(agentsProjection)} where agent_id = $1`, [agentId]);
+    await until('its row is there', async () => ((await rows()).length > 0 ? true : undefined));
+    await database.query(`update ${tableOf(agentsProjection)} set status = 'canary' where agent_id = $1`, [agentId]);
     const { json, text } = await ask('POST', 'projections/agents/verify');
     expect(json).toMatchObject({ equal: false, differences: [{ key: agentId, kind: 'different', columns: ['status'] }] });
     expect(text).not.toContain('canary');

@@ -259,6 +259,7 @@ describe('following a log', () => {
     await printing;
     const all = Array.from({ length: printed }, (_, index) => `line ${index}`);
     for (const follower of followers) {
+      await until('the last line has come', () => (own(follower.entries).at(-1) === all.at(-1) ? true : undefined));
       const seen = await follower.saw(Math.min(all.length, 999));
       expect(seen).toEqual(all.slice(all.indexOf(seen[0] as string)));
       follower.leave();
