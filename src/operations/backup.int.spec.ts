@@ -303,6 +303,19 @@ describe('A restore', () => {
     await expect(from.rows('delete from es_event')).rejects.toThrow(/events are never changed/);
   });
 
+  it('waits for a connection that is about to end', async () => {
+    const { from } = await filled();
+    const file = await from.backUp();
+    const last = new Client({ connectionString: from.test.url });
+    await last.connect();
+    const counted = `select from pg_stat_activity where datname = current_database() and query like '%client backend%' and pid <> pg_backend_pid()`;
+    const restoring = from.restore(file, { replace: true });
+    const noticed = until('the restore has seen the connection', async () => ((await last.query(counted)).rowCount ? true : undefined));
+    await Promise.race([noticed, restoring]);
+    await last.end();
+    await expect(restoring).resolves.toMatchObject({ deletedAgain: [] });
+  });
+
   it('leaves nothing that a service would start on when it is killed, and can be repeated', async () => {
     const from = await Installation.make();
     await from.serve(({ store }) => store.append('agent-1', 'no_stream', [happened()]));

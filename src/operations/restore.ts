@@ -3,6 +3,7 @@ import { join } from 'node:path';
 
 import type pg from 'pg';
 
+import { pause } from '../platform/async/pause.ts';
 import { masterKeyBytes, type Config } from '../platform/config/config.ts';
 import { keyIdOf } from '../platform/crypto/envelope.ts';
 import { ShredLedger } from '../platform/crypto/shred-ledger.ts';
@@ -16,6 +17,10 @@ import type { Manifest } from './archive.ts';
 import { checkedBackup, type CheckedBackup } from './checked-backup.ts';
 import { repeatDeletions } from './delete-again.ts';
 import { clearTables, fillTables, isEmpty } from './fill-tables.ts';
+
+/** The time for which other connections may still end before they count as a running service, ms. */
+const OTHERS_END_TIMEOUT_MS = 5_000;
+const OTHERS_POLL_MS = 100;
 
 export interface RestoreOptions {
   from: string;
@@ -168,14 +173,24 @@ async function fittingInstance({ dataDir }: Config, { instance_id }: Manifest, a
   );
 }
 
-/** Throws if anything else is connected: a service, or another tool. */
+/**
+ * Throws if anything else is connected for 5 s: a service, or another tool. The server lists a connection for a moment after its client has
+ * closed it, so a service that has just stopped is waited for.
+ */
 export async function assertNoOtherConnections(owner: pg.Client): Promise<void> {
+  const deadline = performance.now() + OTHERS_END_TIMEOUT_MS;
+  for (let others = await otherConnections(owner); others > 0; others = await otherConnections(owner)) {
+    if (performance.now() > deadline) throw new Error(`${others} other connections use this database: stop every service on it first`);
+    await pause(OTHERS_POLL_MS);
+  }
+}
+
+async function otherConnections(owner: pg.Client): Promise<number> {
   const { rows } = await owner.query<{ others: number }>(
     `select count(*)::int as others from pg_stat_activity
       where datname = current_database() and usename = current_user and backend_type = 'client backend' and pid <> pg_backend_pid()`,
   );
-  const others = rows[0]?.others ?? 0;
-  if (others > 0) throw new Error(`${others} other connections use this database: stop every service on it first`);
+  return rows[0]?.others ?? 0;
 }
 
 /**
