@@ -10,6 +10,7 @@ import { ConfigModule } from '../config/config.module.ts';
 import { readConfig, type Environment } from '../config/config.ts';
 import { DatabaseModule } from '../database/database.module.ts';
 import { Database } from '../database/database.ts';
+import { Startup } from '../startup.ts';
 import { systemContext } from '../context/command-context.ts';
 import { Aggregates } from './aggregates.ts';
 import type { Decider } from './event-definition.ts';
@@ -23,13 +24,20 @@ const list: Decider<number[], number, Happened> = {
   evolve: (state, { data }) => [...state, data.n],
 };
 
-function assembled(environment: Environment, allowUnsafe: boolean) {
+/** Assembles a service; closes what a start that fails has opened, as the service does. */
+async function assembled(environment: Environment, allowUnsafe: boolean) {
+  const startup = new Startup();
   const imports = [
-    ConfigModule.forRoot(readConfig(environment)),
+    ConfigModule.forRoot(readConfig(environment), startup),
     DatabaseModule.forRoot({ allowUnsafe }),
     EventStoreModule.forRoot({ definitions: contractCatalogue.definitions }),
   ];
-  return Test.createTestingModule({ imports }).compile();
+  try {
+    return await Test.createTestingModule({ imports }).compile();
+  } catch (error) {
+    await startup.failed();
+    throw error;
+  }
 }
 
 describe('The service with its event store', () => {
