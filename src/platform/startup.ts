@@ -57,7 +57,9 @@ export class Startup {
 
   /** Closes what was opened, the last first, after the start has failed. Never throws; returns after 5 s at the latest. */
   async failed(): Promise<void> {
-    await Promise.race([this.close(), pause(CLOSE_MS)]);
+    const isOver = new AbortController();
+    await Promise.race([this.close(), pause(CLOSE_MS, isOver.signal)]);
+    isOver.abort();
   }
 
   private async close(): Promise<void> {
