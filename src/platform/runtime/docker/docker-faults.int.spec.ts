@@ -95,6 +95,21 @@ describeWithDocker('behind our back', () => {
     }
   });
 
+  it('no connection to the engine is left by commands whose callers went away', async () => {
+    const view = await bed.running();
+    const isConnection = (kind: string) => kind === 'PipeWrap' || kind === 'TCPSocketWrap';
+    const connections = () => process.getActiveResourcesInfo().filter(isConnection).length;
+    const before = connections();
+    for (let caller = 0; caller < 5; caller += 1) {
+      const leaving = new AbortController();
+      const gone = new Error('the caller has gone');
+      const request = { argv: ['sh', '-c', 'echo begun; sleep 283'], timeoutMs: 60_000, outputLimitBytes: 100 };
+      const onOutput = () => leaving.abort(gone);
+      await expect(bed.runtime.exec(view.handle, { ...request, signal: leaving.signal, onOutput })).rejects.toBe(gone);
+    }
+    await until('no connection is left', () => (connections() <= before ? true : undefined));
+  });
+
   it('a command ends at its deadline though the service that asked for it was killed', async () => {
     const view = await bed.running();
     const source = `

@@ -156,7 +156,9 @@ async function killMarked(container: Dockerode.Container, mark: string): Promise
   const script = `mark=$1 box=$2; ${sweep}`;
   const Cmd = [helperProgram, 'sh', '-c', script, 'kill', mark, helperProgram];
   const exec = await call(container.id, (abortSignal) => container.exec({ Cmd, abortSignal }));
-  await call(container.id, (abortSignal) => exec.start({ Detach: true, abortSignal }));
+  const answer = await call(container.id, (abortSignal) => exec.start({ Detach: true, abortSignal }));
+  // The script has started. The answer is empty, but its connection to the engine stays open for as long as nobody reads it.
+  answer.destroy();
 }
 
 /** Returns the exit code of a command whose output has ended. */
