@@ -53,15 +53,20 @@ export async function fileIn(container: Dockerode.Container, path: string, mostB
   let size = 0;
   // The content is read within the time of the call, since an engine may hang in the middle of it.
   await call(container.id, async (abortSignal) => {
-    const source = await container.getArchive({ path, abortSignal });
+    const source = (await container.getArchive({ path, abortSignal })) as Readable;
     const tar = extract();
     source.on('error', (error: Error) => tar.destroy(error));
-    for await (const entry of source.pipe(tar)) {
-      for await (const chunk of entry) {
-        size += (chunk as Buffer).length;
-        if (size > mostBytes) throw new RuntimeRefused(`${path} has more than ${mostBytes} bytes.`);
-        parts.push(chunk as Buffer);
+    try {
+      for await (const entry of source.pipe(tar)) {
+        for await (const chunk of entry) {
+          size += (chunk as Buffer).length;
+          if (size > mostBytes) throw new RuntimeRefused(`${path} has more than ${mostBytes} bytes.`);
+          parts.push(chunk as Buffer);
+        }
       }
+    } finally {
+      // What is not read would keep the connection to the engine open.
+      source.destroy();
     }
   });
   return Buffer.concat(parts);
