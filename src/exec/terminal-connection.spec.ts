@@ -89,6 +89,8 @@ describe('a terminal’s connection', () => {
     const reading = setInterval(() => flood.readOn(), 1);
     await until('all is taken', () => (caller.bufferedAmount === 0 ? true : undefined));
     clearInterval(reading);
+    // The server's side is paused again, so it does not notice that the caller leaves.
+    socket.terminate();
     caller.terminate();
     server.close();
   });
