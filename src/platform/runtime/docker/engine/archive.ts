@@ -65,7 +65,7 @@ export async function fileIn(container: Dockerode.Container, path: string, mostB
         }
       }
     } finally {
-      // What is not read would keep the connection to the engine open.
+      // Unread content would keep the connection to the engine open.
       source.destroy();
     }
   });
