@@ -105,13 +105,17 @@ it('looks at no more of the table in a later transaction than in an early one, w
     );
     return rows[0]?.blocks ?? NaN;
   };
-  // Rows that were removed can't be passed over while somebody has an older snapshot, as the server itself does when it analyzes a table.
-  const others = `select from pg_stat_activity where datname = current_database() and backend_xmin is not null and pid <> pg_backend_pid()`;
+  // Removed rows can be passed over only once no snapshot may still see them: neither one in this database, nor, since the server's estimate
+  // goes by the oldest transaction that writes, a new one while a transaction of any database is older than the removal.
+  const passable = `select pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8 and not exists (
+      select from pg_stat_activity where datname = current_database() and backend_xmin::text::bigint <= $1::text::bigint) as passable`;
   const costs: number[] = [];
+  let removal = '0';
   for (let step = 0; step < 38; step += 1) {
-    await untilTrue(async () => (await client.query(others)).rowCount === 0);
+    await untilTrue(async () => (await client.query<{ passable: boolean }>(passable, [removal])).rows[0]?.passable === true);
     const before = await blocks();
-    await client.query('select es_log_forget(1000)');
+    const { rows } = await client.query<{ xid: string }>('select es_log_forget(1000), pg_current_xact_id()::text as xid');
+    removal = rows[0]?.xid ?? '';
     costs.push((await blocks()) - before);
   }
   await client.end();
