@@ -105,8 +105,8 @@ it('looks at no more of the table in a later transaction than in an early one, w
     );
     return rows[0]?.blocks ?? NaN;
   };
-  // Removed rows can be passed over only once no snapshot may still see them: neither one in this database, nor, since the server's estimate
-  // goes by the oldest transaction that writes, a new one while a transaction of any database is older than the removal.
+  // The server passes over removed rows only once it knows that nobody can still see them: when no snapshot in this database, and no writing
+  // transaction in any database, is older than the removal.
   const passable = `select pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8 and not exists (
       select from pg_stat_activity where datname = current_database() and backend_xmin::text::bigint <= $1::text::bigint) as passable`;
   const costs: number[] = [];
