@@ -1,29 +1,35 @@
-import { readFileSync } from 'node:fs';
+/** The tiers of the tests, told apart by the names of their files (CONTRIBUTING.md). */
+const tierOf = {
+  unit: /(?<!\.(int|docker|e2e))\.spec\.ts$/,
+  int: /\.int\.spec\.ts$/,
+  docker: /\.docker\.spec\.ts$/,
+  e2e: /\.e2e\.spec\.ts$/,
+};
 
-const swc = JSON.parse(readFileSync(new URL('./.swcrc', import.meta.url), 'utf8'));
-
-// Before Node 24.9 jest can't let a CommonJS package require() an ES module, so these two are compiled (light-my-request and @fastify/static ask for them).
-const esmRequiredFromCjs = 'cookie|content-disposition';
+const tier = (name) => ({
+  displayName: name,
+  rootDir: import.meta.dirname,
+  testRegex: `/(src|test)/.+${tierOf[name].source}`,
+  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/dist-nest/', '<rootDir>/.mooring/'],
+  // Files are run by jest, and their modules loaded by Node: see docs/decisions/0046.
+  testRunner: '<rootDir>/test/runner/test-framework.mjs',
+  testEnvironment: '<rootDir>/test/runner/environment.mjs',
+  extensionsToTreatAsEsm: ['.ts'],
+  transform: {},
+  // One PostgreSQL and one stand-in for an EventStoreDB serve the whole run. Unit tests need neither.
+  ...(name !== 'unit' && {
+    globalSetup: '<rootDir>/test/runner/global-setup.mjs',
+    globalTeardown: '<rootDir>/test/runner/global-teardown.mjs',
+  }),
+});
 
 export default {
-  testEnvironment: 'node',
-  extensionsToTreatAsEsm: ['.ts'],
-  testMatch: ['<rootDir>/src/**/*.spec.ts', '<rootDir>/test/**/*.spec.ts'],
+  projects: Object.keys(tierOf).map(tier),
   // Guards against a test that hangs, not against one that is slow on a busy machine.
   testTimeout: 600_000,
   // Many tests wait for containers, processes and timers, so three keep two processors busy.
   maxWorkers: 3,
-  testSequencer: '<rootDir>/test/support/heaviest-first.mjs',
-  // The heap of a worker grows by some 12 MB for each file that loads Nest and TypeORM.
-  workerIdleMemoryLimit: '700MB',
-  reporters: ['default', '<rootDir>/test/support/summary-reporter.mjs'],
-  coverageProvider: 'v8',
-  globalSetup: '<rootDir>/test/support/global-setup.ts',
-  globalTeardown: '<rootDir>/test/support/global-teardown.ts',
-  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/dist-nest/', '<rootDir>/.mooring/'],
-  transform: {
-    '\\.ts$': ['@swc/jest', { ...swc, swcrc: false }],
-    [`/node_modules/(${esmRequiredFromCjs})/.+\\.js$`]: ['@swc/jest', { swcrc: false, jsc: { target: 'es2023' } }],
-  },
-  transformIgnorePatterns: [`/node_modules/(?!(.+/node_modules/)?(${esmRequiredFromCjs})/)`],
+  workerIdleMemoryLimit: '1500MB',
+  testSequencer: '<rootDir>/test/runner/longest-first.mjs',
+  reporters: ['default', '<rootDir>/test/runner/summary-reporter.mjs'],
 };

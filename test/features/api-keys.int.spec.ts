@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { CommandBus } from '@nestjs/cqrs';
 
 import { newSession } from '../../src/accounts/sessions.ts';

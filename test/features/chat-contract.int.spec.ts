@@ -1,5 +1,3 @@
-import { jest } from '@jest/globals';
-
 import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
 import { Config } from '../../src/platform/config/config.ts';
 import { MessageDelivery } from '../../src/messages/delivery/message-delivery.service.ts';

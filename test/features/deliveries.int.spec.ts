@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 
-import { jest } from '@jest/globals';
 import { v7 as uuidv7 } from 'uuid';
 
 import { MessageIntake } from '../../src/messages/services.ts';

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 
-import { jest } from '@jest/globals';
 import { CommandBus } from '@nestjs/cqrs';
 
 import { OpenAccount, Sessions } from '../../src/accounts/index.ts';

@@ -1,5 +1,3 @@
-import { jest } from '@jest/globals';
-
 import { file, FileCaller, problem } from '../support/file-caller.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-import { jest } from '@jest/globals';
 
 import { webhookConversation } from '../../src/messages/index.ts';
 import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 
-import { jest } from '@jest/globals';
 import { Controller, Get, Module } from '@nestjs/common';
 import { CommandBus } from '@nestjs/cqrs';
 import { WebSocket } from 'ws';

@@ -1,5 +1,3 @@
-import { jest } from '@jest/globals';
-
 import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
 import type { ProtocolName, ProtocolSpec } from '../../src/platform/agent-protocol/agent-protocol.ts';
 import { Templates } from '../../src/templates/index.ts';

@@ -3,7 +3,6 @@ import { Agent as HttpAgent, request as ask, type IncomingMessage } from 'node:h
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 
-import { jest } from '@jest/globals';
 import { EventSource } from 'eventsource';
 import OpenAI from 'openai';
 import { WebSocket } from 'ws';

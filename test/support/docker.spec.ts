@@ -1,5 +1,3 @@
-import { jest } from '@jest/globals';
-
 import { reportNoEngine } from './docker.ts';
 
 describe('a missing Docker Engine', () => {

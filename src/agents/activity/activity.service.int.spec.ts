@@ -1,5 +1,3 @@
-import { jest } from '@jest/globals';
-
 import { until } from '../../../test/support/until.ts';
 import { openDatabase, type Database } from '../../platform/database/database.ts';
 import { operate } from '../../../test/support/log.ts';

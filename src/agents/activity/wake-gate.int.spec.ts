@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { v7 as uuidv7 } from 'uuid';
 
 import { AgentBed } from '../../../test/support/agent-bed.ts';

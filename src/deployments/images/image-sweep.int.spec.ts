@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { type DynamicModule, Module } from '@nestjs/common';
-import { jest } from '@jest/globals';
 
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { AgentBed } from '../../../test/support/agent-bed.ts';

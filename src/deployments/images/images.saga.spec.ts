@@ -1,5 +1,3 @@
-import { jest } from '@jest/globals';
-
 import type { SagaPass, Sagas } from '../../platform/sagas/saga.ts';
 import type { EngineLimits } from './engine-limits.ts';
 import type { ImageSweep } from './image-sweep.service.ts';

@@ -1,5 +1,3 @@
-import { jest } from '@jest/globals';
-
 import { OutputShare } from './output-share.ts';
 
 /** Reads for as long as it is let, and counts. */

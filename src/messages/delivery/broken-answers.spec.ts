@@ -1,5 +1,3 @@
-import { jest } from '@jest/globals';
-
 import { BrokenAnswers, TOLERATED } from './broken-answers.ts';
 
 const never = new AbortController().signal;

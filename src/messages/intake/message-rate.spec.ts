@@ -1,5 +1,3 @@
-import { jest } from '@jest/globals';
-
 import type { Config } from '../../platform/config/config.ts';
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import type { LogFollower, LogListener } from '../../platform/event-store/following/log-follower.ts';

@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import fc from 'fast-check';
 
 import { aborted, pause } from './pause.ts';
@@ -8,7 +7,7 @@ const quick = { firstMs: 1, lastMs: 2 };
 
 describe('A piece of work that is repeated', () => {
   it('gives its first success', async () => {
-    const work = jest.fn<() => Promise<string>>().mockRejectedValueOnce(new Error('a gust')).mockResolvedValue('arrived');
+    const work = jest.fn<Promise<string>, []>().mockRejectedValueOnce(new Error('a gust')).mockResolvedValue('arrived');
     const seen: [string, number][] = [];
     expect(await retry(work, { ...quick, onRetry: (error, ms) => seen.push([(error as Error).message, ms]) })).toBe('arrived');
     expect(seen).toEqual([['a gust', 1]]);

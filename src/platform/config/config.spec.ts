@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from '@jest/globals';
 import { readConfig } from './config.ts';
 
 const source = readFileSync(new URL('./config.ts', import.meta.url), 'utf8');

@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { v5 as uuidv5, v7 as uuidv7 } from 'uuid';
 import { collect } from '../../../test/support/event-store-contract.ts';
 import { openAggregates, openStore } from '../../../test/support/log.ts';

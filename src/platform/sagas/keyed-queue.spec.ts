@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import fc from 'fast-check';
 
 import { KeyedQueue, type Run } from './keyed-queue.ts';

@@ -1,4 +1,3 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import pg from 'pg';
 
 import { appendTo, eventually, everything, harbourEvent, openLog, type OpenedLog } from '../../../../test/support/log.ts';

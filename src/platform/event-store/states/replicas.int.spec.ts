@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import fc from 'fast-check';
 import { v4 as uuidv4, v5 as uuidv5 } from 'uuid';
 import { collect } from '../../../../test/support/event-store-contract.ts';

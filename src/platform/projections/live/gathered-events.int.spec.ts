@@ -1,5 +1,3 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-
 import { boats, Harbour } from '../../../../test/support/boats.ts';
 import { appendTo, eventually, harbourEvent, operate } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';

@@ -1,5 +1,3 @@
-import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
-
 import { Harbour } from '../../../../test/support/boats.ts';
 import { appendTo, harbourEvent } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';

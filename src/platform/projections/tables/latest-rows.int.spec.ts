@@ -1,5 +1,3 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-
 import { appendTo, everything, harbourEvent, openAggregates, openLog, type OpenedLog } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import type { LogFollower } from '../../event-store/following/log-follower.ts';

@@ -1,4 +1,3 @@
-import { jest } from '@jest/globals';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../../test/support/docker.ts';
 import { ContainerGone, RuntimeRefused } from '../runtime.ts';

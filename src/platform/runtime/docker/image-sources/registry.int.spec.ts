@@ -1,6 +1,5 @@
 import { PassThrough } from 'node:stream';
 
-import { jest } from '@jest/globals';
 import Dockerode from 'dockerode';
 
 import { describeWithDocker } from '../../../../../test/support/docker.ts';

@@ -2,7 +2,6 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { jest } from '@jest/globals';
 import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { closeAll } from '../../../../../test/support/close-all.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';

@@ -1,6 +1,5 @@
 import { PassThrough } from 'node:stream';
 
-import { jest } from '@jest/globals';
 import type Dockerode from 'dockerode';
 
 import { RuntimeUnavailable } from '../../runtime.ts';

@@ -4,9 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { startEmbeddedPostgres } from '../../src/platform/database/embedded-postgres.ts';
-import { StandIn } from './eventstoredb/stand-in.ts';
-import { removeDataDir } from './data-dir.ts';
-import { shared } from './shared-postgres.ts';
+import { removeDataDir } from '../support/data-dir.ts';
+import { StandIn } from '../support/eventstoredb/stand-in.ts';
+import { makeTemplateDatabase } from '../support/postgres.ts';
+import { shared } from './shared-servers.mjs';
 
 /** A shell script that cleans up after a killed run, which tears nothing down: its input ends when the run ends. */
 const afterKill = `cat >/dev/null; kill -INT "$0"; tries=0
@@ -17,7 +18,7 @@ const afterKill = `cat >/dev/null; kill -INT "$0"; tries=0
  * Starts one PostgreSQL for the whole run, in which each test file makes its own database (`freshDatabase`), and one stand-in for an
  * EventStoreDB, in which each file has its own prefix (`eventStoreEnvironment`).
  */
-export default async function globalSetup(): Promise<void> {
+export default async function globalSetup() {
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-test-'));
   // If the tests run as root, the server runs as another user, who must be able to enter the folder.
   await chmod(dataDir, 0o711);
@@ -35,5 +36,6 @@ export default async function globalSetup(): Promise<void> {
     await removeDataDir(dataDir);
   };
   process.env.MOORING_TEST_POSTGRES = server.url;
+  await makeTemplateDatabase();
   process.env.MOORING_TEST_EVENTSTORE = standIn.url;
 }

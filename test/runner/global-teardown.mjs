@@ -1,0 +1,5 @@
+import { shared } from './shared-servers.mjs';
+
+export default async function globalTeardown() {
+  await shared.stop();
+}
