@@ -1,6 +1,6 @@
 /**
  * Lets plain Node 20 run a TypeScript file of this repository: `node --import ./scripts/typescript.mjs file.ts`.
- * It compiles with the .swcrc that jest uses and checks no types; benchmarks and child processes of tests are started this way.
+ * It compiles with the settings of .swcrc and checks no types; tests, benchmarks and child processes of tests are started this way.
  */
 import { readFile } from 'node:fs/promises';
 import { register } from 'node:module';

@@ -5,6 +5,7 @@ import { ModuleMocker } from 'jest-mock';
 import { collectEvidence } from './evidence.mjs';
 
 const mocker = new ModuleMocker(globalThis);
+const exit = process.exit.bind(process);
 const timeoutOfFile = Symbol.for('TEST_TIMEOUT_SYMBOL');
 
 /** The tiers whose files need a Docker Engine. */
@@ -26,7 +27,7 @@ export default class WorkerEnvironment {
     this.tier = projectConfig.displayName?.name;
     this.testPath = testPath;
     this.fakeTimersModern = new ModernFakeTimers({ config: projectConfig, global: globalThis });
-    this.before = { console: globalThis.console, exit: process.exit, variables: { ...process.env }, directory: process.cwd() };
+    this.before = { console: globalThis.console, variables: { ...process.env }, directory: process.cwd() };
   }
 
   exportConditions() {
@@ -66,7 +67,7 @@ export default class WorkerEnvironment {
   }
 
   async teardown() {
-    const { console, exit, variables, directory } = this.before;
+    const { console, variables, directory } = this.before;
     this.fakeTimersModern.dispose();
     mocker.restoreAllMocks();
     globalThis.console = console;
