@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 
 import { Client } from 'pg';
 
-import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
+import { emptyDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { until } from '../../test/support/until.ts';
 import { type Config, readConfig } from '../platform/config/config.ts';
 import { DatabaseKeyring } from '../platform/crypto/database-keyring.ts';
@@ -41,7 +41,7 @@ class Installation {
 
   static async make({ key = masterKey, instance = 'abcdef012345' }: Parts = {}): Promise<Installation> {
     const dataDir = await mkdtemp(join(folder, 'installation-'));
-    const test = await freshDatabase();
+    const test = await emptyDatabase();
     if (instance !== null) await writeFile(join(dataDir, 'instance-id'), `${instance}\n`);
     if (key !== null) await writeFile(join(dataDir, 'master.key'), key.toString('hex'));
     const made = new Installation(readConfig({ MOORING_DATA_DIR: dataDir, DATABASE_URL: test.url }), test);

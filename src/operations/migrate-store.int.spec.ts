@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Client } from 'pg';
 
 import { eventStoreDbPlace, type EventStoreDbPlace } from '../../test/support/eventstoredb/place.ts';
-import { freshDatabase, type TestDatabase } from '../../test/support/postgres.ts';
+import { emptyDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { agentEvents } from '../agents/index.ts';
 import { readConfig } from '../platform/config/config.ts';
 import { openDatabase } from '../platform/database/database.ts';
@@ -28,7 +28,7 @@ let target: TestDatabase;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'mooring-migrate-'));
-  [place, source, target] = await Promise.all([eventStoreDbPlace(), freshDatabase(), freshDatabase()]);
+  [place, source, target] = await Promise.all([eventStoreDbPlace(), emptyDatabase(), emptyDatabase()]);
 });
 afterAll(async () => {
   await place?.close();

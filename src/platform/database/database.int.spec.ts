@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { emptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { openDatabase, type Database } from './database.ts';
 import { until } from '../../../test/support/until.ts';
 
@@ -9,7 +9,7 @@ describe('The database', () => {
   let database: Database;
 
   beforeAll(async () => {
-    place = await freshDatabase();
+    place = await emptyDatabase();
     database = await openDatabase({ url: place.url, allowUnsafe: true });
   });
 
@@ -93,7 +93,7 @@ describe('The database', () => {
   });
 
   it('migrates once when several replicas start at the same moment', async () => {
-    const fresh = await freshDatabase();
+    const fresh = await emptyDatabase();
     const replicas = await Promise.all([1, 2, 3].map(() => openDatabase({ url: fresh.url, allowUnsafe: true })));
     expect(await replicas[0]?.query('select * from es_event')).toEqual([]);
     await Promise.all(replicas.map((replica) => replica.close()));
@@ -101,7 +101,7 @@ describe('The database', () => {
   });
 
   it('works without the role, with a warning, if the owner may not create roles', async () => {
-    const fresh = await freshDatabase();
+    const fresh = await emptyDatabase();
     const plain = `plain_${randomUUID().replaceAll('-', '')}`;
     const admin = new pg.Client({ connectionString: fresh.url });
     await admin.connect();
