@@ -5,7 +5,8 @@ import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { accountDecider, agentFor, type AccountCommand } from './aggregate/accounts.decider.ts';
-import { Credentials, normalizeEmail } from './credentials/credentials.ts';
+import { Credentials } from './credentials/credentials.ts';
+import { normalizeEmail } from './credentials/email.ts';
 import { AssignPlan, OpenAccount, ReleaseSeat, TakeSeat } from './accounts.commands.ts';
 
 /**

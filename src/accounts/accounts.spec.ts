@@ -2,7 +2,7 @@ import fc from 'fast-check';
 
 import { type Account, accountDecider, agentFor, type AccountCommand } from './aggregate/accounts.decider.ts';
 import type { AccountEvent } from './aggregate/accounts.events.ts';
-import { normalizeEmail } from './credentials/credentials.ts';
+import { normalizeEmail } from './credentials/email.ts';
 import { hashPassword, verifyPassword } from './credentials/passwords.ts';
 import { SeatMap } from './aggregate/seat-map.decider.ts';
 

@@ -6,7 +6,8 @@ import type { CommandContext } from '../platform/context/command-context.ts';
 import { LoginLimiter } from '../platform/http/auth/login-limiter.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { accountDecider } from './aggregate/accounts.decider.ts';
-import { Credentials, normalizeEmail } from './credentials/credentials.ts';
+import { Credentials } from './credentials/credentials.ts';
+import { normalizeEmail } from './credentials/email.ts';
 import { newSession, type NewSession, sessionIdOf, Sessions } from './sessions.ts';
 
 /** Signs account holders in and out. */

@@ -1,7 +1,6 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 
-
 import { Meter } from './meter.ts';
 
 afterEach(() => jest.useRealTimers());

@@ -14,17 +14,15 @@ import { FILE_BYTES_MAX } from './downloads.service.ts';
 import { FileRecords } from './file-records.service.ts';
 import { pathMessage, type UploadedFileDto } from './files.dto.ts';
 import { fileRefusal, type FileCall } from './files.service.ts';
+import { nameMessage, namesLike } from './upload-names.ts';
 import { VolumeRoom } from './volume-room.service.ts';
 
 /** The number of uploads that one process runs at once, and for one account. */
 const UPLOADS = { limit: 128, perAccount: 32 };
 /** The directory of the volume in which files without a directory of their own arrive. */
 const INBOX = 'inbox';
-/** The number of names with a number that are tried in the inbox, before one with an id. */
-const NUMBERS_MAX = 8;
 /** The longest time in which a refused file is removed, ms. */
 const CLEAN_UP_MS = 10_000;
-const NAME_BYTES_MAX = 255;
 
 /** Receives files for agents. It wakes the agent first, holds it awake until the file is there, and records who sent it. */
 @Injectable()
@@ -142,25 +140,4 @@ interface Staged {
 /** Returns the content type that the sender gave if it is one. */
 function mediaType(given: string): string {
   return /^[\w!#$&^.+-]{1,100}\/[\w!#$&^.+-]{1,100}$/.test(given) ? given : 'application/octet-stream';
-}
-
-/** Returns the name, then the name with numbers before its ending, and last with an id that no other file has. */
-export function namesLike(name: string, id: string): string[] {
-  const [, stem = name, ending = ''] = /^(.+?)(\.[A-Za-z0-9]{1,10}(?:\.[A-Za-z0-9]{1,10})?)?$/su.exec(name) ?? [];
-  const suffixes = [...Array.from({ length: NUMBERS_MAX }, (_, index) => `-${index + 2}`), `-${id}`];
-  return [name, ...suffixes.map((suffix) => `${cut(stem, NAME_BYTES_MAX - suffix.length - ending.length)}${suffix}${ending}`)];
-}
-
-/** Returns the longest beginning of the text that has at most so many bytes of UTF-8. */
-function cut(text: string, bytesMax: number): string {
-  let end = text.length;
-  while (Buffer.byteLength(text.slice(0, end)) > bytesMax) end -= 1;
-  return text.slice(0, end).replace(/[\ud800-\udbff]$/, '');
-}
-
-/** Returns what is wrong with the name of a file, or null. */
-export function nameMessage(name: string): string | null {
-  if (name === '' || name === '.' || name === '..') return 'must have a file name';
-  if (name.includes('\0') || !name.isWellFormed()) return 'must have a name without NUL';
-  return Buffer.byteLength(name) > NAME_BYTES_MAX ? `must have a name of at most ${NAME_BYTES_MAX} bytes of UTF-8` : null;
 }

@@ -8,7 +8,6 @@ import { Module, type DynamicModule } from '@nestjs/common';
 
 import { AgentBed } from '../../test/support/agent-bed.ts';
 import { DockerBed } from '../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../test/support/docker.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { runningFeatures } from '../../test/support/features.ts';
 import { emptyLock, pythonProgram } from '../../test/support/agent-programs.ts';
@@ -63,7 +62,7 @@ const certificates = '/etc/ssl/certs/ca-certificates.crt';
 const LOCKED_MS = 170_000;
 const unresolvable = JSON.stringify({ dependencies: { nothing: 'file:missing.tgz' } });
 
-describeWithDocker('an agent from a Git repository', () => {
+describe('an agent from a Git repository', () => {
   let git: GitServer;
   let bed: DockerBed;
   let agents: AgentBed;

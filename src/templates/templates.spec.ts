@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { parseTemplate } from './template.ts';
 import { Templates, templatesFolder } from './templates.ts';
-import { TemplatesController } from './templates.controller.ts';
 
 const least = {
   id: 'mine',
@@ -221,20 +220,5 @@ describe('the catalogue', () => {
         `Templates refused: the folder ${missing} can't be read (ENOENT). See MOORING_TEMPLATES_DIR.`,
       );
     });
-  });
-
-  it('is public, in camel case, without the members that only the service needs', () => {
-    put('mine', { ...least, env: { A: 'private' }, variables: full.variables, resources: { memory_mb: 64 } });
-    expect(new TemplatesController(Templates.read(folder)).list()).toEqual([
-      {
-        id: 'mine',
-        name: 'Mine',
-        description: 'An agent of mine.',
-        protocol: 'mooring',
-        port: 8080,
-        memoryMb: 64,
-        variables: full.variables,
-      },
-    ]);
   });
 });

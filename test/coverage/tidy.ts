@@ -19,7 +19,7 @@ const mostRouteParameters = 3;
 
 const everywhere = () => true;
 const isCode = (path: string) => /\.[cm]?[jt]s$/.test(path);
-const isSpec = (path: string) => path.endsWith('.spec.ts');
+const isSpec = (path: string) => /\.(spec|contract)\.ts$/.test(path);
 const isProduct = (path: string) => path.startsWith('src/') && isCode(path) && !isSpec(path);
 
 export const tidyRules: TidyRule[] = [
@@ -264,7 +264,7 @@ function containsOutside(node: ts.Node, matches: (each: ts.Node) => boolean, fen
 }
 
 function inTree(text: string, path: string, judge: (node: ts.Node, lineOf: (position: number) => number) => string | undefined): Finding[] {
-  const source = ts.createSourceFile(path, text, ts.ScriptTarget.ES2023, true);
+  const source = treeOf(text, path);
   const lineOf = (position: number) => source.getLineAndCharacterOfPosition(position).line + 1;
   const findings: Finding[] = [];
   const visit = (node: ts.Node): void => {
@@ -274,4 +274,12 @@ function inTree(text: string, path: string, judge: (node: ts.Node, lineOf: (posi
   };
   visit(source);
   return findings;
+}
+
+/** The tree that was made last: many rules look at one file after the other. */
+let latest: ts.SourceFile | undefined;
+
+function treeOf(text: string, path: string): ts.SourceFile {
+  if (latest?.text !== text || latest.fileName !== path) latest = ts.createSourceFile(path, text, ts.ScriptTarget.ES2023, true);
+  return latest;
 }

@@ -1,5 +1,4 @@
 import { DeploymentBed } from '../support/deployment-bed.ts';
-import { describeWithDocker } from '../support/docker.ts';
 
 /** Cancels deployments of a running service at each of their moments, and looks for what is left on the machine. */
 
@@ -48,7 +47,7 @@ const moments: Record<string, Moment> = {
   },
 };
 
-describeWithDocker('a deployment that is canceled', () => {
+describe('a deployment that is canceled', () => {
   beforeAll(async () => {
     bed = await DeploymentBed.open();
     await bed.warmUp();

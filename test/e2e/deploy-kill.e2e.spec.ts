@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
 import { DeploymentBed } from '../support/deployment-bed.ts';
-import { describeWithDocker } from '../support/docker.ts';
 import { until } from '../support/until.ts';
 import { tellBuilds, waitingCommand, waitingProject, waitingPythonProject } from '../support/waiting-project.ts';
 
@@ -37,7 +36,7 @@ async function expectSuccess(agentId: string, deploymentId: string, withinMs = S
   return (await bed.record(agentId, deploymentId)).build_log;
 }
 
-describeWithDocker('a deployment during which the service is killed', () => {
+describe('a deployment during which the service is killed', () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'mooring-order-'));
     order = join(folder, 'order');

@@ -15,7 +15,7 @@ import type { Sealed } from '../../src/platform/crypto/keyring.ts';
 import { openDatabase } from '../../src/platform/database/database.ts';
 import { readPostmaster } from '../../src/platform/database/postgres-process.ts';
 import { operate } from '../support/log.ts';
-import { describeWithOwnEngine, PrivateEngine } from '../support/private-engine.ts';
+import { PrivateEngine } from '../support/private-engine.ts';
 import { StartedService } from '../support/started-service.ts';
 import { clusterOf, databaseOf, dump } from '../support/stored-texts.ts';
 import { span, until } from '../support/until.ts';
@@ -249,7 +249,7 @@ class Passage {
   }
 }
 
-describeWithOwnEngine('an engine that stops under the service', () => {
+describe('an engine that stops under the service', () => {
   it('does not end the service, and everything settles by itself when it is back', async () => {
     const engine = await PrivateEngine.open();
     const passage = await Passage.open(engine, 8080);

@@ -8,7 +8,6 @@ import { pipeline } from 'node:stream/promises';
 import Dockerode from 'dockerode';
 import { WebSocket } from 'ws';
 
-import { describeWithDocker } from '../support/docker.ts';
 import { eventsSince, seenContainers } from '../support/engine.ts';
 import { importNodeProgram } from '../support/images.ts';
 import { hashOfLarge, large } from '../support/public-agent.ts';
@@ -19,7 +18,7 @@ const UPLOAD_MIB = 20;
 /** The number of requests of each kind that find a frozen agent at the same time. */
 const TOGETHER = 10;
 
-describeWithDocker('public traffic to an agent that is frozen', () => {
+describe('public traffic to an agent that is frozen', () => {
   const docker = new Dockerode();
   let service: StartedService;
   let agentId: string;

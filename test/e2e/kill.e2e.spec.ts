@@ -1,6 +1,5 @@
 import { writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
-import { describeWithDocker } from '../support/docker.ts';
 import { seenContainers, seenVolumes } from '../support/engine.ts';
 import { StartedService, type Answer } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
@@ -243,6 +242,6 @@ function kills(runtime: 'docker' | 'local'): void {
 describe('a service that is killed on the local runtime', () => {
   kills('local');
 });
-describeWithDocker('a service that is killed on Docker', () => {
+describe('a service that is killed on Docker', () => {
   kills('docker');
 });

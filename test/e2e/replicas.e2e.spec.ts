@@ -3,7 +3,6 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { describeWithDocker } from '../support/docker.ts';
 import { seenContainers, startsSince } from '../support/engine.ts';
 import { SeenLog } from '../support/replica-checks.ts';
 import { ReplicaUser } from '../support/replica-load.ts';
@@ -21,7 +20,7 @@ const SUSPENDED_MS = 13_000;
 const USERS = 6;
 const inTransit = ['deploying', 'starting', 'stopping', 'restarting', 'waking', 'deleting'];
 
-describeWithDocker('two services on one database and one engine', () => {
+describe('two services on one database and one engine', () => {
   let replicas: Replicas;
   let log: SeenLog;
   let session = '';
@@ -190,7 +189,7 @@ describeWithDocker('two services on one database and one engine', () => {
   });
 });
 
-describeWithDocker('a service that joins others from another machine', () => {
+describe('a service that joins others from another machine', () => {
   it('requires only the database and the master key, and no file', async () => {
     const replicas = await Replicas.start(1, 'docker');
     const dataDir = await mkdtemp(join(tmpdir(), 'mooring-guest-'));
@@ -241,7 +240,7 @@ async function disturb(replicas: Replicas, signal: AbortSignal): Promise<{ kills
   return done;
 }
 
-describeWithDocker('three services under load, of which one is always suspended and another one killed', () => {
+describe('three services under load, of which one is always suspended and another one killed', () => {
   let replicas: Replicas;
   let log: SeenLog;
   const users: ReplicaUser[] = [];

@@ -3,7 +3,6 @@ import { statSync } from 'node:fs';
 
 import Dockerode from 'dockerode';
 
-import { describeWithDocker } from '../support/docker.ts';
 import { seenContainers } from '../support/engine.ts';
 import { removeInstance } from '../support/images.ts';
 import { OutsidePostgres } from '../support/outside-postgres.ts';
@@ -13,7 +12,7 @@ import { until } from '../support/until.ts';
 const socket = '/var/run/docker.sock';
 const password = 'a password for the test';
 
-describeWithDocker('the image of the service', () => {
+describe('the image of the service', () => {
   const tag = randomBytes(6).toString('hex');
   const container = `mooring-test-service-${tag}`;
   const images = serviceImages(tag);

@@ -1,5 +1,12 @@
-import process from 'node:process';
+import { story } from './story.contract.ts';
 
-// This is the same story, with the log in EventStoreDB.
-process.env.EVENT_STORE = 'eventstoredb';
-await import('./story.e2e.spec.ts');
+// The variable is put back after the file.
+beforeAll(() => void (process.env.EVENT_STORE = 'eventstoredb'));
+
+describe('the whole story on the local runtime, with the log in EventStoreDB', () => {
+  story('local');
+});
+
+describe('the whole story on Docker, with the log in EventStoreDB', () => {
+  story('docker');
+});

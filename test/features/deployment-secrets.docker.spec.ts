@@ -7,7 +7,6 @@ import { ProvisioningModule } from '../../src/provisioning/provisioning.module.t
 import { AgentBed } from '../support/agent-bed.ts';
 import { expectHidden, spellingsOf } from '../support/canary.ts';
 import { DockerBed } from '../support/docker-bed.ts';
-import { describeWithDocker } from '../support/docker.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import { GitServer } from '../support/git-server.ts';
@@ -37,7 +36,7 @@ echo over >&2
 @Module({})
 class BedRuntime {}
 
-describeWithDocker('the secrets of an account whose agents are deployed', () => {
+describe('the secrets of an account whose agents are deployed', () => {
   let bed: DockerBed;
   let git: GitServer;
   let registry: TestRegistry;

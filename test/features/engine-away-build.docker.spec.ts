@@ -8,7 +8,7 @@ import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import { GitServer } from '../support/git-server.ts';
 import type { TestServer } from '../support/http-server.ts';
-import { describeWithOwnEngine, PrivateEngine } from '../support/private-engine.ts';
+import { PrivateEngine } from '../support/private-engine.ts';
 import { until } from '../support/until.ts';
 
 /** The time of a deployment, and that of two calls to an engine that hangs. */
@@ -17,7 +17,7 @@ const SETTLED_MS = 150_000;
 @Module({})
 class BedRuntime {}
 
-describeWithOwnEngine('a build from a repository whose engine does not go on with it', () => {
+describe('a build from a repository whose engine does not go on with it', () => {
   let engine: PrivateEngine;
   let bed: DockerBed;
   let git: GitServer;

@@ -11,7 +11,6 @@ import { importImage } from '../../src/platform/runtime/docker/image-sources/reg
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { AgentBed } from '../support/agent-bed.ts';
-import { describeWithDocker } from '../support/docker.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
@@ -35,7 +34,7 @@ async function importImageWithoutShell(docker: Dockerode): Promise<void> {
   await importImage(docker, tar, IMAGE, [command], AbortSignal.timeout(60_000));
 }
 
-describeWithDocker('an agent whose image has no shell', () => {
+describe('an agent whose image has no shell', () => {
   const docker = new Dockerode();
   let server: TestServer;
   let agentId: string;

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
 
 import { Client } from 'pg';
@@ -60,17 +59,6 @@ export function openStore(database: Database, url: string, catalogue: EventCatal
   return elsewhere === null
     ? new PostgresEventStore(database, catalogue)
     : new EventStoreDbEventStore(elsewhere.EVENTSTORE_URL, elsewhere.EVENTSTORE_PREFIX, catalogue);
-}
-
-export function harbourEvent(type: string, data: JsonObject = {}): NewEvent {
-  const metadata = {
-    actor: { kind: 'system', id: 'test', name: 'test' },
-    account_id: null,
-    request_id: null,
-    causation_id: null,
-    ip: null,
-  } as const;
-  return { id: randomUUID(), type, schemaVersion: 1, data, metadata };
 }
 
 /** Appends to the current end of a stream. */

@@ -1,7 +1,7 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readlinkSync } from 'node:fs';
-import type { PrivateEngine } from './private-engine.ts';
+import { requirePrograms, type PrivateEngine } from './private-engine.ts';
 import { until } from './until.ts';
 
 /** The addresses of programs that an agent of a private engine may try to reach. */
@@ -42,6 +42,7 @@ export class Neighbourhood {
   ) {}
 
   static async open(engine: PrivateEngine): Promise<Neighbourhood> {
+    requirePrograms('nft');
     const holder = spawn('unshare', ['--net', 'sleep', 'infinity'], { stdio: 'ignore' });
     const space = () => readlinkSync(`/proc/${holder.pid}/ns/net`);
     await until('the namespace stands', () => (space() === readlinkSync('/proc/self/ns/net') ? undefined : true));

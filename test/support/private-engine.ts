@@ -4,7 +4,6 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Dockerode from 'dockerode';
-import { describeWithDocker, reportNoEngine } from './docker.ts';
 import { until } from './until.ts';
 
 /**
@@ -21,6 +20,8 @@ export class PrivateEngine {
   private constructor(private readonly holder: ChildProcess) {}
 
   static async open(): Promise<PrivateEngine> {
+    requirePrograms('dockerd', 'unshare', 'nsenter', 'ip');
+    requireRights();
     const holder = spawn('unshare', ['--net', 'sleep', 'infinity'], { stdio: 'ignore' });
     const engine = new PrivateEngine(holder);
     const namespace = () => readlinkSync(`/proc/${holder.pid}/ns/net`);
@@ -112,24 +113,15 @@ export class PrivateEngine {
 }
 
 const adminCapability = 1n << 21n;
-const rights = /^CapEff:\t([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
-const onPath = (program: string): boolean => (process.env.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
-const canStartEngine = ['dockerd', 'unshare', 'nsenter', 'ip'].every(onPath) && (BigInt(`0x${rights}`) & adminCapability) !== 0n;
 
-/** Describes tests that need their own engine: a laptop's user may not start one, continuous integration can. */
-export function describeWithOwnEngine(name: string, fn: () => void): void {
-  if (canStartEngine) describeWithDocker(name, fn);
-  else
-    describe(name, () => {
-      it('needs the right to start an engine', () => reportNoEngine(name, process.env.CI));
-    });
+/** Throws if one of the programs is missing, since a test that can't run must not count as passed. */
+export function requirePrograms(...programs: string[]): void {
+  const folders = (process.env.PATH ?? '').split(':');
+  const missing = programs.filter((program) => !folders.some((folder) => existsSync(join(folder, program))));
+  if (missing.length > 0) throw new Error(`This test needs a machine with ${missing.join(', ')}, and was not run.`);
 }
 
-/** Describes tests of the packet rules, which need their own engine. Without nft they are skipped, in continuous integration too. */
-export function describeWithNft(name: string, fn: () => void): void {
-  if (onPath('nft')) describeWithOwnEngine(name, fn);
-  else
-    describe(name, () => {
-      it('needs nft', () => console.warn(`there is no nft: the tests of "${name}" were NOT run`));
-    });
+function requireRights(): void {
+  const rights = /^CapEff:\t([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
+  if ((BigInt(`0x${rights}`) & adminCapability) === 0n) throw new Error('This test starts an engine, which needs root, and was not run.');
 }

@@ -11,11 +11,6 @@ export interface Credential {
   young: boolean;
 }
 
-/** Returns the form in which an address is stored and compared. */
-export function normalizeEmail(email: string): string {
-  return email.normalize('NFC').trim().toLowerCase();
-}
-
 /** Stores the addresses and passwords that sign in. They have a table of their own, because neither ever enters an event. */
 @Injectable()
 export class Credentials {

@@ -1,25 +1,15 @@
-import { randomBytes } from 'node:crypto';
 import { lookup } from 'node:dns/promises';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 
-import { Module, type DynamicModule } from '@nestjs/common';
 import Dockerode from 'dockerode';
 
-import { describeWithDocker } from '../../../test/support/docker.ts';
 import { runningFeatures } from '../../../test/support/features.ts';
 import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { closeServer, runtimeOn } from '../../../test/support/engine-runtime.ts';
 import { EngineStandIn } from '../../../test/support/engine-stand-in/engine-stand-in.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
-import { removeInstance } from '../../../test/support/images.ts';
 import { hostileImageNames, privateImageNames } from '../../../test/support/hostile-images.ts';
 import { expectProblem } from '../../../test/support/things-server.ts';
 import type { TestServer } from '../../../test/support/http-server.ts';
-import { RESOLVE_HOST } from '../../agents/services.ts';
-import type { ResolveHost } from '../../platform/public-addresses.ts';
-import { DockerRuntime } from '../../platform/runtime/docker/docker-runtime.ts';
-import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
 
 /** The images that the engine has from the start, as if they had been pulled or built there. */
 const SECRET = 'somebody/secret:1';
@@ -29,56 +19,10 @@ const OTHER_TAG = 'operator/tagged:2';
 const ALIKE = 'operator/shared-not:1';
 const NOWHERE = 'nowhere.example';
 
-@Module({})
-class TestRuntime {}
-
 /** Returns the addresses that the system's resolver finds, without a question to a name server. */
 async function addressesOf(host: string): Promise<string[]> {
   if (host === NOWHERE) return [];
   return (await lookup(host, { all: true })).map(({ address }) => address);
-}
-
-/** Provides the runtime on that engine, and where the names of registries lead. */
-function runtimeOn(docker: Dockerode, instance: string, resolve: ResolveHost): DynamicModule {
-  const runtime = () => new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null, egress: 'all' });
-  return {
-    module: TestRuntime,
-    global: true,
-    providers: [
-      { provide: ContainerRuntime, useFactory: runtime },
-      { provide: RESOLVE_HOST, useValue: resolve },
-    ],
-    exports: [ContainerRuntime, RESOLVE_HOST],
-  };
-}
-
-async function closeServer(started: TestServer | undefined): Promise<void> {
-  await started?.close();
-  await started?.app.get(ContainerRuntime, { strict: false }).close();
-}
-
-/** Listens on this machine where a registry would, and answers nothing that one would. */
-class Registry {
-  connections = 0;
-  private readonly server = createServer((_, answer) => answer.writeHead(418).end());
-
-  static async start(): Promise<Registry> {
-    const registry = new Registry();
-    registry.server.on('connection', () => (registry.connections += 1)).listen(0, '127.0.0.1');
-    await once(registry.server, 'listening');
-    return registry;
-  }
-
-  get port(): number {
-    return (this.server.address() as AddressInfo).port;
-  }
-
-  async close(): Promise<void> {
-    const closed = once(this.server, 'close');
-    this.server.close();
-    this.server.closeAllConnections();
-    await closed;
-  }
 }
 
 let engine: EngineStandIn;
@@ -179,60 +123,5 @@ describe('a hostile name of an image', () => {
     }
     expect(await bed.types(agentId)).toEqual(before);
     for (const name of [...hostileImageNames, ...privateImageNames]) expect(engine.images.find(name)).toBeUndefined();
-  });
-});
-
-describeWithDocker('an image at a private address', () => {
-  const docker = new Dockerode();
-  const instance = randomBytes(6).toString('hex');
-  let inner: Registry;
-  let allowed: Registry;
-  let real: TestServer;
-  let agents: AgentBed;
-  /** The addresses to which the name of both registries leads, one for each time that it is resolved, before it leads to this machine. */
-  let leadsTo: string[] = [];
-
-  beforeAll(async () => {
-    [inner, allowed] = [await Registry.start(), await Registry.start()];
-    const runtime = runtimeOn(docker, instance, async () => [leadsTo.shift() ?? '127.0.0.1']);
-    // The engine resolves this name itself, to this machine, and asks a registry there without TLS.
-    const environment = { MOORING_ALLOW_PRIVATE_SOURCES: `localhost:${allowed.port}` };
-    real = await startFeatureServer({ ...runningFeatures(runtime), environment });
-    agents = new AgentBed(real);
-    await agents.account('acme', 100);
-  });
-  afterAll(async () => {
-    await closeServer(real);
-    await removeInstance(docker, instance);
-    for (const registry of [inner, allowed]) await registry?.close();
-  });
-
-  /** Deploys an image of the registry, and returns the latest deployment. */
-  async function deployedFrom({ port }: Registry) {
-    const agentId = await agents.created('acme', { image: 'docker', image_name: `localhost:${port}/x:1`, template_id: null });
-    const path = `/api/v1/agents/${agentId}`;
-    const credential = 'mk_acme';
-    const asked = await real.request('POST', `${path}/deploy`, { credential, headers: { prefer: 'wait=60' } });
-    const [latest] = (await real.request('GET', `${path}/deployments`, { credential })).json;
-    return { status: asked.status, latest: latest as { status: string; message: string; build_log: string } };
-  }
-
-  it('is not pulled if its name leads there only since the request', async () => {
-    leadsTo = ['93.184.216.34'];
-    const { status, latest } = await deployedFrom(inner);
-    // The request was taken, with the one address of that time, so it was the pull that was refused.
-    expect([status, leadsTo]).toEqual([200, []]);
-    expect(latest).toMatchObject({ status: 'failed', message: expect.stringContaining('has a private address') });
-    expect(latest.build_log).not.toContain('Pulling');
-    expect(inner.connections).toBe(0);
-  });
-
-  it('is asked for at its registry if the operator allows that', async () => {
-    const { latest } = await deployedFrom(allowed);
-    const name = `localhost:${allowed.port}/x:1`;
-    expect(latest).toMatchObject({ status: 'failed', build_log: expect.stringContaining(`Pulling ${name}`) });
-    // The whole message is compared, because the registry's words could follow ours.
-    expect(latest.message).toBe(`The engine could not pull ${name}.`);
-    expect(allowed.connections).toBeGreaterThan(0);
   });
 });

@@ -8,7 +8,6 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { AgentBed } from '../../../test/support/agent-bed.ts';
 import { DockerBed } from '../../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../../test/support/docker.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../test/support/features.ts';
 import type { TestServer } from '../../../test/support/http-server.ts';
@@ -24,7 +23,7 @@ import { ImageSweep } from './image-sweep.service.ts';
 @Module({})
 class BedRuntime {}
 
-describeWithDocker('an image that no agent needs', () => {
+describe('an image that no agent needs', () => {
   let bed: DockerBed;
   let server: TestServer;
   let agents: AgentBed;

@@ -2,32 +2,10 @@ import fc from 'fast-check';
 
 import { allowedMethods, recordRoutes } from './requests/known-routes.ts';
 import { checkRevision, parseIfMatch } from './responses/etag.ts';
-import { includesScope } from './auth/gate.ts';
+import { includesScope } from './auth/scopes.ts';
 import { parseJson } from './requests/json.ts';
 import { decodeCursor, encodeCursor } from './responses/paging.ts';
-import { toProblem } from './responses/problems.ts';
 import { parsePrefer } from './responses/prefer.ts';
-
-describe('a problem', () => {
-  it('says of an unknown error only that there was one', () => {
-    const error = Object.assign(new Error('password=canary'), { code: 'EWHATEVER', detail: 'canary' });
-    const answer = toProblem(error, 'r1');
-    expect(answer).toMatchObject({ status: 500, body: { code: 'internal_error', request_id: 'r1' } });
-    expect(JSON.stringify(answer)).not.toContain('canary');
-  });
-
-  it.each(['ECONNREFUSED', '57P01', '53300', '08006'])(
-    'says of a lost database (%s) that the store is unavailable, and when to retry',
-    (code) => {
-      const answer = toProblem(Object.assign(new Error('x'), { code }), 'r1');
-      expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '5' }, body: { code: 'event_store_unavailable' } });
-    },
-  );
-
-  it.each([null, undefined, 'text', 7, {}])('can be made of anything thrown: %p', (thrown) => {
-    expect(toProblem(thrown, 'r1').status).toBe(500);
-  });
-});
 
 describe('JSON', () => {
   it('gives back what was sent', () => {

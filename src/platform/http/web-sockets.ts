@@ -5,9 +5,7 @@ import { Config } from '../config/config.ts';
 import { Refusal } from '../errors/refusal.ts';
 import { OpenRequests } from './auth/open-requests.ts';
 import type { Call } from './call.ts';
-
-/** The close codes of WebSockets (RFC 6455, 7.4.1) that the service uses. */
-export const CLOSE = { normal: 1000, goingAway: 1001, policy: 1008, internal: 1011 } as const;
+import { CLOSE } from './close-codes.ts';
 
 /** The time in which peers answer the end of a connection when the service stops, ms. */
 const CLOSING_MS = 1_000;

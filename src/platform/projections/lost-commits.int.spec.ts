@@ -1,7 +1,8 @@
 import { Client } from 'pg';
 
 import { Harbour } from '../../../test/support/boats.ts';
-import { appendTo, eventually, harbourEvent } from '../../../test/support/log.ts';
+import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { appendTo, eventually } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 
 /** A database that ends all connections, loses what was written to the read model since `keep`, and then lets nobody in until it has recovered. */

@@ -1,4 +1,5 @@
-import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
+import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { appendTo, eventually, everything, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { typed } from '../database/table.ts';
 import { type StoredEvent, idOf } from '../event-store/event-store.ts';
@@ -20,7 +21,6 @@ const boatsTable = {
 } as const satisfies ProjectionTable;
 
 type BoatProjection = Projection<Pick<typeof boatsTable, 'key' | 'columns'> & ProjectionTable>;
-
 function boats(name: string, change: Partial<BoatProjection> = {}): BoatProjection {
   return {
     name,

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 
 import { type BoatProjection, boats, Harbour } from '../../../test/support/boats.ts';
-import { appendTo, eventually, harbourEvent, openLog, operate } from '../../../test/support/log.ts';
+import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { appendTo, eventually, openLog, operate } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { defineEvent, type JsonObject } from '../event-store/event-definition.ts';
 import { systemContext } from '../context/command-context.ts';

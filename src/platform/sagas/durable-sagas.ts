@@ -8,21 +8,13 @@ import { LogFollower } from '../event-store/following/log-follower.ts';
 import type { Lease } from '../leases/leases.ts';
 import type { KeyedQueueStats } from './keyed-queue.ts';
 import { type Saga, Sagas } from './saga.ts';
+import { RESYNC_EVERY_MS, restAfter } from './resync-rest.ts';
 import { SagaRunner, type SagaTools } from './saga-runner.ts';
 import { type ShardHolder, ShardLeases } from './shard-leases.ts';
 import { UnseenEvents } from './unseen-events.ts';
 
-const RESYNC_EVERY_MS = 30_000;
 /** The pause before the second attempt for sagas whose resync failed, ms. */
 const RESYNC_AGAIN_MS = 1_000;
-/** The rest after a resync is so many times its duration: with ten thousand containers, listing all of them takes seconds. */
-const RESTS = 240;
-const LONGEST_REST_MS = 300_000;
-
-/** Returns the rest after a resync of all sagas that took so long, ms: 240 times as long, but at least 30 s and at most 5 minutes. */
-export function restAfter(tookMs: number): number {
-  return Math.min(Math.max(RESYNC_EVERY_MS, tookMs * RESTS), LONGEST_REST_MS);
-}
 
 /**
  * The sagas of this process. Features register theirs in `onModuleInit`; from the bootstrap on they work on the keys in the shards that

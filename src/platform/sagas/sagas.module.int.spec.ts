@@ -1,7 +1,8 @@
 import { Injectable, Module, type OnModuleInit } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 
-import { appendTo, eventually, everything, harbourEvent } from '../../../test/support/log.ts';
+import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { appendTo, eventually, everything } from '../../../test/support/log.ts';
 import { eventStoreEnvironment } from '../../../test/support/eventstoredb/place.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { ConfigModule } from '../config/config.module.ts';

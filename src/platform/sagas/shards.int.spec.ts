@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 
-
-import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
+import { harbourEvent } from '../../../test/support/harbour-event.ts';
+import { appendTo, eventually, everything, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { SagaProcess } from '../../../test/support/saga-process.ts';
 import { idOf } from '../event-store/event-store.ts';

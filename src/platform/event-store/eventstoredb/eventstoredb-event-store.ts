@@ -20,7 +20,8 @@ import {
   type Subscription,
 } from '../event-store.ts';
 import { timed } from '../append-times.ts';
-import { eventsUpTo, HeadWatch, LogSubscription, type Batch } from '../following/log-subscription.ts';
+import { eventsUpTo, type Batch } from '../following/events-up-to.ts';
+import { HeadWatch, LogSubscription } from '../following/log-subscription.ts';
 import { checkForgettable, checkName, prepare, revisionOf } from '../new-events.ts';
 import { Confirmations } from './confirmations.ts';
 import { Connection } from './connection.ts';

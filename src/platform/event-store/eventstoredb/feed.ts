@@ -3,7 +3,7 @@ import { Logger } from '@nestjs/common';
 import { Backoff } from '../../async/retry.ts';
 import type { EventCatalogue } from '../event-catalogue.ts';
 import { START, type EventClass, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
-import type { Batch } from '../following/log-subscription.ts';
+import type { Batch } from '../following/events-up-to.ts';
 import type { Connection } from './connection.ts';
 import { fromServer, placeOf, positionOf, toPort, type Recorded } from './envelope.ts';
 import { isOfType } from './faults.ts';

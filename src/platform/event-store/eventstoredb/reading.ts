@@ -12,7 +12,7 @@ import {
 } from '@eventstore/db-client';
 import type { EventCatalogue } from '../event-catalogue.ts';
 import { categoryOf, EventStoreUnavailable, START, type EventClass, type EventFilter, type Position } from '../event-store.ts';
-import type { Batch } from '../following/log-subscription.ts';
+import type { Batch } from '../following/events-up-to.ts';
 import type { Connection } from './connection.ts';
 import { fromServer, isClosing, placeOf, toPort, type Recorded } from './envelope.ts';
 import { isOfType, ResponseTimeout } from './faults.ts';

@@ -1,4 +1,5 @@
-import { appendTo, harbourEvent, openLog, type OpenedLog } from '../../../../test/support/log.ts';
+import { harbourEvent } from '../../../../test/support/harbour-event.ts';
+import { appendTo, openLog, type OpenedLog } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { EventWaits } from './event-waits.ts';
 import { LogFollower } from './log-follower.ts';

@@ -1,4 +1,5 @@
-import { appendTo, eventually, harbourEvent, openLog, openStore, type OpenedLog } from '../../../../test/support/log.ts';
+import { harbourEvent } from '../../../../test/support/harbour-event.ts';
+import { appendTo, eventually, openLog, openStore, type OpenedLog } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { EventCatalogue } from '../event-catalogue.ts';
 import { defineEvent, type JsonObject } from '../event-definition.ts';

@@ -1,13 +1,8 @@
 import { Logger } from '@nestjs/common';
 import { pause } from '../../async/pause.ts';
 import { Backoff } from '../../async/retry.ts';
-import { EventStoreUnavailable, START, type BatchHandler, type Position, type StoredEvent, type Subscription } from '../event-store.ts';
-
-export interface Batch {
-  events: StoredEvent[];
-  /** The position up to which the log was read. */
-  upTo: Position;
-}
+import { EventStoreUnavailable, START, type BatchHandler, type Position, type Subscription } from '../event-store.ts';
+import type { Batch } from './events-up-to.ts';
 
 /** Intervals in milliseconds. */
 const POLL_INTERVAL_MS = 2_000;
@@ -63,29 +58,6 @@ export class HeadWatch {
   private rest(): void {
     if (this.pollTimer) clearInterval(this.pollTimer);
     this.pollTimer = null;
-  }
-}
-
-/**
- * Reads the events after the position, up to and including `end`, in batches. `endNow` returns the end of the log on the node that is read:
- * throws `EventStoreUnavailable` if that is before `end`, because the node lags behind the one that reported `end`.
- */
-export async function* eventsUpTo(
-  after: Position,
-  end: Position,
-  read: (after: Position) => Promise<Batch>,
-  endNow: () => Promise<Position>,
-): AsyncGenerator<StoredEvent[]> {
-  for (let position = after; position < end;) {
-    const { events, upTo } = await read(position);
-    if (upTo <= position) {
-      const found = await endNow();
-      if (found < end) throw new EventStoreUnavailable(new Error(`the log ends at ${found} here, and at ${end} elsewhere`));
-      return;
-    }
-    position = upTo;
-    const wanted = upTo > end ? events.filter((event) => event.position <= end) : events;
-    if (wanted.length > 0) yield wanted;
   }
 }
 

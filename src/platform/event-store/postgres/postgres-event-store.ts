@@ -23,7 +23,8 @@ import {
   type StoredEvent,
   type Subscription,
 } from '../event-store.ts';
-import { eventsUpTo, HeadWatch, LogSubscription } from '../following/log-subscription.ts';
+import { eventsUpTo } from '../following/events-up-to.ts';
+import { HeadWatch, LogSubscription } from '../following/log-subscription.ts';
 import { checkForgettable, checkName, prepare, revisionOf, type SerialisedEvent } from '../new-events.ts';
 import { timed } from '../append-times.ts';
 import { AppendBatcher } from './append-batcher.ts';

@@ -2,7 +2,7 @@ import type pg from 'pg';
 import type { EventCatalogue } from '../event-catalogue.ts';
 import type { EventMetadata, EventClass, EventFilter, Lag, Position, StoredEvent } from '../event-store.ts';
 import type { JsonObject } from '../event-definition.ts';
-import type { Batch } from '../following/log-subscription.ts';
+import type { Batch } from '../following/events-up-to.ts';
 import { ask } from './sending.ts';
 
 export const tables: Record<EventClass, string> = { core: 'public.es_event', log: 'public.es_log_event' };

@@ -1,6 +1,7 @@
 import pg from 'pg';
 
-import { appendTo, eventually, everything, harbourEvent, openLog, type OpenedLog } from '../../../../test/support/log.ts';
+import { harbourEvent } from '../../../../test/support/harbour-event.ts';
+import { appendTo, eventually, everything, openLog, type OpenedLog } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { type EventFilter, START, type StoredEvent } from '../event-store.ts';
 import type { EventReader } from './reading.ts';

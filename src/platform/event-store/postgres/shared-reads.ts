@@ -1,5 +1,5 @@
 import { passes, type EventClass, type EventFilter, type Position, type StoredEvent } from '../event-store.ts';
-import type { Batch } from '../following/log-subscription.ts';
+import type { Batch } from '../following/events-up-to.ts';
 import type { EventReader } from './reading.ts';
 
 /** The bounds on what is kept of the log's end: events, and bytes of their data and metadata. */

@@ -4,16 +4,14 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import type { Access } from './access.ts';
 import type { MooringRequest } from '../requests/request.ts';
-import type { Caller, Scope } from '../../context/caller.ts';
+import type { Caller } from '../../context/caller.ts';
 import { unauthenticated } from './credential.ts';
 import { Identification } from './identification.ts';
 import { Refusal } from '../../errors/refusal.ts';
 import { OpenRequests } from './open-requests.ts';
 import { Positions } from '../responses/positions.ts';
 import { RouteTable } from './route-table.ts';
-
-/** The scopes that a scope includes. */
-const includedScopes: Partial<Record<Scope, readonly Scope[]>> = { manage: ['deploy', 'provision'] };
+import { includesScope } from './scopes.ts';
 
 /**
  * The only gate in front of all routes. It decides by the headers alone, so that nothing of the body of a refused caller is read. It
@@ -67,9 +65,4 @@ function check(access: Access, caller: Caller): void {
     throw new Refusal('insufficient_scope', `This route needs a key with the scope ${access.anyOf.join(' or ')}.`, {
       members: { required_scopes: [...access.anyOf] },
     });
-}
-
-/** Returns whether the scopes include the wanted one, directly or through another. */
-export function includesScope(granted: ReadonlySet<Scope>, wanted: Scope): boolean {
-  return [...granted].some((scope) => scope === wanted || includedScopes[scope]?.includes(wanted) === true);
 }

@@ -1,5 +1,6 @@
 import type { TestServer } from '../../../../test/support/http-server.ts';
 import { chunked, expectProblem, sendRaw, startThings } from '../../../../test/support/things-server.ts';
+import { toProblem } from './problems.ts';
 
 let server: TestServer;
 beforeAll(async () => {
@@ -134,5 +135,26 @@ describe('every error is a problem document', () => {
     expect(await sendRaw(server.url, long)).toMatch(/^HTTP\/1\.1 413 [\s\S]*payload_too_large/);
     const both = 'POST /t/things HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n';
     expect(await sendRaw(server.url, both)).toMatch(/^HTTP\/1\.1 400 /);
+  });
+});
+
+describe('a problem', () => {
+  it('says of an unknown error only that there was one', () => {
+    const error = Object.assign(new Error('password=canary'), { code: 'EWHATEVER', detail: 'canary' });
+    const answer = toProblem(error, 'r1');
+    expect(answer).toMatchObject({ status: 500, body: { code: 'internal_error', request_id: 'r1' } });
+    expect(JSON.stringify(answer)).not.toContain('canary');
+  });
+
+  it.each(['ECONNREFUSED', '57P01', '53300', '08006'])(
+    'says of a lost database (%s) that the store is unavailable, and when to retry',
+    (code) => {
+      const answer = toProblem(Object.assign(new Error('x'), { code }), 'r1');
+      expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '5' }, body: { code: 'event_store_unavailable' } });
+    },
+  );
+
+  it.each([null, undefined, 'text', 7, {}])('can be made of anything thrown: %p', (thrown) => {
+    expect(toProblem(thrown, 'r1').status).toBe(500);
   });
 });

@@ -1,5 +1,6 @@
 import { boats, Harbour } from '../../../../test/support/boats.ts';
-import { appendTo, eventually, harbourEvent, operate } from '../../../../test/support/log.ts';
+import { harbourEvent } from '../../../../test/support/harbour-event.ts';
+import { appendTo, eventually, operate } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { GatheredEvents } from './gathered-events.ts';
 

@@ -1,4 +1,4 @@
-import { harbourEvent } from '../../../../test/support/log.ts';
+import { harbourEvent } from '../../../../test/support/harbour-event.ts';
 import type { StoredEvent } from '../../event-store/event-store.ts';
 import { GatheredEvents } from './gathered-events.ts';
 

@@ -4,7 +4,8 @@ import fc from 'fast-check';
 import { v7 as uuidv7 } from 'uuid';
 
 import { type BoatProjection, boats, Harbour, holdBulkReads } from '../../../../test/support/boats.ts';
-import { appendTo, eventually, harbourEvent, operate } from '../../../../test/support/log.ts';
+import { harbourEvent } from '../../../../test/support/harbour-event.ts';
+import { appendTo, eventually, operate } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import { systemContext } from '../../context/command-context.ts';
 import { rebuildDecider, rebuildStream, type RebuildCommand } from './rebuild.decider.ts';

@@ -1,5 +1,6 @@
 import { Harbour } from '../../../../test/support/boats.ts';
-import { appendTo, harbourEvent } from '../../../../test/support/log.ts';
+import { harbourEvent } from '../../../../test/support/harbour-event.ts';
+import { appendTo } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 
 let test: TestDatabase;

@@ -1,4 +1,5 @@
-import { appendTo, everything, harbourEvent, openAggregates, openLog, type OpenedLog } from '../../../../test/support/log.ts';
+import { harbourEvent } from '../../../../test/support/harbour-event.ts';
+import { appendTo, everything, openAggregates, openLog, type OpenedLog } from '../../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../../test/support/postgres.ts';
 import type { LogFollower } from '../../event-store/following/log-follower.ts';
 import { idOf } from '../../event-store/event-store.ts';

@@ -4,12 +4,11 @@ import { Readable } from 'node:stream';
 import { pack, type Pack } from 'tar-stream';
 
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../../../test/support/docker.ts';
 import { RuntimeRefused } from '../runtime.ts';
 
 const LEFT = '/tmp/mooring-test-planted';
 
-describeWithDocker('files that are put into a container whose image has links', () => {
+describe('files that are put into a container whose image has links', () => {
   let bed: DockerBed;
   beforeAll(async () => (bed = await DockerBed.open()));
   afterAll(() => bed.close());

@@ -2,8 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { timeoutSignal } from '../../async/timeout-signal.ts';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../../../test/support/docker.ts';
-import { describeWithOwnEngine, PrivateEngine } from '../../../../test/support/private-engine.ts';
+import { PrivateEngine } from '../../../../test/support/private-engine.ts';
 import { until } from '../../../../test/support/until.ts';
 import { ContainerGone, RuntimeUnavailable, type RuntimeEvent } from '../runtime.ts';
 import { DockerRuntime } from './docker-runtime.ts';
@@ -31,7 +30,7 @@ class Listener {
   }
 }
 
-describeWithDocker('behind our back', () => {
+describe('behind our back', () => {
   let bed: DockerBed;
   let listener: Listener;
   beforeAll(async () => {
@@ -128,7 +127,7 @@ describeWithDocker('behind our back', () => {
   });
 });
 
-describeWithOwnEngine('an engine that goes and comes back', () => {
+describe('an engine that goes and comes back', () => {
   it('is unavailable meanwhile; afterwards everything goes on, and the gap in the events is told', async () => {
     const engine = await PrivateEngine.open();
     try {

@@ -2,14 +2,13 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../../../test/support/docker.ts';
 import { untilTrue } from '../../../../test/support/until.ts';
 import { RuntimeUnavailable, type LogLine } from '../runtime.ts';
 
 /** A flood that fills more than all three log files of 10 MB that the engine keeps of a container. */
 const FLOOD = `yes ${'y'.repeat(99)} | head -c 40000000`;
 
-describeWithDocker('the output of a container on Docker', () => {
+describe('the output of a container on Docker', () => {
   let bed: DockerBed;
   beforeAll(async () => {
     bed = await DockerBed.open();

@@ -1,9 +1,8 @@
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../../../test/support/docker.ts';
 import { ContainerGone, RuntimeRefused } from '../runtime.ts';
 import { containerName, volumeName } from './engine/names.ts';
 
-describeWithDocker('what is ours on the engine', () => {
+describe('what is ours on the engine', () => {
   let bed: DockerBed;
   beforeAll(async () => (bed = await DockerBed.open()));
   afterAll(() => bed.close());

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import Dockerode from 'dockerode';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../../../../test/support/docker.ts';
 import { until } from '../../../../../test/support/until.ts';
 import { firstLines } from '../../runtime.bed.contract.ts';
 import { RuntimeRefused } from '../../runtime.ts';
@@ -10,7 +9,7 @@ import { DockerRuntime } from '../docker-runtime.ts';
 
 const user = '10001:10001';
 
-describeWithDocker('an agent’s container', () => {
+describe('an agent’s container', () => {
   let bed: DockerBed;
   beforeAll(async () => (bed = await DockerBed.open()));
   afterAll(() => bed.close());

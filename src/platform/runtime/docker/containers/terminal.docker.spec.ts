@@ -2,10 +2,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../../../../test/support/docker.ts';
 import { until } from '../../../../../test/support/until.ts';
 
-describeWithDocker('a terminal in a container', () => {
+describe('a terminal in a container', () => {
   let bed: DockerBed;
   beforeAll(async () => (bed = await DockerBed.open()));
   afterAll(() => bed.close());

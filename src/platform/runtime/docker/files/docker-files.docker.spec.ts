@@ -3,14 +3,13 @@ import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../../../../test/support/docker.ts';
 import { until } from '../../../../../test/support/until.ts';
 import { RuntimeRefused, type ContainerView } from '../../runtime.ts';
 
 const soon = () => timeoutSignal(30_000);
 const options = { maxBytes: 1_000, roomBytes: null, onTaken: 'replace' as const, parents: true, signal: soon() };
 
-describeWithDocker('the files of a container', () => {
+describe('the files of a container', () => {
   let bed: DockerBed;
   let view: ContainerView;
 

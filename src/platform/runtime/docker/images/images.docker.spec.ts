@@ -7,12 +7,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../../../../test/support/docker.ts';
 import { importNodeImage } from '../../../../../test/support/images.ts';
 import { until } from '../../../../../test/support/until.ts';
 import { RuntimeRefused, ShellCommand, type ContainerView, type ImageSource, type ResolvedImage } from '../../runtime.ts';
 
-describeWithDocker('an image', () => {
+describe('an image', () => {
   let bed: DockerBed;
   let folder: string;
   let log: string[];

@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../../../../test/support/docker.ts';
 import { untilTrue } from '../../../../../test/support/until.ts';
 import type { BuildSettings, ProjectPlan } from '../../project-plan.ts';
 import { labels } from '../engine/names.ts';
@@ -37,7 +36,7 @@ const nodeFiles = {
   'main.js': 'console.log(require("own"), process.env.WORDS, String(process.getuid()))',
 };
 
-describeWithDocker('a project without a Dockerfile on Docker', () => {
+describe('a project without a Dockerfile on Docker', () => {
   let bed: DockerBed;
   let folder: string;
   let lines: string[];

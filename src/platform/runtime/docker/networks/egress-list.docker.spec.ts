@@ -1,7 +1,7 @@
 import { closeAll } from '../../../../../test/support/close-all.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { Neighbourhood, places, webPort } from '../../../../../test/support/neighbourhood.ts';
-import { describeWithNft, PrivateEngine } from '../../../../../test/support/private-engine.ts';
+import { PrivateEngine } from '../../../../../test/support/private-engine.ts';
 import { until } from '../../../../../test/support/until.ts';
 import type { EgressMode } from '../../../config/config.ts';
 import type { ContainerView } from '../../runtime.ts';
@@ -17,7 +17,7 @@ const forbidden = expect.stringContaining('403');
 // A machine under load takes seconds for each container and each run of nft.
 jest.setTimeout(120_000);
 
-describeWithNft('an agent with a list of names', () => {
+describe('an agent with a list of names', () => {
   let engine: PrivateEngine;
   let around: Neighbourhood;
   let bed: DockerBed;

@@ -6,7 +6,7 @@ import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { closeAll } from '../../../../../test/support/close-all.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { Neighbourhood, places, webPort } from '../../../../../test/support/neighbourhood.ts';
-import { describeWithNft, PrivateEngine } from '../../../../../test/support/private-engine.ts';
+import { PrivateEngine } from '../../../../../test/support/private-engine.ts';
 import { until } from '../../../../../test/support/until.ts';
 import { openRange, type OpenRange } from '../../../open-ranges.ts';
 import type { ContainerView } from '../../runtime.ts';
@@ -20,7 +20,7 @@ const refused = expect.stringContaining('Connection refused');
 // A machine under load takes seconds for each container and each run of nft.
 jest.setTimeout(120_000);
 
-describeWithNft('what an agent may reach', () => {
+describe('what an agent may reach', () => {
   let engine: PrivateEngine;
   let around: Neighbourhood;
   let bed: DockerBed;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { stat } from 'node:fs/promises';
-import Dockerode from 'dockerode';
+import type Dockerode from 'dockerode';
 import ipaddr from 'ipaddr.js';
 import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { RuntimeRefused } from '../../runtime.ts';

@@ -1,11 +1,10 @@
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
-import { describeWithDocker } from '../../../../../test/support/docker.ts';
 import type { ContainerView } from '../../runtime.ts';
 
 const MIB = 1024 * 1024;
 const WITHIN_MS = 60_000;
 
-describeWithDocker('the volumes of agents', () => {
+describe('the volumes of agents', () => {
   let bed: DockerBed;
   let agent: ContainerView;
 

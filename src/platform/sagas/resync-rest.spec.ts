@@ -1,4 +1,4 @@
-import { restAfter } from './durable-sagas.ts';
+import { restAfter } from './resync-rest.ts';
 
 describe('the rest after a resync', () => {
   it('is half a minute after a quick resync', () => {

@@ -1,4 +1,4 @@
-import { welcome } from './first-run.ts';
+import { welcome } from './welcome.ts';
 
 const made = { url: 'http://127.0.0.1:8080', email: 'admin@localhost', password: 'canary-password', api_key: 'mk_x', agent_id: null };
 

@@ -1,5 +1,5 @@
 import { EventStoreUnavailable, type Position } from '../event-store.ts';
-import { eventsUpTo } from './log-subscription.ts';
+import { eventsUpTo } from './events-up-to.ts';
 
 const at = (position: number): Position => String(position).padStart(20, '0');
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-import { nameMessage, namesLike } from './uploads.service.ts';
+import { nameMessage, namesLike } from './upload-names.ts';
 
 describe('the names of an upload whose own name is taken', () => {
   it('have a number before the ending, and at last an id', () => {

@@ -1,0 +1,31 @@
+import { Module, type DynamicModule } from '@nestjs/common';
+import type Dockerode from 'dockerode';
+
+import { RESOLVE_HOST } from '../../src/agents/services.ts';
+import type { ResolveHost } from '../../src/platform/public-addresses.ts';
+import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
+import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import type { TestServer } from './http-server.ts';
+
+@Module({})
+class TestRuntime {}
+
+/** Provides the runtime on that engine, and where the names of registries lead. */
+export function runtimeOn(docker: Dockerode, instance: string, resolve: ResolveHost): DynamicModule {
+  const runtime = () => new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null, egress: 'all' });
+  return {
+    module: TestRuntime,
+    global: true,
+    providers: [
+      { provide: ContainerRuntime, useFactory: runtime },
+      { provide: RESOLVE_HOST, useValue: resolve },
+    ],
+    exports: [ContainerRuntime, RESOLVE_HOST],
+  };
+}
+
+/** Closes the server, and then its runtime. */
+export async function closeServer(started: TestServer | undefined): Promise<void> {
+  await started?.close();
+  await started?.app.get(ContainerRuntime, { strict: false }).close();
+}
