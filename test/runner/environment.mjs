@@ -2,7 +2,7 @@ import Dockerode from 'dockerode';
 import { ModernFakeTimers } from '@jest/fake-timers';
 import { ModuleMocker } from 'jest-mock';
 
-import { collectEvidence } from './evidence.mjs';
+import { collectEvidence, forgetWitnesses } from './evidence.ts';
 
 const mocker = new ModuleMocker(globalThis);
 const exit = process.exit.bind(process);
@@ -11,6 +11,8 @@ const timeoutOfFile = Symbol.for('TEST_TIMEOUT_SYMBOL');
 /** The tiers whose files need a Docker Engine. */
 const tiersWithEngine = ['docker', 'e2e'];
 const ENGINE_TIMEOUT_MS = 5_000;
+/** The failures of one file of which evidence is printed: the first ones say most. */
+const FAILURES_SHOWN = 10;
 let engine;
 
 /**
@@ -22,6 +24,9 @@ export default class WorkerEnvironment {
   moduleMocker = mocker;
   fakeTimers = null;
   fakeTimersModern;
+  /** What `beforeAll` has thrown, which jest-circus counts as an error of each test. */
+  hookErrors = new Set();
+  failuresShown = 0;
 
   constructor({ projectConfig }, { testPath }) {
     this.tier = projectConfig.displayName?.name;
@@ -42,6 +47,7 @@ export default class WorkerEnvironment {
   async setup() {
     // jest maps the stack traces of what it compiled itself. Node's own mapping (--enable-source-maps) knows these modules.
     Error.prepareStackTrace = undefined;
+    this.print = globalThis.console.log.bind(globalThis.console);
     globalThis.jest = jestObject(this.fakeTimersModern);
     if (tiersWithEngine.includes(this.tier)) await this.requireEngine();
   }
@@ -60,16 +66,27 @@ export default class WorkerEnvironment {
   }
 
   /** Prints what the service did around a failure: where the tests run, nobody may be able to look afterwards. */
-  async handleTestEvent({ name, test }) {
-    if (name !== 'test_done' || test.errors.length === 0) return;
+  async handleTestEvent({ name, test, hook, error }) {
+    if (name === 'hook_failure' && hook.type === 'beforeAll') {
+      this.hookErrors.add(error);
+      await this.showEvidence('beforeAll');
+    }
+    if (name === 'test_done' && test.errors.some((each) => !this.hookErrors.has(Array.isArray(each) ? each[0] : each)))
+      await this.showEvidence(`"${test.name}"`);
+  }
+
+  async showEvidence(failed) {
+    this.failuresShown += 1;
+    if (this.failuresShown > FAILURES_SHOWN) return;
     const evidence = await collectEvidence();
-    if (evidence !== '') console.error(`What was seen when "${test.name}" failed:\n${evidence}`);
+    if (evidence !== '') this.print(`What was seen when ${failed} failed:\n${evidence}`);
   }
 
   async teardown() {
     const { console, variables, directory } = this.before;
     this.fakeTimersModern.dispose();
     mocker.restoreAllMocks();
+    forgetWitnesses();
     globalThis.console = console;
     process.exit = exit;
     delete globalThis[timeoutOfFile];

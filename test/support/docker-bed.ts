@@ -4,8 +4,10 @@ import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.
 import type { OpenRange } from '../../src/platform/open-ranges.ts';
 import type { ContainerSpec, ContainerView, ExecResult } from '../../src/platform/runtime/runtime.ts';
 import type { EgressMode } from '../../src/platform/config/config.ts';
+import { addWitness } from '../runner/evidence.ts';
 import { containerSpec } from './container-spec.ts';
 import { importBusyboxImage, removeInstance } from './images.ts';
+import { containersOn } from './witnesses.ts';
 
 /** A Docker runtime with its own instance, and an image that contains only a busybox. */
 export class DockerBed {
@@ -14,6 +16,7 @@ export class DockerBed {
   readonly runtime: DockerRuntime;
   image: string;
   private readonly images: string[] = [];
+  private readonly forget: () => void;
 
   private constructor(
     docker: Dockerode,
@@ -21,6 +24,7 @@ export class DockerBed {
   ) {
     this.docker = docker;
     this.runtime = this.another();
+    this.forget = addWitness('Docker runtime', () => containersOn(docker, `mooring.instance=${this.instance}`));
   }
 
   static async open(docker = new Dockerode(), egress: EgressMode = 'all'): Promise<DockerBed> {
@@ -73,5 +77,6 @@ export class DockerBed {
   async close(): Promise<void> {
     await this.runtime.close();
     await removeInstance(this.docker, this.instance, this.images);
+    this.forget();
   }
 }

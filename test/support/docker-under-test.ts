@@ -7,6 +7,8 @@ import type Dockerode from 'dockerode';
 
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import type { RuntimeUnderTest } from '../../src/platform/runtime/runtime.bed.contract.ts';
+import { addWitness } from '../runner/evidence.ts';
+import { containersOn } from './witnesses.ts';
 
 /** Makes a Docker runtime of its own instance for the contract suites; `clean` is called at the end with the instance's name. */
 export function dockerUnderTest(docker: Dockerode, clean: (instance: string) => Promise<void> = () => Promise.resolve()): RuntimeUnderTest {
@@ -15,6 +17,7 @@ export function dockerUnderTest(docker: Dockerode, clean: (instance: string) => 
   const first = open();
   const opened = [first];
   const folders: string[] = [];
+  const forget = addWitness('Docker runtime', () => containersOn(docker, `mooring.instance=${instance}`));
   return {
     runtime: first,
     program(files, start) {
@@ -35,6 +38,7 @@ export function dockerUnderTest(docker: Dockerode, clean: (instance: string) => 
       for (const runtime of opened) await runtime.close();
       for (const folder of folders) rmSync(folder, { recursive: true, force: true });
       await clean(instance);
+      forget();
     },
   };
 }

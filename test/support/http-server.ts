@@ -11,8 +11,10 @@ import { ConfigModule } from '../../src/platform/config/config.module.ts';
 import { type Config, type Environment, readConfig } from '../../src/platform/config/config.ts';
 import { createServer } from '../../src/platform/http/server.ts';
 import { routeByDomain } from '../../src/traffic/index.ts';
+import { addWitness } from '../runner/evidence.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
 import { freshDatabase } from './postgres.ts';
+import { lastEvents, lastLogLines } from './witnesses.ts';
 
 export interface TestServer {
   app: NestFastifyApplication;
@@ -57,6 +59,8 @@ export async function startTestServer(
   const config = readConfig({ MOORING_DATA_DIR: dataDir, DATABASE_URL: database.url, PORT: '0', ...log, ...environment });
   const logLines: string[] = [];
   const logger = pino({ level: 'info' }, { write: (line: string) => void logLines.push(line) });
+  // A server that does not start stays a witness until the file ends.
+  const forget = addWitness('test server', async () => `${lastLogLines(logLines)}\n${await lastEvents(database.url)}`);
   const { imports = [], ...rest } = await parts(config);
   const module: DynamicModule = { module: TestModule as Type, imports: [ConfigModule.forRoot(config), ...imports], ...rest };
   const cleanUp = async () => {
@@ -82,6 +86,7 @@ export async function startTestServer(
     close: async () => {
       await app.close();
       await cleanUp();
+      forget();
     },
   };
 }

@@ -4,7 +4,9 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Dockerode from 'dockerode';
+import { addWitness } from '../runner/evidence.ts';
 import { until } from './until.ts';
+import { containersOn } from './witnesses.ts';
 
 /**
  * An engine of one test, which can be stopped and started again, in its own network namespace, because an engine manages the machine's
@@ -15,6 +17,7 @@ export class PrivateEngine {
   readonly socket = join(this.folder, 'docker.sock');
   readonly docker = new Dockerode({ socketPath: this.socket });
   private daemon: ChildProcess | null = null;
+  private readonly forget = addWitness('private engine', () => containersOn(this.docker));
 
   /** Takes the process that keeps the namespace while the engine is down. */
   private constructor(private readonly holder: ChildProcess) {}
@@ -84,6 +87,7 @@ export class PrivateEngine {
     // One may have gone by itself meanwhile. The removal of the folder fails if one is left.
     for (const point of this.mountPoints()) spawnSync('umount', ['--lazy', point]);
     rmSync(this.folder, { recursive: true, force: true });
+    this.forget();
   }
 
   /** Returns where something is mounted in the engine's folder, the innermost first. The second word of a line of the table is the place. */

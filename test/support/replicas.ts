@@ -54,6 +54,7 @@ export class Replicas {
       await Promise.all(agents.body.map(({ agent_id }) => last.call('DELETE', `/api/v1/agents/${agent_id}`)));
     }
     await Promise.all(this.all.map((replica) => replica.stop()));
+    for (const replica of this.all) replica.forget();
     if (this.runtime === 'docker') await removeInstance(new Dockerode(), await instanceOf(this.dataDir));
     await removeDataDir(this.dataDir);
     await this.database.stop();

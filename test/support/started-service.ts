@@ -5,10 +5,12 @@ import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import Dockerode from 'dockerode';
+import { addWitness } from '../runner/evidence.ts';
 import { removeDataDir } from './data-dir.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
 import { removeInstance } from './images.ts';
 import { until } from './until.ts';
+import { containersOn, databaseIn, lastEvents, lastLogLines } from './witnesses.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const entry = join(root, 'dist', 'main.js');
@@ -60,6 +62,8 @@ export class StartedService {
   private printed = '';
   private credentials: FirstRun | null = null;
   suspended = false;
+  /** Ends what the service says when a test fails. `dispose` calls it. */
+  readonly forget = addWitness('started service', () => this.describe());
 
   private constructor(
     readonly dataDir: string,
@@ -144,6 +148,22 @@ export class StartedService {
     });
     const firstRun = this.options.caller ?? (await until('first-run.json stands', () => this.readFirstRun()));
     this.credentials = { ...firstRun, url: url };
+  }
+
+  /** Returns what the service printed last, the last events of its log, and its containers, without its credentials. */
+  private async describe(): Promise<string> {
+    const { environment = {}, runtime } = this.options;
+    const state = this.running ? 'The process runs.' : `The process has ended (${this.process?.exitCode ?? this.process?.signalCode}).`;
+    const database = environment.DATABASE_URL ?? (await databaseIn(this.dataDir).catch(() => null));
+    const events = database === null ? 'no events, since there is no database' : await lastEvents(database);
+    const instance = runtime === 'docker' ? await this.instance().catch(() => null) : null;
+    const containers = instance === null ? '' : `\n${await containersOn(new Dockerode(), `mooring.instance=${instance}`)}`;
+    return this.withoutCredentials(`${state}\n${lastLogLines(this.printed.trimEnd().split('\n'))}\n${events}${containers}`);
+  }
+
+  /** Masks the first credentials, which a service prints at its first start. */
+  private withoutCredentials(text: string): string {
+    return text.replaceAll(/mk_\w+/g, 'mk_•••').replaceAll(/^( {2}password {2}).+$/gm, '$1•••');
   }
 
   /** Returns the installation's own id, with which it labels what it makes on the engine. */
@@ -235,5 +255,6 @@ export class StartedService {
       await removeInstance(new Dockerode(), await this.instance());
     }
     await removeDataDir(this.dataDir);
+    this.forget();
   }
 }

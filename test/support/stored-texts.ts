@@ -1,19 +1,12 @@
-import { readFile, realpath } from 'node:fs/promises';
-import { join } from 'node:path';
-
-import { readPostmaster } from '../../src/platform/database/postgres-process.ts';
 import { operate } from './log.ts';
 import type { StartedService } from './started-service.ts';
+import { clusterIn, databaseIn } from './witnesses.ts';
 
 /** Returns the folder of the service's embedded database. */
-export const clusterOf = (service: StartedService) => realpath(join(service.dataDir, 'postgres'));
+export const clusterOf = (service: StartedService) => clusterIn(service.dataDir);
 
 /** Returns the address of the service's embedded database, for its owner. */
-export async function databaseOf(service: StartedService): Promise<string> {
-  const password = (await readFile(join(service.dataDir, 'postgres.password'), 'utf8')).trim();
-  const port = readPostmaster(await clusterOf(service))?.port;
-  return `postgres://mooring:${password}@127.0.0.1:${port}/mooring`;
-}
+export const databaseOf = (service: StartedService) => databaseIn(service.dataDir);
 
 /** Returns every row of every table as text, with the table's name. */
 export async function dump(url: string): Promise<[string, string][]> {

@@ -4,6 +4,17 @@ import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 /** The time for which a response of `/metrics` is reused, ms, since some gauges query the database, and any local process may ask often. */
 const KEPT_MS = 1_000;
 
+let processMetrics: Registry | null = null;
+
+/** Returns prom-client's metrics of this process. Services in one process share them, because what collects them can't be stopped. */
+function metricsOfProcess(): Registry {
+  if (processMetrics === null) {
+    processMetrics = new Registry();
+    collectDefaultMetrics({ register: processMetrics });
+  }
+  return processMetrics;
+}
+
 /** One value, or one for each value of the label. */
 export type GaugeValue = number | ReadonlyMap<string, number>;
 
@@ -11,11 +22,8 @@ export type GaugeValue = number | ReadonlyMap<string, number>;
 @Injectable()
 export class Metrics {
   private readonly registry = new Registry();
+  private readonly all: readonly Registry[] = [metricsOfProcess(), this.registry];
   private kept: { text: Promise<string>; until: number } | null = null;
-
-  constructor() {
-    collectDefaultMetrics({ register: this.registry });
-  }
 
   get contentType(): string {
     return this.registry.contentType;
@@ -25,7 +33,7 @@ export class Metrics {
   text(): Promise<string> {
     const now = performance.now();
     if (this.kept === null || now >= this.kept.until) {
-      const text = this.registry.metrics();
+      const text = Registry.merge([...this.all]).metrics();
       this.kept = { text, until: now + KEPT_MS };
       text.catch(() => (this.kept = null));
     }
