@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-
 import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
 import { Config } from '../../src/platform/config/config.ts';
 import { Database } from '../../src/platform/database/database.ts';

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-
 import { webhookConversation } from '../../src/messages/index.ts';
 import { keptConnections } from '../../src/platform/agent-protocol/kept-connections.ts';
 import type { ProtocolName } from '../../src/platform/agent-protocol/agent-protocol.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 
 import { allowedMethods, recordRoutes } from './requests/known-routes.ts';
 import { checkRevision, parseIfMatch } from './responses/etag.ts';
-import { includesScope } from './auth/gate.ts';
+import { includesScope } from './auth/scopes.ts';
 import { parseJson } from './requests/json.ts';
 import { decodeCursor, encodeCursor } from './responses/paging.ts';
 import { toProblem } from './responses/problems.ts';

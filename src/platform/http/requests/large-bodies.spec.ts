@@ -1,6 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises';
 
-
 import { Refusal } from '../../errors/refusal.ts';
 import { LargeBodies } from './large-bodies.ts';
 
