@@ -28,3 +28,8 @@ export interface ProvisionRequest {
   /** The default is true. */
   autoDeploy?: boolean;
 }
+
+/** Returns whether a variable takes its value from a secret of the account. */
+export function takesSecrets({ variables = {} }: ProvisionRequest): boolean {
+  return Object.values(variables).some((given) => typeof given !== 'string');
+}

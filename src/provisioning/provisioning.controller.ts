@@ -3,9 +3,10 @@ import { CommandBus } from '@nestjs/cqrs';
 
 import { AgentAnswers, type ShownAgent, AgentDto, toAgentDto, RestAgentDto, toRestAgentDto } from '../agents/index.ts';
 import { RequireScope } from '../platform/http/auth/access.ts';
+import { requireScope } from '../platform/http/auth/scopes.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
 import { Idempotent } from '../platform/http/idempotency/idempotency.interceptor.ts';
-import type { ProvisionRequest } from './provision-request.ts';
+import { takesSecrets, type ProvisionRequest } from './provision-request.ts';
 import { CreateAgentDto, createRequest, ProvisionAgentDto, provisionRequest } from './provisioning.dto.ts';
 import { Provision } from './provisioning.commands.ts';
 
@@ -33,7 +34,9 @@ export class ProvisioningController {
   }
 
   private async makeAgent(request: ProvisionRequest, agents: string, call: Call): Promise<ShownAgent> {
-    const { context, accountId, seed, wait } = call;
+    const { caller, context, accountId, seed, wait } = call;
+    // What an agent is given, its owner can read from it: here as at the routes of variables.
+    if (takesSecrets(request)) requireScope(caller, ['manage'], 'A variable that takes its value from a secret');
     const { agentId, made } = await this.commands.execute(new Provision(context, accountId, request, seed));
     const row = await this.answers.settled(agentId, wait, call);
     call.setStatus(made ? 201 : 200);

@@ -180,6 +180,19 @@ describe('POST /api/v1/provision', () => {
     expect((await provision(image({ env_vars }))).status).toBe(201);
   });
 
+  it('requires the scope manage for a variable that takes its value from a secret', async () => {
+    const json = image({ env_vars: { A: { secret: 'openai' } } });
+    const { length } = await accountEvents('acme');
+    const refused = await provision(json, { credential: 'mk_acme_provision' });
+    expectProblem(refused, 403, 'insufficient_scope');
+    expect(refused.json.required_scopes).toEqual(['manage']);
+    expect((await accountEvents('acme')).length).toBe(length);
+    // Whoever may use secrets learns which of them exist.
+    expectProblem(await provision(json, { credential: 'mk_acme_manage' }), 400, 'secret_not_found');
+    const rest = { credential: 'mk_acme_provision', json: { name: 'x', templateId: 'hello', envVars: { A: { secret: 'openai' } } } };
+    expectProblem(await server.request('POST', '/api/agents', rest), 403, 'insufficient_scope');
+  });
+
   it('requires the scope provision', async () => {
     for (const [scope, status] of Object.entries({ deploy: 403, computers: 403, provision: 201, manage: 201 }))
       expect((await provision(image(), { credential: `mk_acme_${scope}` })).status).toBe(status);

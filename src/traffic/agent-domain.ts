@@ -5,7 +5,8 @@ import type { UrlRewriter } from '../platform/http/server.ts';
 export function routeByDomain(domain: string | null): UrlRewriter | undefined {
   if (domain === null) return undefined;
   return ({ url = '', headers }) => {
-    const host = (headers.host ?? '').toLowerCase().replace(/:\d*$/, '');
+    // A dot at the end only says that the name is whole.
+    const host = (headers.host ?? '').toLowerCase().replace(/\.?(:\d*)?$/, '');
     if (!host.endsWith(`.${domain}`)) return url;
     const name = host.slice(0, -domain.length - 1);
     return publicPathOf(name) + pathOf(url);

@@ -37,6 +37,7 @@ describe('an agent', () => {
     ['a ticket in a protocol’s name', ['Sec-WebSocket-Protocol', `chat, mt_${'t'.repeat(43)}`], 'sec-websocket-protocol'],
     ['a webhook’s token', ['X-Service-Webhook-Token', 'whatever'], 'x-service-webhook-token'],
     ['a real address of the caller’s choice', ['X-Real-IP', '10.0.0.1'], 'x-real-ip'],
+    ['an address of the caller’s choice behind an underscore', ['X_Forwarded_For', '10.0.0.1'], 'x_forwarded_for'],
     ['a port of the caller’s choice', ['X-Forwarded-Port', '1'], 'x-forwarded-port'],
   ])('is not told of %s', (_, raw, name) => {
     expect(toAgent(raw)(name)).toBeUndefined();
@@ -128,6 +129,9 @@ describe('a caller', () => {
     ['a cookie without its domain', ['Set-Cookie', 'a=b; Domain=example.com; Secure'], 'set-cookie', `a=b; Secure; Path=${prefix}/`],
     ['a cookie of a folder', ['set-cookie', 'a=b; path=/x; HttpOnly'], 'set-cookie', `a=b; HttpOnly; Path=${prefix}/x`],
     ['a cookie that knows the prefix', ['Set-Cookie', `a=b;PATH=${prefix}/x`], 'set-cookie', `a=b; Path=${prefix}/x`],
+    ['a password for the agent alone', ['WWW-Authenticate', 'Basic realm="x"'], 'www-authenticate', `Basic realm="${prefix} x"`],
+    ['no orders for the whole origin: a session', ['Secure-Session-Registration', '(ES256)'], 'secure-session-registration', undefined],
+    ['no orders for the whole origin: a dictionary', ['Use-As-Dictionary', 'match="/*"'], 'use-as-dictionary', undefined],
     ['no cookie for the whole host', ['Set-Cookie', '__Host-a=b; Path=/; Secure'], 'set-cookie', undefined],
   ])('of an agent under a path gets %s', (_, raw, name, value) => {
     expect(toCaller(raw)(name)).toEqual(value);
@@ -136,6 +140,7 @@ describe('a caller', () => {
   it.each<[string, RawHeaders, string, string | undefined]>([
     ['its orders for the origin', ['Strict-Transport-Security', 'max-age=1'], 'strict-transport-security', 'max-age=1'],
     ['its addresses', ['Location', '/login'], 'location', '/login'],
+    ['its realm', ['WWW-Authenticate', 'Basic realm="x"'], 'www-authenticate', 'Basic realm="x"'],
     ['its cookies, for this host alone', ['Set-Cookie', 'a=b; Path=/; Domain=agents.example.net'], 'set-cookie', 'a=b; Path=/'],
     ['no policy of the service', [], 'content-security-policy', undefined],
   ])('of an agent with a host name of its own gets %s', (_, raw, name, value) => {

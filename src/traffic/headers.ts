@@ -1,5 +1,8 @@
 import { isIPv6 } from 'node:net';
 
+import { holdsCredential } from './credentials.ts';
+import { ownRealms } from './realms.ts';
+
 /** The part of a request or a response that its headers are: names and values in turn, as Node has them. */
 export type RawHeaders = readonly string[];
 
@@ -55,9 +58,12 @@ const originWide = new Set([
   'public-key-pins-report-only',
   'report-to',
   'reporting-endpoints',
+  'secure-session-challenge',
+  'secure-session-registration',
   'service-worker-allowed',
   'set-login',
   'strict-transport-security',
+  'use-as-dictionary',
 ]);
 
 /** A page under a path gets an origin of its own, which can't read what the service's own pages keep, nor register a service worker. */
@@ -81,7 +87,8 @@ export function headersForAgent({ method, raw, isUpgrade, prefix }: Received, ca
   const named = connectionNames(raw);
   const kept: string[] = [];
   for (const [name, value] of pairs(raw)) {
-    const key = name.toLowerCase();
+    // Programs behind CGI and WSGI can't tell an underscore from a hyphen.
+    const key = name.toLowerCase().replaceAll('_', '-');
     if (hopByHop.has(key) || named.has(key) || ofTheService.has(key) || key.startsWith('x-forwarded-')) continue;
     if (!holdsCredential(key, value)) kept.push(name, value);
   }
@@ -107,6 +114,7 @@ export function headersForCaller(raw: RawHeaders, host: string, prefix: string |
     if (hopByHop.has(key) || named.has(key) || ofTheAnswer.has(key)) continue;
     if (prefix !== null && originWide.has(key)) continue;
     if (key === 'set-cookie') kept.push(...cookie(name, value, prefix));
+    else if (key === 'www-authenticate' && prefix !== null) kept.push(...challenge(name, value, prefix));
     else if (key === 'location' && prefix !== null) kept.push(name, locationUnder(prefix, value, host));
     else kept.push(name, value);
   }
@@ -128,17 +136,10 @@ function framing(raw: RawHeaders, method: string): string[] {
   return withoutBody.has(method) ? [] : ['Content-Length', '0'];
 }
 
-/**
- * Returns whether a header holds a key, a session token or a ticket of the service. An agent never sees those of its callers; credentials of
- * its own it gets.
- */
-function holdsCredential(name: string, value: string): boolean {
-  if (name !== 'authorization') return credential.test(value) || (name === 'x-api-key' && /^\s*m[kst]_/.test(value));
-  const basic = /^\s*basic\s+(\S+)/i.exec(value)?.[1];
-  return /\bm[kst]_/.test(basic === undefined ? value : Buffer.from(basic, 'base64').toString('latin1'));
+function challenge(name: string, value: string, prefix: string): string[] {
+  const owned = ownRealms(value, prefix);
+  return owned === null ? [] : [name, owned];
 }
-
-const credential = /(^|[^0-9A-Za-z])m[kst]_[0-9A-Za-z_-]{20}/;
 
 /** Returns the lines of a cookie that goes to no other agent: to this path alone, or to this host alone. */
 function cookie(name: string, value: string, prefix: string | null): string[] {

@@ -1,9 +1,11 @@
-import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Injectable, Logger, type OnModuleDestroy } from '@nestjs/common';
 
-import { type Agent, agentNotFound, startTimeoutOf } from '../agents/index.ts';
+import { type Agent, agentNotFound, publicPathOf, startTimeoutOf } from '../agents/index.ts';
 import { Agents, WakeGate } from '../agents/services.ts';
 import { Config } from '../platform/config/config.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
+import { categoryOf, idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
+import { LogFollower } from '../platform/event-store/following/log-follower.ts';
 import type { Call } from '../platform/http/call.ts';
 import { pathOf } from './agent-domain.ts';
 import { AgentAddresses } from './agent-addresses.service.ts';
@@ -13,15 +15,19 @@ import { OpenExchanges } from './open-exchanges.ts';
 /** Passes requests of anybody on to the ports of public agents, which it wakes first and keeps awake until the exchange is over. */
 @Injectable()
 export class PublicTraffic implements OnModuleDestroy {
+  private readonly logger = new Logger('PublicTraffic');
   private readonly open: OpenExchanges;
-  private readonly calls = new Set<Call>();
+  /** The open calls of each agent. */
+  private readonly calls = new Map<string, Set<Call>>();
 
   constructor(
     private readonly agents: Agents,
     private readonly gate: WakeGate,
     private readonly addresses: AgentAddresses,
     private readonly config: Config,
+    follower: LogFollower,
   ) {
+    follower.listen({ onEvents: (events) => events.forEach((event) => this.onEvent(event)), onGap: () => this.checkAll() });
     const { trafficMax: all, trafficPerAccount: perAccount, trafficPerAgent: perAgent } = config;
     this.open = new OpenExchanges({ all, perAccount, perAgent });
   }
@@ -36,20 +42,50 @@ export class PublicTraffic implements OnModuleDestroy {
    * one, `rate_limited`, `agent_unavailable`, `runtime_unavailable`, `agent_failed` and `reply_timeout`.
    */
   async serve(call: Call, agentId: string): Promise<void> {
+    const canonical = canonicalUrlOf(call, agentId);
+    if (canonical !== null) {
+      call.setStatus(308);
+      call.setHeader('location', canonical);
+      return;
+    }
     const agent = await this.publicAgent(agentId);
     const leave = this.open.take(agent.accountId, agentId);
-    this.calls.add(call);
+    const calls = this.calls.get(agentId) ?? new Set();
+    this.calls.set(agentId, calls.add(call));
     try {
+      // The agent may have been closed before this call was listed, which nobody would have ended then.
+      await this.publicAgent(agentId);
       await this.awake(call, agentId, agent);
     } finally {
-      this.calls.delete(call);
+      calls.delete(call);
+      if (calls.size === 0) this.calls.delete(agentId);
       leave();
     }
   }
 
   /** Cuts what a stop of the service did not wait for. */
   onModuleDestroy(): void {
-    for (const call of this.calls) call.disconnect();
+    for (const agentId of this.calls.keys()) this.end(agentId);
+  }
+
+  /** Ends what is open of an agent that its owner has closed or deleted: on every replica, since each of them follows the log. */
+  private onEvent({ stream, type, data }: StoredEvent): void {
+    if (categoryOf(stream) !== 'agent') return;
+    const isClosed = type === 'AgentConfigured' && (data as { changes?: { public?: boolean } }).changes?.public === false;
+    if (isClosed || type === 'AgentDeletionRequested') this.end(idOf(stream));
+  }
+
+  /** Checks all agents with open calls, because events that closed one may have been missed in a gap. */
+  private checkAll(): void {
+    for (const agentId of this.calls.keys())
+      this.publicAgent(agentId).catch((error: unknown) => {
+        if (error instanceof Refusal && error.code === 'agent_not_found') this.end(agentId);
+        else this.logger.warn({ msg: 'it is not known whether an agent is still public', agent_id: agentId, err: error });
+      });
+  }
+
+  private end(agentId: string): void {
+    for (const call of this.calls.get(agentId) ?? []) call.disconnect();
   }
 
   private async publicAgent(agentId: string): Promise<Agent> {
@@ -71,12 +107,25 @@ export class PublicTraffic implements OnModuleDestroy {
   }
 }
 
-/** Returns the path and query that the agent gets, and the path under which it is reached, in the caller's spelling. */
+/** Returns the path and query that the agent gets, and the path under which it is reached; null if it has a host name of its own. */
 function placeOf({ urls: { routed, asked } }: Call): { path: string; prefix: string | null } {
   const path = pathOf(asked);
   if (routed !== asked) return { path, prefix: null };
-  const prefix = /^\/a\/[^/]*/.exec(path)?.[0] ?? '';
+  const [prefix = ''] = twoSegments.exec(path) ?? [];
   return { path: path.slice(prefix.length), prefix };
+}
+
+/** The first two segments of a path, as they were sent. */
+const twoSegments = /^\/[^/?]*\/[^/?]*/;
+
+/**
+ * Returns the address that a call should have asked for if it spells the agent's path in another way, such as `/%61/…`; null otherwise.
+ * Cookies and addresses of the agent are confined to the one spelling.
+ */
+function canonicalUrlOf(call: Call, agentId: string): string | null {
+  const { path, prefix } = placeOf(call);
+  const canonical = publicPathOf(agentId);
+  return prefix === null || prefix === canonical ? null : canonical + path;
 }
 
 function inTime(seconds: number): AbortSignal {

@@ -11,7 +11,7 @@ import { Refusal } from '../../errors/refusal.ts';
 import { OpenRequests } from './open-requests.ts';
 import { Positions } from '../responses/positions.ts';
 import { RouteTable } from './route-table.ts';
-import { includesScope } from './scopes.ts';
+import { requireScope } from './scopes.ts';
 
 /**
  * The only gate in front of all routes. It decides by the headers alone, so that nothing of the body of a refused caller is read. It
@@ -39,6 +39,7 @@ export class Gate implements OnModuleInit {
   private async admit(request: FastifyRequest & MooringRequest, reply: FastifyReply): Promise<void> {
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
       throw new Refusal('invalid_request', 'The Host header is missing.');
+    if (hasTwoHosts(request.raw.rawHeaders)) throw new Refusal('invalid_request', 'There is more than one Host header.');
     if (request.is404) throw new Refusal('not_found', 'There is nothing at this address.');
     const rules = this.routes.rulesOf(request);
     const { access, readModels } = rules;
@@ -61,8 +62,10 @@ function check(access: Access, caller: Caller): void {
   if (needsSession && caller.kind !== 'session') throw unauthenticated('This route takes a session token, not an API key.');
   if (access.kind === 'admin' && caller.role !== 'admin')
     throw new Refusal('insufficient_scope', "This route needs an administrator's session.", { members: { required_role: 'admin' } });
-  if (access.kind === 'scope' && caller.kind === 'api_key' && !access.anyOf.some((scope) => includesScope(caller.scopes, scope)))
-    throw new Refusal('insufficient_scope', `This route needs a key with the scope ${access.anyOf.join(' or ')}.`, {
-      members: { required_scopes: [...access.anyOf] },
-    });
+  if (access.kind === 'scope') requireScope(caller, access.anyOf, 'This route');
+}
+
+/** Returns whether a request names two hosts (RFC 9112, 3.2): a proxy before the service may take the one and Node the other. */
+function hasTwoHosts(rawHeaders: readonly string[]): boolean {
+  return rawHeaders.filter((text, at) => at % 2 === 0 && text.toLowerCase() === 'host').length > 1;
 }

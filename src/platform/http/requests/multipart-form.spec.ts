@@ -121,6 +121,17 @@ describe('a form with a file', () => {
     );
   });
 
+  it('is refused if its boundary is longer than 70 characters', async () => {
+    const typeOf = (length: number) => `multipart/form-data; charset=utf-8; boundary="${'b'.repeat(length)}"`;
+    for (const length of [71, 300]) expect(await send(Buffer.from('x'), typeOf(length))).toMatchObject({ code: 'invalid_request' });
+    const body = Buffer.from(
+      formOf([file('a', 'x')])
+        .toString()
+        .replaceAll(/--b(?=\r|--)/g, `--${'b'.repeat(70)}`),
+    );
+    expect(await send(body, typeOf(70))).toMatchObject({ name: 'a' });
+  });
+
   it('is refused by the name of what is wrong with it, and its file then ends with that error', async () => {
     const good = file('a', 'x');
     const cases: [parts: Part[], field: string][] = [

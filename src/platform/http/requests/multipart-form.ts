@@ -28,6 +28,8 @@ export interface FormFile {
 /** The bytes of a form besides its file: the heads of its parts and its texts. */
 const OTHER_BYTES_MAX = 262_144;
 const PARTS_MAX = 10;
+/** RFC 2046, 5.1.1. */
+const BOUNDARY_MAX = 70;
 const PART_HEADER_BYTES_MAX = 16_384;
 /** The longest time in which the sender of a form sends nothing although it may, in ms. */
 const STALL_MS = 30_000;
@@ -106,6 +108,8 @@ export class MultipartForm {
     const { headers } = this.request;
     if (!/^multipart\/form-data\s*;.*boundary=/i.test(headers['content-type'] ?? ''))
       return new Refusal('unsupported_media_type', 'The body must be multipart/form-data with a boundary.');
+    if (boundaryOf(headers['content-type'] ?? '').length > BOUNDARY_MAX)
+      return new Refusal('invalid_request', `The boundary of a form has ${BOUNDARY_MAX} characters at most.`);
     return Number(headers['content-length'] ?? 0) > this.rules.fileBytesMax + OTHER_BYTES_MAX ? tooLarge(this.rules.fileBytesMax) : null;
   }
 
@@ -192,4 +196,10 @@ function unknownField(name: string): Refusal {
 /** Returns the last part of a path, with the separators of any system. */
 function baseName(path: string | undefined): string {
   return (path ?? '').split(/[/\\]/).at(-1) ?? '';
+}
+
+/** Returns the boundary that a media type names, without its quotes. */
+function boundaryOf(mediaType: string): string {
+  const [, quoted, plain = ''] = /;\s*boundary=(?:"([^"]*)"|([^;]*))/i.exec(mediaType) ?? [];
+  return quoted ?? plain.trim();
 }
