@@ -178,8 +178,11 @@ export function killedAtEveryStep(runtime: 'docker' | 'local'): void {
     for (let step = 1; step <= STEPS_MAX; step++) {
       const agentId = await killed.agent('deleted');
       await killed.arm(step, agentId);
-      const asked = killed.attempt(() => killed.service.call('DELETE', `/api/v1/agents/${agentId}`));
-      const died = await killed.diedAndCameBack(agentId);
+      let isAnswered = false;
+      const call = () => killed.service.call('DELETE', `/api/v1/agents/${agentId}`);
+      const asked = killed.attempt(call).finally(() => (isAnswered = true));
+      // The agent's state says nothing before the call has arrived.
+      const died = await killed.diesAndComesBack(async () => isAnswered);
       await asked;
       // A call that was interrupted may not have been received, so the caller repeats it.
       expect([204, 404]).toContain((await killed.service.call('DELETE', `/api/v1/agents/${agentId}`)).status);
