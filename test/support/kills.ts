@@ -56,7 +56,7 @@ export class Kills {
     return died;
   }
 
-  /** As `dies`, and starts the service again if it died. */
+  /** Does what `dies` does, and starts the service again if it died. */
   async diesAndComesBack(isOver: () => Promise<boolean>): Promise<boolean> {
     const died = await this.dies(isOver);
     if (died) await this.service.start();

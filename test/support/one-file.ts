@@ -9,7 +9,7 @@ const dist = resolve(import.meta.dirname, '../../dist');
 /** The file lies in dist, so that it is made anew after a build, which replaces the folder. */
 const file = join(dist, 'one-file.mjs');
 
-/** What our packages can use if it is installed. Node looks for it when it is asked for. */
+/** The modules that our packages use only if they are installed. */
 const optional = [
   '@nestjs/microservices',
   '@nestjs/websockets',
@@ -19,6 +19,7 @@ const optional = [
   'class-transformer/storage',
   'pg-native',
 ];
+/** The packages with parts that are not JavaScript. */
 const native = ['@lydell/node-pty', 'ssh2'];
 
 /** Lets each of our modules keep its own address, by which it finds files beside it. */
