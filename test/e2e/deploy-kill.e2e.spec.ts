@@ -1,14 +1,14 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 
 import { DeploymentBed } from '../support/deployment-bed.ts';
+import { killable, Kills } from '../support/kills.ts';
 import { until } from '../support/until.ts';
 import { tellBuilds, waitingCommand, waitingProject, waitingPythonProject } from '../support/waiting-project.ts';
 
 /** Kills the service at each moment of a deployment from a registry or a repository, with custom files and a script. */
 
-const crashAt = resolve(import.meta.dirname, '../support/crash-at.mjs');
 /** The time within which a deployment settles after a restart of the service, in milliseconds. */
 const SETTLED_WITHIN_MS = 15_000;
 /** The time for one that installs packages, of which Python makes an environment first. */
@@ -19,8 +19,8 @@ const STEPS_MAX = 12;
 const LARGE_FILE_BYTES = 900_000;
 
 let bed: DeploymentBed;
+let kills: Kills;
 let folder: string;
-let order: string;
 /** The file that the operator gives to builds. */
 let certificates: string;
 
@@ -39,19 +39,20 @@ async function expectSuccess(agentId: string, deploymentId: string, withinMs = S
 describe('a deployment during which the service is killed', () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'mooring-order-'));
-    order = join(folder, 'order');
     certificates = join(folder, 'certificates.pem');
     await tellBuilds(certificates, { toWait: false });
-    bed = await DeploymentBed.open(['--import', crashAt], { TEST_CRASH_ORDER: order, MOORING_BUILD_CA_FILE: certificates });
+    bed = await DeploymentBed.open({ ...(await killable()), environment: { MOORING_BUILD_CA_FILE: certificates } });
+    kills = new Kills(bed.service);
     await bed.warmUp();
   });
   afterAll(async () => {
     await bed?.close();
+    process.stdout.write(`deployments: ${kills?.count} kills\n`);
     await rm(folder, { recursive: true, force: true });
   });
 
   afterEach(async () => {
-    await writeFile(order, '');
+    await kills.cancel();
     if (!bed.service.running) await bed.service.start();
     await bed.clear();
   });
@@ -68,9 +69,7 @@ describe('a deployment during which the service is killed', () => {
     const held = server.held.hold(path);
     const deploymentId = await bed.deploy(agentId);
     await held;
-    await bed.service.kill();
-    server.held.release();
-    await bed.service.start();
+    await kills.now(() => server.held.release());
     await expectSuccess(agentId, deploymentId);
   });
 
@@ -79,9 +78,8 @@ describe('a deployment during which the service is killed', () => {
     const agentId = await bed.agent('repository');
     const deploymentId = await bed.deploy(agentId);
     await bed.running('sleep 600');
-    await bed.service.kill();
-    const commit = bed.commit(['RUN ["sh", "-c", "echo made > /made"]']);
-    await bed.service.start();
+    let commit = '';
+    await kills.now(() => (commit = bed.commit(['RUN ["sh", "-c", "echo made > /made"]'])));
     const log = await expectSuccess(agentId, deploymentId);
     expect(log).toContain(`Fetched the commit ${commit}`);
     expect(await output(agentId, 'cat /made')).toBe('made\n');
@@ -99,9 +97,7 @@ describe('a deployment during which the service is killed', () => {
       const deploymentId = await bed.deploy(agentId);
       const first = await bed.running(line);
       const { Mounts } = await bed.docker.getContainer(first).inspect();
-      await bed.service.kill();
-      await tellBuilds(certificates, { toWait: false });
-      await bed.service.start();
+      await kills.now(() => tellBuilds(certificates, { toWait: false }));
       const log = await expectSuccess(agentId, deploymentId, INSTALLED_WITHIN_MS);
       expect(log.match(command)).toHaveLength(2);
       await expect(bed.docker.getContainer(first).inspect()).rejects.toMatchObject({ statusCode: 404 });
@@ -125,8 +121,7 @@ describe('a deployment during which the service is killed', () => {
       },
       { everyMs: 2 },
     );
-    await bed.service.kill();
-    await bed.service.start();
+    await kills.now();
     await expectSuccess(agentId, deploymentId);
     expect(await output(agentId, 'cat /opt/large/* | wc -c')).toBe(`${8 * LARGE_FILE_BYTES}\n`);
   });
@@ -139,8 +134,7 @@ describe('a deployment during which the service is killed', () => {
     await put(agentId, [{ path: 'slow.sh', content }]);
     const deploymentId = await bed.deploy(agentId);
     const first = await bed.running('sleep 601');
-    await bed.service.kill();
-    await bed.service.start();
+    await kills.now();
     const log = await expectSuccess(agentId, deploymentId);
     expect(log.match(/Running the custom script/g)).toHaveLength(2);
     expect(await output(agentId, 'cat /data/runs /runs')).toBe('run\nrun\nhere\n');
@@ -153,19 +147,12 @@ describe('a deployment during which the service is killed', () => {
     await put(agentId, [{ path: 'quick.sh', content: 'echo ran > /ran' }]);
     for (let after = 1; after <= STEPS_MAX; after++) {
       bed.commit([`ENV STEP=${after}`]);
-      await writeFile(order, JSON.stringify({ after, key: agentId, saga: 'deployments' }));
+      await kills.order({ after, key: agentId, saga: 'deployments' });
       // The response may be lost with the process, but the deployment was stored before its first step.
       await bed.deploy(agentId).catch(() => undefined);
-      const settled = await until('the service dies, or the agent settles', async () => {
-        if (!bed.service.running) return 'died';
-        const agent = await bed.service.call('GET', `/api/v1/agents/${agentId}`).catch(() => null);
-        return agent?.body.status === 'active' ? 'active' : undefined;
-      });
-      const disarm = () => writeFile(order, '');
-      // The last step may kill just after the agent was seen active, and even while the order is being cancelled.
-      const died = settled === 'died' || (await bed.service.diesOfOrder(disarm));
-      await disarm();
-      if (died) await bed.service.start();
+      const died = await kills.diesAndComesBack(
+        async () => (await bed.service.call('GET', `/api/v1/agents/${agentId}`)).body.status === 'active',
+      );
       const [{ id }] = (await bed.service.call('GET', `/api/v1/agents/${agentId}/deployments`)).body;
       await expectSuccess(agentId, id);
       expect(await output(agentId, 'cat /ran; echo $STEP')).toBe(`ran\n${after}\n`);

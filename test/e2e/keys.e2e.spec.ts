@@ -1,17 +1,17 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 
 import { keyIdOf, newDataKey, unwrapDataKey, wrapDataKey } from '../../src/platform/crypto/envelope.ts';
 import { pause } from '../../src/platform/async/pause.ts';
+import { killable, Kills } from '../support/kills.ts';
 import { operate } from '../support/log.ts';
 import { OutsidePostgres } from '../support/outside-postgres.ts';
 import { masterKey, replicaOptions } from '../support/replicas.ts';
-import { type Answer, LAST_KILL_MS, StartedService } from '../support/started-service.ts';
+import { type Answer, type ServiceOptions, StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 
-const crashAt = resolve(import.meta.dirname, '../support/crash-at.mjs');
 /** The number of data keys of a rotation: several batches. */
 const DATA_KEYS = 2_500;
 /** A replica that was killed counts as alive for 20 s. */
@@ -92,28 +92,13 @@ async function startArmed(service: StartedService): Promise<void> {
   });
 }
 
-/** Returns true if the service dies before the rotation is over. */
-async function dies(service: StartedService, admin: Administrator): Promise<boolean> {
-  const outcome = await until(
-    'the service dies, or the rotation is over',
-    async () => {
-      if (!service.running) return 'died';
-      const rotation = await admin.rotation(service).catch(() => null);
-      return rotation?.phase === 'finished' ? 'over' : undefined;
-    },
-    { timeoutMs: ROTATION_MS },
-  );
-  // The last step may kill just after the end was seen.
-  return outcome === 'died' || (await service.endsWithin(LAST_KILL_MS));
-}
-
 describe('a rotation of the master key', () => {
   let database: OutsidePostgres;
   let folder: string;
   let admin: Administrator;
   const services: StartedService[] = [];
-  const start = async (environment: Record<string, string> = {}, nodeOptions: string[] = []): Promise<StartedService> => {
-    const options = replicaOptions(database.url, 'local', { dataDir: folder, environment, nodeOptions });
+  const start = async (environment: Record<string, string> = {}, others: Partial<ServiceOptions> = {}): Promise<StartedService> => {
+    const options = replicaOptions(database.url, 'local', { ...others, dataDir: folder, environment });
     const [first] = services;
     const service = await StartedService.start(first === undefined ? options : { ...options, caller: first.firstRun });
     services.push(service);
@@ -135,21 +120,21 @@ describe('a rotation of the master key', () => {
   });
 
   it('goes on at the next start after a kill at every step, loses no data key, and the old key is then refused', async () => {
-    const order = join(folder, 'crash-order');
-    const service = await start({ ...inFile, TEST_CRASH_ORDER: order }, ['--import', crashAt]);
+    const service = await start(inFile, await killable());
+    const kills = new Kills(service);
     const written = async () => (await readFile(join(folder, 'master.key'), 'utf8')).trim();
     const oldKey = await written();
     const keys = await fill(database.url, Buffer.from(oldKey, 'hex'));
-    const arm = (nonce: number) => writeFile(order, JSON.stringify({ after: 1, saga: 'master-key', nonce }));
-    await arm(0);
+    const order = () => kills.order({ after: 1, saga: 'master-key' });
+    const isOver = async () => (await admin.rotation(service)).phase === 'finished';
+    await order();
     // The saga may kill the service before the response is sent.
     await admin.ask(service, 'POST', '/api/admin/keys/rotate', {}).catch(() => null);
-    let kills = 0;
-    for (; await dies(service, admin); kills += 1) {
-      await arm(kills + 1);
+    while (await kills.dies(isOver, { timeoutMs: ROTATION_MS })) {
+      await order();
       await startArmed(service);
     }
-    const crashes = (await readFile(`${order}.crashes`, 'utf8')).trim().split('\n');
+    const crashes = (await readFile(join(folder, 'crash-order.crashes'), 'utf8')).trim().split('\n');
     const batches = crashes.filter((crash) => crash === 'master-key rewrapped');
     expect(batches.length).toBeGreaterThan(1);
     expect(crashes).toEqual([...batches, 'master-key forgotten', 'master-key recorded', 'master-key finished']);

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { GitServer } from '../support/git-server.ts';
+import { Kills } from '../support/kills.ts';
 import { StartedService } from '../support/started-service.ts';
 import { until } from '../support/until.ts';
 import { tellBuilds, waitingCommand, waitingProject } from '../support/waiting-project.ts';
@@ -50,12 +51,12 @@ describe('a deployment on the local runtime during which the service is killed',
     const isInstalling = () => (commandsIn(join(local, 'builds')).some((line) => line.startsWith(waitingCommand)) ? true : undefined);
     await until('the installation waits', isInstalling);
 
-    await service.kill();
-    await until('the processes end with the service', () => (commandsIn(local).length === 0 ? true : undefined), {
-      timeoutMs: SETTLED_WITHIN_MS,
+    await new Kills(service).now(async () => {
+      await until('the processes end with the service', () => (commandsIn(local).length === 0 ? true : undefined), {
+        timeoutMs: SETTLED_WITHIN_MS,
+      });
+      await tellBuilds(certificates, { toWait: false });
     });
-    await tellBuilds(certificates, { toWait: false });
-    await service.start();
     const settled = async () => {
       const [record] = (await service.call('GET', `/api/v1/agents/${body.agent_id}/deployments`)).body;
       return record.completed_at === null ? undefined : record;

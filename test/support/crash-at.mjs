@@ -1,11 +1,12 @@
 /**
  * Is loaded into a started service with `--import`, and kills its own process (SIGKILL) right after the n-th step that a saga completes,
- * counted from the moment at which the order file was written. The file contains {"after": n, "saga": "deployments"}.
+ * counted from the moment at which the order file in its data folder was written. The file contains {"after": n, "saga": "deployments"}.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { appendFileSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 
-const orderFile = process.env.TEST_CRASH_ORDER;
+const orderFile = join(process.env.MOORING_DATA_DIR, 'crash-order');
 let order = '';
 let seen = 0;
 

@@ -26,7 +26,7 @@ export class DeploymentBed {
     readonly base: string,
   ) {}
 
-  static async open(nodeOptions: string[] = [], environment: Record<string, string> = {}): Promise<DeploymentBed> {
+  static async open({ environment, ...others }: Partial<ServiceOptions> = {}): Promise<DeploymentBed> {
     const docker = new Dockerode();
     const base = await importBusyboxImage(docker, `mooring-test-deploy-${randomBytes(6).toString('hex')}:1`);
     const git = await GitServer.start();
@@ -35,8 +35,8 @@ export class DeploymentBed {
     const mark = { name: 'www/bed', type: 'file', mode: 0o644, content: base } as const;
     await registry.publish('1', [...(await busyboxEntries()), healthz, mark], command);
     const options: ServiceOptions = {
+      ...others,
       runtime: 'docker',
-      nodeOptions,
       environment: { MOORING_ALLOW_PRIVATE_SOURCES: `${git.host},${registry.host}`, MOORING_SHARED_IMAGES: base, ...environment },
     };
     return new DeploymentBed(docker, await StartedService.start(options), git, registry, base);

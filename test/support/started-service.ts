@@ -17,9 +17,6 @@ const entry = join(root, 'dist', 'main.js');
 /** The program that runs the service: another Node than that of the tests if `TEST_NODE` names one. */
 const node = process.env.TEST_NODE ?? process.execPath;
 
-/** The longest time, in ms, between the moment at which a step is visible from outside and the kill that was ordered after it (crash-at.mjs). */
-export const LAST_KILL_MS = 500;
-
 /** The number of characters of the service's output that a failed start shows. */
 const OUTPUT_SHOWN = 4_000;
 
@@ -220,22 +217,6 @@ export class StartedService {
     if (this.process !== null && this.running) await once(this.process, 'exit', { signal: patience.signal }).catch(() => undefined);
     clearTimeout(timer);
     return !this.running;
-  }
-
-  /**
-   * Waits for a moment whether a step kills the process as it was ordered, cancels the order with `disarm`, and returns true if the process
-   * died, once it has ended. A step reads its order and kills within one turn of the event loop, so a service that answers after the order
-   * was cancelled outlives it.
-   */
-  async diesOfOrder(disarm: () => Promise<unknown>): Promise<boolean> {
-    await this.endsWithin(LAST_KILL_MS);
-    await disarm();
-    const answers = await this.call('GET', '/health').then(
-      ({ status }) => status === 200,
-      () => false,
-    );
-    if (!answers) await this.ended();
-    return !answers;
   }
 
   /** Sends SIGTERM and waits for a clean end. */

@@ -2,20 +2,14 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { pause } from '../../src/platform/async/pause.ts';
-import { type Answer, StartedService } from '../support/started-service.ts';
-import { until } from '../support/until.ts';
+import type { Answer, StartedService } from './started-service.ts';
+import { until } from './until.ts';
 
-/** Kills the service at random moments of a stream of webhooks and chats to an agent that is awake and one that is put to sleep. */
-
-const KILLS = Number(process.env.WEBHOOK_KILLS ?? 3);
-/** The webhooks that one sender may send in a minute, less the chats: few enough that some are refused. */
-const BUDGET = 200;
 /** The pause of a sender after each answer, ms. */
 const SENDS_EVERY_MS = 30;
-const TIMEOUT_MS = 120_000 + KILLS * 20_000;
 
 /** One agent, a sender of its webhooks that waits for each answer, and a person who chats with it. */
-class Addressed {
+export class Addressed {
   /** The ids of the accepted webhooks in the order in which they were accepted. */
   readonly accepted: string[] = [];
   readonly acceptedTexts: string[] = [];
@@ -116,69 +110,63 @@ async function fileOf(dataDir: string, agentId: string): Promise<string | null> 
   return found === undefined ? null : join(dataDir, found);
 }
 
-describe('webhooks and chats to agents of a service that is killed again and again', () => {
-  let service: StartedService;
-  let agents: Addressed[];
+/** Webhooks and chats to an agent that is awake and to one that is put to sleep now and then. */
+export class WebhookStream {
+  private readonly ending = new AbortController();
+  private readonly over = new AbortController();
+  private listening: Promise<void>[] = [];
+  private work: Promise<void>[] = [];
+  /** The number of accepted webhooks of each agent at the last kill. */
+  private before: number[] = [];
 
-  beforeAll(async () => {
-    service = await StartedService.start({ runtime: 'local', environment: { MOORING_MESSAGE_BUDGET: String(BUDGET) } });
+  private constructor(
+    readonly awake: Addressed,
+    readonly asleep: Addressed,
+  ) {}
+
+  static async open(service: StartedService): Promise<WebhookStream> {
     const made = async (name: string) => {
       const answer = await service.call('POST', '/api/agents', { name, templateId: 'hello' }, { prefer: 'wait=60' });
       expect(answer.body).toMatchObject({ status: 'active' });
       return new Addressed(answer.body.agent_id as string, service);
     };
-    agents = [await made('awake'), await made('asleep')];
-  }, TIMEOUT_MS);
-
-  afterAll(() => service?.dispose());
-
-  it(
-    'are delivered at least once and in order if they were accepted, and never if they were refused',
-    async () => {
-      const ending = new AbortController();
-      const over = new AbortController();
-      const listening = agents.map((agent) => agent.listen(over.signal));
-      const work = agents.flatMap((agent) => [agent.send(ending.signal), agent.chat(ending.signal)]);
-      work.push((agents[1] as Addressed).sleepNowAndThen(ending.signal));
-      for (let kill = 0; kill < KILLS; kill += 1) {
-        const before = agents.map(({ accepted }) => accepted.length);
-        await pause(Math.random() * 1_500);
-        await service.kill();
-        await service.start();
-        await until('the service takes webhooks or refuses them', async () =>
-          agents.every(({ accepted, refusedTexts }, n) => accepted.length > (before[n] ?? 0) || refusedTexts.length > 0) ? true : undefined,
-        );
-      }
-      await until('one webhook was refused', async () => (agents.some(({ refusedTexts }) => refusedTexts.length > 0) ? true : undefined));
-      ending.abort();
-      await Promise.all(work);
-      for (const agent of agents) {
-        await until('nothing waits any more', async () => ((await agent.waiting()) === 0 ? true : undefined));
-      }
-      over.abort();
-      await Promise.all(listening);
-      for (const agent of agents) {
-        await agent.readHeard();
-        await check(agent);
-      }
-    },
-    TIMEOUT_MS,
-  );
-
-  async function check(agent: Addressed): Promise<void> {
-    const { accepted, acceptedTexts, refusedTexts, heard, chats } = agent;
-    expect(new Set(accepted).size).toBe(accepted.length);
-    const wanted = new Set(accepted);
-    expect(heard.filter((id) => wanted.has(id))).toEqual(accepted);
-    const known = new Set(heard);
-    expect(chats.filter((id) => !known.has(id))).toEqual([]);
-    const asked = (await agent.thread()).filter(({ role }) => role === 'user');
-    expect(asked.filter(({ status }) => status !== 'delivered')).toEqual([]);
-    const texts = asked.map(({ text }) => text);
-    const ofAccepted = new Set(acceptedTexts);
-    expect(texts.filter((text) => ofAccepted.has(text))).toEqual(acceptedTexts);
-    const refused = new Set(refusedTexts);
-    expect(texts.filter((text) => refused.has(text))).toEqual([]);
-    process.stdout.write(`${accepted.length} webhooks accepted, ${refusedTexts.length} refused, ${chats.length} chats answered\n`);
+    return new WebhookStream(await made('awake'), await made('asleep'));
   }
-});
+
+  get agents(): Addressed[] {
+    return [this.awake, this.asleep];
+  }
+
+  begin(): void {
+    this.listening = this.agents.map((agent) => agent.listen(this.over.signal));
+    this.work = this.agents.flatMap((agent) => [agent.send(this.ending.signal), agent.chat(this.ending.signal)]);
+    this.work.push(this.asleep.sleepNowAndThen(this.ending.signal));
+  }
+
+  beforeKill(): void {
+    this.before = this.agents.map(({ accepted }) => accepted.length);
+  }
+
+  async goesOn(): Promise<void> {
+    const isTaken = ({ accepted, refusedTexts }: Addressed, n: number) =>
+      accepted.length > (this.before[n] ?? 0) || refusedTexts.length > 0;
+    await until('the service takes webhooks or refuses them', () => (this.agents.every(isTaken) ? true : undefined));
+  }
+
+  /** Ends the stream once a webhook was refused, and waits until all that were accepted have been delivered. */
+  async end(): Promise<void> {
+    await until('one webhook was refused', () => (this.agents.some(({ refusedTexts }) => refusedTexts.length > 0) ? true : undefined));
+    this.ending.abort();
+    await Promise.all(this.work);
+    for (const agent of this.agents) await until('nothing waits any more', async () => ((await agent.waiting()) === 0 ? true : undefined));
+    this.over.abort();
+    await Promise.all(this.listening);
+    for (const agent of this.agents) await agent.readHeard();
+  }
+
+  /** Ends what is still going on, after a failure. */
+  abandon(): void {
+    this.ending.abort();
+    this.over.abort();
+  }
+}

@@ -1,27 +1,22 @@
-import { writeFile } from 'node:fs/promises';
-import { join, resolve } from 'node:path';
-import { seenContainers, seenVolumes } from '../support/engine.ts';
-import { StartedService, type Answer } from '../support/started-service.ts';
-import { until } from '../support/until.ts';
+import { seenContainers, seenVolumes } from './engine.ts';
+import { killable, Kills } from './kills.ts';
+import { StartedService, type Answer } from './started-service.ts';
+import { until } from './until.ts';
 
-const crashAt = resolve(import.meta.dirname, '../support/crash-at.mjs');
 /** The most steps of one operation that a test walks through. */
 const STEPS_MAX = 20;
-const SETTLE_MS = 60_000;
 const settled = ['active', 'sleeping', 'stopped', 'error'];
 
 /** A service that is killed repeatedly, with an agent that is being operated on and one that must not be affected. */
-class Killed {
-  kills = 0;
-  readonly order: string;
+class Killed extends Kills {
   steady = '';
   steadySince = '';
 
   constructor(
-    readonly service: StartedService,
+    service: StartedService,
     readonly runtime: 'docker' | 'local',
   ) {
-    this.order = join(service.dataDir, 'crash-order');
+    super(service);
   }
 
   async agent(name: string): Promise<string> {
@@ -30,13 +25,9 @@ class Killed {
     return made.body.agent_id;
   }
 
-  /** Orders the service to die right after the n-th step that concerns the agent. */
-  async arm(after: number, key: string | null): Promise<void> {
-    await writeFile(this.order, JSON.stringify({ after, key, saga: 'deployments', nonce: this.kills + after / 100 }));
-  }
-
-  async disarm(): Promise<void> {
-    await writeFile(this.order, '');
+  /** Orders the service to die right after the n-th step that concerns the agent, or any if none is named. */
+  arm(after: number, key: string | null): Promise<void> {
+    return this.order({ after, key, saga: 'deployments' });
   }
 
   /** Performs the operation. Returns true if it was acknowledged before the service died. */
@@ -48,20 +39,11 @@ class Killed {
   }
 
   /** Waits until the service dies or the agent settles. Returns true if it died, after starting it again. */
-  async diedAndCameBack(agentId: string): Promise<boolean> {
-    const outcome = await until('the service dies, or the agent settles', async () => {
-      if (!this.service.running) return 'died';
-      const agent = await this.service.call('GET', `/api/v1/agents/${agentId}`).catch(() => null);
-      if (agent === null) return undefined;
-      return agent.status === 404 || settled.includes(agent.body.status) ? 'settled' : undefined;
+  diedAndCameBack(agentId: string): Promise<boolean> {
+    return this.diesAndComesBack(async () => {
+      const { status, body } = await this.service.call('GET', `/api/v1/agents/${agentId}`);
+      return status === 404 || settled.includes(body.status);
     });
-    // The last step may kill just after the agent was seen settled, and even while the order is being cancelled.
-    if (outcome === 'settled' && !(await this.service.diesOfOrder(() => this.disarm()))) return false;
-    await this.disarm();
-    await this.service.ended();
-    this.kills += 1;
-    await this.service.start();
-    return true;
   }
 
   async settles(agentId: string): Promise<string> {
@@ -88,17 +70,14 @@ function notBusy(answer: Answer): Answer | undefined {
   return answer.body.code === 'idempotency_in_progress' ? undefined : answer;
 }
 
-function kills(runtime: 'docker' | 'local'): void {
+/** The tests of a service on one runtime that is killed after every step of every operation on an agent. */
+export function killedAtEveryStep(runtime: 'docker' | 'local'): void {
   let killed: Killed;
 
   beforeAll(async () => {
-    const order = { TEST_CRASH_ORDER: '' };
     // On one of the runtimes agents sleep deeply at once, so that both depths are tested.
-    const environment = { ...order, ...(runtime === 'local' ? { MOORING_DEEP_SLEEP_AFTER: '0' } : {}) };
-    const service = await StartedService.start({ runtime, nodeOptions: ['--import', crashAt], environment });
-    environment.TEST_CRASH_ORDER = join(service.dataDir, 'crash-order');
-    await service.stop();
-    await service.start();
+    const environment: Record<string, string> = runtime === 'local' ? { MOORING_DEEP_SLEEP_AFTER: '0' } : {};
+    const service = await StartedService.start({ ...(await killable()), runtime, environment });
     killed = new Killed(service, runtime);
     killed.steady = await killed.agent('steady');
     if (runtime === 'docker') killed.steadySince = (await seenContainers(killed.steady))[0]?.startedAt ?? '';
@@ -106,9 +85,9 @@ function kills(runtime: 'docker' | 'local'): void {
 
   afterAll(async () => {
     if (killed === undefined) return;
-    await killed.disarm();
+    await killed.cancel();
     await killed.service.dispose();
-    process.stdout.write(`${runtime}: ${killed.kills} kills\n`);
+    process.stdout.write(`${runtime}: ${killed.count} kills\n`);
   });
 
   it('settles after a kill at every step of a deployment, and keeps every acknowledged write', async () => {
@@ -141,7 +120,6 @@ function kills(runtime: 'docker' | 'local'): void {
       const create = () => killed.service.call('POST', '/api/agents', { name: `first ${step}`, templateId: 'hello' }, key);
       const asked = await create().catch(() => null);
       const died = await killed.diedAndCameBack(asked?.body.agent_id ?? killed.steady);
-      await killed.disarm();
       // A request that a dead process had begun is reserved for some seconds.
       const made = asked ?? (await until('the same request is answered', async () => notBusy(await create()), { everyMs: 250 }));
       expect(made.status).toBe(201);
@@ -162,7 +140,6 @@ function kills(runtime: 'docker' | 'local'): void {
       const status = await killed.settles(agentId);
       if (acknowledged) expect(status).toBe('active');
       await killed.nothingDoubledOrLost(agentId, false);
-      await killed.disarm();
       if (!died) break;
     }
   });
@@ -177,7 +154,6 @@ function kills(runtime: 'docker' | 'local'): void {
       const status = await killed.settles(agentId);
       if (acknowledged) expect(status).toBe(outcome);
       await killed.nothingDoubledOrLost(agentId, false);
-      await killed.disarm();
       await killed.service.call('POST', `/api/agents/${agentId}/start`, undefined, { prefer: 'wait=30' });
       expect(await killed.service.call('POST', `/api/agents/${agentId}/chat`, { message: 'well?' })).toMatchObject({ status: 200 });
       if (!died) break;
@@ -193,7 +169,6 @@ function kills(runtime: 'docker' | 'local'): void {
       const died = await killed.diedAndCameBack(agentId);
       expect(['active', 'sleeping']).toContain(await killed.settles(agentId));
       await killed.nothingDoubledOrLost(agentId, false);
-      await killed.disarm();
       expect(await killed.service.call('POST', `/api/agents/${agentId}/chat`, { message: 'awake?' })).toMatchObject({ status: 200 });
       if (!died) break;
     }
@@ -203,10 +178,12 @@ function kills(runtime: 'docker' | 'local'): void {
     for (let step = 1; step <= STEPS_MAX; step++) {
       const agentId = await killed.agent('deleted');
       await killed.arm(step, agentId);
-      const asked = killed.attempt(() => killed.service.call('DELETE', `/api/v1/agents/${agentId}`));
-      const died = await killed.diedAndCameBack(agentId);
+      let isAnswered = false;
+      const call = () => killed.service.call('DELETE', `/api/v1/agents/${agentId}`);
+      const asked = killed.attempt(call).finally(() => (isAnswered = true));
+      // The agent's state says nothing before the call has arrived.
+      const died = await killed.diesAndComesBack(async () => isAnswered);
       await asked;
-      await killed.disarm();
       // A call that was interrupted may not have been received, so the caller repeats it.
       expect([204, 404]).toContain((await killed.service.call('DELETE', `/api/v1/agents/${agentId}`)).status);
       expect(await killed.settles(agentId)).toBe('gone');
@@ -218,13 +195,10 @@ function kills(runtime: 'docker' | 'local'): void {
   it('delivers an acknowledged message after a kill in the middle of its delivery', async () => {
     const agentId = await killed.agent('chatty');
     for (const after of [1, 2]) {
-      await writeFile(killed.order, JSON.stringify({ after, saga: 'messages', nonce: killed.kills }));
+      await killed.order({ after, saga: 'messages' });
       // The reply may be sent just before the kill that follows its record.
       await killed.attempt(() => killed.service.call('POST', `/api/agents/${agentId}/chat`, { message: `before kill ${after}` }));
-      expect(await killed.service.endsWithin(SETTLE_MS)).toBe(true);
-      killed.kills += 1;
-      await killed.disarm();
-      await killed.service.start();
+      expect(await killed.diesAndComesBack(async () => false)).toBe(true);
       await until('the message has its reply', async () => {
         const conversations = await killed.service.call('GET', `/api/agents/${agentId}/conversations`);
         const threads = await Promise.all(
@@ -238,10 +212,3 @@ function kills(runtime: 'docker' | 'local'): void {
     }
   });
 }
-
-describe('a service that is killed on the local runtime', () => {
-  kills('local');
-});
-describe('a service that is killed on Docker', () => {
-  kills('docker');
-});

@@ -1,0 +1,5 @@
+import { killedAtEveryStep } from '../support/killed-at-every-step.ts';
+
+describe('a service that is killed on the local runtime', () => {
+  killedAtEveryStep('local');
+});
