@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -109,7 +109,7 @@ describe('the local runtime, beyond the contract', () => {
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     expect(statSync(join(folder, 'spec.json')).mode & 0o777).toBe(0o600);
     const { supervisor, agent } = runOf(view.handle);
-    const list = execFileSync('ps', ['-o', 'args=', '-p', `${supervisor.pid},${agent?.pid}`], { encoding: 'utf8' });
+    const list = [supervisor, agent].map((each) => readFileSync(`/proc/${each?.pid}/cmdline`, 'utf8')).join('');
     expect(list).toContain('supervisor.mjs');
     expect(list).not.toContain('planted-canary');
     const others = readdirSync(folder).filter((name) => name.endsWith('.json') && name !== 'spec.json');
