@@ -6,8 +6,12 @@ import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
 
-/** Registers the tests of the templates that are projects, on the runtime that the module provides. */
-export function projectTemplates(open: () => Promise<DynamicModule>): void {
+/** A template, and what is recognized of it. */
+export const nodeTemplate = ['node', 'a Node project (package.json)'] as const;
+export const pythonTemplate = ['python', 'a Python project (requirements.txt)'] as const;
+
+/** Registers the tests of templates that are projects, on the runtime that the module provides. */
+export function projectTemplates(templates: (readonly [id: string, found: string])[], open: () => Promise<DynamicModule>): void {
   let server: TestServer;
 
   beforeAll(async () => {
@@ -23,10 +27,7 @@ export function projectTemplates(open: () => Promise<DynamicModule>): void {
   const chat = async (id: string, message: string, conversationId?: string) =>
     (await call('POST', `/api/agents/${id}/chat`, { message, conversation_id: conversationId })).json;
 
-  it.each([
-    ['node', 'a Node project (package.json)'],
-    ['python', 'a Python project (requirements.txt)'],
-  ])('%s answers, and remembers its conversation over a sleep, a stop and a new deployment', async (templateId, found) => {
+  it.each(templates)('%s answers, and remembers its conversation over a sleep, a stop and a new deployment', async (templateId, found) => {
     const { id, status } = await made(templateId);
     const [deployment] = (await call('GET', `/api/v1/agents/${id}/deployments`)).json;
     expect(deployment.build_log).toContain(`Found ${found}`);

@@ -2,7 +2,8 @@ import { Module } from '@nestjs/common';
 
 import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { DockerBed } from '../support/docker-bed.ts';
-import { projectTemplates } from './project-templates.contract.ts';
+import { LocalRuntimeModule } from '../support/local-runtime-module.ts';
+import { nodeTemplate, projectTemplates, pythonTemplate } from './project-templates.contract.ts';
 
 @Module({})
 class BedRuntime {}
@@ -10,11 +11,16 @@ class BedRuntime {}
 describe('an agent made from a template that is a project, on Docker', () => {
   let bed: DockerBed;
 
-  projectTemplates(async () => {
+  projectTemplates([nodeTemplate, pythonTemplate], async () => {
     bed = await DockerBed.open();
     const providers = [{ provide: ContainerRuntime, useValue: bed.runtime }];
     return { module: BedRuntime, global: true, providers, exports: [ContainerRuntime] };
   });
   // Hooks run in the order in which they are written: the server of the tests is closed before the bed.
   afterAll(() => bed?.close());
+});
+
+describe('an agent made from a template that is a project, on the local runtime', () => {
+  // It runs the Python of the machine, which a bare one does not have.
+  projectTemplates([pythonTemplate], async () => LocalRuntimeModule.forTest());
 });

@@ -1,6 +1,6 @@
 import { LocalRuntimeModule } from '../support/local-runtime-module.ts';
-import { projectTemplates } from './project-templates.contract.ts';
+import { nodeTemplate, projectTemplates } from './project-templates.contract.ts';
 
 describe('an agent made from a template that is a project, on the local runtime', () => {
-  projectTemplates(async () => LocalRuntimeModule.forTest());
+  projectTemplates([nodeTemplate], async () => LocalRuntimeModule.forTest());
 });

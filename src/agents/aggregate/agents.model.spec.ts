@@ -11,24 +11,31 @@ import type { AgentEvent } from './agents.events.ts';
  * moves.
  */
 
+/** Looks at each step of long walks, so the rules are compared without `expect`, which takes far longer than the step itself. */
 function expectSane(before: Agent, agent: Agent, events: AgentEvent[]): void {
-  expect([...agentStatuses, 'deleted']).toContain(agent.status);
-  expect(agent.deadlineAt !== null).toBe(isInTransit(agent));
-  if (agent.restartAt !== null) expect(agent.status).toBe('restarting');
-  if (agent.sleepDepth !== null) expect(['sleeping', 'waking']).toContain(agent.status);
-  if (agent.status === 'sleeping') expect([agent.sleepDepth, agent.sleptAt]).not.toContain(null);
-  if (agent.wantedSleep !== null) expect(['stopping', 'sleeping']).toContain(agent.status);
-  expect(agent.activeSince !== null).toBe(agent.status === 'active');
-  expect(agent.failure !== null).toBe(agent.status === 'error');
-  expect(agent.generation).toBeGreaterThanOrEqual(before.generation);
-  if (['active', 'starting', 'restarting', 'waking', 'sleeping'].includes(agent.status)) expect(agent.release).not.toBeNull();
-  const open = agent.deployment !== null && ['queued', 'building', 'starting'].includes(agent.deployment.status);
-  expect(open).toBe(agent.status === 'deploying');
-  if (agent.candidate !== null) expect(agent.candidate.deploymentId).toBe(agent.deployment?.id);
-  if (agent.candidate !== null) expect(agent.status).toBe('deploying');
-  if (before.status === 'deleted') expect(events).toEqual([]);
-  if (before.status === 'deleting') expect(['deleting', 'deleted']).toContain(agent.status);
-  expect(agent.message).not.toBe('');
+  const { status, deployment, candidate } = agent;
+  const isDeploymentOpen = deployment !== null && ['queued', 'building', 'starting'].includes(deployment.status);
+  const rules = {
+    'has a status that is known': [...agentStatuses, 'deleted'].includes(status),
+    'has a deadline while it is in transit, and only then': (agent.deadlineAt !== null) === isInTransit(agent),
+    'has a time of its restart only while it restarts': agent.restartAt === null || status === 'restarting',
+    'has a depth of sleep only while it sleeps or wakes': agent.sleepDepth === null || ['sleeping', 'waking'].includes(status),
+    'has a depth and a time of sleep while it sleeps': status !== 'sleeping' || (agent.sleepDepth !== null && agent.sleptAt !== null),
+    'has a wanted sleep only while it stops or sleeps': agent.wantedSleep === null || ['stopping', 'sleeping'].includes(status),
+    'has the time since which it is active while it is, and only then': (agent.activeSince !== null) === (status === 'active'),
+    'has a failure in an error, and only then': (agent.failure !== null) === (status === 'error'),
+    'never goes back to an earlier generation': agent.generation >= before.generation,
+    'has a release where it runs, and where it sleeps':
+      !['active', 'starting', 'restarting', 'waking', 'sleeping'].includes(status) || agent.release !== null,
+    'has an open deployment while it deploys, and only then': isDeploymentOpen === (status === 'deploying'),
+    'has the candidate of its deployment': candidate === null || candidate.deploymentId === deployment?.id,
+    'has a candidate only while it deploys': candidate === null || status === 'deploying',
+    'has no events once it is deleted': before.status !== 'deleted' || events.length === 0,
+    'goes on being deleted': before.status !== 'deleting' || ['deleting', 'deleted'].includes(status),
+    'has a message': agent.message !== '',
+  };
+  const broken = Object.entries(rules).flatMap(([rule, holds]) => (holds ? [] : [rule]));
+  if (broken.length > 0) expect({ status, broken }).toEqual({ status, broken: [] });
 }
 
 const runs = { numRuns: 500 };

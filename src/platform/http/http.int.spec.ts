@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 
 import type { TestServer } from '../../../test/support/http-server.ts';
+import { findSomeGit } from '../../../test/support/some-git.ts';
 import { expectProblem, startThings } from '../../../test/support/things-server.ts';
 import { until, untilTrue } from '../../../test/support/until.ts';
 
@@ -10,6 +11,7 @@ beforeAll(async () => {
   server = await startThings();
 });
 afterAll(() => server?.close());
+findSomeGit();
 
 describe('requests', () => {
   it('have an id: the caller’s if it is valid, else one of ours', async () => {

@@ -87,7 +87,27 @@ export function projectContract(name: string, make: () => Promise<RuntimeUnderTe
   });
 }
 
-function projects(bed: TestBed): void {
+/** Declares the test of a Python project, which needs a machine with Python or an engine. */
+export function pythonProjectContract(name: string, make: () => Promise<RuntimeUnderTest>): void {
+  describe(`a Python project without a Dockerfile on the ${name} runtime`, () => {
+    const bed = new TestBed(make);
+    const { build, answerOf } = projectsOn(bed);
+    beforeAll(() => bed.open());
+    afterAll(() => bed.close());
+
+    it('runs a Python project with the modules and the commands that it installed', async () => {
+      const { image } = await build(pythonFiles, pythonPlan);
+      const { view, answer } = await answerOf(image);
+      expect(answer).toEqual({ knot: 'bowline', command: 'bowline', flavor: 'salty' });
+      const { stdout } = await bed.runtime.exec(view.handle, { argv: ['tie'], timeoutMs: 20_000, outputLimitBytes: 1_000 });
+      expect(stdout.toString().trim()).toBe('bowline');
+      await bed.runtime.remove(view.handle);
+    });
+  });
+}
+
+/** Returns what builds projects on the bed, and what starts and asks them. */
+function projectsOn(bed: TestBed) {
   const build = async (files: Record<string, string>, plan: ProjectPlan, settings = noSettings, signal = timeoutSignal(300_000)) => {
     const { directory } = bed.under.program(files, ['unused']) as { directory: string };
     const lines: string[] = [];
@@ -102,6 +122,11 @@ function projects(bed: TestBed): void {
     const answer = await eventually(() => bed.ask(view, 'GET', '/'));
     return { view, answer: JSON.parse(answer.text) as Record<string, string> };
   };
+  return { build, answerOf };
+}
+
+function projects(bed: TestBed): void {
+  const { build, answerOf } = projectsOn(bed);
 
   it('runs a Node project with what it installed and built', async () => {
     const { image, lines } = await build(nodeFiles, nodePlan);
@@ -109,15 +134,6 @@ function projects(bed: TestBed): void {
     expect(answer).toEqual({ knot: 'bowline', built: 'bowline salty', flavor: 'salty' });
     expect(image.command).toEqual(nodePlan.start);
     expect(lines.join('\n')).toContain('npm install --offline');
-    await bed.runtime.remove(view.handle);
-  });
-
-  it('runs a Python project with the modules and the commands that it installed', async () => {
-    const { image } = await build(pythonFiles, pythonPlan);
-    const { view, answer } = await answerOf(image);
-    expect(answer).toEqual({ knot: 'bowline', command: 'bowline', flavor: 'salty' });
-    const { stdout } = await bed.runtime.exec(view.handle, { argv: ['tie'], timeoutMs: 20_000, outputLimitBytes: 1_000 });
-    expect(stdout.toString().trim()).toBe('bowline');
     await bed.runtime.remove(view.handle);
   });
 

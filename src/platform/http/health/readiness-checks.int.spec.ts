@@ -1,5 +1,6 @@
 import type { ModuleRef } from '@nestjs/core';
 
+import { findSomeGit } from '../../../../test/support/some-git.ts';
 import { ContainerRuntime, type EgressStatus } from '../../runtime/runtime.ts';
 import { ReadinessChecks } from './readiness-checks.service.ts';
 
@@ -12,6 +13,8 @@ async function told(egress: EgressStatus | null) {
   const find = (wanted: string) => dependencies.find(({ name }) => name === wanted);
   return { status, egress: find('agent_egress'), git: find('git') };
 }
+
+findSomeGit();
 
 const well: EgressStatus = { lack: null, proxyLack: null, refused: new Map(), refusedRequests: new Map() };
 
@@ -43,11 +46,6 @@ describe('what agents may reach', () => {
 });
 
 describe('a machine without git', () => {
-  const { PATH } = process.env;
-  afterEach(() => {
-    process.env.PATH = PATH;
-  });
-
   it('is reported, and the service is only degraded', async () => {
     expect(await told(well)).toMatchObject({ status: 'ready', git: { status: 'ok', required: false } });
     process.env.PATH = '/nowhere:/proc';

@@ -2,7 +2,7 @@ import Dockerode from 'dockerode';
 
 import { dockerUnderTest } from '../../../../test/support/docker-under-test.ts';
 import { removeInstance } from '../../../../test/support/images.ts';
-import { projectContract } from '../runtime.projects.contract.ts';
+import { projectContract, pythonProjectContract } from '../runtime.projects.contract.ts';
 import { runtimeContract } from '../runtime.contract.ts';
 
 const docker = new Dockerode();
@@ -11,6 +11,7 @@ const make = async () => dockerUnderTest(docker, (instance) => removeInstance(do
 
 describe('projects', () => {
   projectContract('docker', make);
+  pythonProjectContract('docker', make);
 });
 
 describe('the docker adapter', () => {

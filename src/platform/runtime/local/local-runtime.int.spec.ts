@@ -1,58 +1,31 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pack } from 'tar-stream';
 import { timeoutSignal } from '../../async/timeout-signal.ts';
 import { firstLines } from '../runtime.bed.contract.ts';
-import { runtimeContract, type RuntimeUnderTest } from '../runtime.contract.ts';
+import { runtimeContract } from '../runtime.contract.ts';
 import { projectContract } from '../runtime.projects.contract.ts';
 import { probeFiles, request, startCommand } from '../runtime.probe.ts';
 import { RuntimeRefused, type ContainerView, type ImageSource } from '../runtime.ts';
 import type { RunRecord } from './local-container.ts';
-import { LocalRuntime } from './local-runtime.ts';
 import { liveness, markOf } from './processes.ts';
 import { containerSpec } from '../../../../test/support/container-spec.ts';
+import { type LocalUnderTest, localUnderTest } from '../../../../test/support/local-under-test.ts';
 import { span, untilTrue } from '../../../../test/support/until.ts';
 
-const dataDirs = new WeakMap<RuntimeUnderTest, string>();
-
-async function make(): Promise<RuntimeUnderTest> {
-  const folder = mkdtempSync(join(tmpdir(), 'mooring-local-'));
-  const options = { instance: randomUUID().slice(-12), dataDir: join(folder, 'data') };
-  const runtime = await LocalRuntime.open(options);
-  const under: RuntimeUnderTest = {
-    runtime,
-    program(files, start) {
-      const directory = join(folder, 'programs', randomUUID());
-      for (const [name, content] of Object.entries(files)) {
-        mkdirSync(dirname(join(directory, name)), { recursive: true });
-        writeFileSync(join(directory, name), content);
-      }
-      return { kind: 'program', directory, language: 'node', start };
-    },
-    reopen: () => LocalRuntime.open(options),
-    async close() {
-      for (const { handle } of (await runtime.list()).containers) await runtime.remove(handle);
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
-  dataDirs.set(under, options.dataDir);
-  return under;
-}
-
-runtimeContract('local', make);
-projectContract('local', make);
+runtimeContract('local', localUnderTest);
+projectContract('local', localUnderTest);
 
 describe('the local runtime, beyond the contract', () => {
-  let under: RuntimeUnderTest;
+  let under: LocalUnderTest;
   let image: string;
 
   beforeAll(async () => {
-    under = await make();
+    under = await localUnderTest();
     const source = under.program({ ...probeFiles, 'template.json': '{}' }, startCommand);
     image = (await under.runtime.ensureImage(source, () => undefined, timeoutSignal(5_000))).image;
   });
@@ -61,7 +34,7 @@ describe('the local runtime, beyond the contract', () => {
   const spec = (environment: Record<string, string> = {}) => containerSpec(image, { environment });
 
   const folderOf = (handle: string): string => {
-    const home = join(dataDirs.get(under) as string, 'local');
+    const home = join(under.dataDir, 'local');
     const instance = readdirSync(home).find((name) => name !== 'images') as string;
     return join(home, instance, 'containers', handle);
   };
@@ -109,7 +82,7 @@ describe('the local runtime, beyond the contract', () => {
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     expect(statSync(join(folder, 'spec.json')).mode & 0o777).toBe(0o600);
     const { supervisor, agent } = runOf(view.handle);
-    const list = execFileSync('ps', ['-o', 'args=', '-p', `${supervisor.pid},${agent?.pid}`], { encoding: 'utf8' });
+    const list = [supervisor, agent].map((each) => readFileSync(`/proc/${each?.pid}/cmdline`, 'utf8')).join('');
     expect(list).toContain('supervisor.mjs');
     expect(list).not.toContain('planted-canary');
     const others = readdirSync(folder).filter((name) => name.endsWith('.json') && name !== 'spec.json');
@@ -150,7 +123,7 @@ describe('the local runtime, beyond the contract', () => {
     ['started and not yet recorded', 'CommandRecords.prototype.add = () => new Promise(() => undefined);'],
   ])('finds the agents that a killed service started, and ends the command it had %s', async (_, before) => {
     const [{ agentId }, instance] = [spec(), dirname(dirname(folderOf('x')))];
-    const options = { instance: instance.split('/').at(-1), dataDir: dataDirs.get(under) };
+    const options = { instance: instance.split('/').at(-1), dataDir: under.dataDir };
     const script = `
       import { LocalRuntime } from ${JSON.stringify(new URL('./local-runtime.ts', import.meta.url).href)};
       import { CommandRecords } from ${JSON.stringify(new URL('./command-records.ts', import.meta.url).href)};
