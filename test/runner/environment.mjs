@@ -24,7 +24,7 @@ export default class WorkerEnvironment {
   moduleMocker = mocker;
   fakeTimers = null;
   fakeTimersModern;
-  /** What `beforeAll` has thrown, which jest-circus counts as an error of each test. */
+  /** The errors of `beforeAll`, each of which jest-circus counts as an error of each test. */
   hookErrors = new Set();
   failuresShown = 0;
 

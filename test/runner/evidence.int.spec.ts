@@ -72,7 +72,7 @@ async function outputOfFailures(): Promise<string> {
 
 describe('a file of tests that fail', () => {
   let output: string;
-  /** What was printed at each failure. */
+  /** The evidence of each failure, in order. */
   let shown: string[];
 
   beforeAll(async () => {

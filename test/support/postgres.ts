@@ -32,7 +32,8 @@ export function emptyDatabase(): Promise<TestDatabase> {
 
 async function copyOf(source: string): Promise<TestDatabase> {
   const name = `test_${randomUUID().replaceAll('-', '')}`;
-  await run(server(), `CREATE DATABASE ${name} TEMPLATE ${source}`);
+  // The usual strategy also writes every page to the write-ahead log, which costs the server twice the time.
+  await run(server(), `CREATE DATABASE ${name} TEMPLATE ${source} STRATEGY FILE_COPY`);
   return { url: urlOf(name), drop: () => run(server(), `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`) };
 }
 

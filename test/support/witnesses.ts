@@ -6,7 +6,7 @@ import type Dockerode from 'dockerode';
 
 import { readPostmaster } from '../../src/platform/database/postgres-process.ts';
 
-/** What is shown when a test fails: enough to see what led to it. */
+/** The last lines and events of a service, which are enough to see what led to a failure. */
 const LOG_LINES_SHOWN = 40;
 const EVENTS_SHOWN = 30;
 /** The characters that are shown of a long line's beginning and of its end, where its message stands. */

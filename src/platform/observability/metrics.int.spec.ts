@@ -1,3 +1,5 @@
+import performance from 'node:perf_hooks';
+
 import { Metrics } from './metrics.ts';
 
 describe('/metrics', () => {
@@ -19,5 +21,16 @@ describe('/metrics', () => {
     const text = await metrics.text();
     expect(text).toContain('boats{pier="east"} 3');
     expect(text).not.toMatch(/^depth/m);
+  });
+
+  it('measures the process once for all services in it, each of which shows it', async () => {
+    const first = new Metrics();
+    const monitors = jest.spyOn(performance, 'monitorEventLoopDelay');
+    const second = new Metrics();
+    expect(monitors).not.toHaveBeenCalled();
+    first.gauge('boats', 'Boats in the harbour.', () => 3);
+    expect(await first.text()).toContain('boats 3');
+    expect(await second.text()).not.toContain('boats');
+    for (const metrics of [first, second]) expect(await metrics.text()).toMatch(/^process_cpu_seconds_total \d/m);
   });
 });
