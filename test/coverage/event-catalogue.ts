@@ -1,9 +1,15 @@
-import { readFileSync } from 'node:fs';
-import { relative, resolve } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
 
 import ts from 'typescript';
 
 const root = resolve(import.meta.dirname, '../..');
+export const eventsPage = join(root, 'docs/events.md');
+/** The files that declare events. */
+export const eventFiles = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.events.ts'))
+  .toSorted()
+  .map((path) => join(root, 'src', path));
 
 /** The streams that contain the events of a file, by the file's feature. */
 export const streams: Record<string, string> = {
@@ -56,8 +62,8 @@ function withoutComments(type: string): string {
 }
 
 /** Returns the content of docs/events.md, made from the sources. */
-export function eventCatalogue(files: string[]): string {
-  const sections = files.map((file) => {
+export function eventCatalogue(): string {
+  const sections = eventFiles.map((file) => {
     const feature = relative(root, file).split('/')[1] ?? '';
     const rows = declaredEvents(readFileSync(file, 'utf8')).map(({ type, version, data }) => `| ${type} | ${version} | \`${data}\` |`);
     return [`## ${feature}: ${streams[feature] ?? 'NO STREAM SAID'}`, '', '| event | version | data |', '|---|---|---|', ...rows, ''].join(

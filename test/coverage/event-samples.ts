@@ -22,7 +22,7 @@ import { fold, keysOf, type Row } from '../../src/platform/projections/tables/fo
 import type { Projection } from '../../src/platform/projections/projection.ts';
 import { rebuildDecider } from '../../src/platform/projections/rebuild/rebuild.decider.ts';
 import { follows, foldedProjections } from '../support/read-models.ts';
-import { streams } from './event-catalogue.ts';
+import { eventFiles, streams } from './event-catalogue.ts';
 import { declaredShapes, type Shape } from './event-shapes.ts';
 import { sampleLog, type SampleEvent } from './sample-log.ts';
 
@@ -59,9 +59,9 @@ export function readCatalogue(): CatalogueEntry[] {
 }
 
 /** Returns the newest version of every type from the sources, and the recorded older versions, whose types the sources no longer have. */
-export function catalogueOf(files: string[], versionOf: (type: string) => number, written: CatalogueEntry[]): CatalogueEntry[] {
-  const declared = declaredShapes(files);
-  return files.flatMap((file, index) => {
+export function catalogueOf(versionOf: (type: string) => number, written: CatalogueEntry[]): CatalogueEntry[] {
+  const declared = declaredShapes(eventFiles);
+  return eventFiles.flatMap((file, index) => {
     const feature = relative(root, file).split('/')[1] ?? '';
     const stream = /`(\w+)-/.exec(streams[feature] ?? '')?.[1] ?? '';
     return [...(declared[index] ?? [])].flatMap(([type, data]) => [
@@ -91,15 +91,23 @@ export function sumOf(name: string): string {
     .digest('hex');
 }
 
-/** Writes a file and its checksum for each newest version that has none; existing files are never touched. */
-export function writeMissingSamples(versionOf: (type: string) => number): void {
+/**
+ * Writes a file and its checksum for each newest version that has none; existing files are never touched. Throws if an event has no place in
+ * the sample history.
+ */
+export function writeMissingSamples(definitions: readonly { type: string; version: number }[]): void {
   const known = sums();
-  for (const sample of sampleLog) {
-    const name = nameOf({ type: sample.event.type, version: versionOf(sample.event.type) });
+  const missing = definitions.filter((definition) => {
+    const name = nameOf(definition);
+    const sample = sampleLog.find(({ event }) => event.type === definition.type);
     const file = join(samplesFolder, name);
-    if (!existsSync(file)) writeFileSync(file, `${JSON.stringify(sampleFile(sample, versionOf(sample.event.type)), null, 2)}\n`);
+    if (sample === undefined) return true;
+    if (!existsSync(file)) writeFileSync(file, `${JSON.stringify(sampleFile(sample, definition.version), null, 2)}\n`);
     if (!known.has(name)) writeFileSync(sumsFile, `${sumOf(name)}  ${name}\n`, { flag: 'a' });
-  }
+    return false;
+  });
+  if (missing.length === 0) return;
+  throw new Error(`test/coverage/sample-log.ts has no event for ${missing.map(nameOf).join(', ')}: give it a place there.`);
 }
 
 function sampleFile({ place, stream, event }: SampleEvent, version: number): SampleFile {

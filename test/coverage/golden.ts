@@ -1,6 +1,3 @@
-/** The value is true if this run rewrites the golden files, which are then compared with themselves. */
-export const updatesGolden = process.env.UPDATE_GOLDEN !== undefined;
-
 const HINT = 'Look at the difference. If you meant it, run `npm run update-golden` and commit what it writes.';
 
 /** Compares with a golden file; a failure names the command that rewrites it. */

@@ -1,15 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 
-import type { Access } from '../../src/platform/http/auth/access.ts';
-import { golden, updatesGolden } from './golden.ts';
-import { routesOfTheService } from './service-routes.ts';
-
-const file = new URL('routes.txt', import.meta.url);
-
-function said(access: Access | undefined): string {
-  if (access === undefined) return 'NOBODY SAID';
-  return access.kind === 'scope' ? `scope ${access.anyOf.join(' or ')}` : access.kind;
-}
+import { golden } from './golden.ts';
+import { routesFile, routesOfTheService, routesTable } from './service-routes.ts';
 
 /**
  * The routes that answer from streams, which are read at each request and so contain what every earlier response showed, or from data that
@@ -48,12 +40,8 @@ it('every read declares the read models that it answers from, unless it answers 
 describe('test/coverage/routes.txt', () => {
   it('lists every route with what it requires of its caller', async () => {
     const routes = await routesOfTheService();
-    const lines = routes.map(
-      ({ method, path, access, takesTicket }) => `${method.padEnd(6)} ${path}  ${said(access)}${takesTicket ? ', or a ticket' : ''}`,
-    );
-    const table = `${lines.join('\n')}\n`;
-    if (updatesGolden) writeFileSync(file, table);
-    golden(() => expect(table).toBe(readFileSync(file, 'utf8')));
+    const table = routesTable(routes);
+    golden(() => expect(table).toBe(readFileSync(routesFile, 'utf8')));
     expect(new Set(routes.map(({ method, path }) => `${method} ${path}`)).size).toBe(routes.length);
     expect(table).not.toContain('NOBODY SAID');
   });

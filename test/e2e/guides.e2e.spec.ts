@@ -3,11 +3,15 @@ import { appendFileSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
+import { TypeCheck } from '../support/type-check.ts';
+
 const root = resolve(import.meta.dirname, '../..');
 /** The guides in the order in which a newcomer follows them: each starts from the tree that the ones before it leave. */
 const guides = ['adding-an-event', 'adding-an-endpoint'];
-/** A whole check of the types takes half a minute on a quiet machine, and several on a busy one. */
+/** The checks of a guide take two minutes on a quiet machine, and many on a busy one. */
 const CHECKS_MS = 1_200_000;
+/** The command whose errors `TypeCheck` finds without running it. */
+const TYPE_CHECK = 'npm run typecheck';
 
 interface Step {
   title: string;
@@ -36,9 +40,17 @@ function stepsOf(guide: string): Step[] {
     });
 }
 
+/** Returns the TypeScript files that the steps change. */
+function sourcesOf(steps: Step[]): string[] {
+  const changed = steps.flatMap(({ diffs }) =>
+    diffs.flatMap((diff) => [...diff.matchAll(/^\+\+\+ (.+\.ts)$/gm)].map(([, path = '']) => path)),
+  );
+  return [...new Set(changed)];
+}
+
 /** A copy of the tree in which steps are taken. It shares the installed packages, and its states are commits of a repository of its own. */
 class Copy {
-  private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-guide-'));
+  readonly folder = mkdtempSync(join(tmpdir(), 'mooring-guide-'));
 
   constructor() {
     const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root, encoding: 'utf8' });
@@ -73,7 +85,7 @@ class Copy {
 
   /** Runs a command as a reader types it. Returns what it prints, and whether it succeeded. */
   run(command: string): Promise<{ printed: string; succeeded: boolean }> {
-    const inherited = Object.entries(process.env).filter(([name]) => !/^(JEST_|UPDATE_GOLDEN|npm_)/.test(name));
+    const inherited = Object.entries(process.env).filter(([name]) => !/^(JEST_|npm_)/.test(name));
     const options = { cwd: this.folder, env: Object.fromEntries(inherited), maxBuffer: 64 * 1024 * 1024 };
     return new Promise((done) => {
       execFile('bash', ['-c', command], options, (error, stdout, stderr) => done({ printed: stdout + stderr, succeeded: error === null }));
@@ -90,39 +102,60 @@ class Copy {
 }
 
 let copy: Copy;
+let types: TypeCheck;
 /** The state of the tree from which the next guide starts. */
 let start: string;
 
 beforeAll(() => {
   copy = new Copy();
   start = copy.keep();
+  types = new TypeCheck(copy.folder);
 });
-afterAll(() => copy.remove());
+afterAll(() => {
+  copy.remove();
+  types.close();
+});
+
+async function passes(commands: string[]): Promise<void> {
+  for (const command of commands) {
+    const { printed, succeeded } = await copy.run(command);
+    expect({ command, printed: succeeded ? '' : printed }).toEqual({ command, printed: '' });
+  }
+}
+
+it('every guide ends in the same checks, so that one run after the last of them is enough', () => {
+  const [first, ...others] = guides.map((guide) => stepsOf(guide).at(-1)?.commands);
+  expect(first).not.toEqual([]);
+  for (const other of others) expect(other).toEqual(first);
+});
 
 describe.each(guides)('docs/%s.md', (guide) => {
   const steps = stepsOf(guide);
   const [check] = steps.slice(-1);
+  const files = sourcesOf(steps);
   let followed: string;
 
+  beforeAll(() => {
+    copy.restore(start);
+    copy.apply(steps);
+    followed = copy.keep();
+  });
   afterAll(() => {
     start = followed;
   });
 
-  it('ends in checks, and says of every other step what fails without it', () => {
-    expect(check?.commands).not.toEqual([]);
+  it('says of every step but the checks what fails without it', () => {
     expect(steps.filter(({ leftOut }) => leftOut === null)).toEqual([check]);
   });
 
   it(
     'followed to the letter passes its checks',
     async () => {
-      copy.restore(start);
-      copy.apply(steps);
-      for (const command of steps.flatMap(({ commands }) => commands)) {
-        const { printed, succeeded } = await copy.run(command);
-        expect({ command, printed: succeeded ? '' : printed }).toEqual({ command, printed: '' });
-      }
+      copy.restore(followed);
+      expect(types.errorsIn(files, followed)).toBe('');
+      await passes(steps.slice(0, -1).flatMap(({ commands }) => commands));
       followed = copy.keep();
+      if (guide === guides.at(-1)) await passes(check?.commands ?? []);
     },
     CHECKS_MS,
   );
@@ -132,9 +165,10 @@ describe.each(guides)('docs/%s.md', (guide) => {
     async (left) => {
       copy.restore(start);
       copy.apply(steps.filter((step) => step !== left));
-      const { printed, succeeded } = await copy.run(left.leftOut?.command ?? '');
-      expect(succeeded).toBe(false);
-      expect(printed).toContain(left.leftOut?.says);
+      const { command = '', says = '' } = left.leftOut ?? {};
+      // Errors of the types in these files are among those that the command prints, and each makes it fail.
+      const outcome = command === TYPE_CHECK ? { printed: types.errorsIn(files, copy.keep()), succeeded: false } : await copy.run(command);
+      expect(outcome).toEqual({ printed: expect.stringContaining(says), succeeded: false });
     },
     CHECKS_MS,
   );
