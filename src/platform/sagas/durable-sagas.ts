@@ -1,10 +1,11 @@
 import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/common';
-import { Injectable } from '@nestjs/common';
+import { Injectable, Optional } from '@nestjs/common';
 
 import { pause } from '../async/pause.ts';
 import { Clock } from '../clock.ts';
 import { Database } from '../database/database.ts';
 import { LogFollower } from '../event-store/following/log-follower.ts';
+import { Intervals } from '../intervals.ts';
 import type { Lease } from '../leases/leases.ts';
 import type { KeyedQueueStats } from './keyed-queue.ts';
 import { type Saga, Sagas } from './saga.ts';
@@ -13,8 +14,6 @@ import { type ShardHolder, ShardLeases } from './shard-leases.ts';
 import { UnseenEvents } from './unseen-events.ts';
 
 const RESYNC_EVERY_MS = 30_000;
-/** The pause before the second attempt for sagas whose resync failed, ms. */
-const RESYNC_AGAIN_MS = 1_000;
 /** The rest after a resync is so many times its duration: with ten thousand containers, listing all of them takes seconds. */
 const RESTS = 240;
 const LONGEST_REST_MS = 300_000;
@@ -45,9 +44,10 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     unseen: UnseenEvents,
     private readonly follower: LogFollower,
     private readonly shards: ShardLeases,
+    @Optional() private readonly intervals: Intervals = new Intervals(),
   ) {
     super();
-    this.tools = { database, clock, unseen, follower };
+    this.tools = { database, clock, unseen, follower, intervals };
   }
 
   /** Registers a saga; it must be called before the application's bootstrap. Throws if its name is taken. */
@@ -122,7 +122,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
       const failed = await this.resync(this.all);
       restMs = restAfter(performance.now() - began);
       if (failed.length > 0) {
-        await pause(RESYNC_AGAIN_MS, signal);
+        await pause(this.intervals.sagaRetryMs, signal);
         await this.resync(failed);
       }
     }

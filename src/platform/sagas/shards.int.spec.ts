@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 
-
 import { appendTo, eventually, everything, harbourEvent, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { SagaProcess } from '../../../test/support/saga-process.ts';
