@@ -32,7 +32,8 @@ export function emptyDatabase(): Promise<TestDatabase> {
 
 async function copyOf(source: string): Promise<TestDatabase> {
   const name = `test_${randomUUID().replaceAll('-', '')}`;
-  await run(server(), `CREATE DATABASE ${name} TEMPLATE ${source}`);
+  // Files are copied several times as fast as the pages that PostgreSQL would otherwise write to its log.
+  await run(server(), `CREATE DATABASE ${name} TEMPLATE ${source} STRATEGY FILE_COPY`);
   return { url: urlOf(name), drop: () => run(server(), `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`) };
 }
 
