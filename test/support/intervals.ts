@@ -1,11 +1,6 @@
 import { Intervals } from '../../src/platform/intervals.ts';
 
+const quick = { announceTimeoutMs: 1_500, foldGatherMs: 50, leaseRenewMs: 150, leaseLookMs: 50, sagaRetryMs: 50, captureRetryMs: 50 };
+
 /** Short intervals, for tests of what happens at the end of one. */
-export const quickIntervals: Intervals = Object.assign(new Intervals(), {
-  announceTimeoutMs: 1_500,
-  foldGatherMs: 50,
-  leaseRenewMs: 150,
-  leaseLookMs: 50,
-  sagaRetryMs: 50,
-  captureRetryMs: 50,
-});
+export const quickIntervals: Intervals = Object.assign(new Intervals(), quick);

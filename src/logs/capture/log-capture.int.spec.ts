@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Logger } from '@nestjs/common';
 import fc from 'fast-check';
+import { Intervals } from '../../platform/intervals.ts';
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { DockerBed } from '../../../test/support/docker-bed.ts';
 import { describeWithDocker } from '../../../test/support/docker.ts';
@@ -213,7 +214,7 @@ function capturing(open: () => Promise<Printer>): void {
 
   it('does not wait forever for a running container', async () => {
     const view = await printing(0, 20, true);
-    const impatient = { ...quickIntervals, drainMs: 100 };
+    const impatient = Object.assign(new Intervals(), { drainMs: 100 });
     expect(await capture(printer.runtime, store, unbounded(), impatient).drain(view, account)).toBe(false);
     await holds(view.agentId, 20);
     expect(await captured(view.agentId)).toEqual(numbers(20));
