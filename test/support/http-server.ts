@@ -9,6 +9,7 @@ import { pino } from 'pino';
 
 import { ConfigModule } from '../../src/platform/config/config.module.ts';
 import { type Config, type Environment, readConfig } from '../../src/platform/config/config.ts';
+import type { Intervals } from '../../src/platform/intervals.ts';
 import { createServer } from '../../src/platform/http/server.ts';
 import { routeByDomain } from '../../src/traffic/index.ts';
 import { eventStoreEnvironment } from './eventstoredb/place.ts';
@@ -50,6 +51,7 @@ class TestModule {}
 export async function startTestServer(
   parts: (config: Config) => ModuleMetadata | Promise<ModuleMetadata>,
   environment: Environment = {},
+  intervals?: Intervals,
 ): Promise<TestServer> {
   const database = await freshDatabase();
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-http-'));
@@ -58,7 +60,11 @@ export async function startTestServer(
   const logLines: string[] = [];
   const logger = pino({ level: 'info' }, { write: (line: string) => void logLines.push(line) });
   const { imports = [], ...rest } = await parts(config);
-  const module: DynamicModule = { module: TestModule as Type, imports: [ConfigModule.forRoot(config), ...imports], ...rest };
+  const module: DynamicModule = {
+    module: TestModule as Type,
+    imports: [ConfigModule.forRoot(config, undefined, intervals), ...imports],
+    ...rest,
+  };
   const cleanUp = async () => {
     await database.drop();
     await rm(dataDir, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-import { Injectable, Logger, Optional } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import { v5 as uuidv5 } from 'uuid';
 import {
   EventStore,
@@ -63,7 +63,7 @@ export class LogCapture {
     private readonly runtime: ContainerRuntime,
     private readonly bound: LineBound,
     private readonly share: OutputShare,
-    @Optional() private readonly intervals: Intervals = new Intervals(),
+    private readonly intervals: Intervals = new Intervals(),
   ) {}
 
   /**

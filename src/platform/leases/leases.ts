@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-import { Injectable, Logger, Optional } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import type pg from 'pg';
 
 import { Database } from '../database/database.ts';
@@ -115,7 +115,7 @@ export class Leases {
 
   constructor(
     private readonly database: Database,
-    @Optional() private readonly intervals: Intervals = new Intervals(),
+    private readonly intervals: Intervals = new Intervals(),
   ) {}
 
   /** The name of the database session that holds the leases, or null. A crash of the database ends the session, and no other gets its name. */

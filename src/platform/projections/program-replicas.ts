@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnModuleInit, Optional } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import type pg from 'pg';
 
 import { pause } from '../async/pause.ts';
@@ -63,7 +63,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     catalogue: EventCatalogue,
     @Inject(MasterKeys) private readonly masterKeys: Pick<MasterKeys, 'refresh'>,
     private readonly startup: Startup = new Startup(),
-    @Optional() private readonly intervals: Intervals = new Intervals(),
+    private readonly intervals: Intervals = new Intervals(),
   ) {
     this.known = Object.fromEntries(catalogue.definitions.map(({ type, version: newest }) => [type, newest]));
   }

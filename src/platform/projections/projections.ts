@@ -1,5 +1,5 @@
 import type { BeforeApplicationShutdown } from '@nestjs/common';
-import { Injectable, Optional } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import type pg from 'pg';
 
 import { Config } from '../config/config.ts';
@@ -78,7 +78,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     private readonly leases: Leases,
     private readonly aggregates: Aggregates,
     config: Config,
-    @Optional() { foldGatherMs }: Intervals = new Intervals(),
+    { foldGatherMs }: Intervals = new Intervals(),
   ) {
     super();
     this.registry = new ProjectionRegistry(database);

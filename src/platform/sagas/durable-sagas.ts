@@ -1,5 +1,5 @@
 import type { BeforeApplicationShutdown, OnApplicationBootstrap } from '@nestjs/common';
-import { Injectable, Optional } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 
 import { pause } from '../async/pause.ts';
 import { Clock } from '../clock.ts';
@@ -44,7 +44,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     unseen: UnseenEvents,
     private readonly follower: LogFollower,
     private readonly shards: ShardLeases,
-    @Optional() private readonly intervals: Intervals = new Intervals(),
+    private readonly intervals: Intervals = new Intervals(),
   ) {
     super();
     this.tools = { database, clock, unseen, follower, intervals };

@@ -1,4 +1,4 @@
-import { Injectable, Logger, Optional } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 
 import { Database } from '../database/database.ts';
 import { Intervals } from '../intervals.ts';
@@ -49,7 +49,7 @@ export class ShardLeases {
     private readonly database: Database,
     private readonly leases: Leases,
     private readonly replica: Replica,
-    @Optional() private readonly intervals: Intervals = new Intervals(),
+    private readonly intervals: Intervals = new Intervals(),
   ) {}
 
   /** Returns the number of shards that this process holds. */
