@@ -10,6 +10,7 @@ import { copyIn } from '../src/platform/database/copy.ts';
 import { openDatabase, type Database } from '../src/platform/database/database.ts';
 import { OutsidePostgres } from '../test/support/outside-postgres.ts';
 import { EventCatalogue } from '../src/platform/event-store/event-catalogue.ts';
+import { Intervals } from '../src/platform/intervals.ts';
 import { LogTrimmer } from '../src/platform/event-store/postgres/log-trimmer.ts';
 import { PostgresEventStore } from '../src/platform/event-store/postgres/postgres-event-store.ts';
 import { LogPasses } from '../src/platform/projections/rebuild/log-pass.ts';
@@ -255,7 +256,7 @@ class RetentionBench {
 
   /** Fills the table as a rebuild does. */
   private async fill(store: PostgresEventStore, projection: Projection, table: string): Promise<void> {
-    const passes = new LogPasses(store, { memoryBytes: FOLD_BYTES, directory: tmpdir() });
+    const passes = new LogPasses(store, { memoryBytes: FOLD_BYTES, directory: tmpdir() }, new Intervals().foldGatherMs);
     const { signal } = new AbortController();
     const client = new pg.Client({ connectionString: this.server.url });
     await client.connect();

@@ -1,6 +1,7 @@
 import { agentStream, type AgentSettings } from '../agents/index.ts';
 import { Activity } from '../agents/services.ts';
 import { systemContext } from '../platform/context/command-context.ts';
+import { Clock } from '../platform/clock.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import { EventStore, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { AgentBed } from '../../test/support/agent-bed.ts';
@@ -8,8 +9,10 @@ import { FaultyRuntimeModule, type FaultyRuntime } from '../../test/support/faul
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { runningFeatures } from '../../test/support/features.ts';
 import type { TestServer } from '../../test/support/http-server.ts';
+import { quickRetries } from '../../test/support/intervals.ts';
 import { freePass } from '../../test/support/saga-pass.ts';
 import { until } from '../../test/support/until.ts';
+import { Sagas } from '../platform/sagas/saga.ts';
 import { secretsDecider, secretsStream } from '../secrets/secrets.decider.ts';
 import { DeploymentsSaga } from './deployments.saga.ts';
 
@@ -22,7 +25,7 @@ let faulty: FaultyRuntime;
 
 beforeAll(async () => {
   const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened)));
-  server = await startFeatureServer({ ...features, environment: { MOORING_DEEP_SLEEP_AFTER: '2' } });
+  server = await startFeatureServer({ ...features, environment: { MOORING_DEEP_SLEEP_AFTER: '2' }, intervals: quickRetries });
   bed = new AgentBed(server);
   await bed.account('acme', 100);
 });
@@ -32,6 +35,7 @@ afterAll(async () => {
 });
 
 afterEach(() => {
+  jest.restoreAllMocks();
   faulty.imageWork = () => Promise.resolve();
 });
 
@@ -160,12 +164,23 @@ describe('an agent', () => {
 
   it('restarts after a crash, and is in error after five crashes in a row', async () => {
     const agentId = await deployed();
+    const clock = server.app.get(Clock, { strict: false });
+    let aheadMs = 0;
+    jest.spyOn(clock, 'now').mockImplementation(() => new Date(Date.now() + aheadMs));
+    /** Sets the clock to the time of the next restart, which is up to 8 s after the crash. */
+    const passWait = async () => {
+      const exit = (await bed.events(agentId)).findLast(({ type }) => type === 'ContainerExited');
+      const at = Date.parse((exit?.data.restart as { at: string } | null)?.at ?? '');
+      if (!(at > clock.now().getTime())) return;
+      aheadMs = at - Date.now();
+      server.app.get(Sagas, { strict: false }).wake('deployments', agentId);
+    };
     await reach(agentId, 'exit').catch(() => undefined);
     await until('it is back', async () => ((await bed.load(agentId)).state?.generation === 2 ? true : undefined));
     await becomes(agentId, 'active');
     await ask('POST', path(agentId, 'env'), { key: 'EXIT', value: '9' });
     await reach(agentId, 'exit').catch(() => undefined);
-    await becomes(agentId, 'error');
+    await until('it is in error', async () => ((await status(agentId)) === 'error' ? true : passWait()));
     const exits = (await bed.events(agentId)).filter(({ type }) => type === 'ContainerExited');
     expect(exits.map(({ data }) => [data.crashes, data.exit_code])).toEqual([
       [1, 4],

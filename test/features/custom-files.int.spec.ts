@@ -6,6 +6,7 @@ import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import { hostileDirectories, hostilePaths } from '../support/hostile-places.ts';
 import type { Answer, TestServer } from '../support/http-server.ts';
+import { quickRetries } from '../support/intervals.ts';
 import { until } from '../support/until.ts';
 
 let server: TestServer;
@@ -13,7 +14,8 @@ let bed: AgentBed;
 let faulty: FaultyRuntime;
 
 beforeAll(async () => {
-  server = await startFeatureServer(runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened))));
+  const features = runningFeatures(FaultyRuntimeModule.forTest((opened) => (faulty = opened)));
+  server = await startFeatureServer({ ...features, intervals: quickRetries });
   bed = new AgentBed(server);
   await bed.account('acme', 100);
   await bed.account('other', 100);

@@ -8,6 +8,7 @@ import { EventStoreModule } from '../../src/platform/event-store/event-store.mod
 import { scopes, type Caller, type Scope } from '../../src/platform/context/caller.ts';
 import { CredentialVerifier } from '../../src/platform/http/auth/credential-verifier.ts';
 import { HttpModule } from '../../src/platform/http/http.module.ts';
+import type { Intervals } from '../../src/platform/intervals.ts';
 import { LeasesModule } from '../../src/platform/leases/leases.module.ts';
 import { ProjectionsModule } from '../../src/platform/projections/projections.module.ts';
 import { SagasModule } from '../../src/platform/sagas/sagas.module.ts';
@@ -46,12 +47,13 @@ export interface Features {
   modules: (Type | DynamicModule)[];
   definitions: AnyEventDefinition[];
   environment?: Environment;
+  intervals?: Intervals;
   /** The verifier of credentials that replaces the named ones. */
   credentials?: Type;
 }
 
 /** Starts a real server with the whole platform and its own database, and only the features that a test is about. */
-export function startFeatureServer({ modules, definitions, environment, credentials }: Features): Promise<TestServer> {
+export function startFeatureServer({ modules, definitions, environment, intervals, credentials }: Features): Promise<TestServer> {
   return startTestServer(
     () => ({
       imports: [
@@ -68,5 +70,6 @@ export function startFeatureServer({ modules, definitions, environment, credenti
       ],
     }),
     environment,
+    intervals,
   );
 }

@@ -9,6 +9,7 @@ import { pino } from 'pino';
 
 import { ConfigModule } from '../../src/platform/config/config.module.ts';
 import { type Config, type Environment, readConfig } from '../../src/platform/config/config.ts';
+import type { Intervals } from '../../src/platform/intervals.ts';
 import { createServer } from '../../src/platform/http/server.ts';
 import { routeByDomain } from '../../src/traffic/index.ts';
 import { addWitness } from '../runner/evidence.ts';
@@ -52,6 +53,7 @@ class TestModule {}
 export async function startTestServer(
   parts: (config: Config) => ModuleMetadata | Promise<ModuleMetadata>,
   environment: Environment = {},
+  intervals?: Intervals,
 ): Promise<TestServer> {
   const database = await freshDatabase();
   const dataDir = await mkdtemp(join(tmpdir(), 'mooring-http-'));
@@ -62,7 +64,11 @@ export async function startTestServer(
   // A server that does not start stays a witness until the file ends.
   const forget = addWitness('test server', async () => `${lastLogLines(logLines)}\n${await lastEvents(database.url)}`);
   const { imports = [], ...rest } = await parts(config);
-  const module: DynamicModule = { module: TestModule as Type, imports: [ConfigModule.forRoot(config), ...imports], ...rest };
+  const module: DynamicModule = {
+    module: TestModule as Type,
+    imports: [ConfigModule.forRoot(config, undefined, intervals), ...imports],
+    ...rest,
+  };
   const cleanUp = async () => {
     await database.drop();
     await rm(dataDir, { recursive: true, force: true });

@@ -1,6 +1,7 @@
 import { Clock } from '../../src/platform/clock.ts';
 import type { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { LogFollower } from '../../src/platform/event-store/following/log-follower.ts';
+import { quickIntervals } from './intervals.ts';
 import { Leases } from '../../src/platform/leases/leases.ts';
 import { Projections } from '../../src/platform/projections/projections.ts';
 import { DurableSagas } from '../../src/platform/sagas/durable-sagas.ts';
@@ -29,8 +30,8 @@ export class SagaProcess {
   readonly aggregates: Aggregates;
 
   constructor(readonly log: OpenedLog) {
-    this.leases = new Leases(log.database);
-    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config);
+    this.leases = new Leases(log.database, quickIntervals);
+    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config, quickIntervals);
     this.follower = new LogFollower(log.store);
     this.aggregates = openAggregates(log.database, log.store, log.catalogue, this.follower).aggregates;
     const unseen = new UnseenEvents(log.store, this.projections);
@@ -39,7 +40,8 @@ export class SagaProcess {
       this.clock,
       unseen,
       this.follower,
-      new ShardLeases(log.database, this.leases, this.replica),
+      new ShardLeases(log.database, this.leases, this.replica, quickIntervals),
+      quickIntervals,
     );
   }
 

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import fc from 'fast-check';
+import { quickIntervals } from '../../../test/support/intervals.ts';
+import { Intervals } from '../../platform/intervals.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { until } from '../../../test/support/until.ts';
 import { openDatabase, type Database } from '../../platform/database/database.ts';
@@ -62,8 +64,8 @@ export function capturing(open: () => Promise<Printer>): void {
   /** Makes a share that lets everything be read as fast as it comes. */
   const unbounded = () => new OutputShare({ perSecond: 1e9, perSecondOfAccount: 1e9 });
 
-  function capture(runtime = printer.runtime, events = store, share = unbounded()): LogCapture {
-    const made = new LogCapture(events, runtime, new LineBound(events, new LogRetention(opened)), share);
+  function capture(runtime = printer.runtime, events = store, share = unbounded(), intervals = quickIntervals): LogCapture {
+    const made = new LogCapture(events, runtime, new LineBound(events, new LogRetention(opened)), share, intervals);
     captures.push(made);
     return made;
   }
@@ -169,7 +171,9 @@ export function capturing(open: () => Promise<Printer>): void {
 
   it('does not wait forever for a running container', async () => {
     const view = await printing(0, 20, true);
-    await capture().drain(view, account);
+    const impatient = Object.assign(new Intervals(), { drainMs: 100 });
+    expect(await capture(printer.runtime, store, unbounded(), impatient).drain(view, account)).toBe(false);
+    await holds(view.agentId, 20);
     expect(await captured(view.agentId)).toEqual(numbers(20));
   });
 

@@ -18,6 +18,7 @@ import {
 } from '../../platform/runtime/runtime.ts';
 import { Backoff } from '../../platform/async/retry.ts';
 import { pause } from '../../platform/async/pause.ts';
+import { Intervals } from '../../platform/intervals.ts';
 import type { CaptureCursor, CapturedLine } from '../output/logs.events.ts';
 import { leftOut, readLogLine } from '../output/log-line.ts';
 import { Batcher } from './batcher.ts';
@@ -26,17 +27,12 @@ import { LineBound, totalOf } from '../retention/line-bound.ts';
 import { OutputShare } from './output-share.ts';
 
 const CAPTURE_NAMESPACE = '0d3b1c52-94c5-4f6c-8f0c-0e6a4d2b7f1e';
-/**
- * The delays in milliseconds after which a failed follower starts again: the first one, which doubles with each failure, and the longest.
- */
-const AGAIN_MS = 500;
+/** The longest delay in milliseconds after which a failed follower starts again. The first one doubles with each failure. */
 const AGAIN_MS_MAX = 10_000;
 /** The age up to which output is kept. `LineBound` bounds its number of lines as well. */
 export const RETENTION = { maxAgeSeconds: 7 * 24 * 3600 };
 /** The times at whose multiples the output of all containers is appended, in milliseconds, so that one commit holds much of it. */
 const TOGETHER_MS = 500;
-/** The longest wait for the last lines of an ended container, in milliseconds. */
-const DRAIN_MS = 5_000;
 
 interface Follower {
   generation: number;
@@ -67,6 +63,7 @@ export class LogCapture {
     private readonly runtime: ContainerRuntime,
     private readonly bound: LineBound,
     private readonly share: OutputShare,
+    private readonly intervals: Intervals = new Intervals(),
   ) {}
 
   /**
@@ -88,7 +85,7 @@ export class LogCapture {
    */
   async drain(container: ContainerView, account: string): Promise<boolean> {
     const over = new AbortController();
-    const inTime = await Promise.race([this.toItsEnd(container, account), pause(DRAIN_MS, over.signal).then(() => false)]);
+    const inTime = await Promise.race([this.toItsEnd(container, account), pause(this.intervals.drainMs, over.signal).then(() => false)]);
     over.abort();
     return inTime;
   }
@@ -131,7 +128,7 @@ export class LogCapture {
 
   /** Captures the output, and starts again after a failure as long as the container may print more. */
   private async persist(container: ContainerView, account: string, signal: AbortSignal): Promise<void> {
-    const backoff = new Backoff({ firstMs: AGAIN_MS, lastMs: AGAIN_MS_MAX });
+    const backoff = new Backoff({ firstMs: this.intervals.captureRetryMs, lastMs: AGAIN_MS_MAX });
     while (!signal.aborted) {
       const began = performance.now();
       try {

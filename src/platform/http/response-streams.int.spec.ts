@@ -9,8 +9,8 @@ import { RequireCaller } from './auth/access.ts';
 import { type Call, CurrentCall } from './call.ts';
 import { ResponseStreams, type Streamed } from './response-streams.ts';
 
-const source = { given: 0, ended: false };
 const TOTAL = 100_000;
+const source = { total: TOTAL, given: 0, ended: false };
 
 @Controller('t')
 class ExportController {
@@ -23,7 +23,7 @@ class ExportController {
 
 async function* items(): AsyncGenerator<object> {
   try {
-    for (source.given = 0; source.given < TOTAL; source.given++) yield { n: source.given, text: 'x'.repeat(1_000) };
+    for (source.given = 0; source.given < source.total; source.given++) yield { n: source.given, text: 'x'.repeat(1_000) };
   } finally {
     source.ended = true;
   }
@@ -35,6 +35,7 @@ beforeAll(async () => {
 });
 afterAll(() => server?.close());
 beforeEach(() => {
+  source.total = TOTAL;
   source.ended = false;
 });
 
@@ -44,11 +45,12 @@ const open = () =>
   );
 
 it('sends one line per item, to the last', async () => {
+  source.total = 10_000;
   const { status, headers, text } = await server.request('GET', '/t/export', { credential: 'mk_none' });
   expect([status, headers.get('content-type')]).toEqual([200, 'application/x-ndjson; charset=utf-8']);
   const lines = text.split('\n');
-  expect([lines.length, lines.at(-1)]).toEqual([TOTAL + 1, '']);
-  expect(JSON.parse(lines[TOTAL - 1] as string)).toMatchObject({ n: TOTAL - 1 });
+  expect([lines.length, lines.at(-1)]).toEqual([source.total + 1, '']);
+  expect(JSON.parse(lines[source.total - 1] as string)).toMatchObject({ n: source.total - 1 });
 });
 
 it('waits for a slow reader, and ends with one that disconnects', async () => {

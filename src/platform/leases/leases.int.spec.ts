@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 
+import { quickIntervals } from '../../../test/support/intervals.ts';
 import { eventually, operate } from '../../../test/support/log.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { type Database, openDatabase } from '../database/database.ts';
@@ -15,7 +16,7 @@ describe('leases', () => {
     const database = await openDatabase({ url: test.url, allowUnsafe: true });
     const stop = new AbortController();
     opened.push({ database, stop });
-    const leases = new Leases(database);
+    const leases = new Leases(database, quickIntervals);
     return { database, acquire: (name: string, onHeld?: () => void) => leases.acquire(name, stop.signal, onHeld) };
   };
   const held: { release(): Promise<void> }[] = [];

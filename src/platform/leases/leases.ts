@@ -4,12 +4,10 @@ import { Injectable, Logger } from '@nestjs/common';
 import type pg from 'pg';
 
 import { Database } from '../database/database.ts';
+import { Intervals } from '../intervals.ts';
 
 /** The time after which another process may take a lease that was not renewed, whatever became of its owner, ms. */
 const TTL_MS = 10_000;
-const RENEW_EVERY_MS = 3_000;
-/** The interval at which a waiting process looks whether the lease is free, ms. */
-const LOOK_EVERY_MS = 1_000;
 /**
  * The interval of renewals (3 s) plus this timeout is less than the TTL, so that a process gives up a hanging session before others may
  * take over.
@@ -115,7 +113,10 @@ export class Leases {
   private renewAt = 0;
   private listening: Promise<unknown> | null = null;
 
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database,
+    private readonly intervals: Intervals = new Intervals(),
+  ) {}
 
   /** The name of the database session that holds the leases, or null. A crash of the database ends the session, and no other gets its name. */
   get sessionId(): string | null {
@@ -185,10 +186,11 @@ export class Leases {
     this.timer = null;
     this.beating = true;
     this.beatAgain = false;
+    const { leaseLookMs, leaseRenewMs } = this.intervals;
     await this.renewAndTake();
     this.beating = false;
     if (this.isIdle()) this.endSession();
-    else this.beatIn(this.beatAgain ? 0 : this.wanted.size > 0 ? LOOK_EVERY_MS : RENEW_EVERY_MS);
+    else this.beatIn(this.beatAgain ? 0 : this.wanted.size > 0 ? leaseLookMs : leaseRenewMs);
   }
 
   private async renewAndTake(): Promise<void> {
@@ -222,7 +224,7 @@ export class Leases {
     const leases = [...this.held.values()];
     const at = instant();
     // The next renewal is due a little early, so that the beat after 3 s is never just too early for it.
-    this.renewAt = at.steady + RENEW_EVERY_MS - LOOK_EVERY_MS / 2;
+    this.renewAt = at.steady + this.intervals.leaseRenewMs - this.intervals.leaseLookMs / 2;
     if (leases.length === 0) return;
     const names = leases.map((lease) => lease.name);
     const rows = await ask<{ name: string }>(session, RENEW, [session.owner, names, leases.map((lease) => lease.epoch), TTL_MS]);

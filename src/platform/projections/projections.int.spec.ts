@@ -1,5 +1,6 @@
 import { harbourEvent } from '../../../test/support/harbour-event.ts';
 import { appendTo, eventually, everything, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
+import { quickIntervals } from '../../../test/support/intervals.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { typed } from '../database/table.ts';
 import { type StoredEvent, idOf } from '../event-store/event-store.ts';
@@ -47,8 +48,8 @@ class Process {
   readonly leases: Leases;
 
   private constructor(readonly log: OpenedLog) {
-    this.leases = new Leases(log.database);
-    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config);
+    this.leases = new Leases(log.database, quickIntervals);
+    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config, quickIntervals);
   }
 
   static async start(url: string, ...projections: BoatProjection[]): Promise<Process> {
@@ -298,7 +299,7 @@ describe('read models', () => {
       const ended: string[] = [];
       await Promise.all([
         elsewhere.waitIfRunning('boats', last.position).then(() => ended.push('went on')),
-        elsewhere.waitFor('boats', last.position, 3_000).catch(() => ended.push('refused')),
+        elsewhere.waitFor('boats', last.position, 1_500).catch(() => ended.push('refused')),
       ]);
       expect(ended).toEqual(['went on', 'refused']);
     });

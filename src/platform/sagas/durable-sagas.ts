@@ -5,6 +5,7 @@ import { pause } from '../async/pause.ts';
 import { Clock } from '../clock.ts';
 import { Database } from '../database/database.ts';
 import { LogFollower } from '../event-store/following/log-follower.ts';
+import { Intervals } from '../intervals.ts';
 import type { Lease } from '../leases/leases.ts';
 import type { KeyedQueueStats } from './keyed-queue.ts';
 import { type Saga, Sagas } from './saga.ts';
@@ -12,9 +13,6 @@ import { RESYNC_EVERY_MS, restAfter } from './resync-rest.ts';
 import { SagaRunner, type SagaTools } from './saga-runner.ts';
 import { type ShardHolder, ShardLeases } from './shard-leases.ts';
 import { UnseenEvents } from './unseen-events.ts';
-
-/** The pause before the second attempt for sagas whose resync failed, ms. */
-const RESYNC_AGAIN_MS = 1_000;
 
 /**
  * The sagas of this process. Features register theirs in `onModuleInit`; from the bootstrap on they work on the keys in the shards that
@@ -37,9 +35,10 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     unseen: UnseenEvents,
     private readonly follower: LogFollower,
     private readonly shards: ShardLeases,
+    private readonly intervals: Intervals = new Intervals(),
   ) {
     super();
-    this.tools = { database, clock, unseen, follower };
+    this.tools = { database, clock, unseen, follower, intervals };
   }
 
   /** Registers a saga; it must be called before the application's bootstrap. Throws if its name is taken. */
@@ -114,7 +113,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
       const failed = await this.resync(this.all);
       restMs = restAfter(performance.now() - began);
       if (failed.length > 0) {
-        await pause(RESYNC_AGAIN_MS, signal);
+        await pause(this.intervals.sagaRetryMs, signal);
         await this.resync(failed);
       }
     }

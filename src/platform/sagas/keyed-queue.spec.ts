@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 
+import { Intervals } from '../intervals.ts';
 import { KeyedQueue, type Run } from './keyed-queue.ts';
 
 interface OpenRun {
@@ -21,6 +22,7 @@ class Runs {
   constructor(concurrency = 1, random = () => 0.5, maxKeys = 1_000) {
     this.queue = new KeyedQueue({
       concurrency,
+      firstRetryMs: new Intervals().sagaRetryMs,
       random,
       maxKeys,
       run: (run) => this.run(run),

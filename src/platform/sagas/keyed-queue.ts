@@ -1,7 +1,6 @@
 import { type Claim, type Priority, Slots } from './slots.ts';
 
-/** The wait after the first failed run in a row, ms; each further failure doubles it, up to the last. */
-const FIRST_RETRY_MS = 1_000;
+/** The longest wait after a failed run, ms. */
 const LAST_RETRY_MS = 60_000;
 /**
  * The longest wait if the run failed because the event store was unavailable, ms. It is shorter because all keys wait for the store's
@@ -31,6 +30,8 @@ export interface Run {
 export interface KeyedQueueOptions {
   /** The number of runs that may hold a slot at once. */
   concurrency: number;
+  /** The wait after the first failed run in a row, ms; each further failure doubles it, up to 60 s. */
+  firstRetryMs: number;
   run(run: Run): Promise<void>;
   /** Called after every failed run. */
   onFailure(key: string, error: unknown, retryInMs: number): void;
@@ -77,7 +78,7 @@ interface KeyState {
 /**
  * Runs keys. A key has one run at a time; several wakes of a key lead to one run, and those that come during a run to exactly one more.
  * Signals go before reminders, and accounts take turns (see `Slots`). A failed run is repeated after a growing wait; a signal shortens that
- * wait to 1 s after the failure.
+ * wait to the first one, counted from the failure.
  *
  * The number of keys known at once is bounded, and an account may have only as many keys as there are free places, so that no account fills
  * the queue and there is always a place for another one. Wakes beyond that are dropped: a later resync finds the key again.
@@ -104,8 +105,11 @@ export class KeyedQueue {
     if (state === undefined) return this.add(key, account, 'signal');
     this.classify(state, account ?? state.claim.account, 'signal');
     if (state.phase === 'running') state.again = true;
-    // A retry is at least 1 s after the failure, or the events that a failing run itself appends would make it run without a pause.
-    else if (state.phase === 'retrying') this.retryIn(state, Math.max(0, FIRST_RETRY_MS - (performance.now() - state.failedAt)));
+    // A signal shortens no wait below the first one, or the events that a failing run itself appends would make it run without a pause.
+    else if (state.phase === 'retrying') {
+      const { firstRetryMs } = this.options;
+      this.retryIn(state, Math.max(0, firstRetryMs - (performance.now() - state.failedAt)));
+    }
     return true;
   }
 
@@ -280,15 +284,15 @@ export class KeyedQueue {
   private fail(state: KeyState, error: unknown): void {
     state.failures += 1;
     state.failedAt = performance.now();
-    const { random = Math.random, isOutage } = this.options;
+    const { firstRetryMs, random = Math.random, isOutage } = this.options;
     const last = isOutage?.(error) === true ? LAST_OUTAGE_RETRY_MS : LAST_RETRY_MS;
-    const grown = FIRST_RETRY_MS * 2 ** Math.min(state.failures - 1, 10);
+    const grown = firstRetryMs * 2 ** Math.min(state.failures - 1, 10);
     // A jitter of a quarter each way keeps keys that failed together from being retried together.
-    const waitMs = Math.min(last, Math.max(FIRST_RETRY_MS, grown * (0.75 + random() / 2)));
+    const waitMs = Math.min(last, Math.max(firstRetryMs, grown * (0.75 + random() / 2)));
     this.options.onFailure(state.key, error, waitMs);
     state.phase = 'retrying';
     this.retrying += 1;
-    this.retryIn(state, state.again ? FIRST_RETRY_MS : waitMs);
+    this.retryIn(state, state.again ? firstRetryMs : waitMs);
   }
 
   private retryIn(state: KeyState, ms: number): void {

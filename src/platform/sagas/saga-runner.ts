@@ -6,6 +6,7 @@ import type { Database } from '../database/database.ts';
 import { categoryOf, type Position, type StoredEvent } from '../event-store/event-store.ts';
 import type { LogFollower } from '../event-store/following/log-follower.ts';
 import { isOutage } from '../event-store/outage.ts';
+import type { Intervals } from '../intervals.ts';
 import type { Lease } from '../leases/leases.ts';
 import { Deadlines } from './deadlines.ts';
 import { KeyedQueue, type KeyedQueueStats, type Run } from './keyed-queue.ts';
@@ -13,8 +14,7 @@ import type { Saga } from './saga.ts';
 import { shardOf } from './shards.ts';
 import type { UnseenEvents } from './unseen-events.ts';
 
-/** The pause before a failed take-over is retried, ms; it doubles each time, up to the maximum. */
-const AGAIN_MS = 1_000;
+/** The longest pause before a failed take-over is retried, ms; the first is that of every retry of a saga, and each doubles it. */
 const AGAIN_MS_MAX = 30_000;
 
 /** The oldest container list that a regular resync accepts, ms: all sagas resync at about the same time and share one list. */
@@ -26,6 +26,7 @@ export interface SagaTools {
   clock: Clock;
   unseen: UnseenEvents;
   follower: LogFollower;
+  intervals: Intervals;
 }
 
 /** A shard on whose keys this process works. */
@@ -60,6 +61,7 @@ export class SagaRunner {
     this.deadlines = new Deadlines(name, tools.database, tools.clock, (key) => this.wake(key, null));
     this.queue = new KeyedQueue({
       concurrency,
+      firstRetryMs: tools.intervals.sagaRetryMs,
       run: (run) => this.pass(run),
       isOutage,
       onFailure: (key, error, retryInMs) =>
@@ -96,7 +98,7 @@ export class SagaRunner {
   async takeOver(taken: ReadonlyMap<number, Lease>): Promise<void> {
     const left = () => new Map([...taken].filter(([, { signal }]) => !signal.aborted && !this.stopping.signal.aborted));
     const takenAt = performance.now();
-    const backoff = new Backoff({ firstMs: AGAIN_MS, lastMs: AGAIN_MS_MAX });
+    const backoff = new Backoff({ firstMs: this.tools.intervals.sagaRetryMs, lastMs: AGAIN_MS_MAX });
     for (let shards = left(); shards.size > 0; shards = left()) {
       try {
         await this.deadlines.load(shards);

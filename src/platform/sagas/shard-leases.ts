@@ -1,12 +1,11 @@
 import { Injectable, Logger } from '@nestjs/common';
 
 import { Database } from '../database/database.ts';
+import { Intervals } from '../intervals.ts';
 import { type Lease, LEASE_IS_FREE, Leases, LEASES_GIVEN_BACK } from '../leases/leases.ts';
 import { Replica, REPLICA } from '../leases/replica.ts';
 import { SHARDS } from './shards.ts';
 
-/** The interval at which the leases are checked, ms: the shards of a dead replica are taken within it. */
-const LOOK_EVERY_MS = 1_000;
 /** The pause before the next check if another replica was faster, ms. */
 const LOOK_AGAIN_MS = 50;
 /** The time for which a surplus shard is kept while passes run on its keys, ms; after that they are aborted. */
@@ -50,6 +49,7 @@ export class ShardLeases {
     private readonly database: Database,
     private readonly leases: Leases,
     private readonly replica: Replica,
+    private readonly intervals: Intervals = new Intervals(),
   ) {}
 
   /** Returns the number of shards that this process holds. */
@@ -71,7 +71,7 @@ export class ShardLeases {
           this.logger.warn(`The shards could not be looked at: ${error.message}`);
           return true;
         });
-        await this.pause(isSettled ? LOOK_EVERY_MS : LOOK_AGAIN_MS, until);
+        await this.pause(isSettled ? this.intervals.leaseLookMs : LOOK_AGAIN_MS, until);
       }
       if (signal.aborted) await this.giveBack(holder, new Set(this.held.keys()), [membership]);
     }

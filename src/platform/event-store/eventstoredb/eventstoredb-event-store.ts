@@ -49,16 +49,20 @@ export class EventStoreDbEventStore extends EventStore {
   private readonly name = randomBytes(6).toString('base64url');
   private calls = 0;
 
-  /** `prefix` separates installations that share a server; null if this installation has the server to itself. */
+  /**
+   * `prefix` separates installations that share a server; null if this installation has the server to itself. An append that the server
+   * has not answered after `appendDeadlineMs`, 5 s by default, has an unknown outcome.
+   */
   constructor(
     url: string,
     prefix: string | null,
     private readonly catalogue: EventCatalogue,
+    { appendDeadlineMs }: { appendDeadlineMs?: number } = {},
   ) {
     super();
     this.connection = new Connection(url, prefix);
     this.reader = new EventReader(this.connection, catalogue);
-    this.writer = new Writer(this.connection, this.reader);
+    this.writer = new Writer(this.connection, this.reader, appendDeadlineMs);
     this.lifetimes = new Retention(this.connection, this.reader, this.writer);
     this.confirmations = new Confirmations(this.reader);
     this.feeds = { core: this.newFeed('core'), log: this.newFeed('log') };

@@ -12,8 +12,8 @@ function given(nodes: number) {
   const opened: EventStoreDbEventStore[] = [];
   const prefix = somePrefix();
   const url = () => `esdb://${standIns.map(({ port }) => `127.0.0.1:${port}`).join(',')}?tls=false`;
-  const open = () => {
-    const store = new EventStoreDbEventStore(url(), prefix, contractCatalogue);
+  const open = (appendDeadlineMs?: number) => {
+    const store = new EventStoreDbEventStore(url(), prefix, contractCatalogue, { appendDeadlineMs });
     opened.push(store);
     return store;
   };
@@ -57,10 +57,12 @@ const ids = (events: { id: string }[]) => events.map(({ id }) => id);
 describe('An EventStoreDB that fails', () => {
   const { node, open } = given(1);
   let store: EventStoreDbEventStore;
+  let impatient: EventStoreDbEventStore;
   let number = 0;
   const newStream = () => `agent-f${(number += 1)}`;
   beforeAll(() => {
     store = open();
+    impatient = open(1_000);
   });
 
   it.each<[AppendFault, boolean]>([
@@ -73,7 +75,7 @@ describe('An EventStoreDB that fails', () => {
     const stream = newStream();
     const events = newEvents(2);
     failing(node(), fault);
-    await expect(store.append(stream, 'no_stream', events)).rejects.toBeInstanceOf(OutcomeUnknown);
+    await expect(impatient.append(stream, 'no_stream', events)).rejects.toBeInstanceOf(OutcomeUnknown);
     expect(await store.append(stream, 'no_stream', events)).toMatchObject({ revision: 1, duplicate: stored });
     expect(ids(await everything(store)).filter((id) => id === events[0]?.id)).toHaveLength(1);
   });
@@ -294,7 +296,7 @@ describe('A cluster of EventStoreDB that is late', () => {
   /** Returns how often clients looked for the leader: each does so once, before its first call. */
   const searches = () => standIns.reduce((sum, standIn) => sum + standIn.searches, 0);
   beforeAll(async () => {
-    store = open();
+    store = open(1_500);
     await append();
   });
 

@@ -17,8 +17,8 @@ import type { EventReader } from './reading.ts';
  * Timeouts in milliseconds. The server answers a repeat after 2 to 3 s while the first append is in flight; its deadline is shorter than
  * our own timeout.
  */
-const DEADLINE_MS = 5_000;
-const CALL_TIMEOUT_MS = 6_000;
+const APPEND_DEADLINE_MS = 5_000;
+const DEADLINE_MARGIN_MS = 1_000;
 /**
  * The time for which a conflict without evidence is checked again, in milliseconds. A leader that was deposed while it was frozen gives
  * wrong answers for up to 1.6 s.
@@ -46,6 +46,7 @@ export class Writer {
   constructor(
     private readonly connection: Connection,
     private readonly reader: EventReader,
+    private readonly deadlineMs = APPEND_DEADLINE_MS,
   ) {}
 
   /** Appends the events. `expected` is -1 if the stream must not exist. Throws what `EventStore.append` throws. */
@@ -79,10 +80,11 @@ export class Writer {
     const { credentials, names } = this.connection;
     const name = names.toServer(stream);
     const expectedRevision = expected < 0 ? NO_STREAM : BigInt(expected);
+    const deadline = this.deadlineMs;
     const { nextExpectedRevision, position } = await this.connection.call((client) =>
       within(
-        CALL_TIMEOUT_MS,
-        client.appendToStream(name, events, { expectedRevision, credentials, requiresLeader: true, deadline: DEADLINE_MS }),
+        deadline + DEADLINE_MARGIN_MS,
+        client.appendToStream(name, events, { expectedRevision, credentials, requiresLeader: true, deadline }),
       ),
     );
     return { revision: Number(nextExpectedRevision), position: position ? positionOf(position.commit) : null };

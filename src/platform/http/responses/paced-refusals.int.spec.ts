@@ -3,12 +3,12 @@ import { expectProblem, seen, startThings } from '../../../../test/support/thing
 import { until } from '../../../../test/support/until.ts';
 import { OpenRequests } from '../auth/open-requests.ts';
 
-/** With one refusal a second, the last of so many is held back for as long as any. */
-const MANY = 8;
+/** With four refusals a second, the last of so many is held back for 2.5 s. */
+const MANY = 14;
 
 let server: TestServer;
 beforeAll(async () => {
-  server = await startThings(undefined, { MOORING_REFUSALS_PER_SECOND: '1' });
+  server = await startThings(undefined, { MOORING_REFUSALS_PER_SECOND: '4' });
 });
 afterAll(() => server?.close());
 

@@ -1,6 +1,7 @@
 import { tmpdir } from 'node:os';
 
 import { type EventStore, type EventsUpTo, START } from '../../event-store/event-store.ts';
+import { Intervals } from '../../intervals.ts';
 import { LogPasses, type WantedFold } from './log-pass.ts';
 import type { Projection } from '../projection.ts';
 
@@ -34,7 +35,10 @@ function passesOverNothing(onRest: () => void): { passes: LogPasses; readings: (
     },
   } as unknown as EventStore;
   const rest = (): Promise<void> => Promise.resolve(onRest());
-  return { passes: new LogPasses(store, { memoryBytes: 1e6, directory: tmpdir() }, rest), readings: () => readings };
+  return {
+    passes: new LogPasses(store, { memoryBytes: 1e6, directory: tmpdir() }, new Intervals().foldGatherMs, rest),
+    readings: () => readings,
+  };
 }
 
 describe('a reading of the log', () => {

@@ -25,11 +25,7 @@ const BUSY_MS = 0.3;
 const TURNS_MAX = 6;
 /** The number of folds whose rows are written at the same time, each on a connection of its own. */
 export const WRITERS = 2;
-/**
- * The time that a pass waits for others that want the same log to join it, ms: after the last one came, and in all while others are
- * expected.
- */
-const GATHER_MS = 250;
+/** The longest time that a pass waits for others that want the same log to join it, while others are expected, ms. */
 const GATHER_MS_MAX = 5_000;
 /** The text of final rows that is written together while the fold goes on, in bytes. */
 const FINAL_BYTES = 1024 * 1024;
@@ -71,6 +67,8 @@ export class LogPasses {
   constructor(
     private readonly store: EventStore,
     private readonly bounds: FoldBounds,
+    /** The time that a pass waits for others after the last one came, ms. */
+    private readonly gatherMs: number,
     private readonly rest: (ms: number) => Promise<unknown> = pause,
   ) {}
 
@@ -112,9 +110,9 @@ export class LogPasses {
 
   private async gather(): Promise<void> {
     const mayCome = (known: number) => this.expected.size > 0 || this.waiting.length > known;
-    for (let waited = 0, known = 0; waited < GATHER_MS_MAX && mayCome(known); waited += GATHER_MS) {
+    for (let waited = 0, known = 0; waited < GATHER_MS_MAX && mayCome(known); waited += this.gatherMs) {
       known = this.waiting.length;
-      await this.rest(GATHER_MS);
+      await this.rest(this.gatherMs);
     }
   }
 }
