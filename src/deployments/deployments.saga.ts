@@ -3,7 +3,6 @@ import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationB
 import { timeoutSignal } from '../platform/async/timeout-signal.ts';
 import { bothOf } from '../platform/async/both-of.ts';
 import { pause } from '../platform/async/pause.ts';
-import { Clock } from '../platform/clock.ts';
 import { agentEvents, deploymentStep, isInTransit, type Agent, type AgentRecord, type AgentSettings } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
@@ -48,7 +47,6 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
     private readonly steps: ContainerSteps,
     private readonly engine: EngineView,
     private readonly differences: Differences,
-    private readonly clock: Clock,
   ) {
     this.concurrency = steps.quickCallsMax;
   }
@@ -98,7 +96,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       // Nothing that only a new look would show interrupts a deployment, so its last look is reused where the outcome of the step is known.
       const actual: Actual = (agent.status === 'deploying' ? kept : null) ?? (await this.engine.observe(pass, agent.generation));
       const rules = this.steps.rules(canFreeze);
-      const step = nextStep(agent, actual, rules, this.clock.now());
+      const step = nextStep(agent, actual, rules, this.engine.now());
       if (step.do === 'rest') {
         if (agent.status === 'deleted') await this.close(pass, seen);
         return this.next(agent, actual, rules);
@@ -109,7 +107,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       if (done) sagaStep(this.name, pass.agentId, step.do === 'record' ? step.record.type : step.do);
       else if (!isInTransit(agent)) return this.next(agent, actual, rules);
     }
-    return this.clock.now();
+    return this.engine.now();
   }
 
   /**
@@ -205,7 +203,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       await this.steps.logPrivateVariables(pass.agentId, agent, log);
       const resolving = pass.withoutSlot(() =>
         this.engine.runUntilStale(pass, false, this.staleness(pass, agent), (stale) => {
-          const signal = AbortSignal.any([stale, deadlineSignal(agent, this.clock.now())]);
+          const signal = AbortSignal.any([stale, deadlineSignal(agent, this.engine.now())]);
           const work = this.steps.images.workFor(agent);
           return this.engine.runWithinLimit(pass, agent.accountId, work, signal, () =>
             this.steps.images.resolve(pass.agentId, agent, log, signal),
@@ -225,7 +223,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       if (pass.signal.aborted || error instanceof RuntimeUnavailable) throw error;
       // The deployment is stale or out of time; the next look tells which.
       if (await this.staleness(pass, agent)()) return false;
-      if (deadlineSignal(agent, this.clock.now()).aborted) return false;
+      if (deadlineSignal(agent, this.engine.now()).aborted) return false;
       throw error;
     }
   }
@@ -256,7 +254,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
     // From here on, a pass that finds this container running removes it.
     pass.started = null;
     const log = await this.records.openBuildLog(pass.agentId, agent, deploymentId);
-    const late = deadlineSignal(agent, this.clock.now());
+    const late = deadlineSignal(agent, this.engine.now());
     let failure: string | null;
     try {
       failure = await pass.withoutSlot(() =>
@@ -315,7 +313,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
   private async settleFailure(pass: Pass, error: RuntimeRefused | RuntimeUnavailable): Promise<Date | null> {
     const seen = await this.records.load(pass.agentId);
     const agent = seen?.agent ?? null;
-    const overdue = agent?.deadlineAt != null && this.clock.now().getTime() >= Date.parse(agent.deadlineAt);
+    const overdue = agent?.deadlineAt != null && this.engine.now().getTime() >= Date.parse(agent.deadlineAt);
     if (seen === null || agent === null || !isInTransit(agent) || (error instanceof RuntimeUnavailable && !overdue)) throw error;
     const kind = error instanceof RuntimeRefused ? 'timeout' : 'runtime';
     const deploymentId = agent.deployment?.id ?? '';
@@ -324,12 +322,12 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
         ? { type: 'RecordDeploymentFailure', deploymentId, kind: 'runtime', reason: error.message }
         : { type: 'RecordFailure', kind, reason: error.message };
     await this.record(pass, seen, record, null);
-    return this.clock.now();
+    return this.engine.now();
   }
 
   private next(agent: Agent, actual: Actual, rules: Rules): Date | null {
     const waits = agent.status === 'stopping' && agent.wantedSleep !== null;
-    const now = this.clock.now();
+    const now = this.engine.now();
     const at = waits ? now : nextCheckAt(agent, actual, rules, now);
     const soon = now.getTime() + HELD_AGAIN_MS;
     return at !== null && at.getTime() < soon ? new Date(soon) : at;

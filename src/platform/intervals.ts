@@ -6,8 +6,6 @@ export class Intervals {
    * The interval at which a process looks whether leases are free that others held: the shards of a dead replica are taken within it.
    */
   leaseLookMs = 1_000;
-  /** The time after which a statement that announces this replica is given up. */
-  announceTimeoutMs = 5_000;
   /** The time for which a reading of the log waits for more read models that want to join it. */
   foldGatherMs = 250;
   /** The wait before a saga repeats for the first time what failed. */

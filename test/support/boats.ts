@@ -1,6 +1,5 @@
 import type { AnyEventDefinition } from '../../src/platform/event-store/event-catalogue.ts';
 import { quickIntervals } from './intervals.ts';
-import { Startup } from '../../src/platform/startup.ts';
 import { Leases } from '../../src/platform/leases/leases.ts';
 import { idOf } from '../../src/platform/event-store/event-store.ts';
 import { typed } from '../../src/platform/database/table.ts';
@@ -68,10 +67,10 @@ export class Harbour {
     const log = await openLog(url, newer);
     before(log);
     const leases = new Leases(log.database, quickIntervals);
-    const kept = new Projections(log.database, log.store, leases, log.aggregates, log.config, quickIntervals);
+    const kept = new Projections(log.database, log.store, leases, log.aggregates, log.config);
     for (const projection of projections) kept.register(projection);
     const keys = { refresh: () => Promise.resolve('a key') };
-    const replicas = new ProgramReplicas(log.database, kept, log.catalogue, keys, new Startup(), quickIntervals);
+    const replicas = new ProgramReplicas(log.database, kept, log.catalogue, keys);
     await replicas.onModuleInit();
     await kept.start();
     return new Harbour(log, leases, kept, replicas);

@@ -1,6 +1,6 @@
 import { Intervals } from '../../src/platform/intervals.ts';
 
-const quick = { announceTimeoutMs: 1_500, foldGatherMs: 50, leaseRenewMs: 150, leaseLookMs: 50, sagaRetryMs: 50, captureRetryMs: 50 };
+const quick = { foldGatherMs: 50, leaseRenewMs: 150, leaseLookMs: 50, sagaRetryMs: 50, captureRetryMs: 50 };
 
 /** The product's intervals, but that sagas soon repeat what failed. */
 export const quickRetries: Intervals = Object.assign(new Intervals(), { sagaRetryMs: quick.sagaRetryMs });

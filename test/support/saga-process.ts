@@ -31,7 +31,7 @@ export class SagaProcess {
 
   constructor(readonly log: OpenedLog) {
     this.leases = new Leases(log.database, quickIntervals);
-    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config, quickIntervals);
+    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config);
     this.follower = new LogFollower(log.store);
     this.aggregates = openAggregates(log.database, log.store, log.catalogue, this.follower).aggregates;
     const unseen = new UnseenEvents(log.store, this.projections);
@@ -41,7 +41,6 @@ export class SagaProcess {
       unseen,
       this.follower,
       new ShardLeases(log.database, this.leases, this.replica, quickIntervals),
-      quickIntervals,
     );
   }
 

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Activity, Agents } from '../../agents/services.ts';
+import { Clock } from '../../platform/clock.ts';
 import type { EventWatch } from '../../platform/event-store/following/event-waits.ts';
 import type { SagaPass } from '../../platform/sagas/saga.ts';
 import { ContainerRuntime, type ContainerHandle, type ContainerView, type RuntimeEvent } from '../../platform/runtime/runtime.ts';
@@ -37,7 +38,13 @@ export class EngineView {
     private readonly activity: Activity,
     private readonly agents: Agents,
     private readonly limits: EngineLimits,
+    private readonly clock: Clock,
   ) {}
+
+  /** Returns the time at which the engine is looked at now, by the service's clock. */
+  now(): Date {
+    return this.clock.now();
+  }
 
   async canFreeze(): Promise<boolean> {
     return (await this.runtime.capabilities()).freeze;

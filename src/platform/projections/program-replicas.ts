@@ -8,7 +8,6 @@ import { MasterKeys, UnknownMasterKey } from '../crypto/master-keys.ts';
 import { isDatabaseAway } from '../database/database-away.ts';
 import { Database } from '../database/database.ts';
 import { EventCatalogue } from '../event-store/event-catalogue.ts';
-import { Intervals } from '../intervals.ts';
 import { Startup } from '../startup.ts';
 import { version } from '../version.ts';
 import { TABLES_LOCK } from './tables/projection-registry.ts';
@@ -18,6 +17,7 @@ import { Projections } from './projections.ts';
 const BEAT_MS = 5_000;
 /** The interval at which a replica looks for tables that no replica uses, ms. */
 const DROP_EVERY_MS = 60_000;
+const STATEMENT_TIMEOUT_MS = 5_000;
 /** A start tries for this long to announce itself, ms: PostgreSQL ends the transaction of a replica that hangs with the lock after 30 s. */
 const ANNOUNCE_WITHIN_MS = 45_000;
 const ANNOUNCE_AGAIN_MS = 250;
@@ -63,7 +63,6 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
     catalogue: EventCatalogue,
     @Inject(MasterKeys) private readonly masterKeys: Pick<MasterKeys, 'refresh'>,
     private readonly startup: Startup = new Startup(),
-    private readonly intervals: Intervals = new Intervals(),
   ) {
     this.known = Object.fromEntries(catalogue.definitions.map(({ type, version: newest }) => [type, newest]));
   }
@@ -179,7 +178,7 @@ export class ProgramReplicas implements OnModuleInit, BeforeApplicationShutdown 
   }
 
   private async open(): Promise<{ client: pg.PoolClient; owner: string }> {
-    this.pool ??= this.database.openPool('replicas', 1, { query_timeout: this.intervals.announceTimeoutMs });
+    this.pool ??= this.database.openPool('replicas', 1, { query_timeout: STATEMENT_TIMEOUT_MS });
     const client = await this.pool.connect();
     const session = { client, owner: `mooring-replica-${randomUUID()}` };
     const lost = () => this.session === session && this.endSession();

@@ -1,6 +1,5 @@
 import { harbourEvent } from '../../../test/support/harbour-event.ts';
 import { appendTo, eventually, everything, openLog, operate, type OpenedLog } from '../../../test/support/log.ts';
-import { quickIntervals } from '../../../test/support/intervals.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { typed } from '../database/table.ts';
 import { type StoredEvent, idOf } from '../event-store/event-store.ts';
@@ -48,8 +47,8 @@ class Process {
   readonly leases: Leases;
 
   private constructor(readonly log: OpenedLog) {
-    this.leases = new Leases(log.database, quickIntervals);
-    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config, quickIntervals);
+    this.leases = new Leases(log.database);
+    this.projections = new Projections(log.database, log.store, this.leases, log.aggregates, log.config);
   }
 
   static async start(url: string, ...projections: BoatProjection[]): Promise<Process> {

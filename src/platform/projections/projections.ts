@@ -15,7 +15,6 @@ import {
   type Subscription,
 } from '../event-store/event-store.ts';
 import { Refusal } from '../errors/refusal.ts';
-import { Intervals } from '../intervals.ts';
 import { Leases } from '../leases/leases.ts';
 import { LogPasses, WRITERS } from './rebuild/log-pass.ts';
 import { type Projection, type ReadModelProgress, ReadModels, tableOf } from './projection.ts';
@@ -78,14 +77,13 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
     private readonly leases: Leases,
     private readonly aggregates: Aggregates,
     config: Config,
-    { foldGatherMs }: Intervals = new Intervals(),
   ) {
     super();
     this.registry = new ProjectionRegistry(database);
     this.parts = {
       database,
       store,
-      passes: new LogPasses(store, { memoryBytes: FOLD_MEMORY_BYTES, directory: config.dataDir }, foldGatherMs),
+      passes: new LogPasses(store, { memoryBytes: FOLD_MEMORY_BYTES, directory: config.dataDir }, leases.intervals.foldGatherMs),
       pool: () => (this.bulkPool ??= database.openPool('rebuilds', BULK_CONNECTIONS, { statement_timeout: 0, lock_timeout: 0 })),
       comparisons: new SerialQueue(),
       catchUps: new SerialQueue(),

@@ -5,7 +5,6 @@ import { pause } from '../async/pause.ts';
 import { Clock } from '../clock.ts';
 import { Database } from '../database/database.ts';
 import { LogFollower } from '../event-store/following/log-follower.ts';
-import { Intervals } from '../intervals.ts';
 import type { Lease } from '../leases/leases.ts';
 import type { KeyedQueueStats } from './keyed-queue.ts';
 import { type Saga, Sagas } from './saga.ts';
@@ -35,10 +34,9 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
     unseen: UnseenEvents,
     private readonly follower: LogFollower,
     private readonly shards: ShardLeases,
-    private readonly intervals: Intervals = new Intervals(),
   ) {
     super();
-    this.tools = { database, clock, unseen, follower, intervals };
+    this.tools = { database, clock, unseen, follower, intervals: shards.intervals };
   }
 
   /** Registers a saga; it must be called before the application's bootstrap. Throws if its name is taken. */
@@ -113,7 +111,7 @@ export class DurableSagas extends Sagas implements ShardHolder, OnApplicationBoo
       const failed = await this.resync(this.all);
       restMs = restAfter(performance.now() - began);
       if (failed.length > 0) {
-        await pause(this.intervals.sagaRetryMs, signal);
+        await pause(this.shards.intervals.sagaRetryMs, signal);
         await this.resync(failed);
       }
     }

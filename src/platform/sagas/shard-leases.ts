@@ -49,7 +49,7 @@ export class ShardLeases {
     private readonly database: Database,
     private readonly leases: Leases,
     private readonly replica: Replica,
-    private readonly intervals: Intervals = new Intervals(),
+    readonly intervals: Intervals = new Intervals(),
   ) {}
 
   /** Returns the number of shards that this process holds. */
