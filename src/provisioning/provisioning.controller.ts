@@ -35,7 +35,7 @@ export class ProvisioningController {
 
   private async makeAgent(request: ProvisionRequest, agents: string, call: Call): Promise<ShownAgent> {
     const { caller, context, accountId, seed, wait } = call;
-    // What an agent is given, its owner can read from it: here as at the routes of variables.
+    // An owner can read from an agent all that it is given, so this asks for what the routes of variables ask for.
     if (takesSecrets(request)) requireScope(caller, ['manage'], 'A variable that takes its value from a secret');
     const { agentId, made } = await this.commands.execute(new Provision(context, accountId, request, seed));
     const row = await this.answers.settled(agentId, wait, call);

@@ -1,6 +1,6 @@
 /** A key, a session token, a ticket or a webhook's token of the service, as each of them begins. */
 const credential = /m(k|s|t|wh)_[0-9A-Za-z_-]{40}/;
-/** What may be base64, of either alphabet. Shorter than this it holds no credential. */
+/** A run of base64, of either alphabet, that is long enough to hold a credential. */
 const packed = /[0-9A-Za-z+/_-]{54,}/g;
 /** A run of base64 may begin behind other characters of its alphabet, so that its groups of four are not known. */
 const offsets = [0, 1, 2, 3];

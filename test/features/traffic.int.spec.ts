@@ -12,7 +12,6 @@ import { Database } from '../../src/platform/database/database.ts';
 import { PublicTraffic } from '../../src/traffic/public-traffic.service.ts';
 import { hashOfLarge, large, PublicAgent } from '../support/public-agent.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
-import { sendRaw } from '../support/things-server.ts';
 import { until, untilTrue } from '../support/until.ts';
 
 const DOMAIN = 'agents.example.net';
@@ -119,22 +118,6 @@ describe('a request to a public agent', () => {
     const asking = ask(talk.server.url, { path: path() }).end();
     const [response] = (await once(asking, 'response')) as [IncomingMessage];
     expect(await textOf(response)).toBe('GET /x?y');
-  });
-
-  it.each([
-    ['an id that is spelled otherwise', () => `/a/%30${talk.agentId.slice(1).toUpperCase()}/x?y`],
-    ['a prefix that is spelled otherwise', () => `/%61/${talk.agentId}/x?y`],
-  ])('is redirected to the one spelling of the agent’s path, and not passed on: %s', async (_, path) => {
-    const before = agent.seen.length;
-    const answer = await fetch(`${talk.server.url}${path()}`, { method: 'POST', redirect: 'manual', body: 'x' });
-    expect([answer.status, answer.headers.get('location')]).toEqual([308, pathOf('/x?y')]);
-    expect(agent.seen.length).toBe(before);
-  });
-
-  it('may not name two hosts', async () => {
-    const answer = await sendRaw(talk.server.url, `GET ${pathOf()} HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n`);
-    expect(answer).toMatch(/^HTTP\/1.1 400 /);
-    expect(answer).toContain('"invalid_request"');
   });
 
   it('reaches the program in the agent’s container', async () => {
@@ -343,34 +326,6 @@ describe('an open request', () => {
       for (const end of [socket, theirs]) end.resume();
       await untilTrue(() => socket.destroyed && theirs.readableEnded);
     }
-  });
-});
-
-describe('what is open when an agent is closed to the public', () => {
-  afterEach(() => publish(true));
-
-  it('is broken off within a second: a stream and a WebSocket', async () => {
-    const stream = await send('/events', {});
-    const { socket, theirs } = await upgraded();
-    const ends = Promise.all([
-      new Promise((resolve) => stream.once('close', resolve)),
-      new Promise((resolve) => socket.once('close', resolve)),
-      new Promise((resolve) => theirs.once('end', resolve)),
-    ]);
-    stream.on('error', () => undefined).resume();
-    theirs.resume();
-    const closedAt = performance.now();
-    await publish(false);
-    await ends;
-    expect(performance.now() - closedAt).toBeLessThan(1_000);
-  });
-
-  it('stays open if another setting changes', async () => {
-    const stream = await send('/events', {});
-    await talk.ask('PATCH', `/api/v1/agents/${talk.agentId}`, { description: 'x' });
-    await publish(true);
-    agent.held.get('/events')?.write('data: on\n\n');
-    for await (const bytes of stream) if (String(bytes).includes('data: on')) break;
   });
 });
 

@@ -199,7 +199,7 @@ export function capturing(open: () => Promise<Printer>): void {
     await capture(runtime).follow(view, account, always);
     await holds(view.agentId, 1_000);
     expect(await captured(view.agentId)).toEqual(numbers(1_000));
-    expect(warned.mock.calls.length).toBe(failure() instanceof RuntimeUnavailable || failure() === null ? 0 : 3);
+    expect(warned.mock.calls).toHaveLength(failure() instanceof RuntimeUnavailable || failure() === null ? 0 : 3);
   });
 
   it.each(['before', 'after'])('resumes if the store fails %s it has written', async (when) => {
