@@ -56,6 +56,7 @@ async function outputOfFailures(): Promise<string> {
   const config = {
     rootDir: folder,
     testRegex: 'planted',
+    testTimeout: 300_000,
     transform: {},
     testRunner: join(root, 'test/runner/test-framework.mjs'),
     testEnvironment: join(root, 'test/runner/environment.mjs'),
