@@ -25,8 +25,8 @@ const ready = run('scripts/setup.mjs', ...build);
 process.exitCode = ready === 0 ? runJest() : ready;
 
 function runJest() {
-  if (leftOut.length > 0)
-    process.env.LEFT_OUT = `Not run: the ${new Intl.ListFormat('en').format(leftOut)} tests. \`npm run test:all\` runs everything.`;
+  const names = new Intl.ListFormat('en').format(leftOut);
+  process.env.LEFT_OUT = leftOut.length > 0 ? `Not run: the ${names} tests. \`npm run test:all\` runs everything.` : '';
   const node = ['--import', './scripts/typescript.mjs', '--enable-source-maps', '--disable-warning=ExperimentalWarning'];
   return run(...node, 'node_modules/jest/bin/jest.js', ...jestArguments, '--selectProjects', ...tiers);
 }

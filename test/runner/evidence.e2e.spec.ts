@@ -9,7 +9,8 @@ it('says what a started service printed, its events and how it ended, without it
     expect(running).toMatch(/^-- started service\nThe process runs\.\nthe last \d+ of \d+ log lines:\n/);
     expect(running).toContain(`Mooring listens on ${url}`);
     expect(running).toMatch(/ account-\S+ AccountOpened\n/);
-    expect(running).toContain('0 containers:');
+    // The service's own helper may be among them.
+    expect(running).toMatch(/^[01] containers:/m);
 
     await service.kill();
     const killed = await collectEvidence();
