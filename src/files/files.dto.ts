@@ -2,6 +2,7 @@ import { ApiProperty } from '@nestjs/swagger';
 import { IsBoolean, IsOptional, IsString } from 'class-validator';
 
 import { checked } from '../agents/index.ts';
+import { isReserved, RESERVED_NAME } from './upload-names.ts';
 
 const PATH_BYTES_MAX = 4_095;
 
@@ -9,6 +10,7 @@ const PATH_BYTES_MAX = 4_095;
 export function pathMessage(path: unknown): string | null {
   if (typeof path !== 'string' || path === '') return 'must be a path';
   if (path.includes('\0') || !path.isWellFormed()) return 'must not contain a NUL or half of a surrogate pair';
+  if (path.split('/').some(isReserved)) return RESERVED_NAME;
   return Buffer.byteLength(path) > PATH_BYTES_MAX ? `must be at most ${PATH_BYTES_MAX} bytes of UTF-8` : null;
 }
 

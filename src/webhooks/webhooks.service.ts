@@ -33,8 +33,8 @@ export class Webhooks {
     const { id: agentId, accountId, webhook } = caller;
     if (webhook === undefined) throw new Error('the caller is no sender of webhooks');
     const deliveryId = deliveryIdOf(headers, body);
-    // A sender without the token can't take the place of a delivery by somebody who has it.
-    const repeated = deliveryId === null ? null : uuidv5(`${webhook.hasToken ? 'token' : 'open'} ${deliveryId}`, agentId);
+    // A sender without the token can't take the place of a delivery by somebody else, who has it or has not.
+    const repeated = deliveryId === null ? null : uuidv5(`${webhook.hasToken ? 'token' : webhook.budget} ${deliveryId}`, agentId);
     if (repeated !== null && (await this.queries.execute(new FindDelivery(repeated))) !== null) return repeated;
     const messageId = repeated ?? (seed === null ? newId() : uuidv5('message', seed));
     const contentType = headers['content-type'];

@@ -165,7 +165,7 @@ describe('an upload', () => {
     for (const name of ['../../../etc/passwd', '/etc/passwd', '..\\passwd'])
       expect((await files.upload(['dest_dir', 'names-up'], file(name, 'x'))).json).toMatchObject({ name: 'passwd' });
     expect(await files.namesIn('names-up')).toEqual(['passwd']);
-    for (const name of ['..', '.', 'x'.repeat(256)])
+    for (const name of ['..', '.', 'x'.repeat(256), '.mooring-unfinished-x'])
       expect(await files.upload(file(name, 'x'))).toMatchObject({ status: 400, json: { code: 'invalid_request' } });
   });
 

@@ -230,6 +230,9 @@ describe('a delivery that fails', () => {
 describe('an address', () => {
   it.each([
     ['no address', 'nowhere'],
+    ['with a line break', 'https://example.com/a\r\nb'],
+    ['with a space before it', ' https://example.com/'],
+    ['in the reserved half of IPv6', 'https://[::7f00:1]/'],
     ['without TLS', 'http://example.com/'],
     ['of this machine', 'https://localhost/'],
     ['of this machine, in IPv6', 'https://[::1]/'],

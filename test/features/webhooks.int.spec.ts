@@ -170,6 +170,16 @@ describe('a webhook', () => {
     await delivered(1);
   });
 
+  it('is neither suppressed nor answered by one of a sender without the token, who used the same Idempotency-Key before', async () => {
+    const key = { 'idempotency-key': 'order-1001' };
+    const open = await send('from a stranger', key);
+    const closed = await send('from the owner', { ...(await withToken()), ...key });
+    expect([open, closed]).toMatchObject([accepted, accepted]);
+    expect(closed.headers.get('idempotency-replayed')).toBeNull();
+    expect(closed.json.message_id).not.toBe(open.json.message_id);
+    await delivered(2);
+  });
+
   it.each([
     ['GitHub', { 'x-github-delivery': 'd-1' }, '{}', {}, { 'x-github-delivery': 'd-2' }],
     ['Standard Webhooks', { 'webhook-id': 'msg_1' }, '{}', {}, { 'webhook-id': 'msg_2' }],

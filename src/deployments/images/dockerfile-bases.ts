@@ -7,6 +7,13 @@ const hiddenCharacters = /(?!\t)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
 const known = new Set(
   'ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME WORKDIR'.split(' '),
 );
+/** The flags that an instruction may have, exactly as they are written here: the engine itself removes quotes and backslashes from flags. */
+const flagsOf: Record<string, RegExp> = {
+  ADD: /^--(chown|chmod)=[\w:]+$/,
+  COPY: /^--(from=[\w./:@+-]+|chown=[\w.:${}-]+|chmod=\w+)$/,
+  FROM: /^--platform=[\w/.${}-]+$/,
+  HEALTHCHECK: /^--(interval|timeout|start-period|start-interval|retries)=[\w.]+$/,
+};
 const stageName = /^[a-z][a-z0-9_.-]*$/;
 
 interface Instruction {
@@ -25,6 +32,8 @@ export function basesOf(dockerfile: string): string[] {
   const values = new Map<string, string>();
   for (const instruction of instructionsOf(dockerfile)) {
     const { name, flags, words } = instruction;
+    checkFlags(instruction);
+    if (name === 'LABEL') checkLabels(words);
     if (name === 'ARG' && stages.length === 0) addValues(values, words);
     if (name === 'FROM') {
       const base = withValues(words[0] ?? '', values);
@@ -34,10 +43,9 @@ export function basesOf(dockerfile: string): string[] {
     if (name === 'ONBUILD') throw new RepositoryRefused('The Dockerfile has ONBUILD, which is refused.');
     if (name === 'ADD') checkAdd(instruction);
     if (name === 'COPY') {
-      const from = flags.map((flag) => /^--from=(.*)$/i.exec(flag)?.[1]).find((found) => found !== undefined);
+      const from = flags.map((flag) => /^--from=(.*)$/.exec(flag)?.[1]).find((found) => found !== undefined);
       if (from !== undefined && !isStage(from, stages)) bases.add(checkedBase(from));
     }
-    if (flags.some((flag) => /^--mount/i.test(flag))) throw new RepositoryRefused(`The Dockerfile has ${name} --mount, which is refused.`);
   }
   if (stages.length === 0) throw new RepositoryRefused('The Dockerfile has no FROM.');
   if (bases.size > BASES_MAX) throw new RepositoryRefused(`The Dockerfile takes files from more than ${BASES_MAX} images.`);
@@ -128,11 +136,21 @@ function checkedBase(name: string): string {
   return name;
 }
 
+function checkFlags({ name, flags }: Instruction): void {
+  const refused = flags.find((flag) => flagsOf[name]?.test(flag) !== true);
+  if (refused !== undefined) throw new RepositoryRefused(`The Dockerfile has ${name} ${refused.slice(0, 40)}, which is refused.`);
+}
+
+/** Labels in the service's name would make a container of this image look like one of the service's own. */
+function checkLabels(words: readonly string[]): void {
+  const plain = words.map((word) => word.replace(/["'\\]/g, ''));
+  if (plain.some((word, at) => /^mooring\.[^=]*=/i.test(word) || (at === 0 && /^mooring\./i.test(word))))
+    throw new RepositoryRefused('The Dockerfile sets a label that begins with "mooring.", which is this service\'s own.');
+}
+
 /** ADD also fetches addresses, by the engine itself. Only plain words are let through, since quotes and variables could hide one. */
-function checkAdd({ flags, words }: Instruction): void {
-  const isPlain =
-    flags.every((flag) => /^--(chown|chmod)=[\w:]+$/.test(flag)) &&
-    words.every((word) => /^[\w.,=*?/@+-]+$/.test(word) && !word.startsWith('git@'));
+function checkAdd({ words }: Instruction): void {
+  const isPlain = words.every((word) => /^[\w.,=*?/@+-]+$/.test(word) && !word.startsWith('git@'));
   if (!isPlain)
     throw new RepositoryRefused(
       'The Dockerfile has an ADD that may fetch an address, which is refused. Use COPY for files of the repository.',

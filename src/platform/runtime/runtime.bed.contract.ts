@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { extract, pack } from 'tar-stream';
 import { timeoutSignal } from '../async/timeout-signal.ts';
 import { containerSpec } from '../../../test/support/container-spec.ts';
@@ -171,11 +172,20 @@ export async function modesOf(tar: NodeJS.ReadableStream): Promise<Record<string
   return Object.fromEntries((await filesIn(tar)).map(({ name, mode }) => [name, mode & 0o777]));
 }
 
-/** Reads the child's beats from the stopped container's volume until they no longer grow. */
+/** Returns the beats of a child, from the volume of a container that runs or has ended. */
+async function beatsOf({ runtime }: TestBed, { agentId, handle }: ContainerView): Promise<string> {
+  const { containers } = await runtime.inspect(agentId);
+  if (containers.find((one) => one.handle === handle)?.state !== 'running')
+    return (await filesOf(await runtime.copyOut(handle, '/data/beats')))['beats'] ?? '';
+  const { content } = await runtime.files.read(handle, 'beats', { maxBytes: null, signal: timeoutSignal(20_000) });
+  return text(content);
+}
+
+/** Reads the child's beats until they no longer grow. */
 export async function silent(bed: TestBed, view: ContainerView): Promise<string> {
   let last = '';
   await eventually(async () => {
-    const now = (await filesOf(await bed.runtime.copyOut(view.handle, '/data/beats')))['beats'] ?? '';
+    const now = await beatsOf(bed, view);
     const same = now === last;
     last = now;
     await pause(100);

@@ -316,7 +316,7 @@ export abstract class ContainerRuntime {
   abstract terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal>;
   /** Unpacks a plain tar into a container that has not been started. */
   abstract copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void>;
-  /** Returns the path as a plain tar. */
+  /** Returns the path as a plain tar. Throws `RuntimeRefused` for a container that runs, whose files are read by `files`. */
   abstract copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream>;
   /**
    * Yields the output after the cursor (null: from its start), and new output, until the container ends or the signal aborts. If the line of

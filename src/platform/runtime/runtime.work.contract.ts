@@ -284,9 +284,14 @@ export function archives(bed: TestBed): void {
     expect(await filesOf(await bed.runtime.copyOut(view.handle, '/service/scripts/a.txt'))).toEqual({ 'a.txt': 'alpha' });
     const folder = await filesOf(await bed.runtime.copyOut(view.handle, '/service/scripts'));
     expect(folder).toEqual({ 'scripts/a.txt': 'alpha', 'scripts/deep/er/b.txt': 'beta' });
-    await bed.runtime.start(view.handle);
-    await bed.answers(view);
     expect(await filesOf(await bed.runtime.copyOut(view.handle, '/data/c.txt'))).toEqual({ 'c.txt': 'gamma' });
+  });
+
+  it('takes nothing out of a container that runs or is frozen', async () => {
+    const view = await bed.running();
+    await expect(bed.runtime.copyOut(view.handle, '/data')).rejects.toThrow(RuntimeRefused);
+    await bed.runtime.freeze(view.handle);
+    await expect(bed.runtime.copyOut(view.handle, '/data')).rejects.toThrow(RuntimeRefused);
   });
 
   it('refuses to take out a path that does not exist', async () => {

@@ -29,6 +29,8 @@ export class Targets {
   /** Returns what is wrong with the address, or null. A name that is not resolved in time passes, and is checked at each delivery. */
   async message(text: string): Promise<string | null> {
     if (text.length > URL_CHARACTERS_MAX || !URL.canParse(text)) return `must be an address of at most ${URL_CHARACTERS_MAX} characters`;
+    // A parser leaves some of them out without a word.
+    if (/[\p{Cc} ]/u.test(text)) return 'must not contain spaces or control characters';
     const url = new URL(text);
     if (url.username !== '' || url.password !== '') return 'must not contain a user name or a password';
     if (this.isAllowed(url)) return ['http:', 'https:'].includes(url.protocol) ? null : 'must begin with https:// or http://';

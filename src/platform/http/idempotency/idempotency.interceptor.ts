@@ -96,9 +96,12 @@ export class IdempotencyInterceptor implements NestInterceptor {
   }
 }
 
-/** Returns whose key it is. The senders of an agent's webhooks can't use up the keys of its account. */
-function ownerOf({ kind, id, accountId }: Caller): string {
-  return kind === 'webhook' ? `webhooks of ${id}` : accountId;
+/**
+ * Returns whose key it is. The senders of an agent's webhooks can't use up the keys of its account, and each of them has keys of its own: a
+ * stranger's request is no first try of one with the token, nor of another stranger's.
+ */
+function ownerOf({ kind, id, accountId, webhook }: Caller): string {
+  return kind === 'webhook' ? `webhooks of ${id} by ${webhook?.budget ?? ''}` : accountId;
 }
 
 /** Returns the subject whose data key seals the response; null stands for the service's own. */

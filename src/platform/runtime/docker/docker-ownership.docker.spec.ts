@@ -23,11 +23,30 @@ describe('what is ours on the engine', () => {
     }
   });
 
-  it('includes a container that somebody gave another name, once all were listed', async () => {
+  it('does not include a container that only has the labels, as one of an image with such labels has', async () => {
     const made = await bed.runtime.create(bed.spec({ generation: 2 }));
-    await bed.docker.getContainer(made.handle).rename({ name: `renamed-${made.agentId}` });
-    await bed.runtime.list();
-    for (const wanted of [2, 3]) expect((await bed.runtime.inspect(made.agentId, wanted)).containers).toEqual([made]);
+    const { Config } = await bed.docker.getContainer(made.handle).inspect();
+    const events = bed.runtime.events(new AbortController().signal)[Symbol.asyncIterator]();
+    expect((await events.next()).value).toEqual({ kind: 'lost' });
+    const forged = await bed.docker.createContainer({ Image: bed.image, Labels: Config.Labels, Cmd: ['/bin/busybox', 'true'] });
+    try {
+      await forged.start();
+      await forged.wait();
+      expect((await bed.runtime.list()).containers.filter(({ agentId }) => agentId === made.agentId)).toHaveLength(1);
+      for (const wanted of [undefined, 2, 3]) expect((await bed.runtime.inspect(made.agentId, wanted)).containers).toEqual([made]);
+      // The next event is that of the agent's own container, since those of the other one are nobody's.
+      await bed.runtime.start(made.handle);
+      const { agentId } = (await events.next()).value as { agentId: string };
+      expect(agentId).toBe(made.agentId);
+    } finally {
+      await forged.remove({ force: true });
+      await events.return?.(undefined);
+    }
+  });
+
+  it('refuses an image with labels in the service’s name', async () => {
+    const image = await bed.imageWith(['LABEL mooring.allow=x', 'CMD ["sleep", "300"]']);
+    await expect(bed.runtime.create(bed.spec({ image }))).rejects.toThrow('The image has the label mooring.allow.');
   });
 
   it('includes an unknown container that keeps a volume from being removed', async () => {

@@ -172,6 +172,7 @@ export class DockerRuntime extends ContainerRuntime {
       this.networks.ensure(network),
     ]);
     if (image === null) throw new RuntimeRefused(`The engine no longer has the image ${spec.image}: deploy again.`);
+    refuseOwnLabels(image, this.instance);
     const rootFromImage = this.sources.opensVolume(image.Id, spec.volumePath) && this.volumeRoots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
     const { instance, ociRuntime, publish } = this;
@@ -290,7 +291,10 @@ export class DockerRuntime extends ContainerRuntime {
     await call(handle, (abortSignal) => this.docker.getContainer(handle).putArchive(plain, { path, abortSignal }), 4 * CALL_TIMEOUT_MS);
   }
 
-  override copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream> {
+  override async copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream> {
+    const { State } = await this.containers.look(handle);
+    // The engine mounts a container's volumes by their paths for this, and a program that runs could make such a path lead to the host.
+    if (State.Running || State.Paused) throw new RuntimeRefused('Files are taken only out of a container that does not run.');
     return copyOut(this.docker.getContainer(handle), path);
   }
 
@@ -337,4 +341,15 @@ export class DockerRuntime extends ContainerRuntime {
     this.agentEgress.close();
     this.closing.abort();
   }
+}
+
+/** Throws `RuntimeRefused` for an image with labels in the service's name, which every container of it would have. */
+function refuseOwnLabels({ Config }: Dockerode.ImageInspectInfo, instance: string): void {
+  const foreign = Object.entries(Config.Labels ?? {}).find(
+    ([name, value]) => name.startsWith('mooring.') && !(name === labels.instance && value === instance),
+  );
+  if (foreign !== undefined)
+    throw new RuntimeRefused(
+      `The image has the label ${foreign[0].slice(0, 60)}. Labels that begin with "mooring." are this service's own.`,
+    );
 }

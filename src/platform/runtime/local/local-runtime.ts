@@ -301,6 +301,7 @@ export class LocalRuntime extends ContainerRuntime {
 
   async copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream> {
     const container = this.at(handle);
+    await expectState(container, ['created', 'exited']);
     const real = await container.confinedPath(await container.spec(), path);
     return packed(real, posix.basename(posix.resolve('/', path)) || '.');
   }

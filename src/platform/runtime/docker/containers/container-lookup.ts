@@ -42,8 +42,8 @@ export class ContainerLookup {
     const found = await mapBounded(names, LOOKS_AT_ONCE, (name) => this.standing(name));
     const own = { [labels.instance]: this.instance, [labels.agent]: agentId };
     const ours = found.filter((one) => one !== null).filter(({ Config }) => hasLabels(Config.Labels, own));
-    const views = ours.map(view);
-    if (generation !== undefined && ours.every(isNamedWell)) {
+    const views = ours.filter(isNamedWell).map(view);
+    if (generation !== undefined) {
       const generations = views.map((each) => each.generation);
       this.generations.setFound(agentId, generation, generations);
     }
@@ -51,13 +51,14 @@ export class ContainerLookup {
   }
 
   /** Returns the containers of all agents. */
-  all(): Promise<ListedContainer[]> {
-    return eachContainer(this.docker, [`${labels.instance}=${this.instance}`, labels.agent], (listed) => {
+  async all(): Promise<ListedContainer[]> {
+    const found = await eachContainer(this.docker, [`${labels.instance}=${this.instance}`, labels.agent], (listed) => {
       const container = listedView(listed);
-      if (listed.Names.includes(`/${containerName(container)}`)) this.generations.add(container.agentId, container.generation);
-      else this.generations.forget(container.agentId);
+      if (!listed.Names.includes(`/${containerName(container)}`)) return null;
+      this.generations.add(container.agentId, container.generation);
       return container;
     });
+    return found.filter((container) => container !== null);
   }
 
   /** Notes that a container of this generation is being created, or was created by another process. */
@@ -71,4 +72,8 @@ export class ContainerLookup {
   }
 }
 
+/**
+ * Returns whether the container has the name that we give to one with its labels. A container has the labels of its image too, which may be a
+ * stranger's, and one that the engine makes for a step of a build has nothing else; its name is chosen by whoever creates it.
+ */
 const isNamedWell = ({ Name, Config }: Dockerode.ContainerInspectInfo): boolean => Name === `/${containerName(identityOf(Config.Labels))}`;

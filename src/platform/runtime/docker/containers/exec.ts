@@ -6,7 +6,7 @@ import { ExecOutput } from '../../exec-output.ts';
 import { RuntimeRefused, RuntimeUnavailable, type ExecRequest, type ExecResult } from '../../runtime.ts';
 import { call, portError, until } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
-import { helperMount, helperProgram } from '../engine/names.ts';
+import { helperMount, helperProgram, isHelperVolume } from '../engine/names.ts';
 
 /** The time after the deadline that the supervisor in the container has before the call returns without it, ms. */
 const GRACE_MS = 5_000;
@@ -99,7 +99,7 @@ export async function readyContainer(container: Dockerode.Container): Promise<Do
   const { State, Mounts } = found;
   if (State.Paused) throw new RuntimeRefused('The container is frozen, so nothing can be run in it.');
   if (!State.Running) throw new RuntimeRefused('The container does not run, so nothing can be run in it.');
-  if (!Mounts.some((mount) => mount.Destination === helperMount))
+  if (!Mounts.some(({ Destination, Name }) => Destination === helperMount && isHelperVolume(Name)))
     throw new RuntimeRefused(
       'The container has no helper program. Install the package busybox-static or name an image in MOORING_HELPER_IMAGE, then restart the agent.',
     );

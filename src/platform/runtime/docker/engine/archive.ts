@@ -37,8 +37,8 @@ async function* rest(head: Buffer, chunks: AsyncIterator<Buffer>): AsyncGenerato
 }
 
 /**
- * Returns the path as a tar. It uses only GET, since the running container can race with the engine's HEAD of a path. Throws
- * `RuntimeRefused` if the path does not exist.
+ * Returns the path as a tar. The container must not run: for each call the engine mounts the container's volumes by their paths, which a
+ * running program could lead to the host. Throws `RuntimeRefused` if the path does not exist.
  */
 export async function copyOut(container: Dockerode.Container, path: string): Promise<NodeJS.ReadableStream> {
   return call(container.id, (abortSignal) => container.getArchive({ path, abortSignal }));

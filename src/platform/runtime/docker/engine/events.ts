@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 import { Backoff } from '../../../async/retry.ts';
 import type { ContainerName, RuntimeEvent } from '../../runtime.ts';
-import { agentOfVolume, identityOf, labels } from './names.ts';
+import { agentOfVolume, containerName, identityOf, labels, proxyName } from './names.ts';
 import type { EngineHealth } from './engine-health.ts';
 import { call, jsonLines } from './engine.ts';
 
@@ -65,11 +65,14 @@ function isCreation({ Type, Action }: EngineEvent): boolean {
 }
 
 function isProxyEnd({ Action, Actor: { Attributes = {} } }: EngineEvent, instance: string): boolean {
-  return (Action === 'die' || Action === 'destroy') && Attributes[labels.instance] === instance && labels.proxy in Attributes;
+  return (Action === 'die' || Action === 'destroy') && Attributes.name === proxyName(instance);
 }
 
 function agentOf({ Type, Action, Actor }: EngineEvent, instance: string): string | null {
   // The name of a volume does not tell its instance, so that others' deployments would cost this one a look each.
   if (Type === 'volume') return Action === 'create' ? null : agentOfVolume(Actor.ID);
-  return Actor.Attributes?.[labels.instance] === instance ? (Actor.Attributes[labels.agent] ?? null) : null;
+  // The labels may be those of an image; the name is given by whoever creates a container.
+  const { Attributes = {} } = Actor;
+  const identity = identityOf(Attributes);
+  return Attributes[labels.instance] === instance && Attributes.name === containerName(identity) ? identity.agentId : null;
 }

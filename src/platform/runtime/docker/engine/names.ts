@@ -23,6 +23,12 @@ export const helperProgram = `${helperMount}/busybox`;
 export type Labels = Record<string, string>;
 
 export const containerName = ({ agentId, generation }: ContainerName): string => `mooring-${agentId}-g${generation}`;
+const helperVolumePrefix = 'mooring-helper-';
+/** Returns the name of the volume with the helper program that has this hash. */
+export const helperVolumeName = (hash: string): string => helperVolumePrefix + hash;
+/** Returns whether a mount is that of a helper volume. An image's own volumes have names that the engine makes up. */
+export const isHelperVolume = (name: string | undefined): boolean => name?.startsWith(helperVolumePrefix) === true;
+
 export const volumeName = (agentId: string): string => `mooring-${agentId}`;
 /** Agents on the open network can reach what the rules allow; those on the closed one have no way out; those on the listed one reach the proxy alone.
  * Builds that have mirrors are on a network of their own. */

@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
 import { Readable } from 'node:stream';
+import { extract } from 'tar-stream';
 import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { until } from '../../../../../test/support/until.ts';
@@ -59,6 +61,27 @@ describe('the files of a container', () => {
     await bed.output(view, 'rm /data/endless');
   });
 
+  it('are read as a directory by a program in the container: with its own rights, and without a mount on the host', async () => {
+    const image = await bed.imageWith(['VOLUME /a/b', 'CMD ["sleep", "300"]']);
+    const own = await bed.running({ image });
+    await bed.output(own, 'mkdir -p /data/dir; echo mine > /data/dir/mine; echo hidden > /data/dir/hidden; chmod 0 /data/dir/hidden');
+    const mounts = async () => (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').length;
+    const before = await mounts();
+    for (let n = 0; n < 20; n += 1) {
+      const { content } = await bed.runtime.files.read(own.handle, 'dir', { maxBytes: null, signal: soon() });
+      expect(await namesIn(content)).toContain('dir/mine');
+    }
+    expect(await mounts()).toBe(before);
+    const other = await bed.running({ agentId: own.agentId, generation: 2, user: '12345' });
+    const { content } = await bed.runtime.files.read(other.handle, 'dir', { maxBytes: null, signal: soon() });
+    expect(await namesIn(content)).toEqual(['dir/', 'dir/mine']);
+    const { content: whole } = await bed.runtime.files.read(own.handle, '/', { maxBytes: null, signal: soon() });
+    const names = await namesIn(whole);
+    expect(names).toContain('data/dir/mine');
+    expect(names.filter((name) => /^(proc|sys|dev)\//.test(name))).toEqual([]);
+    for (const { handle } of [own, other]) await bed.runtime.remove(handle);
+  });
+
   it('lose what was half written when the service is killed', async () => {
     const script = `
       const { Readable } = await import('node:stream');
@@ -87,4 +110,21 @@ describe('the files of a container', () => {
     await expect(listing).rejects.toThrow('busybox-static');
     await container.remove({ force: true });
   });
+
+  it('are not reached with a program that an image has in the helper’s place', async () => {
+    const image = await bed.imageWith(['VOLUME /.mooring', 'CMD ["sleep", "300"]']);
+    const container = await bed.docker.createContainer({ Image: image, Labels: { 'mooring.instance': bed.instance } });
+    await container.start();
+    await expect(bed.runtime.files.list(container.id, '.', soon())).rejects.toThrow('busybox-static');
+    await container.remove({ force: true, v: true });
+  });
 });
+
+async function namesIn(tar: Readable): Promise<string[]> {
+  const names: string[] = [];
+  for await (const entry of tar.pipe(extract())) {
+    names.push(entry.header.name);
+    entry.resume();
+  }
+  return names.toSorted();
+}

@@ -13,10 +13,8 @@ import {
   type FileWriteOptions,
 } from '../../files.ts';
 import { limitedContent, within } from '../../limited-content.ts';
-import { ContainerGone, RuntimeRefused, type ContainerHandle } from '../../runtime.ts';
+import { RuntimeRefused, type ContainerHandle } from '../../runtime.ts';
 import { readyContainer } from '../containers/exec.ts';
-import { copyOut } from '../engine/archive.ts';
-import { statusOf } from '../engine/engine.ts';
 import { identityOf, volumeName } from '../engine/names.ts';
 import { pause } from '../../../async/pause.ts';
 import { entriesIn, LIST_BYTES_MAX } from './entries.ts';
@@ -27,6 +25,8 @@ import type { FileProgram } from './script.ts';
 const BLOCK_BYTES = 1024 * 1024;
 /** A file is handed on in parts of about so many bytes. */
 const PART_BYTES = 256 * 1024;
+/** Two empty blocks end a tar. */
+const TAR_END_BYTES = 1_024;
 /** The time that a program has to remove what it has written when its input ends early, ms. */
 const CLEANUP_MS = 5_000;
 
@@ -54,8 +54,13 @@ export class DockerFiles implements AgentFiles {
       const [kind, real = '', size, seconds] = await exec.answer('found', 4);
       const facts = { path: real, mtime: Number(seconds) };
       if (kind === 'directory') {
-        exec.close();
-        return { ...facts, kind, size: null, content: addAbortSignal(bounded, await this.folder(handle, real)) };
+        await exec.send('\n');
+        return {
+          ...facts,
+          kind,
+          size: null,
+          content: addAbortSignal(bounded, closing(exec, Readable.from(wholeTar(exec), { objectMode: false }))),
+        };
       }
       const file = { size: Number(size), mtime: facts.mtime };
       const { start, end } = range?.(file) ?? { start: 0, end: file.size - 1 };
@@ -158,24 +163,31 @@ export class DockerFiles implements AgentFiles {
     signal.throwIfAborted();
     return { exec: await FileExec.start(container, program, root, args), root };
   }
-
-  private async folder(handle: ContainerHandle, path: string): Promise<Readable> {
-    try {
-      return (await copyOut(this.docker.getContainer(handle), path)) as Readable;
-    } catch (error) {
-      if (statusOf(error) === 404 && !(error instanceof ContainerGone)) throw new FileRefused('not_found', { cause: error });
-      throw error;
-    }
-  }
 }
 
 const wanted = (path: string): string => pathText(filePath(path));
 
 /** Returns the bytes that the program prints. The stream ends with an error if they are fewer, and the program ends with the stream. */
 function contentOf(exec: FileExec, length: number): Readable {
-  const content = Readable.from(exactly(exec, length), { objectMode: false });
-  content.once('close', () => exec.close());
-  return content;
+  return closing(exec, Readable.from(exactly(exec, length), { objectMode: false }));
+}
+
+/** Returns the content, whose end is that of the program, too. */
+function closing(exec: FileExec, content: Readable): Readable {
+  return content.once('close', () => exec.close());
+}
+
+/** Yields the tar that the program prints. Throws if it has no end, since the program was ended before it. */
+async function* wholeTar(exec: FileExec): AsyncGenerator<Buffer> {
+  let tail = Buffer.alloc(0);
+  let size = 0;
+  for await (const part of exec.content()) {
+    size += part.length;
+    tail = Buffer.concat([tail, part.subarray(-TAR_END_BYTES)]).subarray(-TAR_END_BYTES);
+    yield part;
+  }
+  // A tar without an entry is that of a directory which was moved meanwhile.
+  if (size <= TAR_END_BYTES || tail.some((byte) => byte !== 0)) throw new Error('the directory could not be read to its end');
 }
 
 /** Yields the bytes in larger parts than the engine sends them, since each part costs a write to the caller. */

@@ -99,7 +99,8 @@ answer list "$PWD"
 
 /**
  * Arguments: the time (s), the path, and the most bytes of the file or '-'. After its answer it reads a line from standard input: the first
- * byte and the number of bytes. What the system shows of its processes is refused, since it holds the agent's secrets.
+ * byte and the number of bytes of a file; anything for a directory, which it prints as a tar whose names begin with that of the directory.
+ * What the system shows of its processes is refused, since it holds the agent's secrets, and left out of a tar of the root.
  */
 const read = `
 confined=no
@@ -111,6 +112,18 @@ directory)
   enter "$name"
   permitted "$PWD"
   answer found directory "$PWD" 0 "$("$box" stat -c %Y .)"
+  read -t "$1" -r _ || exit 0
+  watch "$1"
+  if [ "$PWD" = / ]; then
+    set --
+    for each in ./* ./.[!.]* ./..?*; do
+      case $each in ./proc | ./sys | ./dev) ;; *) [ ! -e "$each" ] && [ ! -L "$each" ] || set -- "$@" "\${each#./}" ;; esac
+    done
+  else
+    set -- "\${PWD##*/}"
+    cd -P .. || fail
+  fi
+  "$box" tar -c -f - -- "$@" 2>/dev/null
   exit 0 ;;
 file) ;;
 *) refuse not_a_file ;;

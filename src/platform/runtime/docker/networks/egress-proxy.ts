@@ -12,7 +12,7 @@ import { tarOf } from '../image-sources/build-context.ts';
 import { call, CALL_TIMEOUT_MS, statusOf, until } from '../engine/engine.ts';
 import { freeAddress, PROXY_PORT, proxyAddress } from './listed-addresses.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
-import { hasLabels, labels, networkName, proxyName, type Labels } from '../engine/names.ts';
+import { containerName, hasLabels, identityOf, labels, networkName, proxyName, type Labels } from '../engine/names.ts';
 import { ensureNodeBase } from '../image-sources/node-base.ts';
 
 const program = fileURLToPath(new URL('./egress-proxy.mjs', import.meta.url));
@@ -87,9 +87,11 @@ export class EgressProxy {
     }
   }
 
-  private agents(): Promise<Dockerode.ContainerInfo[]> {
+  private async agents(): Promise<Dockerode.ContainerInfo[]> {
     const filters = JSON.stringify({ label: [`${labels.instance}=${this.instance}`, labels.agent, labels.allow] });
-    return call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
+    const listed = await call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
+    // The labels of any other container may be those of an image.
+    return listed.filter(({ Names, Labels }) => Names.includes(`/${containerName(identityOf(Labels))}`));
   }
 
   private tableOf(containers: Dockerode.ContainerInfo[]): string {
@@ -97,7 +99,7 @@ export class EgressProxy {
     for (const { Labels } of containers) {
       const { [labels.address]: address = '', [labels.allow]: allow = '[]' } = Labels;
       // Should two containers ever have one address, neither gets what the other may reach.
-      lists.set(address, lists.has(address) ? [] : (JSON.parse(allow) as string[]));
+      lists.set(address, lists.has(address) ? [] : namesIn(allow));
     }
     const open = this.open.filter(({ family }) => family === 'ip').map(({ range, port }) => ({ range, port }));
     const agents = [...lists].toSorted(([one], [other]) => (one < other ? -1 : 1));
@@ -219,5 +221,15 @@ export class EgressProxy {
     } catch (error) {
       if (statusOf(error) !== 404 && statusOf(error) !== 409) throw error;
     }
+  }
+}
+
+/** Returns the names that a label lists. One that can't be read lists none, and takes no other agent's list away. */
+function namesIn(label: string): string[] {
+  try {
+    const names: unknown = JSON.parse(label);
+    return Array.isArray(names) ? names.filter((name) => typeof name === 'string') : [];
+  } catch {
+    return [];
   }
 }

@@ -7,7 +7,7 @@ import { fileIn } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call } from '../engine/engine.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
-import { helperMount, helperProgram, labels } from '../engine/names.ts';
+import { helperMount, helperProgram, helperVolumeName, labels } from '../engine/names.ts';
 import { findImage, importImage, pull } from '../image-sources/registry.ts';
 import { ensureLabelledVolume, findVolume } from './volumes.ts';
 
@@ -66,7 +66,7 @@ export class HelperVolume {
       return null;
     }
     const hash = createHash('sha256').update(this.instance).update(program).digest('hex').slice(0, 16);
-    const volume = `mooring-helper-${hash}`;
+    const volume = helperVolumeName(hash);
     // A volume that is incomplete after an engine's crash is created again once.
     if (!(await this.fillVolume(volume, program))) {
       await call(null, (abortSignal) => this.docker.getVolume(volume).remove({ abortSignal }));
