@@ -163,9 +163,9 @@ const roleRules = [
   ),
   rule(
     'runtime-port',
-    'Only sagas and services touch containers; others may name its types.',
+    'Only sagas and services touch containers; others may name its types, and the rules of the paths in them.',
     { path: anyRoom, pathNot: ['\\.(saga|service|module)\\.ts$', notShipped] },
-    { path: '^src/platform/runtime/', dependencyTypesNot: ['type-only'] },
+    { path: '^src/platform/runtime/', pathNot: '/file-paths\\.ts$', dependencyTypesNot: ['type-only'] },
   ),
   rule(
     'entities-in-projections',
