@@ -15,13 +15,14 @@ export class PrivateAddress extends Error {}
 
 /** Azure's address for its virtual machines, which answers them alone though it lies in a public range. */
 const AZURE_PLATFORM = '168.63.129.16';
+const globalUnicast6 = ipaddr.IPv6.parseCIDR('2000::/3');
 
 /** Returns whether anybody on the internet may own the address. Of IPv6 that is 2000::/3 alone, less what is reserved in it (RFC 4291, 2.4). */
 export function isPublic(address: string): boolean {
   // The spelling ::8.8.8.8 is an IPv6 address that the library takes for an IPv4 one.
   const parsed = ipaddr.process(isIP(address) === 6 ? hostOf(new URL(`http://[${address.replace(/%.*$/, '')}]`)) : address);
   if (parsed.range() !== 'unicast' || parsed.toString() === AZURE_PLATFORM) return false;
-  return parsed instanceof ipaddr.IPv4 || parsed.match(ipaddr.IPv6.parseCIDR('2000::/3'));
+  return parsed instanceof ipaddr.IPv4 || parsed.match(globalUnicast6);
 }
 
 /** Returns the URL's host in lower case, without the brackets of an IPv6 address. */

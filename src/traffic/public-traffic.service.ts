@@ -42,23 +42,31 @@ export class PublicTraffic implements OnModuleDestroy {
    * one, `rate_limited`, `agent_unavailable`, `runtime_unavailable`, `agent_failed` and `reply_timeout`.
    */
   async serve(call: Call, agentId: string): Promise<void> {
-    const canonical = canonicalUrlOf(call, agentId);
-    if (canonical !== null) {
+    const place = placeOf(call);
+    const prefix = publicPathOf(agentId);
+    // Cookies and addresses of the agent are confined to the one spelling of its path.
+    if (place.prefix !== null && place.prefix !== prefix) {
       call.setStatus(308);
-      call.setHeader('location', canonical);
+      call.setHeader('location', prefix + place.path);
       return;
     }
-    const agent = await this.publicAgent(agentId);
-    const leave = this.open.take(agent.accountId, agentId);
+    // The call is listed before the agent is read, so that it is ended too if the agent is closed in between.
     const calls = this.calls.get(agentId) ?? new Set();
     this.calls.set(agentId, calls.add(call));
     try {
-      // The agent may have been closed before this call was listed, which nobody would have ended then.
-      await this.publicAgent(agentId);
-      await this.awake(call, agentId, agent);
+      await this.pass(call, agentId, place);
     } finally {
       calls.delete(call);
       if (calls.size === 0) this.calls.delete(agentId);
+    }
+  }
+
+  private async pass(call: Call, agentId: string, place: Place): Promise<void> {
+    const agent = await this.publicAgent(agentId);
+    const leave = this.open.take(agent.accountId, agentId);
+    try {
+      await this.awake(call, agentId, agent, place);
+    } finally {
       leave();
     }
   }
@@ -94,7 +102,7 @@ export class PublicTraffic implements OnModuleDestroy {
     return state;
   }
 
-  private async awake(call: Call, agentId: string, { accountId, status, release }: Agent): Promise<void> {
+  private async awake(call: Call, agentId: string, { accountId, status, release }: Agent, place: Place): Promise<void> {
     const { replyTimeoutSeconds, trafficIdleSeconds } = this.config;
     const gone = call.goneSignal();
     const signal = status === 'active' ? gone : AbortSignal.any([gone, inTime(startTimeoutOf(release, this.config))]);
@@ -102,13 +110,19 @@ export class PublicTraffic implements OnModuleDestroy {
     await this.gate.whileAwake({ agentId, accountId, trigger: 'public', context, signal }, async (agent, woken) => {
       const endpoint = this.addresses.of(agentId, agent);
       const timeouts = { replyTimeoutMs: replyTimeoutSeconds * 1_000, idleTimeoutMs: trafficIdleSeconds * 1_000 };
-      await exchange({ call, endpoint, woken, ...placeOf(call), ...timeouts });
+      await exchange({ call, endpoint, woken, ...place, ...timeouts });
     });
   }
 }
 
-/** Returns the path and query that the agent gets, and the path under which it is reached; null if it has a host name of its own. */
-function placeOf({ urls: { routed, asked } }: Call): { path: string; prefix: string | null } {
+interface Place {
+  /** The path and query that the agent gets. */
+  path: string;
+  /** The path under which the agent is reached, in the caller's spelling; null if the agent has a host name of its own. */
+  prefix: string | null;
+}
+
+function placeOf({ urls: { routed, asked } }: Call): Place {
   const path = pathOf(asked);
   if (routed !== asked) return { path, prefix: null };
   const [prefix = ''] = twoSegments.exec(path) ?? [];
@@ -117,16 +131,6 @@ function placeOf({ urls: { routed, asked } }: Call): { path: string; prefix: str
 
 /** The first two segments of a path, as they were sent. */
 const twoSegments = /^\/[^/?]*\/[^/?]*/;
-
-/**
- * Returns the address that a call should have asked for if it spells the agent's path in another way, such as `/%61/…`; null otherwise.
- * Cookies and addresses of the agent are confined to the one spelling.
- */
-function canonicalUrlOf(call: Call, agentId: string): string | null {
-  const { path, prefix } = placeOf(call);
-  const canonical = publicPathOf(agentId);
-  return prefix === null || prefix === canonical ? null : canonical + path;
-}
 
 function inTime(seconds: number): AbortSignal {
   const late = new AbortController();
