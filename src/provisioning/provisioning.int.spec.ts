@@ -187,7 +187,7 @@ describe('POST /api/v1/provision', () => {
     expectProblem(refused, 403, 'insufficient_scope');
     expect(refused.json.required_scopes).toEqual(['manage']);
     expect((await accountEvents('acme')).length).toBe(length);
-    // Whoever may use secrets learns which of them exist.
+    // A caller who may use secrets is told which of them does not exist.
     expectProblem(await provision(json, { credential: 'mk_acme_manage' }), 400, 'secret_not_found');
     const rest = { credential: 'mk_acme_provision', json: { name: 'x', templateId: 'hello', envVars: { A: { secret: 'openai' } } } };
     expectProblem(await server.request('POST', '/api/agents', rest), 403, 'insufficient_scope');

@@ -3,7 +3,7 @@ import { ContainerGone, type ContainerHandle, type ContainerView, type ListedCon
 import { containerIdsOf, eachContainer } from '../engine/bulk-list.ts';
 import type { EngineHealth } from '../engine/engine-health.ts';
 import { call, mapBounded } from '../engine/engine.ts';
-import { containerName, hasLabels, identityOf, labels } from '../engine/names.ts';
+import { containerName, hasLabels, isNamedByUs, labels } from '../engine/names.ts';
 import { listedView, view } from './container-view.ts';
 import { Generations } from './generations.ts';
 
@@ -42,7 +42,7 @@ export class ContainerLookup {
     const found = await mapBounded(names, LOOKS_AT_ONCE, (name) => this.standing(name));
     const own = { [labels.instance]: this.instance, [labels.agent]: agentId };
     const ours = found.filter((one) => one !== null).filter(({ Config }) => hasLabels(Config.Labels, own));
-    const views = ours.filter(isNamedWell).map(view);
+    const views = ours.filter(({ Name, Config }) => isNamedByUs(Name, Config.Labels)).map(view);
     if (generation !== undefined) {
       const generations = views.map((each) => each.generation);
       this.generations.setFound(agentId, generation, generations);
@@ -53,8 +53,8 @@ export class ContainerLookup {
   /** Returns the containers of all agents. */
   async all(): Promise<ListedContainer[]> {
     const found = await eachContainer(this.docker, [`${labels.instance}=${this.instance}`, labels.agent], (listed) => {
+      if (!listed.Names.some((name) => isNamedByUs(name, listed.Labels))) return null;
       const container = listedView(listed);
-      if (!listed.Names.includes(`/${containerName(container)}`)) return null;
       this.generations.add(container.agentId, container.generation);
       return container;
     });
@@ -71,9 +71,3 @@ export class ContainerLookup {
     this.generations.forget(agentId);
   }
 }
-
-/**
- * Returns whether the container has the name that we give to one with its labels. A container has the labels of its image too, which may be a
- * stranger's, and one that the engine makes for a step of a build has nothing else; its name is chosen by whoever creates it.
- */
-const isNamedWell = ({ Name, Config }: Dockerode.ContainerInspectInfo): boolean => Name === `/${containerName(identityOf(Config.Labels))}`;

@@ -1,7 +1,7 @@
 import type Dockerode from 'dockerode';
 import { Backoff } from '../../../async/retry.ts';
 import type { ContainerName, RuntimeEvent } from '../../runtime.ts';
-import { agentOfVolume, containerName, identityOf, labels, proxyName } from './names.ts';
+import { agentOfVolume, identityOf, isNamedByUs, labels, proxyName } from './names.ts';
 import type { EngineHealth } from './engine-health.ts';
 import { call, jsonLines } from './engine.ts';
 
@@ -73,6 +73,6 @@ function agentOf({ Type, Action, Actor }: EngineEvent, instance: string): string
   if (Type === 'volume') return Action === 'create' ? null : agentOfVolume(Actor.ID);
   // The labels may be those of an image; the name is given by whoever creates a container.
   const { Attributes = {} } = Actor;
-  const identity = identityOf(Attributes);
-  return Attributes[labels.instance] === instance && Attributes.name === containerName(identity) ? identity.agentId : null;
+  const isOurs = Attributes[labels.instance] === instance && isNamedByUs(Attributes.name ?? '', Attributes);
+  return isOurs ? identityOf(Attributes).agentId : null;
 }

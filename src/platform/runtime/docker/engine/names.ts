@@ -40,7 +40,7 @@ export const proxyName = (instance: string): string => `mooring-${instance}-egre
 
 /** Returns the agent whose volume has this name, or null. Volume events have no labels, so only the name can tell. */
 export function agentOfVolume(name: string): string | null {
-  return /^mooring-(?!helper-)(.+)$/.exec(name)?.[1] ?? null;
+  return isHelperVolume(name) ? null : (/^mooring-(.+)$/.exec(name)?.[1] ?? null);
 }
 
 export function containerLabels(instance: string, identity: ContainerIdentity): Labels {
@@ -59,6 +59,12 @@ export function identityOf(found: Labels): ContainerIdentity {
     deploymentId: found[labels.deployment] ?? '',
   };
 }
+
+/**
+ * Returns whether a container has the name that we give to one with its labels. A container has the labels of its image too, which may be a
+ * stranger's, and one that the engine makes for a step of a build has nothing else; its name is chosen by whoever creates it.
+ */
+export const isNamedByUs = (name: string, found: Labels): boolean => name.replace(/^\//, '') === containerName(identityOf(found));
 
 export const hasLabels = (found: Labels | null | undefined, wanted: Labels): boolean =>
   Object.entries(wanted).every(([name, value]) => found?.[name] === value);

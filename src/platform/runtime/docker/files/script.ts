@@ -100,7 +100,7 @@ answer list "$PWD"
 /**
  * Arguments: the time (s), the path, and the most bytes of the file or '-'. After its answer it reads a line from standard input: the first
  * byte and the number of bytes of a file; anything for a directory, which it prints as a tar whose names begin with that of the directory.
- * What the system shows of its processes is refused, since it holds the agent's secrets, and left out of a tar of the root.
+ * The folders in which the system shows its processes are refused, since they hold the agent's secrets, and left out of a tar of the root.
  */
 const read = `
 confined=no

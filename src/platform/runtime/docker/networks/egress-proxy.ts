@@ -12,7 +12,7 @@ import { tarOf } from '../image-sources/build-context.ts';
 import { call, CALL_TIMEOUT_MS, statusOf, until } from '../engine/engine.ts';
 import { freeAddress, PROXY_PORT, proxyAddress } from './listed-addresses.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
-import { containerName, hasLabels, identityOf, labels, networkName, proxyName, type Labels } from '../engine/names.ts';
+import { hasLabels, isNamedByUs, labels, networkName, proxyName, type Labels } from '../engine/names.ts';
 import { ensureNodeBase } from '../image-sources/node-base.ts';
 
 const program = fileURLToPath(new URL('./egress-proxy.mjs', import.meta.url));
@@ -91,7 +91,7 @@ export class EgressProxy {
     const filters = JSON.stringify({ label: [`${labels.instance}=${this.instance}`, labels.agent, labels.allow] });
     const listed = await call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
     // The labels of any other container may be those of an image.
-    return listed.filter(({ Names, Labels }) => Names.includes(`/${containerName(identityOf(Labels))}`));
+    return listed.filter(({ Names, Labels }) => Names.some((name) => isNamedByUs(name, Labels)));
   }
 
   private tableOf(containers: Dockerode.ContainerInfo[]): string {
