@@ -38,8 +38,25 @@ describe('an agent’s container', () => {
     expect((await bed.run(view, 'echo x > /.mooring/busybox')).exitCode).not.toBe(0);
   });
 
+  it('has one network, on which it has no address but its own', async () => {
+    const view = await bed.running();
+    const { NetworkSettings } = await bed.docker.getContainer(view.handle).inspect();
+    expect(Object.keys(NetworkSettings.Networks)).toHaveLength(1);
+    const addresses = await bed.output(view, "ip -o addr | awk '{ print $2, $4 }'");
+    const [network] = Object.values(NetworkSettings.Networks);
+    expect(
+      addresses
+        .trim()
+        .split('\n')
+        .map((line) => line.split(' ')[0]),
+    ).toEqual(['lo', 'eth0']);
+    expect(addresses).toContain(`eth0 ${network?.IPAddress}/`);
+  });
+
   it('is refused more processes than its limit', async () => {
     const view = await bed.running({ pids: 16 });
+    const limit = 'cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null';
+    expect((await bed.run(view, limit)).stdout.toString()).toBe('16\n');
     const { stderr } = await bed.run(view, 'for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do sleep 20 & done');
     expect(stderr.toString()).toContain("can't fork");
     // The refused processes are gone with the command, so the next one runs.
