@@ -65,7 +65,7 @@ export async function brought(): Promise<object> {
     for (const [name, attack] of Object.entries(attacks)) {
       const alone = await chats(good, agentId, CHATS);
       const end = await attack({ bed, hostile, hostileId, git, base });
-      const beside = await chats(good, agentId, CHATS).finally(end);
+      const beside = await besideAttack(end, () => chats(good, agentId, CHATS));
       const times = rounded(beside.p95 / alone.p95);
       figures[name] = { alone_p95_ms: alone.p95, beside_p95_ms: beside.p95, failed: beside.failed, chat_p95_times_alone: times };
     }
@@ -76,6 +76,15 @@ export async function brought(): Promise<object> {
     await git.close();
     await removeRealImage();
     await engine.getImage(base).remove({ force: true });
+  }
+}
+
+/** Measures while an attack is under way, and ends the attack. */
+async function besideAttack<T>(end: () => Promise<void>, measure: () => Promise<T>): Promise<T> {
+  try {
+    return await measure();
+  } finally {
+    await end();
   }
 }
 
@@ -134,10 +143,10 @@ async function eightYes({ hostile, hostileId }: Bed): Promise<() => Promise<void
 
 async function strangersWebhooks({ bed, hostileId }: Bed): Promise<() => Promise<void>> {
   const url = `${bed.service.firstRun.url}/api/webhooks/${hostileId}`;
-  let isOver = false;
+  const over = new AbortController();
   const stranger = async (n: number) => {
     const headers = { 'content-type': 'text/plain', 'x-forwarded-for': `203.0.113.${n + 1}` };
-    while (!isOver) {
+    while (!over.signal.aborted) {
       const status = await fetch(url, { method: 'POST', headers, body: 'from a stranger' }).then(
         (answer) => answer.status,
         () => 0,
@@ -148,7 +157,7 @@ async function strangersWebhooks({ bed, hostileId }: Bed): Promise<() => Promise
   };
   const strangers = Array.from({ length: STRANGERS }, (_, n) => stranger(n));
   return async () => {
-    isOver = true;
+    over.abort();
     await Promise.all(strangers);
   };
 }
