@@ -93,7 +93,8 @@ const folderFloors = {
   platform: [
     ['async', 'config', 'context', 'errors', 'observability'],
     ['database'],
-    ['agent-protocol', 'crypto', 'event-store', 'git', 'leases', 'runtime'],
+    ['agent-protocol', 'crypto', 'event-store', 'git', 'leases'],
+    ['runtime'],
     ['projections', 'projects'],
     ['sagas'],
     ['http'],

@@ -1,3 +1,5 @@
+import { tmpdir } from 'node:os';
+
 import { v7 as uuidv7 } from 'uuid';
 
 import { agentEvents, type AgentSettings } from '../../src/agents/index.ts';
@@ -5,8 +7,15 @@ import { openDatabase, type Database } from '../../src/platform/database/databas
 import { EventCatalogue } from '../../src/platform/event-store/event-catalogue.ts';
 import type { NewEvent } from '../../src/platform/event-store/event-store.ts';
 import { PostgresEventStore } from '../../src/platform/event-store/postgres/postgres-event-store.ts';
-import { containerLabels, containerName, networkName, volumeName } from '../../src/platform/runtime/docker/engine/names.ts';
+import { containerKey } from '../../src/platform/crypto/container-key.ts';
+import { DatabaseKeyring } from '../../src/platform/crypto/database-keyring.ts';
+import { MasterKeys } from '../../src/platform/crypto/master-keys.ts';
+import { ShredLedger } from '../../src/platform/crypto/shred-ledger.ts';
+import { ContainerIdentities } from '../../src/platform/runtime/docker/engine/container-identities.ts';
+import type { ContainerIdentity } from '../../src/platform/runtime/runtime.ts';
+import { networkName, volumeName } from '../../src/platform/runtime/docker/engine/names.ts';
 import type { EngineStandIn } from '../../test/support/engine-stand-in/engine-stand-in.ts';
+import { masterKey } from '../../test/support/replicas.ts';
 import { together } from './scale-bed.ts';
 
 export type SeededStatus = 'frozen' | 'asleep' | 'stopped' | 'failed' | 'crashed';
@@ -31,12 +40,16 @@ const containerStates = { frozen: 'paused', asleep: 'exited', stopped: 'exited',
 export async function seedAgents(place: Place, mix: Mix): Promise<void> {
   const database = await openDatabase({ url: place.databaseUrl });
   const store = new PostgresEventStore(database, new EventCatalogue(Object.values(agentEvents)));
+  // Nothing is shredded here, so the ledger is not used.
+  const masterKeys = new MasterKeys(database, Buffer.from(masterKey, 'hex'), null);
+  const keyring = new DatabaseKeyring(database, masterKeys, ShredLedger.in(tmpdir()));
   try {
+    const identities = new ContainerIdentities(place.instance, await containerKey(keyring));
     const kinds = Object.entries(mix).flatMap(([kind, count]) => Array.from({ length: count }, () => kind as SeededStatus));
     await together(kinds, APPENDS_AT_ONCE, async (kind) => {
       const [agentId, deploymentId] = [uuidv7(), uuidv7()];
       await store.append(`agent-${agentId}`, 'no_stream', life(kind, deploymentId, place));
-      await seedContainer(kind, agentId, deploymentId, place, database);
+      await seedContainer(kind, { agentId, generation: 1, deploymentId }, identities, place, database);
     });
   } finally {
     await store.close();
@@ -44,20 +57,25 @@ export async function seedAgents(place: Place, mix: Mix): Promise<void> {
   }
 }
 
-async function seedContainer(kind: SeededStatus, agentId: string, deploymentId: string, place: Place, database: Database): Promise<void> {
-  const { engine, instance, image } = place;
+async function seedContainer(
+  kind: SeededStatus,
+  identity: ContainerIdentity,
+  identities: ContainerIdentities,
+  { engine, instance, image }: Place,
+  database: Database,
+): Promise<void> {
+  const { agentId } = identity;
   engine.containers.volume(volumeName(agentId), { 'mooring.instance': instance, 'mooring.agent': agentId });
   const status = containerStates[kind];
   if (status === null) return;
-  const identity = { agentId, generation: 1, deploymentId };
   const body = {
     Image: image,
     Env: ['PORT=8080'],
-    Labels: containerLabels(instance, identity),
+    Labels: identities.labelsOf(identity),
     HostConfig: { NetworkMode: networkName(instance), Mounts: [{ Source: volumeName(agentId), Target: '/data' }] },
   };
   const { id } = await engine.containers.seed({
-    name: containerName(identity),
+    name: identities.nameOf(identity),
     body,
     imageId: engine.images.find(image)?.id ?? '',
     status,

@@ -10,6 +10,7 @@ import { Client } from 'pg';
 import { emptyDatabase, type TestDatabase } from '../../test/support/postgres.ts';
 import { until } from '../../test/support/until.ts';
 import { type Config, readConfig } from '../platform/config/config.ts';
+import { containerKey } from '../platform/crypto/container-key.ts';
 import { DatabaseKeyring } from '../platform/crypto/database-keyring.ts';
 import { MasterKeys } from '../platform/crypto/master-keys.ts';
 import type { Sealed } from '../platform/crypto/keyring.ts';
@@ -192,6 +193,29 @@ describe('A backup', () => {
     expect(await readdir(to)).toEqual([]);
     await backUp(from.config, { to, keys: 'none' });
     expect(await readdir(to)).toHaveLength(1);
+  });
+});
+
+describe('The key by which an installation knows its containers', () => {
+  const keyOf = (installation: Installation) => installation.serve(({ keyring }) => containerKey(keyring));
+
+  it('stays when a backup replaces the database that was made before there was such a key', async () => {
+    const { from, subject, sealed } = await filled();
+    const older = await from.backUp();
+    const key = await keyOf(from);
+    await from.restore(older, { replace: true });
+    expect((await keyOf(from)).equals(key)).toBe(true);
+    expect(await opened(from, subject, sealed)).toBe('secret');
+  });
+
+  it('is that of the backup, if it has one, whatever key the database had', async () => {
+    const { from } = await filled();
+    const key = await keyOf(from);
+    const other = await Installation.make();
+    await other.serve(({ store }) => store.append('agent-1', 'no_stream', [happened()]));
+    expect((await keyOf(other)).equals(key)).toBe(false);
+    await other.restore(await from.backUp(), { replace: true });
+    expect((await keyOf(other)).equals(key)).toBe(true);
   });
 });
 

@@ -5,6 +5,7 @@ import type pg from 'pg';
 
 import { pause } from '../platform/async/pause.ts';
 import { masterKeyBytes, type Config } from '../platform/config/config.ts';
+import { INSTALLATION_SUBJECT } from '../platform/crypto/container-key.ts';
 import { keyIdOf } from '../platform/crypto/envelope.ts';
 import { ShredLedger } from '../platform/crypto/shred-ledger.ts';
 import { grantToApplication } from '../platform/database/application-role.ts';
@@ -86,8 +87,10 @@ async function inOneGo(owner: pg.Client, { backup, keys, masterKeyId, catalogue,
     for (const setting of ['statement_timeout', 'idle_in_transaction_session_timeout']) await owner.query(`set local ${setting} = 0`);
     await owner.query(`set local datestyle = 'ISO'`);
     const shredded = await everyShred(owner, [backup, keys], ledgers);
+    const standing = await installationKey(owner, masterKeyId);
     await clearTables(owner);
     await fillTables(owner, { backup, keys, shredded, masterKeyId });
+    if (standing !== null && (await installationKey(owner, masterKeyId)) === null) await keepInstallationKey(owner, standing);
     const deletedAgain = await repeatDeletions(owner, catalogue, shredded);
     // The ledger is written before the commit. An entry that is too early does no harm, because its subject is shredded already.
     await ledgers[0].add(shredded);
@@ -98,6 +101,27 @@ async function inOneGo(owner: pg.Client, { backup, keys, masterKeyId, catalogue,
     await owner.query('rollback').catch(() => undefined);
     throw error;
   }
+}
+
+interface InstallationKey {
+  version: number;
+  kek_id: string;
+  wrapped: Buffer;
+}
+
+/** Returns the installation's own key if the master key with this id opens it. */
+async function installationKey(owner: pg.Client, masterKeyId: string): Promise<InstallationKey | null> {
+  const { rows } = await owner.query<InstallationKey>(
+    'select version, kek_id, wrapped from data_keys where subject = $1 and kek_id = $2 and wrapped is not null',
+    [INSTALLATION_SUBJECT, masterKeyId],
+  );
+  return rows[0] ?? null;
+}
+
+/** Keeps the key of the replaced database, which a backup of an older release lacks: containers on the engine are known by it. */
+async function keepInstallationKey(owner: pg.Client, { version, kek_id, wrapped }: InstallationKey): Promise<void> {
+  const values = [INSTALLATION_SUBJECT, version, kek_id, wrapped];
+  await owner.query('insert into data_keys (subject, version, kek_id, wrapped) values ($1, $2, $3, $4)', values);
 }
 
 /** Returns all subjects whose keys were destroyed according to the database, the files or the ledgers. */

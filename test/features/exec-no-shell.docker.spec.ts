@@ -11,6 +11,7 @@ import { importImage } from '../../src/platform/runtime/docker/image-sources/reg
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { AgentBed } from '../support/agent-bed.ts';
+import { testContainerKey } from '../support/container-key.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
@@ -41,7 +42,9 @@ describe('an agent whose image has no shell', () => {
 
   beforeAll(async () => {
     await importImageWithoutShell(docker);
-    const useFactory = () => new DockerRuntime({ instance: INSTANCE, docker, helperImage: null, ociRuntime: null, egress: 'all' });
+    const containerKey = testContainerKey(INSTANCE);
+    const useFactory = () =>
+      new DockerRuntime({ instance: INSTANCE, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'all' });
     const runtime: DynamicModule = {
       module: EngineRuntime,
       global: true,

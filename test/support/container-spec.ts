@@ -13,7 +13,6 @@ export function containerSpec(image: string, other: Partial<ContainerSpec> = {})
     environment: {},
     port: 8080,
     volumePath: '/data',
-    hostname: 'agent',
     user: null,
     memoryBytes: 64 * 1024 * 1024,
     cpus: 1,

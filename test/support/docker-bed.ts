@@ -1,10 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import Dockerode from 'dockerode';
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
+import { ContainerIdentities } from '../../src/platform/runtime/docker/engine/container-identities.ts';
 import type { OpenRange } from '../../src/platform/open-ranges.ts';
 import type { ContainerSpec, ContainerView, ExecResult } from '../../src/platform/runtime/runtime.ts';
 import type { EgressMode } from '../../src/platform/config/config.ts';
 import { addWitness } from '../runner/evidence.ts';
+import { testContainerKey } from './container-key.ts';
 import { containerSpec } from './container-spec.ts';
 import { importBusyboxImage, removeInstance } from './images.ts';
 import { containersOn } from './witnesses.ts';
@@ -13,6 +15,8 @@ import { containersOn } from './witnesses.ts';
 export class DockerBed {
   readonly docker: Dockerode;
   readonly instance = randomBytes(6).toString('hex');
+  readonly containerKey = testContainerKey(this.instance);
+  readonly identities = new ContainerIdentities(this.instance, this.containerKey);
   readonly runtime: DockerRuntime;
   image: string;
   private readonly images: string[] = [];
@@ -34,13 +38,14 @@ export class DockerBed {
   }
 
   another(ociRuntime: string | null = null, egress = this.egress, open: OpenRange[] = []): DockerRuntime {
-    return new DockerRuntime({ instance: this.instance, docker: this.docker, helperImage: null, ociRuntime, egress, open });
+    const { instance, containerKey, docker } = this;
+    return new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime, egress, open });
   }
 
   /** Returns a runtime whose new volumes have a quota, if the engine can enforce one. */
   limited(volumeMaxBytes: number): DockerRuntime {
-    const { instance, docker, egress } = this;
-    return new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null, egress, volumeMaxBytes });
+    const { instance, containerKey, docker, egress } = this;
+    return new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress, volumeMaxBytes });
   }
 
   /** Makes a busybox image with these Dockerfile lines. */

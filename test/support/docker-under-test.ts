@@ -8,12 +8,14 @@ import type Dockerode from 'dockerode';
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import type { RuntimeUnderTest } from '../../src/platform/runtime/runtime.bed.contract.ts';
 import { addWitness } from '../runner/evidence.ts';
+import { testContainerKey } from './container-key.ts';
 import { containersOn } from './witnesses.ts';
 
 /** Makes a Docker runtime of its own instance for the contract suites; `clean` is called at the end with the instance's name. */
 export function dockerUnderTest(docker: Dockerode, clean: (instance: string) => Promise<void> = () => Promise.resolve()): RuntimeUnderTest {
   const instance = randomBytes(6).toString('hex');
-  const open = () => new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null, egress: 'all' });
+  const containerKey = testContainerKey(instance);
+  const open = () => new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'all' });
   const first = open();
   const opened = [first];
   const folders: string[] = [];

@@ -5,6 +5,7 @@ import { RESOLVE_HOST } from '../../src/agents/services.ts';
 import type { ResolveHost } from '../../src/platform/public-addresses.ts';
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import { testContainerKey } from './container-key.ts';
 import type { TestServer } from './http-server.ts';
 
 @Module({})
@@ -12,7 +13,8 @@ class TestRuntime {}
 
 /** Provides the runtime on that engine, and where the names of registries lead. */
 export function runtimeOn(docker: Dockerode, instance: string, resolve: ResolveHost): DynamicModule {
-  const runtime = () => new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null, egress: 'all' });
+  const containerKey = testContainerKey(instance);
+  const runtime = () => new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'all' });
   return {
     module: TestRuntime,
     global: true,

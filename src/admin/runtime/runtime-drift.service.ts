@@ -24,13 +24,13 @@ export class RuntimeDrift {
     const { containers, volumes } = await this.runtime.list();
     const live = await this.queries.execute(new LiveAgentIds());
     const agents = await this.existing([...new Set([...containers.map(({ agentId }) => agentId), ...volumes, ...live])]);
-    const seen = containers.map((container) => judged(container, agents.get(container.agentId) ?? null));
+    const seen = containers.map((container) => ({ container, judged: judged(container, agents.get(container.agentId) ?? null) }));
     const housed = new Set(containers.map(({ agentId }) => agentId));
     return {
       engine: this.runtime.name,
-      containers: seen,
+      containers: seen.map((each) => each.judged),
       orphans: {
-        containers: seen.filter(({ verdict }) => verdict === 'orphan').map((each) => `mooring-${each.agent_id}-g${each.generation}`),
+        containers: seen.filter((each) => each.judged.verdict === 'orphan').map(({ container }) => container.handle),
         volumes: volumes.filter((agentId) => !agents.has(agentId)).map((agentId) => `mooring-${agentId}`),
       },
       missing: [...agents]
@@ -59,7 +59,7 @@ export class RuntimeDrift {
   }
 }
 
-function judged({ agentId, generation, deploymentId, state }: ListedContainer, agent: Agent | null): EngineContainerDto {
+function judged({ agentId, generation, deploymentId, state, outdated }: ListedContainer, agent: Agent | null): EngineContainerDto {
   return {
     agent_id: agentId,
     generation,
@@ -67,7 +67,7 @@ function judged({ agentId, generation, deploymentId, state }: ListedContainer, a
     state,
     agent_status: agent?.status ?? null,
     wanted_generation: agent?.generation ?? null,
-    verdict: verdictOn(generation, state, agent),
+    verdict: outdated && agent !== null ? 'drifted' : verdictOn(generation, state, agent),
   };
 }
 

@@ -9,8 +9,8 @@ export class EngineContainerDto {
   /** The generation of the desired container; null if there is no such agent. */
   wanted_generation: number | null;
   /**
-   * The result of the comparison: `as_wanted`; `in_transit` during a transition; `drifted` if the state is not the desired one; `orphan` if
-   * the agent is gone or the generation is stale.
+   * The result of the comparison: `as_wanted`; `in_transit` during a transition; `drifted` if the state is not the desired one, or an
+   * earlier release made the container; `orphan` if the agent is gone or the generation is stale.
    */
   verdict: 'as_wanted' | 'in_transit' | 'drifted' | 'orphan';
 }
@@ -21,7 +21,7 @@ export class MissingContainerDto {
 }
 
 export class OrphansDto {
-  /** The containers of deleted agents and of stale generations, as `mooring-<agent>-g<generation>`. */
+  /** The containers of deleted agents and of stale generations, by their ids on the engine. */
   containers: string[];
   /** The volumes of deleted agents, as `mooring-<agent>`. */
   volumes: string[];

@@ -1,5 +1,3 @@
-import { createHash } from 'node:crypto';
-
 import type { Agent, Release } from '../../agents/index.ts';
 import type { Config } from '../../platform/config/config.ts';
 import type { ContainerSpec } from '../../platform/runtime/runtime.ts';
@@ -43,7 +41,6 @@ export function containerSpec(
     },
     port,
     volumePath: VOLUME_PATH,
-    hostname: `agent-${createHash('sha256').update(agentId).digest('hex').slice(0, 12)}`,
     user: template?.user ?? null,
     memoryBytes: (template?.resources.memoryMb ?? config.agentMemoryMb) * 1024 * 1024,
     cpus: config.agentCpus,

@@ -28,6 +28,8 @@ const nothing = there([], { volume: false });
 const bare = there([]);
 const one = (state: ContainerView['state'], generation = 1, more: Partial<Actual> = {}) => there([container(generation, state)], more);
 
+const outdated = (state: ContainerView['state']) => there([container(1, state, { outdated: true })]);
+
 interface Terms {
   now: Date;
   rules: Rules;
@@ -180,6 +182,23 @@ const table: Row[] = [
   ['active, ended', state(...active), one('exited'), terms(), 'RecordExit exited'],
   ['active, container removed by somebody', state(...active), bare, terms(), 'RecordExit removed'],
   ['active, an older container too', state(...active), there([container(0, 'running'), container(1, 'running')]), terms(), 'remove g0'],
+
+  ['active, an earlier release made its container', state(...active), outdated('running'), terms(), 'order restart'],
+  ['active, an earlier release made its container, which ended', state(...active), outdated('exited'), terms(), 'order restart'],
+  [
+    'active, an outdated container too',
+    state(...active),
+    there([container(1, 'running', { outdated: true }), container(1, 'running')]),
+    terms(),
+    'remove g1',
+  ],
+  ['restarting, the outdated container makes way', state(...restarting), outdated('running'), terms(), 'remove g1'],
+  ['asleep in an outdated container', state(...sleeping), outdated('frozen'), terms(), 'remove g1'],
+  ['in deep sleep, its outdated container makes way', deep, outdated('exited'), terms(), 'remove g1'],
+  ['waking from an outdated container', state(...waking), outdated('frozen'), terms(), 'remove g1'],
+  ['stopped, its outdated container makes way', state(...stopped), outdated('exited'), terms(), 'remove g1'],
+  ['deploying while its outdated container runs', imageThere, outdated('running'), terms(), 'replace g1'],
+  ['being deleted with an outdated container', state(...given.deleting), outdated('running'), terms(), 'remove g1 at once'],
 
   ['stopping', state(...stopping), one('running'), terms(), 'stop g1'],
   ['stopping a frozen one', state(...stopping), one('frozen'), terms(), 'stop g1'],

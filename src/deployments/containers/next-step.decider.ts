@@ -103,12 +103,16 @@ export function isUp({ state }: ContainerView): boolean {
   return state === 'running' || state === 'frozen';
 }
 
+function isMine(agent: Agent, { generation, outdated }: ContainerView): boolean {
+  return generation === agent.generation && outdated === undefined;
+}
+
 function mineOf(agent: Agent, actual: Actual): ContainerView | undefined {
-  return actual.containers.find((container) => container.generation === agent.generation);
+  return actual.containers.find((container) => isMine(agent, container));
 }
 
 function removeStale(agent: Agent, actual: Actual): Step | null {
-  const stale = actual.containers.find((container) => container.generation !== agent.generation);
+  const stale = actual.containers.find((container) => !isMine(agent, container));
   return stale === undefined ? null : { do: 'remove', container: stale, gently: true };
 }
 
@@ -143,7 +147,7 @@ function deploy(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   const begun: AgentRecord = { type: 'RecordDeploymentStarted', deploymentId };
   if (candidate === null) return deployment.status === 'queued' ? { do: 'resolve_image', meanwhile: begun } : { do: 'resolve_image' };
   // An older container is removed when the agent is active, so that nobody waits for that.
-  const stale = actual.containers.find((container) => container.generation !== agent.generation && isUp(container));
+  const stale = actual.containers.find((container) => !isMine(agent, container) && isUp(container));
   if (stale !== undefined)
     return mine === undefined ? { do: 'replace', container: stale, release: candidate } : { do: 'stop', container: stale };
   const missing = make(actual, mine, candidate);
@@ -246,6 +250,8 @@ function keepAsleep(agent: Agent, actual: Actual, rules: Rules, now: Date): Step
 
 function keepUp(agent: Agent, actual: Actual, rules: Rules, now: Date): Step {
   const mine = mineOf(agent, actual);
+  // The container did not crash: an earlier release made it.
+  if (mine === undefined && actual.containers.some(({ outdated }) => outdated)) return { do: 'order', order: 'restart' };
   if (mine === undefined || mine.state === 'exited' || mine.state === 'created')
     return { do: 'record', record: exitRecord(mine, agent.generation, rules) };
   if (mine.state === 'frozen') return { do: 'thaw', container: mine };

@@ -15,8 +15,16 @@ import { nextCheckAt, nextStep, type Actual, type Rules, type Step } from './nex
 
 const STEPS_MAX = 60;
 
+interface Container {
+  generation: number;
+  state: ContainerState;
+  /** An earlier release made it. */
+  isOutdated: boolean;
+}
+
 interface Facts {
-  containers: Map<number, ContainerState>;
+  /** The containers by their handles. */
+  containers: Map<string, Container>;
   volume: boolean;
   held: boolean;
   canFreeze: boolean;
@@ -50,7 +58,7 @@ class World {
     this.does(step);
     this.mostUp = Math.max(
       this.mostUp,
-      [...this.facts.containers.values()].filter((state) => state === 'running' || state === 'frozen').length,
+      [...this.facts.containers.values()].filter(({ state }) => state === 'running' || state === 'frozen').length,
     );
   }
 
@@ -64,11 +72,12 @@ class World {
   }
 
   private actual(): Actual {
-    const containers = [...this.facts.containers].map(([generation, state]): ContainerView => ({
+    const containers = [...this.facts.containers].map(([handle, { generation, state, isOutdated }]): ContainerView => ({
       agentId: 'a1',
       generation,
       deploymentId: 'd1',
-      handle: `g${generation}`,
+      handle,
+      ...(isOutdated ? { outdated: true } : {}),
       state,
       exitCode: state === 'exited' ? 1 : null,
       oomKilled: false,
@@ -84,7 +93,9 @@ class World {
 
   private does(step: Step): void {
     const { containers } = this.facts;
-    const generation = 'container' in step ? step.container.generation : this.agent.generation;
+    const { generation, handle } = 'container' in step ? step.container : { ...this.agent, handle: handleOf(this.agent.generation) };
+    const found = containers.get(handle);
+    const becomes = (state: ContainerState) => containers.set(handle, { generation, isOutdated: found?.isOutdated ?? false, state });
     const deploymentId = this.agent.deployment?.id ?? '';
     if ('meanwhile' in step && step.meanwhile !== undefined) this.record(step.meanwhile);
     // oxlint-disable-next-line default-case -- the compiler sees that all are there
@@ -96,7 +107,7 @@ class World {
       case 'order':
         return this.record(orders[step.order]);
       case 'fail_exited':
-        expect(containers.get(generation)).toBe('exited');
+        expect(found?.state).toBe('exited');
         return this.record({ type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: 'ended' });
       case 'resolve_image':
         return this.record({ type: 'RecordImage', deploymentId, image: 'i', imageName: 'i', command: [], commitSha: null });
@@ -108,38 +119,38 @@ class World {
         this.volumeLost = true;
         return;
       case 'create':
-        expect(containers.has(generation)).toBe(false);
-        containers.set(generation, 'created');
+        expect(containers.has(handle)).toBe(false);
+        becomes('created');
         this.facts.volume = true;
         return;
       case 'replace':
         this.does({ do: 'stop', container: step.container });
         return this.does({ do: 'create', release: step.release });
       case 'start':
-        expect(['created', 'exited']).toContain(containers.get(generation));
-        expect(this.facts.volume).toBe(true);
-        expect([...containers].filter(([other, one]) => other !== generation && (one === 'running' || one === 'frozen'))).toEqual([]);
-        this.started = `g${generation}`;
-        containers.set(generation, this.facts.temper === 'crashes' ? 'exited' : 'running');
+        expect(['created', 'exited']).toContain(found?.state);
+        expect([found?.isOutdated, this.facts.volume]).toEqual([false, true]);
+        expect([...containers].filter(([other, { state }]) => other !== handle && (state === 'running' || state === 'frozen'))).toEqual([]);
+        this.started = handle;
+        becomes(this.facts.temper === 'crashes' ? 'exited' : 'running');
         return;
       case 'stop':
       case 'kill':
-        containers.set(generation, 'exited');
+        becomes('exited');
         return;
       case 'freeze':
-        expect([containers.get(generation), this.facts.canFreeze]).toEqual(['running', true]);
+        expect([found?.state, this.facts.canFreeze]).toEqual(['running', true]);
         if (this.agent.status === 'stopping') expect(this.facts.held).toBe(false);
-        containers.set(generation, 'frozen');
+        becomes('frozen');
         return;
       case 'thaw':
-        expect(containers.get(generation)).toBe('frozen');
-        containers.set(generation, 'running');
+        expect(found?.state).toBe('frozen');
+        becomes('running');
         return;
       case 'remove':
-        containers.delete(generation);
+        containers.delete(handle);
         return;
       case 'await_ready':
-        expect(containers.get(generation)).toBe('running');
+        expect([found?.state, found?.isOutdated]).toEqual(['running', false]);
         if (this.facts.temper === 'well') return this.record({ type: 'RecordReady', generation });
         this.now += step.withinMs;
         if (step.otherwise !== null) return this.record(step.otherwise);
@@ -151,6 +162,8 @@ class World {
     }
   }
 }
+
+const handleOf = (generation: number) => `g${generation}`;
 
 const deadlineAt = new Date(NOON.getTime() + 86_400_000).toISOString();
 const orders: Record<'sleep' | 'sleep_deeper' | 'wake' | 'restart', AgentCommand> = {
@@ -190,8 +203,10 @@ const histories: AgentEvent[][] = [
 
 const containerState = fc.constantFrom<ContainerState>('created', 'running', 'frozen', 'exited');
 const facts: fc.Arbitrary<Facts> = fc.record({
-  // There may be a current container, stale ones, or both. The rules never start two at once, but may find two that run.
-  containers: fc.array(fc.tuple(fc.constantFrom(0, 1, 2, 3), containerState), { maxLength: 3 }).map((list) => new Map(list)),
+  // There may be a current container, stale and outdated ones, or all of them. The rules never start two at once, but may find two that run.
+  containers: fc
+    .array(fc.record({ generation: fc.constantFrom(0, 1, 2, 3), state: containerState, isOutdated: fc.boolean() }), { maxLength: 3 })
+    .map((list) => new Map(list.map((each) => [each.isOutdated ? `outdated-${each.generation}` : handleOf(each.generation), each]))),
   volume: fc.boolean(),
   held: fc.boolean(),
   canFreeze: fc.boolean(),
@@ -244,14 +259,14 @@ function tryIt(call: () => void): void {
 
 /** Expects the containers that the status promises. */
 function expectAsPromised({ agent, facts: { containers, volume, canFreeze } }: World): void {
-  const mine = containers.get(agent.generation);
+  const mine = containers.get(handleOf(agent.generation))?.state;
   if (agent.status === 'active') expect(mine).toBe('running');
   if (agent.status === 'stopped') expect([undefined, 'created', 'exited']).toContain(mine);
   if (agent.status === 'sleeping' && agent.sleepDepth === 'frozen')
     expect([mine, canFreeze]).toEqual(['frozen', mine === 'frozen' && canFreeze]);
   if (agent.status === 'sleeping' && agent.sleepDepth === 'stopped') expect([undefined, 'created', 'exited']).toContain(mine);
   if (agent.status === 'deleted') expect([containers.size, volume]).toEqual([0, false]);
-  for (const generation of containers.keys()) expect(generation).toBe(agent.generation);
+  for (const handle of containers.keys()) expect(handle).toBe(handleOf(agent.generation));
 }
 
 it('brings every agent to its desired state with at most one container, and keeps its volume until it is deleted', () => {

@@ -86,7 +86,7 @@ export function capturing(open: () => Promise<Printer>): void {
   ): Promise<ContainerView> {
     const { runtime, image, command } = printer;
     const limits = { memoryBytes: 64 * 1024 * 1024, cpus: 1, pids: 64, readOnlyRoot: false, egress: 'internet' as const, tmpfs: [] };
-    const who = { agentId, generation, deploymentId: randomUUID(), hostname: 'agent', user: null, port: 8080, volumePath: '/data' };
+    const who = { agentId, generation, deploymentId: randomUUID(), user: null, port: 8080, volumePath: '/data' };
     const environment = {
       FIRST: String(first),
       COUNT: String(count),

@@ -103,6 +103,18 @@ describe('the keyring', () => {
     expect(await restarted.open(subject, 'c', value)).toBe('secret');
   });
 
+  it('gives one key for codes of a subject and purpose, to all replicas that start at once and after a restart', async () => {
+    const subject = randomUUID();
+    const first = await Promise.all(Array.from({ length: 6 }, () => keyringOf(masterKey).macKey(subject, 'containers')));
+    const again = await keyringOf(masterKey).macKey(subject, 'containers');
+    for (const key of first) expect(key.equals(again)).toBe(true);
+    expect(again.symmetricKeySize).toBe(32);
+    expect((await keyring.macKey(subject, 'something else')).equals(again)).toBe(false);
+    expect((await keyring.macKey(randomUUID(), 'containers')).equals(again)).toBe(false);
+    await keyring.shred(subject);
+    await expect(keyring.macKey(subject, 'containers')).rejects.toThrow(SubjectShredded);
+  });
+
   it('opens nothing of a shredded subject, and seals nothing for it any more', async () => {
     const subject = randomUUID();
     const value = await keyring.seal(subject, 'c', 'secret');

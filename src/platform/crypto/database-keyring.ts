@@ -7,7 +7,7 @@ import { SharedQuestions } from '../async/shared-questions.ts';
 import { isDatabaseAway } from '../database/database-away.ts';
 import type { Database } from '../database/database.ts';
 import { Startup } from '../startup.ts';
-import { newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
+import { deriveMacKey, newDataKey, openText, sealText, unwrapDataKey, wrapDataKey } from './envelope.ts';
 import { type Sealed, Keyring } from './keyring.ts';
 import type { MasterKeys } from './master-keys.ts';
 import type { ShredLedger } from './shred-ledger.ts';
@@ -93,10 +93,8 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
   }
 
   override async seal(subject: string, context: string, plain: string): Promise<Sealed> {
-    const known = await this.keysOf(subject);
-    const keys = known.shredded || known.byVersion.size > 0 ? known : await this.makeKey(subject);
-    if (keys.shredded) throw new SubjectShredded(subject);
-    return sealText(this.keyAt(keys, subject, CURRENT_VERSION), { subject, context, version: CURRENT_VERSION }, plain);
+    const key = await this.currentKey(subject);
+    return sealText(key, { subject, context, version: CURRENT_VERSION }, plain);
   }
 
   override async open(subject: string, context: string, sealed: Sealed): Promise<string | null> {
@@ -105,6 +103,10 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
     const keys = known.shredded || known.byVersion.has(sealed.key) ? known : await this.remember(subject, this.readKeys(subject));
     if (keys.shredded) return null;
     return openText(this.keyAt(keys, subject, sealed.key), { subject, context }, sealed);
+  }
+
+  override async macKey(subject: string, purpose: string): Promise<KeyObject> {
+    return deriveMacKey(await this.currentKey(subject), subject, purpose);
   }
 
   override async shred(subject: string): Promise<void> {
@@ -117,6 +119,14 @@ export class DatabaseKeyring extends Keyring implements OnModuleInit {
     this.cache.delete(subject);
     await this.ledger.add([subject]);
     await this.vacuum();
+  }
+
+  /** Returns the key for new values, which is made if there is none. */
+  private async currentKey(subject: string): Promise<KeyObject> {
+    const known = await this.keysOf(subject);
+    const keys = known.shredded || known.byVersion.size > 0 ? known : await this.makeKey(subject);
+    if (keys.shredded) throw new SubjectShredded(subject);
+    return this.keyAt(keys, subject, CURRENT_VERSION);
   }
 
   private keyAt(keys: SubjectKeys, subject: string, version: number): KeyObject {

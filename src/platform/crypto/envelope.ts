@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHash, createSecretKey, type KeyObject, randomBytes } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHash, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto';
 
 import { pooledRandomBytes } from '../new-id.ts';
 import type { Sealed } from './keyring.ts';
@@ -54,6 +54,12 @@ export function sealText(dataKey: KeyObject, place: { subject: string; context: 
 export function openText(dataKey: KeyObject, place: { subject: string; context: string }, sealed: Sealed): string {
   const additional = valuePlace({ ...place, version: sealed.key });
   return decrypt(dataKey, Buffer.from(sealed.iv, 'base64'), additional, Buffer.from(sealed.ct, 'base64')).toString('utf8');
+}
+
+/** Derives a key for message authentication codes from the data key (HKDF), which itself only encrypts. */
+export function deriveMacKey(dataKey: KeyObject, subject: string, purpose: string): KeyObject {
+  const info = JSON.stringify(['mac', subject, purpose]);
+  return createSecretKey(Buffer.from(hkdfSync('sha256', dataKey, Buffer.alloc(0), info, KEY_BYTES)));
 }
 
 function encrypt(key: Buffer | KeyObject, nonce: Buffer, additional: Buffer, plain: Buffer): Buffer {

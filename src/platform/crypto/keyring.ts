@@ -1,3 +1,5 @@
+import type { KeyObject } from 'node:crypto';
+
 /** A value as it is stored in an event or a row: AES-256-GCM under the data key of its subject. Binary members are base64. */
 export interface Sealed {
   /** The version of this format. */
@@ -20,6 +22,11 @@ export abstract class Keyring {
   abstract seal(subject: string, context: string, plain: string): Promise<Sealed>;
   /** Returns the value, or null if the subject was shredded. Throws if the value was tampered with or has another context. */
   abstract open(subject: string, context: string, sealed: Sealed): Promise<string | null>;
+  /**
+   * Returns a key for message authentication codes. It comes from the subject's data key, so that it is the same for ever, in all replicas and
+   * after a rotation of the master key. Throws if the subject was shredded.
+   */
+  abstract macKey(subject: string, purpose: string): Promise<KeyObject>;
   /** Destroys the subject's keys for good: no key can be made for the subject again. Idempotent. */
   abstract shred(subject: string): Promise<void>;
 }

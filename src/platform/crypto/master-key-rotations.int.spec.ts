@@ -5,6 +5,7 @@ import { join } from 'node:path';
 
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { type Database, openDatabase } from '../database/database.ts';
+import { containerKey } from './container-key.ts';
 import { DatabaseKeyring } from './database-keyring.ts';
 import { keyIdOf } from './envelope.ts';
 import type { Sealed } from './keyring.ts';
@@ -104,6 +105,19 @@ describe('a rotation of the master key', () => {
     await expect(startedWith(oldKey)).rejects.toThrow(UnknownMasterKey);
     expect(await database.query('select from master_key_exchange')).toEqual([]);
     expect(await database.query('select old_wrapped from master_key_rotations')).toEqual([{ old_wrapped: null }]);
+  });
+
+  it('leaves the key as it is by which the installation knows its containers', async () => {
+    const [oldKey, newKey] = [randomBytes(32), randomBytes(32)];
+    const process = await startedWith(oldKey);
+    const before = await containerKey(process.keyring);
+    const rotation = await process.rotations.begin(newKey, by);
+    expect((await containerKey((await startedWith(oldKey)).keyring)).equals(before)).toBe(true);
+    await carryOut(process, rotation);
+    expect((await containerKey((await startedWith(newKey)).keyring)).equals(before)).toBe(true);
+    await expect(containerKey(new DatabaseKeyring(database, new MasterKeys(database, oldKey, null), ledger))).rejects.toThrow(
+      UnknownMasterKey,
+    );
   });
 
   it('goes on at any step after a start with either of the two keys', async () => {

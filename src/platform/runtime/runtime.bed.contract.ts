@@ -62,7 +62,6 @@ export class TestBed {
     return containerSpec(this.image.image, {
       agentId,
       environment: { PORT: '8080', MOORING_VOLUME: '/data', ...environment },
-      hostname: `agent-${agentId.slice(0, 8)}`,
       memoryBytes: 256 * 1024 * 1024,
       pids: 128,
       ...other,

@@ -132,17 +132,31 @@ export function lifecycle(bed: TestBed): void {
     expect((await bed.ask(view, 'GET', '/starts')).text).toBe('1');
   });
 
-  it('gives the program its environment, port, volume and hostname', async () => {
+  it('gives the program its environment, port and volume', async () => {
     const odd = 'line 1\nline 2 = "quoted" $HOME `x` \\ ü';
     const view = await bed.running({ GREETING: 'hello', ODD: odd });
     const { environment, listening } = JSON.parse((await bed.ask(view, 'GET', '/environment')).text) as {
       environment: Record<string, string>;
       listening: number;
     };
-    expect(environment).toMatchObject({ GREETING: 'hello', ODD: odd, HOSTNAME: `agent-${view.agentId.slice(0, 8)}` });
+    expect(environment).toMatchObject({ GREETING: 'hello', ODD: odd });
     expect(environment.PORT).toBe(String(listening));
     await bed.ask(view, 'PUT', '/file/note', 'kept');
     expect((await bed.ask(view, 'GET', '/file/note')).text).toBe('kept');
+  });
+
+  it('has a host name of its agent’s, which later containers have, too', async () => {
+    const hostNameOf = async (agentId: string, generation: number) => {
+      const view = await bed.running({}, { agentId, generation });
+      const { environment } = JSON.parse((await bed.ask(view, 'GET', '/environment')).text) as { environment: Record<string, string> };
+      await bed.runtime.remove(view.handle);
+      return environment.HOSTNAME ?? '';
+    };
+    const [one, other] = [randomUUID(), randomUUID()];
+    const first = await hostNameOf(one, 1);
+    expect(first).toMatch(/^agent-[0-9a-f]+$/);
+    expect(await hostNameOf(one, 2)).toBe(first);
+    expect(await hostNameOf(other, 1)).not.toBe(first);
   });
 
   it('keeps the service’s own variables from the program', async () => {

@@ -5,8 +5,10 @@ import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
 import { readConfig } from '../config/config.ts';
 import { ConfigModule } from '../config/config.module.ts';
+import { testContainerKey } from '../../../test/support/container-key.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { testDatabase } from '../../../test/support/test-database.ts';
+import { CryptoModule } from '../crypto/crypto.module.ts';
 import { openDatabase, type Database } from '../database/database.ts';
 import { Installation } from '../database/installation.ts';
 import { instanceId, sharedInstance } from './instance-id.ts';
@@ -18,6 +20,7 @@ describe('the choice of a runtime', () => {
   let folder: string;
   let said: string[];
   const home = { id: 'abcdefabcdef', hasFolder: true };
+  const key = async () => testContainerKey(home.id);
   const logger = { log: (message: unknown) => said.push(String(message)), warn: (message: unknown) => said.push(String(message)) };
   const config = (runtime: string, production = false) =>
     Object.assign(readConfig({ MOORING_DATA_DIR: join(folder, 'data'), MOORING_RUNTIME: runtime }), { production });
@@ -34,21 +37,21 @@ describe('the choice of a runtime', () => {
   });
 
   it('takes the local runtime if no engine answers, and warns that it does not isolate', async () => {
-    const runtime = await openRuntime(config('auto'), home, logger);
+    const runtime = await openRuntime(config('auto'), home, logger, key);
     expect(runtime.name).toBe('local');
     expect(said.join('\n')).toMatch(/No container engine answers[^]*AGENTS ARE NOT ISOLATED/);
     await runtime.close();
   });
 
   it('refuses to fall back to the local runtime in production', async () => {
-    await expect(openRuntime(config('auto', true), home, logger)).rejects.toThrow(/No container engine answers.*NODE_ENV=production/);
+    await expect(openRuntime(config('auto', true), home, logger, key)).rejects.toThrow(/No container engine answers.*NODE_ENV=production/);
     expect(() => readConfig({ NODE_ENV: 'production', MOORING_RUNTIME: 'local', MOORING_MASTER_KEY: 'a'.repeat(64) })).toThrow(
       /MOORING_RUNTIME=local/,
     );
   });
 
   it('takes Docker if it is configured, engine or not', async () => {
-    const runtime = await openRuntime(config('docker'), home, logger);
+    const runtime = await openRuntime(config('docker'), home, logger, key);
     expect([runtime.name, said]).toEqual(['docker', []]);
     await runtime.close();
   });
@@ -66,7 +69,7 @@ describe('the choice of a runtime', () => {
 
     it('takes Docker if the engine answers', async () => {
       await listen((write) => write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nOK'));
-      const runtime = await openRuntime(config('auto'), home, logger);
+      const runtime = await openRuntime(config('auto'), home, logger, key);
       expect(runtime.name).toBe('docker');
       await runtime.close();
     });
@@ -76,7 +79,7 @@ describe('the choice of a runtime', () => {
       await listen((write) => {
         close = () => write('');
       });
-      const runtime = await openRuntime(config('auto'), home, logger);
+      const runtime = await openRuntime(config('auto'), home, logger, key);
       expect(runtime.name).toBe('local');
       close();
     });
@@ -85,7 +88,9 @@ describe('the choice of a runtime', () => {
   it('is there for every part of the application', async () => {
     const database = await freshDatabase();
     const outside = Object.assign(config('local'), { databaseUrl: database.url });
-    const module = await Test.createTestingModule({ imports: [ConfigModule.forRoot(outside), testDatabase(), RuntimeModule] }).compile();
+    const module = await Test.createTestingModule({
+      imports: [ConfigModule.forRoot(outside), testDatabase(), CryptoModule, RuntimeModule],
+    }).compile();
     expect(module.get(ContainerRuntime).name).toBe('local');
     await module.close();
     await database.drop();
@@ -100,6 +105,13 @@ describe('the choice of a runtime', () => {
     expect(statSync(join(dataDir, 'instance-id')).mode & 0o777).toBe(0o644);
     writeFileSync(join(dataDir, 'instance-id'), 'something else');
     await expect(instanceId(dataDir)).rejects.toThrow('does not hold an instance id');
+  });
+
+  it('needs no key of containers where there are none', async () => {
+    const runtime = await openRuntime(config('local'), home, logger, () => Promise.reject(new Error('no key')));
+    expect(runtime.name).toBe('local');
+    await runtime.close();
+    await expect(openRuntime(config('docker'), home, logger, () => Promise.reject(new Error('no key')))).rejects.toThrow('no key');
   });
 
   describe('of a replica', () => {
@@ -126,7 +138,7 @@ describe('the choice of a runtime', () => {
       expect(again).toEqual(found);
       expect(new Set(['a', 'b', 'c'].filter((name) => existsSync(join(folder, name, 'instance-id')))).size).toBe(1);
       const guest = found.find(({ hasFolder }) => !hasFolder);
-      await expect(openRuntime(config('local'), guest ?? home, logger)).rejects.toThrow('the same MOORING_DATA_DIR');
+      await expect(openRuntime(config('local'), guest ?? home, logger, key)).rejects.toThrow('the same MOORING_DATA_DIR');
     });
 
     it('refuses the data folder of another installation', async () => {

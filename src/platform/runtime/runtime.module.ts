@@ -1,5 +1,9 @@
+import type { KeyObject } from 'node:crypto';
+
 import { Global, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { Config } from '../config/config.ts';
+import { containerKey } from '../crypto/container-key.ts';
+import { Keyring } from '../crypto/keyring.ts';
 import { isDatabaseAway } from '../database/database-away.ts';
 import { Database } from '../database/database.ts';
 import { Installation } from '../database/installation.ts';
@@ -32,10 +36,16 @@ type Log = Pick<Logger, 'log' | 'warn'>;
  * Opens the configured runtime. Throws if `auto` finds no engine in production, since agents would not be isolated, and if agents would be
  * processes of a data folder that is not the installation's.
  */
-export async function openRuntime(config: RuntimeConfig, instance: Instance, logger: Log): Promise<ContainerRuntime> {
+export async function openRuntime(
+  config: RuntimeConfig,
+  instance: Instance,
+  logger: Log,
+  keyOfContainers: () => Promise<KeyObject>,
+): Promise<ContainerRuntime> {
   if (config.runtime !== 'local') {
     const docker = new DockerRuntime({
       instance: instance.id,
+      containerKey: await keyOfContainers(),
       helperImage: config.helperImage,
       ociRuntime: config.containerRuntime,
       egress: config.agentEgress,
@@ -90,10 +100,11 @@ async function answersSoon(runtime: ContainerRuntime): Promise<boolean> {
     EgressMetrics,
     {
       provide: ContainerRuntime,
-      inject: [Config, Database, Startup],
-      useFactory: async (config: Config, database: Database, startup: Startup) => {
-        const instance = () => sharedInstance(config, new Installation(database));
-        return openRuntime(config, await startup.until('database', isDatabaseAway, instance), new Logger('ContainerRuntime'));
+      inject: [Config, Database, Keyring, Startup],
+      useFactory: async (config: Config, database: Database, keyring: Keyring, startup: Startup) => {
+        const awaited = <T>(attempt: () => Promise<T>) => startup.until('database', isDatabaseAway, attempt);
+        const instance = await awaited(() => sharedInstance(config, new Installation(database)));
+        return openRuntime(config, instance, new Logger('ContainerRuntime'), () => awaited(() => containerKey(keyring)));
       },
     },
   ],

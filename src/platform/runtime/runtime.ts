@@ -25,6 +25,8 @@ export interface ContainerIdentity extends ContainerName {
 export interface ListedContainer extends ContainerIdentity {
   handle: ContainerHandle;
   state: ContainerState;
+  /** True if an earlier release made the container, under another name: it serves nobody, and is replaced. */
+  outdated?: true;
 }
 
 export interface RuntimeList {
@@ -51,8 +53,6 @@ export interface ContainerSpec extends ContainerIdentity {
   port: number;
   /** The mount point of the agent's volume. */
   volumePath: string;
-  /** The name stays the same for the agent's life. */
-  hostname: string;
   /** The user; null stands for the image's own. */
   user: string | null;
   memoryBytes: number;
@@ -275,7 +275,10 @@ export abstract class ContainerRuntime {
    * are not measured within `withinMs`, are left out.
    */
   abstract volumeSizes(agentIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, number>>;
-  /** Creates the container without starting it, and its volume if there is none. An existing container is adopted. */
+  /**
+   * Creates the container without starting it, and its volume if there is none. An existing container is adopted. The host name stays the
+   * same for the agent's life.
+   */
   abstract create(spec: ContainerSpec): Promise<ContainerView>;
   abstract start(handle: ContainerHandle): Promise<void>;
   /** Sends SIGTERM, then SIGKILL after the grace (seconds). A frozen container is thawed first. */

@@ -112,8 +112,11 @@ describe('behind our back', () => {
   it('a command ends at its deadline though the service that asked for it was killed', async () => {
     const view = await bed.running();
     const source = `
+      import { createSecretKey } from 'node:crypto';
       import { DockerRuntime } from './src/platform/runtime/docker/docker-runtime.ts';
-      const runtime = new DockerRuntime({ instance: '${bed.instance}', helperImage: null, ociRuntime: null, egress: 'all' });
+      const runtime = new DockerRuntime({
+        instance: '${bed.instance}', containerKey: createSecretKey('${bed.instance}', 'utf8'), helperImage: null, ociRuntime: null, egress: 'all',
+      });
       await runtime.exec('${view.handle}', { argv: ['sleep', '281'], timeoutMs: 8_000, outputLimitBytes: 10 });`;
     const service = spawn(process.execPath, ['--import', './scripts/typescript.mjs', '--input-type=module', '-e', source], {
       stdio: 'inherit',

@@ -3,7 +3,7 @@ import type { ClientRequest, IncomingMessage } from 'node:http';
 
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { untilTrue } from '../../../../test/support/until.ts';
-import { RuntimeUnavailable, type LogLine } from '../runtime.ts';
+import { RuntimeUnavailable, type LogCursor, type LogLine } from '../runtime.ts';
 
 /** A flood that fills more than all three log files of 10 MB that the engine keeps of a container. */
 const FLOOD = `yes ${'y'.repeat(99)} | head -c 40000000`;
@@ -34,6 +34,20 @@ describe('the output of a container on Docker', () => {
       } catch (error) {
         if (!(error instanceof RuntimeUnavailable)) throw error;
       }
+  });
+
+  it('goes on in a container that was made anew in the place of a removed one, and nothing is said to be lost', async () => {
+    const spec = bed.spec({ command: ['/bin/busybox', 'sh', '-c', 'echo one; echo two'] });
+    const linesOf = async (from: LogCursor | null) => {
+      const { handle } = await bed.running(spec);
+      await bed.docker.getContainer(handle).wait();
+      const lines: LogLine[] = [];
+      for await (const line of bed.runtime.logs(handle, from, new AbortController().signal)) lines.push(line);
+      await bed.runtime.remove(handle);
+      return lines;
+    };
+    const first = await linesOf(null);
+    expect((await linesOf(first.at(-1)?.cursor ?? null)).map(({ text }) => text)).toEqual(['one', 'two']);
   });
 
   it('is not kept open when its reader leaves', async () => {

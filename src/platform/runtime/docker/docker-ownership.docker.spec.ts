@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { DockerBed } from '../../../../test/support/docker-bed.ts';
 import { ContainerGone, RuntimeRefused } from '../runtime.ts';
-import { containerName, volumeName } from './engine/names.ts';
+import { outdatedName } from './engine/container-identities.ts';
+import { labels, volumeName } from './engine/names.ts';
 
 describe('what is ours on the engine', () => {
   let bed: DockerBed;
@@ -9,17 +11,23 @@ describe('what is ours on the engine', () => {
 
   const network = () => bed.docker.getNetwork(`mooring-${bed.instance}`);
 
-  it('does not include a stranger’s container of the same name', async () => {
+  it('does not include a container with the name alone, or with the name and a wrong code', async () => {
     const spec = bed.spec();
-    const foreign = await bed.docker.createContainer({ name: containerName(spec), Image: bed.image });
-    try {
-      await expect(bed.runtime.create(spec)).rejects.toThrow(RuntimeRefused);
-      expect((await foreign.inspect()).State.Status).toBe('created');
-      expect((await bed.runtime.inspect(spec.agentId)).containers).toEqual([]);
-      expect((await bed.runtime.inspect(spec.agentId, 1)).containers).toEqual([]);
-      await expect(bed.runtime.address(spec, 8080)).rejects.toThrow(ContainerGone);
-    } finally {
-      await foreign.remove();
+    const own = bed.identities.labelsOf(spec);
+    const { [labels.code]: code = '', ...older } = own;
+    for (const Labels of [{}, older, { ...own, [labels.code]: '0'.repeat(code.length) }, { ...own, [labels.allow]: '["evil.example"]' }]) {
+      const foreign = await bed.docker.createContainer({ name: bed.identities.nameOf(spec), Image: bed.image, Labels });
+      try {
+        await expect(bed.runtime.create(spec)).rejects.toThrow(/A container named mooring-\S+ exists that this installation did not make/);
+        expect((await foreign.inspect()).State.Status).toBe('created');
+        expect((await bed.runtime.inspect(spec.agentId)).containers).toEqual([]);
+        expect((await bed.runtime.inspect(spec.agentId, 1)).containers).toEqual([]);
+        expect((await bed.runtime.list()).containers.filter(({ agentId }) => agentId === spec.agentId)).toEqual([]);
+        await foreign.start();
+        await expect(bed.runtime.address(spec, 8080)).rejects.toThrow(ContainerGone);
+      } finally {
+        await foreign.remove({ force: true });
+      }
     }
   });
 
@@ -41,6 +49,43 @@ describe('what is ours on the engine', () => {
     } finally {
       await forged.remove({ force: true });
       await events.return?.(undefined);
+    }
+  });
+
+  it('runs commands in the agent’s own container, while others with its labels run beside it', async () => {
+    const victim = await bed.running({ generation: 2 });
+    const { Config, HostConfig } = await bed.docker.getContainer(victim.handle).inspect();
+    const { [labels.code]: _, ...older } = Config.Labels;
+    const name = `mooring-test-${randomUUID()}`;
+    const forgeries = [
+      { Labels: Config.Labels },
+      { Labels: Config.Labels, name },
+      { Labels: Config.Labels, name: outdatedName(victim) },
+      { Labels: older },
+      { Labels: { ...older, [labels.generation]: '3' } },
+    ];
+    const forged = await Promise.all(
+      forgeries.map(async (each) => {
+        // They even have the helper program, so that a command in them would be answered.
+        const container = await bed.docker.createContainer({ ...each, Image: bed.image, Cmd: ['sleep', '300'], HostConfig });
+        await container.start();
+        return container;
+      }),
+    );
+    try {
+      for (const runtime of [bed.runtime, bed.another()])
+        for (const wanted of [undefined, 2, 3]) {
+          const { containers } = await runtime.inspect(victim.agentId, wanted);
+          expect(containers.map(({ handle }) => handle)).toEqual([victim.handle]);
+        }
+      const [{ handle } = victim] = (await bed.runtime.inspect(victim.agentId, 2)).containers;
+      const { stdout } = await bed.runtime.exec(handle, { argv: ['hostname'], timeoutMs: 20_000, outputLimitBytes: 1_000 });
+      expect(stdout.toString().trim()).toBe(bed.identities.hostNameOf(victim.agentId));
+      const found = await bed.runtime.address({ agentId: victim.agentId, generation: 2 }, 8080);
+      const { NetworkSettings } = await bed.docker.getContainer(victim.handle).inspect();
+      expect(found.host).toBe(NetworkSettings.Networks[`mooring-${bed.instance}`]?.IPAddress);
+    } finally {
+      await Promise.all(forged.map((each) => each.remove({ force: true })));
     }
   });
 

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import Dockerode from 'dockerode';
 import type { OpenRange } from '../../open-ranges.ts';
 import { RuntimeRefused, ContainerGone, ContainerRuntime } from '../runtime.ts';
@@ -22,9 +23,10 @@ import type {
 import type { EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
-import { addressOf, isListed, view } from './containers/container-view.ts';
+import { addressLabels, isListed, view } from './containers/container-view.ts';
 import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, pingEngine, statusOf, until } from './engine/engine.ts';
 import { copyOut, plainTar } from './engine/archive.ts';
+import { ContainerIdentities, type KnownContainer } from './engine/container-identities.ts';
 import { EngineHealth } from './engine/engine-health.ts';
 import { engineEvents } from './engine/events.ts';
 import { execInContainer } from './containers/exec.ts';
@@ -37,7 +39,7 @@ import { Images } from './images/images.ts';
 import { hasSocketFile } from './engine/local-engine.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
 import { openTerminal } from './containers/terminal.ts';
-import { hasLabels, containerName, labels, networkKinds, networkName, volumeName, type Labels } from './engine/names.ts';
+import { hasLabels, labels, networkKinds, networkName, volumeName, type Labels } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
 import { findImage } from './image-sources/registry.ts';
 import { dockerVolumeSizes } from './volumes/volume-sizes.ts';
@@ -47,6 +49,8 @@ import { ensureLabelledVolume, findVolume, removeAgentVolume } from './volumes/v
 export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   /** The installation's id, short hex, which is part of labels and names. */
   instance: string;
+  /** The key of the codes in the names and labels of agents' containers. With another key they would be taken for somebody else's. */
+  containerKey: KeyObject;
   /** The client of the engine; by default it follows `DOCKER_HOST` and the like. */
   docker?: Dockerode;
   /** The image with a static busybox at /bin/busybox; null stands for the machine's own. */
@@ -72,6 +76,7 @@ export class DockerRuntime extends ContainerRuntime {
   override readonly files: DockerFiles;
   private readonly docker: Dockerode;
   private readonly instance: string;
+  private readonly identities: ContainerIdentities;
   private readonly ociRuntime: string | null;
   /** The value is true if containers can't be reached by their own address; their ports are then published on the loopback address. */
   private readonly publish: boolean;
@@ -92,7 +97,8 @@ export class DockerRuntime extends ContainerRuntime {
     this.docker = options.docker ?? new Dockerode();
     this.files = new DockerFiles(this.docker);
     this.instance = options.instance;
-    this.containers = new ContainerLookup(this.docker, this.instance, this.health);
+    this.identities = new ContainerIdentities(options.instance, options.containerKey);
+    this.containers = new ContainerLookup(this.docker, this.identities, this.health);
     this.life = new ContainerLife(this.docker, this.containers);
     this.ociRuntime = options.ociRuntime;
     this.volumeMaxBytes = options.volumeMaxBytes ?? null;
@@ -100,6 +106,7 @@ export class DockerRuntime extends ContainerRuntime {
     this.agentEgress = new AgentEgress({
       ...options,
       docker: this.docker,
+      identities: this.identities,
       mode: options.egress,
       open: options.open ?? [],
       onChange: (lack) =>
@@ -110,7 +117,7 @@ export class DockerRuntime extends ContainerRuntime {
     this.networks = new AgentNetworks(this.docker, this.instance, this.agentEgress, { mode: options.egress, publish: this.publish });
     this.sources = new Images(this.docker, this.instance, this.networks);
     this.images = this.sources.own;
-    this.volumeRoots = new VolumeRoots(this.docker, this.instance);
+    this.volumeRoots = new VolumeRoots(this.docker, this.identities);
     this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>
       options.logger?.warn({ reason }, 'no helper program: agents are made without exec'),
     );
@@ -175,10 +182,10 @@ export class DockerRuntime extends ContainerRuntime {
     refuseOwnLabels(image, this.instance);
     const rootFromImage = this.sources.opensVolume(image.Id, spec.volumePath) && this.volumeRoots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
-    const { instance, ociRuntime, publish } = this;
+    const { identities, ociRuntime, publish } = this;
     const listed = network === 'listed' ? await this.agentEgress.seat() : null;
-    const options = createOptions(spec, { instance, network, listed, helperVolume, ociRuntime, publish, rootFromImage });
-    this.containers.expect(spec.agentId, spec.generation);
+    const options = createOptions(spec, { identities, network, listed, helperVolume, ociRuntime, publish, rootFromImage });
+    this.containers.expect(spec);
     const container = await this.createOrAdopt(spec, options);
     this.volumeRoots.mounted(volume, rootFromImage);
     if (listed !== null) await this.agentEgress.listed();
@@ -188,11 +195,12 @@ export class DockerRuntime extends ContainerRuntime {
       await this.remove(container.id);
       throw new RuntimeRefused(`The container engine ignored these settings, so the container was removed: ${ignored.join(', ')}.`);
     }
-    return view(made);
+    const { agentId, generation, deploymentId } = spec;
+    return view({ agentId, generation, deploymentId }, made);
   }
 
   private async createOrAdopt(spec: ContainerSpec, options: Dockerode.ContainerCreateOptions): Promise<Dockerode.Container> {
-    const name = containerName(spec);
+    const name = this.identities.nameOf(spec);
     const made = await until(
       async () => {
         const created = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal })).catch(
@@ -205,11 +213,11 @@ export class DockerRuntime extends ContainerRuntime {
         const standing = await this.containers.standing(name);
         // The engine reserves the name before the container is visible: another call is just creating it.
         if (standing === null) return null;
-        const isWanted = standing.HostConfig.NetworkMode === options.HostConfig?.NetworkMode;
-        if (isWanted && hasLabels(standing.Config.Labels, { ...options.Labels, ...addressOf(standing) }))
-          return this.docker.getContainer(standing.Id);
-        if (!hasLabels(standing.Config.Labels, { [labels.instance]: this.instance }))
+        if (this.containers.identify(standing) === null)
           throw new RuntimeRefused(`A container named ${name} exists that this installation did not make.`);
+        const isWanted = standing.HostConfig.NetworkMode === options.HostConfig?.NetworkMode;
+        if (isWanted && hasLabels(standing.Config.Labels, { ...options.Labels, ...addressLabels(standing) }))
+          return this.docker.getContainer(standing.Id);
         await this.remove(standing.Id);
         return null;
       },
@@ -309,19 +317,20 @@ export class DockerRuntime extends ContainerRuntime {
   override async *events(signal: AbortSignal): AsyncIterable<RuntimeEvent> {
     const either = AbortSignal.any([signal, this.closing.signal]);
     const notes = {
-      created: ({ agentId, generation }: ContainerName) => this.containers.expect(agentId, generation),
+      created: (container: KnownContainer) => this.containers.expect(container),
       proxyEnded: () => this.agentEgress.doubt(),
     };
-    for await (const event of engineEvents(this.docker, this.instance, this.health, either, notes)) {
+    for await (const event of engineEvents(this.docker, this.identities, this.health, either, notes)) {
       if (event.kind === 'lost') this.agentEgress.doubt();
       yield event;
     }
   }
 
   override async address(container: ContainerName, port: number): Promise<{ host: string; port: number }> {
-    const name = containerName(container);
-    const { State, NetworkSettings, Config } = await this.containers.look(name);
-    if (!hasLabels(Config.Labels, { [labels.instance]: this.instance })) throw new ContainerGone(name);
+    const name = this.identities.nameOf(container);
+    const found = await this.containers.look(name);
+    if (this.containers.identify(found) === null) throw new ContainerGone(name);
+    const { State, NetworkSettings } = found;
     if (State.Status !== 'running') throw new RuntimeRefused('The container does not run, so it has no address.');
     if (this.publish) {
       const published = NetworkSettings.Ports[`${port}/tcp`]?.[0];

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readdir, realpath } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
@@ -152,7 +153,7 @@ export class LocalContainer {
       HOST: '127.0.0.1',
       ...image.environment,
       ...spec.environment,
-      HOSTNAME: spec.hostname,
+      HOSTNAME: `agent-${createHash('sha256').update(spec.agentId).digest('hex').slice(0, 12)}`,
       PORT: String(port),
       MOORING_VOLUME: this.volume,
     };

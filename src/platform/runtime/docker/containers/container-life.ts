@@ -2,7 +2,7 @@ import type Dockerode from 'dockerode';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerHandle, type ContainerState } from '../../runtime.ts';
 import { call, CALL_TIMEOUT_MS, ignoring304, statusOf, until } from '../engine/engine.ts';
 import type { ContainerLookup } from './container-lookup.ts';
-import { view } from './container-view.ts';
+import { inspectedState } from './container-view.ts';
 
 /** The looks at a removal that the engine has begun. */
 const REMOVAL_LOOKS_MAX = 100;
@@ -16,7 +16,7 @@ export class ContainerLife {
   ) {}
 
   async stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {
-    if (view(await this.containers.look(handle)).state === 'frozen') await this.thaw(handle);
+    if (inspectedState(await this.containers.look(handle)) === 'frozen') await this.thaw(handle);
     const t = Math.ceil(graceSeconds);
     const stop = (abortSignal: AbortSignal) => this.docker.getContainer(handle).stop({ t, abortSignal });
     await ignoring304(call(handle, stop, t * 1_000 + CALL_TIMEOUT_MS));
@@ -55,7 +55,7 @@ export class ContainerLife {
     try {
       await act();
     } catch (error) {
-      if (!(error instanceof RuntimeRefused) || view(await this.containers.look(handle)).state !== wanted) throw error;
+      if (!(error instanceof RuntimeRefused) || inspectedState(await this.containers.look(handle)) !== wanted) throw error;
     }
   }
 }

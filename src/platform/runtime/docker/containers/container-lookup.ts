@@ -1,9 +1,10 @@
 import type Dockerode from 'dockerode';
-import { ContainerGone, type ContainerHandle, type ContainerView, type ListedContainer } from '../../runtime.ts';
+import { ContainerGone, type ContainerHandle, type ContainerName, type ContainerView, type ListedContainer } from '../../runtime.ts';
 import { containerIdsOf, eachContainer } from '../engine/bulk-list.ts';
+import { outdatedName, type ContainerIdentities, type KnownContainer } from '../engine/container-identities.ts';
 import type { EngineHealth } from '../engine/engine-health.ts';
 import { call, mapBounded } from '../engine/engine.ts';
-import { containerName, hasLabels, isNamedByUs, labels } from '../engine/names.ts';
+import { labels } from '../engine/names.ts';
 import { listedView, view } from './container-view.ts';
 import { Generations } from './generations.ts';
 
@@ -12,10 +13,12 @@ const LOOKS_AT_ONCE = 8;
 /** Finds the containers of this installation's agents, by name where it can. */
 export class ContainerLookup {
   private readonly generations = new Generations();
+  /** The agents with outdated containers; null until a list of all containers has told them. */
+  private outdated: Set<string> | null = null;
 
   constructor(
     private readonly docker: Dockerode,
-    private readonly instance: string,
+    private readonly identities: ContainerIdentities,
     private readonly health: EngineHealth,
   ) {}
 
@@ -32,17 +35,24 @@ export class ContainerLookup {
     });
   }
 
+  /** Returns what an inspected container is; null if it is none of this installation's agents. */
+  identify({ Name, Config }: Dockerode.ContainerInspectInfo): KnownContainer | null {
+    return this.identities.identify([Name], Config.Labels);
+  }
+
   /** Returns the agent's containers. The wanted generation spares the engine a look at all of its containers. */
   async of(agentId: string, generation: number | undefined): Promise<ContainerView[]> {
-    const named = generation === undefined ? null : this.generations.possible(agentId, generation);
+    const possible = generation === undefined ? null : this.generations.possible(agentId, generation);
     const names =
-      named === null
-        ? await containerIdsOf(this.docker, this.instance, agentId)
-        : named.map((each) => containerName({ agentId, generation: each }));
+      possible === null
+        ? await containerIdsOf(this.docker, this.identities.instance, agentId)
+        : possible.flatMap((each) => this.namesOf({ agentId, generation: each }));
     const found = await mapBounded(names, LOOKS_AT_ONCE, (name) => this.standing(name));
-    const own = { [labels.instance]: this.instance, [labels.agent]: agentId };
-    const ours = found.filter((one) => one !== null).filter(({ Config }) => hasLabels(Config.Labels, own));
-    const views = ours.filter(({ Name, Config }) => isNamedByUs(Name, Config.Labels)).map(view);
+    const views = found.flatMap((one) => {
+      const known = one === null ? null : this.identify(one);
+      return one === null || known?.agentId !== agentId ? [] : [view(known, one)];
+    });
+    if (views.every(({ outdated }) => outdated === undefined)) this.outdated?.delete(agentId);
     if (generation !== undefined) {
       const generations = views.map((each) => each.generation);
       this.generations.setFound(agentId, generation, generations);
@@ -52,22 +62,31 @@ export class ContainerLookup {
 
   /** Returns the containers of all agents. */
   async all(): Promise<ListedContainer[]> {
-    const found = await eachContainer(this.docker, [`${labels.instance}=${this.instance}`, labels.agent], (listed) => {
-      if (!listed.Names.some((name) => isNamedByUs(name, listed.Labels))) return null;
-      const container = listedView(listed);
-      this.generations.add(container.agentId, container.generation);
-      return container;
+    const label = [`${labels.instance}=${this.identities.instance}`, labels.agent];
+    const found = await eachContainer(this.docker, label, (listed) => {
+      const known = this.identities.identify(listed.Names, listed.Labels);
+      if (known === null) return null;
+      this.expect(known);
+      return listedView(known, listed);
     });
-    return found.filter((container) => container !== null);
+    const containers = found.filter((container) => container !== null);
+    this.outdated ??= new Set(containers.flatMap(({ agentId, outdated }) => (outdated === undefined ? [] : [agentId])));
+    return containers;
   }
 
-  /** Notes that a container of this generation is being created, or was created by another process. */
-  expect(agentId: string, generation: number): void {
+  /** Notes that this container is being created, or was created by another process. */
+  expect({ agentId, generation, outdated }: Omit<KnownContainer, 'deploymentId'>): void {
     this.generations.add(agentId, generation);
+    if (outdated !== undefined) this.outdated?.add(agentId);
   }
 
   /** Notes that the agent may have a container of any name. */
   expectAny(agentId: string): void {
     this.generations.forget(agentId);
+  }
+
+  private namesOf(container: ContainerName): string[] {
+    const mayBeOutdated = this.outdated === null || this.outdated.has(container.agentId);
+    return mayBeOutdated ? [this.identities.nameOf(container), outdatedName(container)] : [this.identities.nameOf(container)];
   }
 }

@@ -1,6 +1,7 @@
 import type Dockerode from 'dockerode';
 import type { ContainerState, ContainerView, ListedContainer } from '../../runtime.ts';
-import { identityOf, labels, type Labels } from '../engine/names.ts';
+import type { KnownContainer } from '../engine/container-identities.ts';
+import { labels, type Labels } from '../engine/names.ts';
 
 const states: Record<string, ContainerState> = { created: 'created', running: 'running', restarting: 'running', paused: 'frozen' };
 const neverTime = '0001-01-01T00:00:00Z';
@@ -8,16 +9,18 @@ const neverTime = '0001-01-01T00:00:00Z';
 /** A container that is being removed, or could not be, counts as exited. */
 const stateOf = (status: string): ContainerState => states[status] ?? 'exited';
 
+export const inspectedState = ({ State }: Dockerode.ContainerInspectInfo): ContainerState => stateOf(State.Status);
+
 /** Returns a container of a list as the runtime interface shows it. */
-export function listedView(listed: Dockerode.ContainerInfo): ListedContainer {
-  return { ...identityOf(listed.Labels), handle: listed.Id, state: stateOf(listed.State) };
+export function listedView(known: KnownContainer, listed: Dockerode.ContainerInfo): ListedContainer {
+  return { ...known, handle: listed.Id, state: stateOf(listed.State) };
 }
 
 /** Returns an inspected container as the runtime interface shows it. */
-export function view(found: Dockerode.ContainerInspectInfo): ContainerView {
-  const state = stateOf(found.State.Status);
+export function view(known: KnownContainer, found: Dockerode.ContainerInspectInfo): ContainerView {
+  const state = inspectedState(found);
   return {
-    ...identityOf(found.Config.Labels),
+    ...known,
     handle: found.Id,
     state,
     exitCode: state === 'exited' ? found.State.ExitCode : null,
@@ -29,7 +32,8 @@ export function view(found: Dockerode.ContainerInspectInfo): ContainerView {
 /** Returns whether the container is that of an agent with a list of names. */
 export const isListed = ({ Config }: Dockerode.ContainerInspectInfo): boolean => labels.address in Config.Labels;
 
-/** Returns the label of the address that the container got when it was created. */
-export function addressOf({ Config: { Labels } }: Dockerode.ContainerInspectInfo): Labels {
-  return labels.address in Labels ? { [labels.address]: Labels[labels.address] ?? '' } : {};
+/** Returns the labels that depend on the address that the container got when it was created. */
+export function addressLabels({ Config: { Labels } }: Dockerode.ContainerInspectInfo): Labels {
+  const { [labels.address]: address, [labels.code]: code = '' } = Labels;
+  return address === undefined ? {} : { [labels.address]: address, [labels.code]: code };
 }

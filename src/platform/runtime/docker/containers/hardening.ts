@@ -2,16 +2,8 @@ import type Dockerode from 'dockerode';
 import { allowedEntry } from '../../../allow-list.ts';
 import type { ContainerSpec } from '../../runtime.ts';
 import type { Listed } from '../networks/egress-proxy.ts';
-import {
-  containerLabels,
-  containerName,
-  helperMount,
-  labels,
-  networkName,
-  volumeName,
-  type Labels,
-  type NetworkKind,
-} from '../engine/names.ts';
+import type { ContainerIdentities } from '../engine/container-identities.ts';
+import { helperMount, labels, networkName, volumeName, type Labels, type NetworkKind } from '../engine/names.ts';
 
 /**
  * The capabilities that the start scripts of ordinary images need as root, and no more: to hand their folders to a user (CHOWN,
@@ -20,7 +12,7 @@ import {
 const capabilities = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'NET_BIND_SERVICE', 'SETGID', 'SETUID'];
 
 export interface Surroundings {
-  instance: string;
+  identities: ContainerIdentities;
   network: NetworkKind;
   /** The addresses of an agent on the listed network; null on any other. */
   listed: Listed | null;
@@ -44,16 +36,17 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
     ...proxyVariables(spec, around.listed),
     ...spec.environment,
   };
-  const network = networkName(around.instance, around.network);
+  const { identities } = around;
+  const network = networkName(identities.instance, around.network);
   return {
-    name: containerName(spec),
+    name: identities.nameOf(spec),
     Image: spec.image,
     // The whole command is in Entrypoint, so that the image's own entry point does not precede it.
     ...(spec.command === null ? {} : { Entrypoint: spec.command, Cmd: [] }),
     Env: Object.entries(environment).map(([name, value]) => `${name}=${value}`),
-    Hostname: spec.hostname,
+    Hostname: identities.hostNameOf(spec.agentId),
     ...(spec.user === null ? {} : { User: spec.user }),
-    Labels: { ...containerLabels(around.instance, spec), ...listedLabels(spec, around.listed) },
+    Labels: identities.labelsOf(spec, listedLabels(spec, around.listed)),
     StopTimeout: 10,
     // An image's own health check would run a program in every idle agent; readiness is checked from outside.
     Healthcheck: { Test: ['NONE'] },

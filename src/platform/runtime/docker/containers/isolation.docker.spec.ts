@@ -167,6 +167,7 @@ describe('an agent’s container', () => {
     const logger = { log: () => undefined, warn: (fields: object, message: string) => said.push(`${message} ${JSON.stringify(fields)}`) };
     const runtime = new DockerRuntime({
       instance: bed.instance,
+      containerKey: bed.containerKey,
       docker,
       helperImage: bed.image,
       ociRuntime: null,

@@ -28,16 +28,18 @@ interface Stamped {
 export async function* containerLog(container: Dockerode.Container, after: LogCursor | null, signal: AbortSignal): AsyncGenerator<LogLine> {
   const handle = container.id;
   try {
-    const { Config } = await call(handle, (abortSignal) => container.inspect({ abortSignal }));
+    const { Config, Created } = await call(handle, (abortSignal) => container.inspect({ abortSignal }));
     const { generation } = identityOf(Config.Labels);
     let from = after?.generation === generation ? after : null;
+    // The line of an older cursor was printed by a removed container of the same generation, so that it is missing without being lost.
+    const isPrintedHere = (cursor: LogCursor | null) => cursor !== null && cursor.time >= nineDigits(Created);
     for (let isStalled = true, silentMs = SILENT_MS; isStalled;) {
       const closing = new AbortController();
       const output = await call(handle, () => openLog(container, from, AbortSignal.any([signal, closing.signal])));
       const stream = new WatchedStream(output, silentMs);
       silentMs = Math.min(silentMs * 2, SILENT_MS_MAX);
       try {
-        for await (const line of linesAfter(frames(stream), generation, from)) {
+        for await (const line of linesAfter(frames(stream), generation, from, isPrintedHere(from))) {
           yield line;
           from = line.cursor;
           silentMs = SILENT_MS;
@@ -70,12 +72,17 @@ async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
  * Yields the lines after the cursor, each cut at 16 KiB. The two streams get their time stamps independently, so a line can come after one
  * with a later time. Each line therefore counts under the latest time seen so far. A resumed reading starts a second earlier and computes
  * the same times and counts, so that no line is lost or repeated. The engine removes whole files, the oldest first: if the cursor's line is
- * gone, lines after it may be gone, too.
+ * gone, lines after it may be gone, too, unless another container printed it.
  */
-export async function* linesAfter(source: AsyncIterable<Frame>, generation: number, from: LogCursor | null): AsyncGenerator<LogLine> {
+export async function* linesAfter(
+  source: AsyncIterable<Frame>,
+  generation: number,
+  from: LogCursor | null,
+  isPrintedHere = from !== null,
+): AsyncGenerator<LogLine> {
   let time = '';
   let count = 0;
-  let isMet = from === null;
+  let isMet = !isPrintedHere;
   for await (const line of stampedLines(source)) {
     count = line.time > time ? 1 : count + 1;
     time = line.time > time ? line.time : time;

@@ -12,8 +12,11 @@ describe('a terminal in a container', () => {
   it('ends, with all that runs in it, when the service is killed', async () => {
     const view = await bed.running();
     const script = `
+      import { createSecretKey } from 'node:crypto';
       import { DockerRuntime } from ${JSON.stringify(new URL('../docker-runtime.ts', import.meta.url).href)};
-      const runtime = new DockerRuntime({ instance: '${bed.instance}', helperImage: null, ociRuntime: null, egress: 'all' });
+      const runtime = new DockerRuntime({
+        instance: '${bed.instance}', containerKey: createSecretKey('${bed.instance}', 'utf8'), helperImage: null, ociRuntime: null, egress: 'all',
+      });
       const terminal = await runtime.terminal('${view.handle}', { cols: 80, rows: 24, signal: new AbortController().signal });
       terminal.stream.on('data', () => undefined);
       terminal.stream.write('setsid sleep 7001 & sleep 7002\\r');

@@ -1,7 +1,8 @@
 import type Dockerode from 'dockerode';
 import { Backoff } from '../../../async/retry.ts';
-import type { ContainerName, RuntimeEvent } from '../../runtime.ts';
-import { agentOfVolume, identityOf, isNamedByUs, labels, proxyName } from './names.ts';
+import type { RuntimeEvent } from '../../runtime.ts';
+import type { ContainerIdentities, KnownContainer } from './container-identities.ts';
+import { agentOfVolume, proxyName } from './names.ts';
 import type { EngineHealth } from './engine-health.ts';
 import { call, jsonLines } from './engine.ts';
 
@@ -17,7 +18,7 @@ interface EngineEvent {
 /** Receives what this process has to know of an event before its reader does. */
 interface EventNotes {
   /** A container of an agent was created, perhaps by another process. */
-  created(container: ContainerName): void;
+  created(container: KnownContainer): void;
   /** The proxy of agents with a list of names has ended. */
   proxyEnded(): void;
 }
@@ -34,7 +35,7 @@ const filters = JSON.stringify({
  */
 export async function* engineEvents(
   docker: Dockerode,
-  instance: string,
+  identities: ContainerIdentities,
   health: EngineHealth,
   signal: AbortSignal,
   notes: EventNotes,
@@ -47,9 +48,10 @@ export async function* engineEvents(
       health.answered();
       yield { kind: 'lost' };
       for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>)) {
-        const agentId = agentOf(event, instance);
-        if (isProxyEnd(event, instance)) notes.proxyEnded();
-        if (agentId !== null && isCreation(event)) notes.created(identityOf(event.Actor.Attributes ?? {}));
+        if (isProxyEnd(event, identities.instance)) notes.proxyEnded();
+        const container = containerOf(event, identities);
+        if (container !== null && event.Action === 'create') notes.created(container);
+        const agentId = container?.agentId ?? agentOfVolumeEvent(event);
         if (agentId !== null) yield { kind: 'changed', agentId };
       }
     } catch {
@@ -60,19 +62,15 @@ export async function* engineEvents(
   }
 }
 
-function isCreation({ Type, Action }: EngineEvent): boolean {
-  return Type === 'container' && Action === 'create';
-}
-
 function isProxyEnd({ Action, Actor: { Attributes = {} } }: EngineEvent, instance: string): boolean {
   return (Action === 'die' || Action === 'destroy') && Attributes.name === proxyName(instance);
 }
 
-function agentOf({ Type, Action, Actor }: EngineEvent, instance: string): string | null {
+function containerOf({ Type, Actor: { Attributes = {} } }: EngineEvent, identities: ContainerIdentities): KnownContainer | null {
+  return Type === 'container' ? identities.identify([Attributes.name ?? ''], Attributes) : null;
+}
+
+function agentOfVolumeEvent({ Type, Action, Actor }: EngineEvent): string | null {
   // The name of a volume does not tell its instance, so that others' deployments would cost this one a look each.
-  if (Type === 'volume') return Action === 'create' ? null : agentOfVolume(Actor.ID);
-  // The labels may be those of an image; the name is given by whoever creates a container.
-  const { Attributes = {} } = Actor;
-  const isOurs = Attributes[labels.instance] === instance && isNamedByUs(Attributes.name ?? '', Attributes);
-  return isOurs ? identityOf(Attributes).agentId : null;
+  return Type === 'volume' && Action !== 'create' ? agentOfVolume(Actor.ID) : null;
 }

@@ -1,4 +1,4 @@
-import type { ContainerIdentity, ContainerName } from '../../runtime.ts';
+import type { ContainerIdentity } from '../../runtime.ts';
 
 /** Labels show that a thing is ours: anything without our id in `mooring.instance` is never touched. */
 export const labels = {
@@ -10,6 +10,8 @@ export const labels = {
   allow: 'mooring.allow',
   /** The address of such an agent on the listed network. */
   address: 'mooring.address',
+  /** The message authentication code over the labels above. */
+  code: 'mooring.code',
   /** The label that only the proxy of the listed network has. */
   proxy: 'mooring.proxy',
   /** The hash of its program. */
@@ -22,7 +24,6 @@ export const helperProgram = `${helperMount}/busybox`;
 
 export type Labels = Record<string, string>;
 
-export const containerName = ({ agentId, generation }: ContainerName): string => `mooring-${agentId}-g${generation}`;
 const helperVolumePrefix = 'mooring-helper-';
 /** Returns the name of the volume with the helper program that has this hash. */
 export const helperVolumeName = (hash: string): string => helperVolumePrefix + hash;
@@ -43,15 +44,7 @@ export function agentOfVolume(name: string): string | null {
   return isHelperVolume(name) ? null : (/^mooring-(.+)$/.exec(name)?.[1] ?? null);
 }
 
-export function containerLabels(instance: string, identity: ContainerIdentity): Labels {
-  return {
-    [labels.instance]: instance,
-    [labels.agent]: identity.agentId,
-    [labels.generation]: String(identity.generation),
-    [labels.deployment]: identity.deploymentId,
-  };
-}
-
+/** Returns what the labels claim. Only `ContainerIdentities` says whether it is true. */
 export function identityOf(found: Labels): ContainerIdentity {
   return {
     agentId: found[labels.agent] ?? '',
@@ -59,12 +52,6 @@ export function identityOf(found: Labels): ContainerIdentity {
     deploymentId: found[labels.deployment] ?? '',
   };
 }
-
-/**
- * Returns whether a container has the name that we give to one with its labels. A container has the labels of its image too, which may be a
- * stranger's, and one that the engine makes for a step of a build has nothing else; its name is chosen by whoever creates it.
- */
-export const isNamedByUs = (name: string, found: Labels): boolean => name.replace(/^\//, '') === containerName(identityOf(found));
 
 export const hasLabels = (found: Labels | null | undefined, wanted: Labels): boolean =>
   Object.entries(wanted).every(([name, value]) => found?.[name] === value);

@@ -88,8 +88,11 @@ describe('the files of a container', () => {
   it('lose what was half written when the service is killed', async () => {
     const script = `
       const { Readable } = await import('node:stream');
+      const { createSecretKey } = await import('node:crypto');
       const { DockerRuntime } = await import(${JSON.stringify(new URL('../docker-runtime.ts', import.meta.url).href)});
-      const runtime = new DockerRuntime({ instance: ${JSON.stringify(bed.instance)}, helperImage: null, ociRuntime: null, egress: 'all' });
+      const runtime = new DockerRuntime({
+        instance: '${bed.instance}', containerKey: createSecretKey('${bed.instance}', 'utf8'), helperImage: null, ociRuntime: null, egress: 'all',
+      });
       const content = new Readable({ read() {} });
       content.push(Buffer.alloc(3 * 1024 * 1024));
       await runtime.files.write(${JSON.stringify(view.handle)}, 'half', content,

@@ -1,10 +1,12 @@
 import { Readable } from 'node:stream';
 import { gzipSync } from 'node:zlib';
 import type Dockerode from 'dockerode';
+import { testContainerKey } from '../../../../../test/support/container-key.ts';
 import { containerSpec } from '../../../../../test/support/container-spec.ts';
 import { hostileImageNames } from '../../../../../test/support/hostile-images.ts';
 import { RuntimeRefused, RuntimeUnavailable, ShellCommand } from '../../runtime.ts';
 import { plainTar } from '../engine/archive.ts';
+import { ContainerIdentities } from '../engine/container-identities.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { startCommand } from './command.ts';
 import { lostWhileBuilding } from './images.ts';
@@ -72,8 +74,8 @@ describe('a tar for a container', () => {
 });
 
 describe('what the engine made', () => {
-  const asked = createOptions(containerSpec('i', { agentId: 'a', hostname: 'h', cpus: 0.5, pids: 32 }), {
-    instance: 'x',
+  const asked = createOptions(containerSpec('i', { agentId: 'a', cpus: 0.5, pids: 32 }), {
+    identities: new ContainerIdentities('x', testContainerKey('x')),
     helperVolume: 'h',
     ociRuntime: 'runsc',
     network: 'open',

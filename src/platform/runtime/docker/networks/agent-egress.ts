@@ -7,6 +7,7 @@ import { EgressProxy, type Listed } from './egress-proxy.ts';
 import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
 import { MirrorAddresses, type Mirror } from './mirrors.ts';
 import { Nft } from './nft.ts';
+import type { ContainerIdentities } from '../engine/container-identities.ts';
 
 /** Returns a status in which nothing was refused yet. */
 const unrefused = (lack: string | null): EgressStatus => ({ lack, proxyLack: null, refused: new Map(), refusedRequests: new Map() });
@@ -18,7 +19,7 @@ const NAMESERVERS_EACH = 10;
 
 export interface EgressOptions {
   docker: Dockerode;
-  instance: string;
+  identities: ContainerIdentities;
   mode: EgressMode;
   /** The private addresses that agents may reach nevertheless. */
   open: readonly OpenRange[];
@@ -49,9 +50,9 @@ export class AgentEgress {
   private closed = false;
 
   constructor(private readonly options: EgressOptions) {
-    this.nft = new Nft(options.docker, options.instance);
+    this.nft = new Nft(options.docker, options.identities.instance);
     this.mirrors = new MirrorAddresses(options.mirrors ?? []);
-    this.proxy = new EgressProxy(options.docker, options.instance, options.open);
+    this.proxy = new EgressProxy(options.docker, options.identities, options.open);
   }
 
   /** Resolves when the rules cover the bridge, or it is known and reported that they can't. Throws `RuntimeUnavailable`. */
@@ -126,7 +127,7 @@ export class AgentEgress {
     clearTimeout(this.timer);
     try {
       const { doubts } = this;
-      const bridges = await agentBridges(this.options.docker, this.options.instance);
+      const bridges = await agentBridges(this.options.docker, this.options.identities.instance);
       this.hasListed = bridges.listed.length > 0;
       const status = await this.apply(bridges);
       this.tell(this.hasListed && status.lack === null ? { ...status, ...(await this.settleProxy()) } : status);
@@ -148,7 +149,8 @@ export class AgentEgress {
   }
 
   private async apply(bridges: Bridges): Promise<EgressStatus> {
-    const { instance, mode, open } = this.options;
+    const { identities, mode, open } = this.options;
+    const { instance } = identities;
     try {
       if (mode === 'all' && !this.hasListed) {
         await this.nft.run(noRules(instance));

@@ -6,6 +6,8 @@ import { until } from '../../../../../test/support/until.ts';
 import type { EgressMode } from '../../../config/config.ts';
 import type { ContainerView } from '../../runtime.ts';
 import type { DockerRuntime } from '../docker-runtime.ts';
+import { outdatedName } from '../engine/container-identities.ts';
+import { labels } from '../engine/names.ts';
 
 const dns = ['--dns', places.nameserver];
 const server = { command: ['/bin/busybox', 'httpd', '-f', '-p', String(webPort), '-h', '/www'] };
@@ -129,6 +131,24 @@ describe('an agent with a list of names', () => {
       });
       return counted ? true : undefined;
     });
+  });
+
+  it('is not changed by a container with its labels, or with a list that can’t be read', async () => {
+    const { Config } = await engine.docker.getContainer(agent.handle).inspect();
+    const { [labels.code]: _, ...older } = Config.Labels;
+    const forgeries = [
+      { Labels: Config.Labels },
+      { Labels: Config.Labels, name: outdatedName(agent) },
+      { Labels: { ...Config.Labels, [labels.allow]: '["other.example"]' } },
+      { Labels: { ...older, [labels.allow]: 'not json' } },
+    ];
+    const forged = await Promise.all(forgeries.map((each) => engine.docker.createContainer({ ...each, Image: bed.image })));
+    try {
+      await withRuntime('internet', settled);
+      await expectList();
+    } finally {
+      await Promise.all(forged.map((each) => each.remove({ force: true })));
+    }
   });
 
   it('has its proxy back after its process was killed, it was stopped, or it was removed', async () => {

@@ -12,7 +12,8 @@ import { tarOf } from '../image-sources/build-context.ts';
 import { call, CALL_TIMEOUT_MS, statusOf, until } from '../engine/engine.ts';
 import { freeAddress, PROXY_PORT, proxyAddress } from './listed-addresses.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
-import { hasLabels, isNamedByUs, labels, networkName, proxyName, type Labels } from '../engine/names.ts';
+import type { ContainerIdentities, KnownContainer } from '../engine/container-identities.ts';
+import { hasLabels, labels, networkName, proxyName, type Labels } from '../engine/names.ts';
 import { ensureNodeBase } from '../image-sources/node-base.ts';
 
 const program = fileURLToPath(new URL('./egress-proxy.mjs', import.meta.url));
@@ -30,10 +31,12 @@ export interface Listed {
 }
 
 type Requests = ReadonlyMap<string, number>;
+type ListedAgent = KnownContainer & { Labels: Labels };
 
 /**
  * Keeps the proxy of agents with a list of names running while there is such an agent. The lists are labels of the agents' containers, so
- * that the engine alone says what the proxy has to know; a list and an address belong to a container from its creation to its removal.
+ * that the engine alone says what the proxy has to know; a list and an address belong to a container from its creation to its removal, and
+ * the code among the labels proves that they are those with which it was created.
  */
 export class EgressProxy {
   /** The table that this process wrote last, and the container that it wrote it to. */
@@ -42,11 +45,15 @@ export class EgressProxy {
   private isFirst = true;
   private settling: Promise<Requests> | null = null;
 
+  private readonly instance: string;
+
   constructor(
     private readonly docker: Dockerode,
-    private readonly instance: string,
+    private readonly identities: ContainerIdentities,
     private readonly open: readonly OpenRange[],
-  ) {}
+  ) {
+    this.instance = identities.instance;
+  }
 
   /** Returns the addresses for one more agent. Throws `RuntimeRefused` if the network is gone or has no free address. */
   async seat(): Promise<Listed> {
@@ -73,7 +80,8 @@ export class EgressProxy {
 
   /** Returns null if another replica changed the proxy, or the agents, meanwhile. */
   private async attempt(): Promise<Requests | null> {
-    const agents = await this.agents();
+    // Nothing vouches for the labels of an outdated container, which is about to be replaced.
+    const agents = (await this.agents()).filter(({ outdated }) => outdated === undefined);
     if (agents.length === 0) {
       await this.remove();
       return new Map();
@@ -87,23 +95,26 @@ export class EgressProxy {
     }
   }
 
-  private async agents(): Promise<Dockerode.ContainerInfo[]> {
+  private async agents(): Promise<ListedAgent[]> {
     const filters = JSON.stringify({ label: [`${labels.instance}=${this.instance}`, labels.agent, labels.allow] });
     const listed = await call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
     // The labels of any other container may be those of an image.
-    return listed.filter(({ Names, Labels }) => Names.some((name) => isNamedByUs(name, Labels)));
+    return listed.flatMap(({ Names, Labels }) => {
+      const known = this.identities.identify(Names, Labels);
+      return known === null ? [] : [{ ...known, Labels }];
+    });
   }
 
-  private tableOf(containers: Dockerode.ContainerInfo[]): string {
+  private tableOf(agents: readonly ListedAgent[]): string {
     const lists = new Map<string, string[]>();
-    for (const { Labels } of containers) {
+    for (const { Labels } of agents) {
       const { [labels.address]: address = '', [labels.allow]: allow = '[]' } = Labels;
       // Should two containers ever have one address, neither gets what the other may reach.
       lists.set(address, lists.has(address) ? [] : namesIn(allow));
     }
     const open = this.open.filter(({ family }) => family === 'ip').map(({ range, port }) => ({ range, port }));
-    const agents = [...lists].toSorted(([one], [other]) => (one < other ? -1 : 1));
-    return JSON.stringify({ agents: Object.fromEntries(agents), closed: privateRanges4, open });
+    const sorted = [...lists].toSorted(([one], [other]) => (one < other ? -1 : 1));
+    return JSON.stringify({ agents: Object.fromEntries(sorted), closed: privateRanges4, open });
   }
 
   /** Returns the running proxy, which has this table; null if it was told another one until now, or can't be started. */

@@ -189,9 +189,9 @@ describe('what an agent may reach', () => {
   });
 
   it('is more for builds, which reach the mirrors of the operator and nothing else that is private', async () => {
-    const { instance, docker } = bed;
+    const { instance, containerKey, docker } = bed;
     const mirrors = [{ host: places.neighbour, port: webPort }];
-    const runtime = new DockerRuntime({ instance, docker, helperImage: null, ociRuntime: null, egress: 'none', mirrors });
+    const runtime = new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'none', mirrors });
     const directory = await mkdtemp(join(tmpdir(), 'mooring-mirror-'));
     const asked = [places.neighbour, places.machine, places.internet];
     const ask = (host: string) => `RUN printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 20 ${host} ${webPort} 2>&1 | sed 's/^/${host}: /'; true`;

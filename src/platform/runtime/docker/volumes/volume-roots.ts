@@ -1,7 +1,8 @@
 import type Dockerode from 'dockerode';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call, statusOf } from '../engine/engine.ts';
-import { containerLabels, containerName, volumeName } from '../engine/names.ts';
+import type { ContainerIdentities } from '../engine/container-identities.ts';
+import { volumeName } from '../engine/names.ts';
 import type { EnsuredVolume } from './volumes.ts';
 
 const mount = '/.mooring-volume';
@@ -25,7 +26,7 @@ export class VolumeRoots {
 
   constructor(
     private readonly docker: Dockerode,
-    private readonly instance: string,
+    private readonly identities: ContainerIdentities,
   ) {}
 
   /** Remembers a new volume as one that no container has been created with yet. */
@@ -56,10 +57,10 @@ export class VolumeRoots {
   private async openRoot(agentId: string, image: string): Promise<void> {
     const identity = { agentId, generation: 0, deploymentId: '' };
     const options = {
-      name: containerName(identity),
+      name: this.identities.nameOf(identity),
       Image: image,
       Entrypoint: ['never-started'],
-      Labels: containerLabels(this.instance, identity),
+      Labels: this.identities.labelsOf(identity),
       HostConfig: {
         NetworkMode: 'none',
         Mounts: [{ Type: 'volume' as const, Source: volumeName(agentId), Target: mount, ReadOnly: false, VolumeOptions: { NoCopy: true } }],

@@ -1,0 +1,79 @@
+import { createHmac, timingSafeEqual, type KeyObject } from 'node:crypto';
+
+import type { ContainerIdentity, ContainerName } from '../../runtime.ts';
+import { identityOf, labels, type Labels } from './names.ts';
+
+/** The sizes of the codes in names, in bytes. Nobody can search for a name offline, since that takes the key. */
+const NAME_BYTES = 16;
+const HOST_NAME_BYTES = 10;
+
+/** The labels that the code covers besides the installation's, in this order. */
+const covered = [labels.agent, labels.generation, labels.deployment, labels.allow, labels.address];
+
+/** An agent's container, as its name and labels together prove it. */
+export interface KnownContainer extends ContainerIdentity {
+  /** True if an earlier release made it, whose containers had no code. */
+  outdated?: true;
+}
+
+/**
+ * Names this installation's containers, and tells them from all others. Names and labels are message authentication codes under a key that
+ * the installation alone has. A container has the labels of its image, too, and every neighbour on the network can ask the engine's name
+ * server for names, so neither may be of use to somebody who knows an agent's id, or tell it to somebody who does not.
+ */
+export class ContainerIdentities {
+  constructor(
+    readonly instance: string,
+    private readonly key: KeyObject,
+  ) {}
+
+  nameOf({ agentId, generation }: ContainerName): string {
+    return `mooring-${this.code('name', agentId, String(generation)).toString('hex', 0, NAME_BYTES)}`;
+  }
+
+  /** Returns the host name, which the engine's name server knows, too. It stays the same for the agent's life. */
+  hostNameOf(agentId: string): string {
+    return `agent-${this.code('host name', agentId).toString('hex', 0, HOST_NAME_BYTES)}`;
+  }
+
+  /** Returns the labels of a container. `egress` are those from which the proxy's table is made. */
+  labelsOf({ agentId, generation, deploymentId }: ContainerIdentity, egress: Labels = {}): Labels {
+    const own = {
+      [labels.instance]: this.instance,
+      [labels.agent]: agentId,
+      [labels.generation]: String(generation),
+      [labels.deployment]: deploymentId,
+      ...egress,
+    };
+    return { ...own, [labels.code]: this.codeOf(own) };
+  }
+
+  /** Returns what the container is; null if it is none of this installation's agents, whatever its labels say. */
+  identify(names: readonly string[], found: Labels): KnownContainer | null {
+    if (found[labels.instance] !== this.instance || found[labels.agent] === undefined) return null;
+    const claimed = identityOf(found);
+    const isNamed = (name: string) => names.some((each) => each.replace(/^\//, '') === name);
+    const code = found[labels.code];
+    if (code === undefined) return isNamed(outdatedName(claimed)) ? { ...claimed, outdated: true } : null;
+    return isNamed(this.nameOf(claimed)) && areEqual(this.codeOf(found), code) ? claimed : null;
+  }
+
+  private codeOf(found: Labels): string {
+    return this.code('labels', ...covered.map((label) => found[label] ?? null)).toString('hex');
+  }
+
+  /** JSON keeps the parts apart, and `purpose` the kinds of codes, so that no other parts give the same code. */
+  private code(purpose: string, ...parts: (string | null)[]): Buffer {
+    return createHmac('sha256', this.key)
+      .update(JSON.stringify([purpose, this.instance, ...parts]))
+      .digest();
+  }
+}
+
+/** Returns the name that earlier releases gave. */
+export const outdatedName = ({ agentId, generation }: ContainerName): string => `mooring-${agentId}-g${generation}`;
+
+function areEqual(one: string, other: string): boolean {
+  const [left, right] = [Buffer.from(one), Buffer.from(other)];
+  return left.length === right.length && timingSafeEqual(left, right);
+}
