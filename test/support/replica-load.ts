@@ -102,10 +102,11 @@ export class ReplicaUser {
   }
 
   private async remove(signal: AbortSignal): Promise<void> {
-    const answer = await this.insist(signal, () => this.ask('DELETE', `/api/v1/agents/${this.agentId}`));
-    if (answer === null) return;
-    this.gone.push(this.agentId);
+    const { agentId } = this;
+    // Nobody knows whether a deletion was done that nothing answered before the end.
     this.agentId = '';
+    const answer = await this.insist(signal, () => this.ask('DELETE', `/api/v1/agents/${agentId}`));
+    if (answer !== null) this.gone.push(agentId);
   }
 
   /** Repeats an operation that must succeed; returns null if the signal aborts first. */
