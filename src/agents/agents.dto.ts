@@ -88,6 +88,11 @@ export class AgentSettingsDto {
   @Given()
   @Egress()
   egress?: AgentEgress | null;
+
+  /** False if webhooks without the agent's token are refused; default true. A change takes effect at once. */
+  @Given()
+  @IsBoolean()
+  tokenless_webhooks?: boolean;
 }
 
 /** The settings to change; those that are absent stay. A change takes effect at the next deployment, a new idle time at once. */
@@ -114,6 +119,7 @@ export class AgentDto {
   idle_ttl_seconds: number;
   @EgressShape()
   egress: AgentEgress | null;
+  tokenless_webhooks: boolean;
   /** The id of the latest deployment. */
   deployment_id: string | null;
   message: string;
@@ -142,6 +148,7 @@ export class RestAgentDto {
   idleTtlSeconds: number;
   @EgressShape()
   egress: AgentEgress | null;
+  tokenlessWebhooks: boolean;
   deploymentId: string | null;
   message: string;
   publicUrl: string | null;
@@ -167,6 +174,7 @@ export function toAgentDto({ agent_id, state, activity, public_url, created_at, 
     serverless: settings.serverless,
     idle_ttl_seconds: settings.idle_ttl_seconds,
     egress: settings.egress ?? null,
+    tokenless_webhooks: settings.tokenless_webhooks ?? true,
     deployment_id: deployment?.id ?? null,
     message,
     public_url,
@@ -194,6 +202,7 @@ export function toRestAgentDto(row: ShownAgent): RestAgentDto {
     serverless: view.serverless,
     idleTtlSeconds: view.idle_ttl_seconds,
     egress: view.egress,
+    tokenlessWebhooks: view.tokenless_webhooks,
     deploymentId: view.deployment_id,
     message: view.message,
     publicUrl: view.public_url,

@@ -51,5 +51,6 @@ function settingsOf(request: ProvisionRequest): AgentSettings {
     serverless: request.serverless ?? true,
     idle_ttl_seconds: request.idleTtlSeconds ?? 300,
     ...(request.egress == null ? {} : { egress: request.egress }),
+    ...(request.tokenlessWebhooks === undefined ? {} : { tokenless_webhooks: request.tokenlessWebhooks }),
   };
 }

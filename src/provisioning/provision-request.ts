@@ -21,6 +21,8 @@ export interface ProvisionRequest {
   idleTtlSeconds?: number;
   /** The part of the network that the agent may reach; the default is everything that the operator allows agents to reach. */
   egress?: AgentEgress | null;
+  /** The default is true. */
+  tokenlessWebhooks?: boolean;
   /** The variables that are not secret, and those that take their values from secrets of the account. */
   variables?: Record<string, GivenVariable>;
   /** The caller's name of `variables`; the default is `env_vars`. */

@@ -33,9 +33,9 @@ export class ProvisionAgentDto extends AgentSettingsDto {
 export function provisionRequest(body: ProvisionAgentDto): ProvisionRequest {
   const { name, description, image, branch, serverless, egress } = body;
   const { image_name: imageName, repo_url: repoUrl, external_id: externalId, idle_ttl_seconds: idleTtlSeconds } = body;
-  const { auto_deploy: autoDeploy, env_vars: variables } = body;
+  const { auto_deploy: autoDeploy, env_vars: variables, tokenless_webhooks: tokenlessWebhooks } = body;
   const agent = { name, description, image, branch, serverless, egress, imageName, repoUrl, externalId, idleTtlSeconds };
-  return { ...agent, autoDeploy, variables };
+  return { ...agent, tokenlessWebhooks, autoDeploy, variables };
 }
 
 /** The request to make an agent on the REST API, which is made from a template and deployed at once. */
@@ -56,6 +56,11 @@ export class CreateAgentDto extends PickType(AgentSettingsDto, ['name', 'descrip
   @Given()
   @IdleTtl()
   idleTtlSeconds?: number;
+
+  /** False if webhooks without the agent's token are refused; default true. */
+  @Given()
+  @IsBoolean()
+  tokenlessWebhooks?: boolean;
 }
 
 export function createRequest({ envVars, ...rest }: CreateAgentDto): ProvisionRequest {

@@ -60,6 +60,7 @@ describe('POST /api/v1/provision', () => {
         env_vars: { A: '1', B: '2' },
         serverless: false,
         idle_ttl_seconds: 0,
+        tokenless_webhooks: false,
         external_id: 'user-1',
       }),
     );
@@ -73,6 +74,7 @@ describe('POST /api/v1/provision', () => {
       branch: 'main',
       serverless: false,
       idle_ttl_seconds: 0,
+      tokenless_webhooks: false,
       external_id: 'user-1',
       deployment_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       message: 'Deploying.',
@@ -203,9 +205,10 @@ describe('POST /api/agents', () => {
   const create = (json: unknown) => server.request('POST', '/api/agents', { credential: 'mk_acme', json });
 
   it('makes an agent from a template and deploys it', async () => {
-    const answer = await create({ name: 'hi', templateId: 'hello', externalId: 'rest-1', idleTtlSeconds: 60, envVars: { A: '1' } });
+    const settings = { idleTtlSeconds: 60, tokenlessWebhooks: false };
+    const answer = await create({ name: 'hi', templateId: 'hello', externalId: 'rest-1', envVars: { A: '1' }, ...settings });
     expect(answer.status).toBe(201);
-    expect(answer.json).toMatchObject({ name: 'hi', status: 'deploying', templateId: 'hello', externalId: 'rest-1', idleTtlSeconds: 60 });
+    expect(answer.json).toMatchObject({ name: 'hi', status: 'deploying', templateId: 'hello', externalId: 'rest-1', ...settings });
     expect(answer.headers.get('location')).toBe(`/api/agents/${answer.json.id}`);
   });
 

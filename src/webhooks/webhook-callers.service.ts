@@ -36,7 +36,7 @@ export class WebhookCallers implements OnModuleInit {
     const { accountId } = agent;
     const hasToken = tokens.length > 0;
     if (hasToken) checkTokens(tokens, issued);
-    else if (!this.config.tokenlessWebhooks)
+    else if (!this.config.tokenlessWebhooks || agent.settings.tokenless_webhooks === false)
       throw refused('Send the token of the agent, in X-Service-Webhook-Token or as the query parameter token.');
     // The address itself is in the metadata of the event; a budget needs no more than to tell addresses apart.
     const budget = hasToken ? `token ${issued?.id}` : `address ${hash('sha256', networkOf(address, NETWORK_BITS)).slice(0, 16)}`;

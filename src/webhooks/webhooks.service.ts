@@ -45,6 +45,7 @@ export class Webhooks {
       messageId,
       isRepeatable: repeated !== null || seed !== null,
       caller: webhook.budget,
+      hasToken: webhook.hasToken,
       content: {
         channel: 'webhook',
         body,

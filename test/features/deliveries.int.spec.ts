@@ -26,7 +26,7 @@ const posted = () => ({ context: systemContext('test', 'acme'), accountId: 'acme
 async function webhook(body: string | Buffer, headers: Record<string, string> = {}): Promise<string> {
   number += 1;
   const content = { channel: 'webhook' as const, body: Buffer.from(body), contentType: 'text/plain', headers };
-  const message = { ...posted(), caller: `caller ${number}`, content };
+  const message = { ...posted(), caller: `caller ${number}`, hasToken: true, content };
   await intake().webhook(message);
   return message.messageId;
 }

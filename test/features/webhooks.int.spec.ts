@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { Webhooks as Signer } from '@octokit/webhooks';
 
-import { webhookConversation } from '../../src/messages/index.ts';
+import { tokenlessConversation, webhookConversation } from '../../src/messages/index.ts';
 import { EventStore, START } from '../../src/platform/event-store/event-store.ts';
 import { operate } from '../support/log.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
@@ -22,7 +22,10 @@ const token = async () => (await talk.ask('GET', `${address()}/token`)).json.tok
 const withToken = async () => ({ 'x-service-webhook-token': await token() });
 const accepted = { status: 202, json: { accepted: true, message_id: expect.any(String) } };
 
-const outcomes = async () => (await talk.events(webhookConversation(agentId))).filter(({ type }) => type === 'MessageDelivered');
+const outcomes = async () => {
+  const events = await Promise.all([webhookConversation(agentId), tokenlessConversation(agentId)].map((id) => talk.events(id)));
+  return events.flat().filter(({ type }) => type === 'MessageDelivered');
+};
 const delivered = (count: number) =>
   until(`${count} webhooks are delivered`, async () => ((await outcomes()).length === count ? true : undefined));
 const problem = (status: number, code: string) => ({ status, json: { status, code, detail: expect.any(String) } });
@@ -248,7 +251,7 @@ describe('the deliveries of an agent', () => {
         channel: 'webhook',
         attempts: 0,
         message: null,
-        conversationId: webhookConversation(agentId),
+        conversationId: tokenlessConversation(agentId),
       },
       { id: first.json.message_id, status: 'delivered' },
     ]);

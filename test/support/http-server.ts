@@ -73,8 +73,8 @@ export async function startTestServer(
     await database.drop();
     await rm(dataDir, { recursive: true, force: true });
   };
-  const { agentDomain, largeBodiesMbPerSecond } = config;
-  const how = { logLevel: 'info', pino: logger, largeBodiesMbPerSecond, rewriteUrl: routeByDomain(agentDomain) };
+  const { agentDomain, largeBodiesMbPerSecond, trustedProxies } = config;
+  const how = { logLevel: 'info', pino: logger, trustedProxies, largeBodiesMbPerSecond, rewriteUrl: routeByDomain(agentDomain) };
   const app = await createServer(module, how).catch(async (error: unknown) => {
     await cleanUp();
     throw error;

@@ -25,17 +25,20 @@ export class Addressed {
   constructor(
     readonly agentId: string,
     readonly service: StartedService,
+    private readonly hasToken: boolean,
   ) {}
 
   async send(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       this.number += 1;
       const text = `webhook ${this.number} `;
-      this.token ||= await this.service
-        .call('GET', `/api/webhooks/${this.agentId}/token`)
-        .then(({ body }) => body.token as string)
-        .catch(() => '');
-      const answer = await fetch(`${this.service.firstRun.url}/api/webhooks/${this.agentId}?token=${this.token}`, {
+      if (this.hasToken)
+        this.token ||= await this.service
+          .call('GET', `/api/webhooks/${this.agentId}/token`)
+          .then(({ body }) => body.token as string)
+          .catch(() => '');
+      const query = this.hasToken ? `?token=${this.token}` : '';
+      const answer = await fetch(`${this.service.firstRun.url}/api/webhooks/${this.agentId}${query}`, {
         method: 'POST',
         headers: { 'x-github-delivery': `${this.agentId} ${this.number}` },
         body: text,
@@ -110,7 +113,7 @@ async function fileOf(dataDir: string, agentId: string): Promise<string | null> 
   return found === undefined ? null : join(dataDir, found);
 }
 
-/** Webhooks and chats to an agent that is awake and to one that is put to sleep now and then. */
+/** Webhooks and chats to an agent that is awake and to one that is put to sleep now and then, and to one whose webhooks come without its token. */
 export class WebhookStream {
   private readonly ending = new AbortController();
   private readonly over = new AbortController();
@@ -122,19 +125,20 @@ export class WebhookStream {
   private constructor(
     readonly awake: Addressed,
     readonly asleep: Addressed,
+    readonly open: Addressed,
   ) {}
 
   static async open(service: StartedService): Promise<WebhookStream> {
-    const made = async (name: string) => {
+    const made = async (name: string, hasToken = true) => {
       const answer = await service.call('POST', '/api/agents', { name, templateId: 'hello' }, { prefer: 'wait=60' });
       expect(answer.body).toMatchObject({ status: 'active' });
-      return new Addressed(answer.body.agent_id as string, service);
+      return new Addressed(answer.body.agent_id as string, service, hasToken);
     };
-    return new WebhookStream(await made('awake'), await made('asleep'));
+    return new WebhookStream(await made('awake'), await made('asleep'), await made('open', false));
   }
 
   get agents(): Addressed[] {
-    return [this.awake, this.asleep];
+    return [this.awake, this.asleep, this.open];
   }
 
   begin(): void {

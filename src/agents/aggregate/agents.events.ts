@@ -34,6 +34,8 @@ export type AgentSettings = AgentSourceFields & {
   egress?: AgentEgress | null;
   /** True if anybody may reach the agent's port through the service; absent means false. */
   public?: boolean;
+  /** False if the agent takes no webhook without its token; absent means true. */
+  tokenless_webhooks?: boolean;
 };
 
 /** The image of an earlier deployment, pinned by digest or id, which a rollback brings back. */

@@ -1,15 +1,23 @@
 import type { Decider } from '../../platform/event-store/event-definition.ts';
 import type { Sealed } from '../../platform/crypto/keyring.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
-import type { AcceptedData, Channel, ConversationEvent, DeadLetterCode } from './conversations.events.ts';
+import type { AcceptedData, Channel, ConversationEvent, CountedBytes, DeadLetterCode } from './conversations.events.ts';
 import { drawnInWindow, refuseBeyondBudget, type Draw, type Draws } from './message-budget.decider.ts';
+import { refuseBeyondDay, withCounted, type BytesOfHour } from './tokenless-bytes.decider.ts';
+
+interface Bounds {
+  messages: number;
+  bytes: number;
+}
 
 /** The largest number of messages that may wait in one conversation, and of bytes that they may have together as stored, for a message of that channel. */
-export const WAITING_MAX: Record<Channel, { messages: number; bytes: number }> = {
+export const WAITING_MAX: Record<Channel, Bounds> = {
   chat: { messages: 100, bytes: 8 * 1024 * 1024 },
   attachment: { messages: 100, bytes: 8 * 1024 * 1024 },
   webhook: { messages: 1_000, bytes: 64 * 1024 * 1024 },
 };
+/** The same for the conversation of an agent's webhooks that come without its token. */
+export const TOKENLESS_WAITING_MAX: Bounds = { messages: 250, bytes: 32 * 1024 * 1024 };
 /** The longest text, in bytes of UTF-8: encrypted and in base64 it still fits into an event. */
 export const TEXT_BYTES_MAX = 700_000;
 /** The waits in milliseconds before the attempts that follow a failed one, where nobody waits for the outcome. */
@@ -47,12 +55,16 @@ export interface Conversation {
   agentId: string;
   accountId: string;
   channel: Channel;
+  /** True for the webhooks that come without the agent's token. */
+  tokenless: boolean;
   /** The revision of the last event that was folded in. */
   revision: number;
   /** The waiting messages in the order of delivery: each waits for the one before. */
   pending: PendingMessage[];
   /** The webhooks of the last minute, oldest first. */
   draws: Draw[];
+  /** The bytes of the webhooks without a token in the hours of the last day, oldest first. */
+  bytesByHour: BytesOfHour[];
 }
 
 export type ConversationState = Conversation | null;
@@ -102,6 +114,12 @@ export function isPostponed({ channel, retryAt }: PendingMessage, now: Date): bo
   return channel !== 'chat' && retryAt !== null && Date.parse(retryAt) > now.getTime();
 }
 
+/** Returns true if a message is to be delivered now, or is being delivered. */
+export function hasDueMessage(conversation: Conversation, now: Date): boolean {
+  const next = nextMessage(conversation, now);
+  return next !== undefined && !isPostponed(next, now);
+}
+
 function decide(command: ConversationCommand, conversation: ConversationState, now: Date): ConversationEvent[] {
   if (command.type === 'AcceptMessage' || command.type === 'StorePart') return store(command, conversation, now);
   if (command.type === 'RequeueMessage') return requeue(command, conversation);
@@ -131,43 +149,69 @@ type Store = Extract<ConversationCommand, { type: 'AcceptMessage' | 'StorePart' 
 
 function store(command: Store, conversation: ConversationState, now: Date): ConversationEvent[] {
   const { agentId, accountId, messageId, channel, text, draws } = command;
+  const tokenless = draws?.tokenless !== undefined;
   const stranger = conversation !== null && (conversation.agentId !== agentId || conversation.accountId !== accountId);
   if (stranger || (conversation === null && !command.begins))
     throw new Refusal('conversation_not_found', 'The agent has no such conversation.');
   if (conversation?.pending.some(({ id }) => id === messageId)) return [];
-  refuseBeyondBounds(conversation?.pending ?? [], channel, storedBytes(text));
+  refuseBeyondBounds(conversation?.pending ?? [], boundsOf(channel, tokenless), storedBytes(text));
   if (draws !== undefined) refuseBeyondBudget(draws, conversation?.draws ?? [], now);
+  const counted = countedOf(command, conversation?.bytesByHour ?? [], now);
   const stored: ConversationEvent =
     command.type === 'AcceptMessage'
-      ? { type: 'MessageAccepted', data: acceptedData(command, now) }
-      : { type: 'MessagePartStored', data: { message_id: messageId, part: command.part, text } };
+      ? { type: 'MessageAccepted', data: { ...acceptedData(command, now), ...counted } }
+      : { type: 'MessagePartStored', data: { message_id: messageId, part: command.part, text, ...counted } };
   if (conversation !== null) return [stored];
-  return [{ type: 'ConversationStarted', data: { agent_id: agentId, account_id: accountId, channel } }, stored];
+  const data = { agent_id: agentId, account_id: accountId, channel, ...(tokenless ? { tokenless } : {}) };
+  return [{ type: 'ConversationStarted', data }, stored];
+}
+
+/**
+ * Returns what the event counts against the agent's day of webhooks without a token: the first event of a message counts all of it, before
+ * any part is stored. Throws `rate_limited` beyond that.
+ */
+function countedOf(command: Store, hours: readonly BytesOfHour[], now: Date): { counted?: CountedBytes } {
+  const tokenless = command.draws?.tokenless;
+  const isFirst = command.type === 'StorePart' ? command.part === 1 : command.parts === undefined;
+  if (tokenless === undefined || !isFirst) return {};
+  refuseBeyondDay(tokenless, hours, now);
+  return { counted: { bytes: tokenless.bytes, at: now.toISOString() } };
 }
 
 function acceptedData(command: Extract<Store, { type: 'AcceptMessage' }>, now: Date): AcceptedData {
   const { agentId, messageId, channel, text, replyBy, parts, draws } = command;
-  const caller = draws?.caller ?? null;
   return {
     message_id: messageId,
     channel,
     text,
     ...(replyBy === null ? {} : { reply_by: replyBy }),
     ...(parts === undefined ? {} : { parts }),
-    ...(draws === undefined ? {} : { draws: { agent: agentId, ...(caller === null ? {} : { caller }), at: now.toISOString() } }),
+    ...(draws === undefined ? {} : { draws: drawn(draws, agentId, now) }),
+  };
+}
+
+function drawn({ caller, tokenless }: Draws, agent: string, now: Date): NonNullable<AcceptedData['draws']> {
+  return {
+    agent,
+    ...(caller === null ? {} : { caller }),
+    at: now.toISOString(),
+    ...(tokenless === undefined ? {} : { tokenless: true }),
   };
 }
 
 function requeue(command: Extract<ConversationCommand, { type: 'RequeueMessage' }>, conversation: ConversationState): ConversationEvent[] {
   const { messageId, channel, revision, bytes } = command;
   if (conversation === null || conversation.pending.some(({ id }) => id === messageId)) return [];
-  refuseBeyondBounds(conversation.pending, channel, bytes);
+  refuseBeyondBounds(conversation.pending, boundsOf(channel, conversation.tokenless), bytes);
   return [{ type: 'MessageRequeued', data: { message_id: messageId, channel, revision, bytes } }];
 }
 
-function refuseBeyondBounds(pending: PendingMessage[], channel: Channel, bytes: number): void {
+function boundsOf(channel: Channel, tokenless: boolean): Bounds {
+  return tokenless ? TOKENLESS_WAITING_MAX : WAITING_MAX[channel];
+}
+
+function refuseBeyondBounds(pending: PendingMessage[], most: Bounds, bytes: number): void {
   const facts = { retryAfterSeconds: 5 };
-  const most = WAITING_MAX[channel];
   if (pending.length >= most.messages)
     throw new Refusal('rate_limited', `${most.messages} messages of this conversation wait for the agent already.`, facts);
   if (pending.reduce((sum, message) => sum + message.bytes, bytes) > most.bytes)
@@ -181,15 +225,16 @@ function storedBytes(text: Sealed): number {
 
 function evolve(before: ConversationState, event: ConversationEvent): ConversationState {
   if (event.type === 'ConversationStarted') {
-    const { agent_id: agentId, account_id: accountId, channel } = event.data;
-    return { agentId, accountId, channel, revision: 0, pending: [], draws: [] };
+    const { agent_id: agentId, account_id: accountId, channel, tokenless = false } = event.data;
+    return { agentId, accountId, channel, tokenless, revision: 0, pending: [], draws: [], bytesByHour: [] };
   }
   if (before === null) return before;
   const conversation = { ...before, revision: before.revision + 1 };
   switch (event.type) {
     case 'MessageAccepted': {
       const pending = [...conversation.pending, pendingOf(event.data, conversation.revision)];
-      return { ...conversation, pending, draws: drawnInWindow(conversation.draws, event.data) };
+      const bytesByHour = withCounted(conversation.bytesByHour, event.data.counted);
+      return { ...conversation, pending, draws: drawnInWindow(conversation.draws, event.data), bytesByHour };
     }
     case 'MessageRequeued': {
       const { message_id: id, channel, revision, bytes } = event.data;
@@ -205,7 +250,7 @@ function evolve(before: ConversationState, event: ConversationEvent): Conversati
     case 'MessageDeadLettered':
       return { ...conversation, pending: conversation.pending.filter(({ id }) => id !== event.data.message_id) };
     case 'MessagePartStored':
-      return conversation;
+      return { ...conversation, bytesByHour: withCounted(conversation.bytesByHour, event.data.counted) };
     default:
       event satisfies never;
       return conversation;
@@ -221,5 +266,5 @@ export const conversationDecider: Decider<ConversationState, ConversationCommand
   initialState: () => null,
   decide,
   evolve,
-  snapshot: { name: 'conversation', version: 3, subject: (conversation) => conversation?.agentId ?? null },
+  snapshot: { name: 'conversation', version: 4, subject: (conversation) => conversation?.agentId ?? null },
 };

@@ -15,8 +15,19 @@ export interface AcceptedData {
   reply_by?: string;
   /** The events of this stream that hold the rest of a long message; absent if there is none. */
   parts?: { revisions: number[]; bytes: number };
-  /** The budget that the message draws on: the agent's, and for a webhook the caller's at that agent. */
-  draws?: { agent: string; caller?: string; at: string };
+  /**
+   * The budget that the message draws on: the agent's, and for a webhook the caller's at that agent. `tokenless` is true if the webhook
+   * came without the agent's token.
+   */
+  draws?: { agent: string; caller?: string; at: string; tokenless?: boolean };
+  /** Absent in every event but the first one of a webhook without a token. */
+  counted?: CountedBytes;
+}
+
+/** The bytes that count against an agent's day of webhooks without its token. */
+export interface CountedBytes {
+  bytes: number;
+  at: string;
 }
 
 /** The channel and the agent of a message whose sender does not wait; absent for a chat. */
@@ -27,12 +38,13 @@ interface OfChannel {
 
 /** Texts are encrypted with the agent's data key, so deleting the agent makes them unreadable in every copy of the log. */
 export const conversationEvents = {
-  ConversationStarted: defineEvent<{ agent_id: string; account_id: string; channel: Channel }>()(
+  /** `tokenless` is true for the conversation of the agent's webhooks that come without its token. */
+  ConversationStarted: defineEvent<{ agent_id: string; account_id: string; channel: Channel; tokenless?: boolean }>()(
     'ConversationStarted',
     ({ channel }) => `Began a conversation (${channel})`,
   ),
   MessageAccepted: defineEvent<AcceptedData>()('MessageAccepted', ({ channel }) => `Sent the agent a message (${channel})`),
-  MessagePartStored: defineEvent<{ message_id: string; part: number; text: Sealed }>()(
+  MessagePartStored: defineEvent<{ message_id: string; part: number; text: Sealed; counted?: CountedBytes }>()(
     'MessagePartStored',
     ({ part }) => `Sent part ${part} of a long message`,
   ),

@@ -4,7 +4,9 @@ import { Keyring, type Sealed } from '../../platform/crypto/keyring.ts';
 import { Aggregates, type Executed, type ExecuteOptions, type Loaded } from '../../platform/event-store/aggregates.ts';
 import type { Position } from '../../platform/event-store/event-store.ts';
 import type { CommandContext } from '../../platform/context/command-context.ts';
-import { conversationDecider, type ConversationCommand, type ConversationState } from './conversations.decider.ts';
+import { Clock } from '../../platform/clock.ts';
+import { EventWaits } from '../../platform/event-store/following/event-waits.ts';
+import { conversationDecider, hasDueMessage, type ConversationCommand, type ConversationState } from './conversations.decider.ts';
 import type { ConversationEvent } from './conversations.events.ts';
 
 /** The text that a message begins with, the later parts of a long one (`part 1` is the first of them), or the reply. */
@@ -16,11 +18,26 @@ export class Conversations {
   constructor(
     private readonly aggregates: Aggregates,
     private readonly keyring: Keyring,
+    private readonly waits: EventWaits,
+    private readonly clock: Clock,
   ) {}
 
   /** Returns the newest state of the conversation. See `Aggregates.load` for `upTo`. */
   load(conversationId: string, upTo?: Position): Promise<Loaded<ConversationState>> {
     return this.aggregates.load(conversationStream(conversationId), conversationDecider, upTo);
+  }
+
+  /**
+   * Resolves with true once no message of the conversation is due: none waits, or the first one waits for its next attempt. Resolves with
+   * false if nothing happens in the conversation for that time, the signal aborts, or the service stops.
+   */
+  async untilNothingIsDue(conversationId: string, timeoutMs: number, signal: AbortSignal): Promise<boolean> {
+    using watch = this.waits.watch(conversationStream(conversationId));
+    for (;;) {
+      const { state } = await this.load(conversationId);
+      if (state === null || !hasDueMessage(state, this.clock.now())) return true;
+      if ((await watch.next(timeoutMs, signal)) === null) return false;
+    }
   }
 
   execute(

@@ -1,10 +1,12 @@
 import { Refusal } from '../../platform/errors/refusal.ts';
 import type { AcceptedData } from './conversations.events.ts';
+import type { DailyBytes } from './tokenless-bytes.decider.ts';
 
 /** The time for which a message counts, ms. */
 export const BUDGET_WINDOW_MS = 60_000;
-/** The largest number of webhooks of one agent in that time, of all callers together. */
+/** The largest number of webhooks of one agent in that time, of all callers together: of those with the agent's token, and of those without. */
 export const DRAWS_MAX = 1_000;
+export const TOKENLESS_DRAWS_MAX = 250;
 
 /** A webhook of the last minute. */
 export interface Draw {
@@ -21,10 +23,12 @@ export interface Draws {
   limit: number;
   /** The times of the agent's latest chats, ms since 1970, ascending; at least the last `limit` of them. */
   chats: readonly number[];
+  /** The share that the webhook takes of the agent's day of webhooks without a token; absent for every other message. */
+  tokenless?: DailyBytes;
 }
 
 /** Throws `rate_limited`, with the time to wait, if the caller's webhooks and the agent's chats of the last minute reach the limit. */
-export function refuseBeyondBudget({ caller, limit, chats }: Draws, drawn: readonly Draw[], now: Date): void {
+export function refuseBeyondBudget({ caller, limit, chats, tokenless }: Draws, drawn: readonly Draw[], now: Date): void {
   if (caller === null) return;
   const since = now.getTime() - BUDGET_WINDOW_MS;
   const ofCaller = drawn.filter((draw) => draw.caller === caller).map(({ at }) => at);
@@ -33,9 +37,10 @@ export function refuseBeyondBudget({ caller, limit, chats }: Draws, drawn: reado
   if (counted.length >= limit && blocking !== undefined)
     throw tooMany(`The agent takes ${limit} messages a minute of one caller, and its chats count too.`, blocking - since);
   const recent = drawn.filter(({ at }) => at > since);
-  const oldest = recent[0];
-  if (recent.length >= DRAWS_MAX && oldest !== undefined)
-    throw tooMany(`The agent takes ${DRAWS_MAX} webhooks a minute of all callers together.`, oldest.at - since);
+  const [most, whose] = tokenless === undefined ? [DRAWS_MAX, 'with'] : [TOKENLESS_DRAWS_MAX, 'without'];
+  const leaving = recent.at(-most);
+  if (leaving !== undefined)
+    throw tooMany(`The agent takes ${most} webhooks a minute of all callers ${whose} its token together.`, leaving.at - since);
 }
 
 function tooMany(detail: string, waitMs: number): Refusal {

@@ -33,10 +33,19 @@ export function writeContent(content: MessageContent): string[] {
     case 'webhook': {
       const { contentType, headers } = content;
       const body = typeof content.body === 'string' ? Buffer.from(content.body) : content.body;
-      const head: Head = { headers, ...(contentType === null ? {} : { content_type: contentType }) };
+      const head = webhookHead(contentType, headers);
       return cut(isUtf8(body) ? withHead(head, body) : withHead({ ...head, base64: true }, Buffer.from(body.toString('base64'), 'latin1')));
     }
   }
+}
+
+/** Returns the size of a webhook's headers as stored, in bytes. */
+export function headBytes({ contentType, headers }: Extract<MessageContent, { channel: 'webhook' }>): number {
+  return Buffer.byteLength(JSON.stringify(webhookHead(contentType, headers)));
+}
+
+function webhookHead(contentType: string | null, headers: Record<string, string>): Head {
+  return { headers, ...(contentType === null ? {} : { content_type: contentType }) };
 }
 
 /** Returns the message of which these are the texts. If later ones are missing, the text or the body ends early. */

@@ -20,8 +20,6 @@ import {
   type Exchange,
   type ProtocolSpec,
 } from '../../platform/agent-protocol/agent-protocol.ts';
-import { ByteBudget } from '../../platform/async/byte-budget.ts';
-import { FairLimiter } from '../../platform/async/fair-limiter.ts';
 import { systemContext } from '../../platform/context/command-context.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
 import { ContainerGone, ContainerRuntime, RuntimeRefused, RuntimeUnavailable } from '../../platform/runtime/runtime.ts';
@@ -29,17 +27,10 @@ import { Templates } from '../../templates/index.ts';
 import { TEXT_BYTES_MAX, type Conversation, type PendingMessage } from '../conversations/conversations.decider.ts';
 import type { Channel, DeadLetterCode } from '../conversations/conversations.events.ts';
 import type { MessageContent } from '../conversations/message-content.ts';
-import { BrokenAnswers } from './broken-answers.ts';
+import { DeliveryLanes } from './delivery-lanes.ts';
 import { MessageMemory } from './message-memory.ts';
 import { ReplyReaders } from './reply-readers.ts';
 import { HISTORY_BYTES_MAX, Threads } from '../conversations/threads.ts';
-
-/**
- * The largest size in memory, in bytes, of the texts of messages and replies in delivery. What is built from them takes a few times as
- * much.
- */
-const TEXT_BYTES_IN_FLIGHT = 32 * 1024 * 1024;
-const TEXT_BYTES_PER_ACCOUNT = TEXT_BYTES_IN_FLIGHT / 4;
 
 /** The outcome of one attempt to deliver. */
 export type DeliveryOutcome =
@@ -62,9 +53,7 @@ export interface Attempt {
 /** Delivers messages to agents, which it wakes first, and returns their replies. Stores nothing. */
 @Injectable()
 export class MessageDelivery {
-  private readonly budget = new ByteBudget({ limit: TEXT_BYTES_IN_FLIGHT, perAccount: TEXT_BYTES_PER_ACCOUNT });
-  private readonly places: FairLimiter;
-  private readonly broken = new BrokenAnswers();
+  private readonly lanes: DeliveryLanes;
   private readonly readers = new ReplyReaders();
 
   constructor(
@@ -74,13 +63,12 @@ export class MessageDelivery {
     private readonly templates: Templates,
     private readonly config: Config,
   ) {
-    const { deliveriesMax: limit, deliveriesPerAccount: perAccount, deliveriesPerAgent: perAgent } = config;
-    this.places = new FairLimiter({ limit, perAccount, perAgent });
+    this.lanes = new DeliveryLanes(config);
   }
 
   /** Returns the memory budget for one attempt. */
-  memoryFor({ accountId }: Conversation): MessageMemory {
-    return new MessageMemory(this.budget, accountId);
+  memoryFor(conversation: Conversation): MessageMemory {
+    return new MessageMemory(this.lanes.of(conversation).budget, conversation.accountId);
   }
 
   /**
@@ -91,9 +79,9 @@ export class MessageDelivery {
     return this.readers.add(messageId, onText);
   }
 
-  /** Returns the numbers of deliveries in progress and waiting for a place, by account, and the bytes of text that they hold. */
+  /** Returns the numbers of deliveries other than webhooks without a token. See `DeliveryLane.stats`. */
   stats() {
-    return { ...this.places.stats(), bytes: this.budget.inUse };
+    return this.lanes.known.stats();
   }
 
   /**
@@ -103,16 +91,17 @@ export class MessageDelivery {
    */
   async deliver(attempt: Attempt): Promise<DeliveryOutcome> {
     const { conversation, message } = attempt;
+    const { places, broken } = this.lanes.of(conversation);
     using patience = new ReplyDeadline(message.replyBy, attempt.signal);
     try {
       if (message.channel === 'chat') await untilTime(message.retryAt, patience.signal);
-      await this.broken.turn(conversation.agentId, message.replyBy, patience.signal);
+      await broken.turn(conversation.agentId, message.replyBy, patience.signal);
       const share = { account: conversation.accountId, agent: conversation.agentId };
-      const outcome = await this.places.run(share, patience.signal, () => this.awake({ ...attempt, signal: patience.signal }));
-      if (outcome.kind === 'replied') this.broken.usable(conversation.agentId);
+      const outcome = await places.run(share, patience.signal, () => this.awake({ ...attempt, signal: patience.signal }));
+      if (outcome.kind === 'replied') broken.usable(conversation.agentId);
       return outcome;
     } catch (error) {
-      if (isUnusable(error)) this.broken.unusable(conversation.agentId);
+      if (isUnusable(error)) broken.unusable(conversation.agentId);
       attempt.signal.throwIfAborted();
       if (patience.isOver) return { kind: 'given_up', code: 'reply_timeout', reason: NOT_IN_TIME };
       return outcomeOf(error, message.channel);

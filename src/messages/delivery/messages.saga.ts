@@ -17,16 +17,25 @@ import {
 } from '../conversations/conversations.decider.ts';
 import { ListWaitingConversations } from '../conversations/conversations.queries.ts';
 import { Conversations } from '../conversations/conversations.service.ts';
+import { webhookConversation } from '../conversations/webhook-lanes.ts';
 import { MessageDelivery, type DeliveryOutcome } from './message-delivery.service.ts';
 
 /** Derived event ids make a record that is repeated after a crash the same event. */
 const RECORD_NAMESPACE = '5f0f6f0e-7c0e-4a53-9d0b-0e8f1d6c2a11';
 /** The number of attempts after which a pass ends, so that another one begins with the newest state. */
 const ATTEMPTS_OF_PASS = 100;
+/**
+ * The time in milliseconds for which a webhook without a token waits for any outcome among those with one, and the wait before it looks
+ * again. An attempt takes no longer, as a rule.
+ */
+const STANDS_BACK_MS = 120_000;
+const STANDS_BACK_AGAIN_MS = 1_000;
+/** The most conversations of webhooks without a token that wait so in one process; others look again. */
+const STANDING_BACK_MAX = 1_000;
 
 /**
  * Delivers accepted messages: in order within a conversation, concurrently across conversations. A key is therefore one conversation; the
- * webhooks of an agent are one.
+ * webhooks of an agent with its token are one, and those without are another, which stands back while one of the first is to be delivered.
  * Thousands of passes may wait aside (for their time, a place, the agent, the reply); the slots are for loads and records.
  */
 @Injectable()
@@ -34,6 +43,7 @@ export class MessagesSaga implements Saga, OnModuleInit {
   readonly name = 'messages';
   readonly filter = { eventClass: 'core' as const, categories: ['conversation'], types: ['MessageAccepted', 'MessageRequeued'] };
   readonly concurrency = 32;
+  private standingBack = 0;
 
   constructor(
     private readonly sagas: Sagas,
@@ -66,9 +76,22 @@ export class MessagesSaga implements Saga, OnModuleInit {
       // The deadline is stored, so a message that waits for its next attempt costs nothing meanwhile and survives a crash.
       if (isPostponed(message, now) && message.retryAt !== null) return new Date(message.retryAt);
       pass.setAccount(conversation.accountId);
+      if (conversation.tokenless && !(await this.standBack(conversation, pass)))
+        return new Date(this.clock.now().getTime() + STANDS_BACK_AGAIN_MS);
       conversation = await this.deliver(conversationId, pass, conversation, message);
     }
     return new Date();
+  }
+
+  /** Waits until no webhook with the agent's token is to be delivered. Returns false if that takes too long. */
+  private async standBack({ agentId }: Conversation, { signal, withoutSlot }: SagaPass): Promise<boolean> {
+    if (this.standingBack >= STANDING_BACK_MAX) return false;
+    this.standingBack += 1;
+    try {
+      return await withoutSlot(() => this.conversations.untilNothingIsDue(webhookConversation(agentId), STANDS_BACK_MS, signal));
+    } finally {
+      this.standingBack -= 1;
+    }
   }
 
   /** Delivers the message, and returns the conversation with the record of the outcome. */

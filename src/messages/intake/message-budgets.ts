@@ -11,6 +11,7 @@ import { BUDGET_WINDOW_MS, type Draws } from '../conversations/message-budget.de
 /** The number of agents whose chats are remembered, and of callers that were refused. */
 const AGENTS_MAX = 10_000;
 const REFUSED_MAX = 10_000;
+const MIB = 1_048_576;
 
 /**
  * The part of the budgets that is not in the conversation of an agent's webhooks: the times of its latest chats, and the callers that were
@@ -41,6 +42,11 @@ export class MessageBudgets implements OnModuleInit, OnModuleDestroy {
     return { caller, limit: this.config.messageBudget, chats: this.chats.get(agentId) ?? [] };
   }
 
+  /** Returns the budget that a webhook without the agent's token draws on, of which so many bytes count. */
+  tokenlessDrawsOf(agentId: string, caller: string, bytes: number): Draws {
+    return { ...this.drawsOf(agentId, caller), tokenless: { bytes, bytesPerDay: this.config.tokenlessMbPerDay * MIB } };
+  }
+
   /** Throws `rate_limited` while a refusal of the caller holds, so that it costs neither a body nor a look at the log. */
   refuseSpent(agentId: string, caller: string): void {
     const key = `${agentId} ${caller}`;
@@ -50,9 +56,10 @@ export class MessageBudgets implements OnModuleInit, OnModuleDestroy {
     this.refused.delete(key);
   }
 
-  /** Remembers a refusal of the caller, for as long as it was told to wait. */
+  /** Remembers a refusal of the caller, for as long as it was told to wait. A longer wait is only for webhooks of that size. */
   noteRefusal(agentId: string, caller: string, { code, facts: { retryAfterSeconds = 0 } }: Refusal): void {
-    if (code === 'rate_limited') this.refused.set(`${agentId} ${caller}`, performance.now() + retryAfterSeconds * 1_000);
+    const waitMs = retryAfterSeconds * 1_000;
+    if (code === 'rate_limited' && waitMs <= BUDGET_WINDOW_MS) this.refused.set(`${agentId} ${caller}`, performance.now() + waitMs);
   }
 
   private onEvents(events: readonly StoredEvent[]): void {

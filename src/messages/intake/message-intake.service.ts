@@ -8,7 +8,9 @@ import type { ConversationCommand } from '../conversations/conversations.decider
 import { LatestConversation } from '../conversations/conversations.queries.ts';
 import { Conversations } from '../conversations/conversations.service.ts';
 import type { Draws } from '../conversations/message-budget.decider.ts';
-import { writeContent, type MessageContent } from '../conversations/message-content.ts';
+import { headBytes, writeContent, type MessageContent } from '../conversations/message-content.ts';
+import { countedBytes } from '../conversations/tokenless-bytes.decider.ts';
+import { tokenlessConversation, webhookConversation } from '../conversations/webhook-lanes.ts';
 import { MessageBudgets } from './message-budgets.ts';
 import { MessageRate } from './message-rate.ts';
 
@@ -25,6 +27,8 @@ interface Posted {
 export interface PostedWebhook extends Posted {
   /** The caller on whose budget the message draws. */
   readonly caller: string;
+  /** True if the caller brought the agent's token. */
+  readonly hasToken: boolean;
   readonly content: Extract<MessageContent, { channel: 'webhook' }>;
 }
 
@@ -45,12 +49,17 @@ export class MessageIntake {
     private readonly queries: QueryBus,
   ) {}
 
-  /** Stores a webhook in the conversation of the agent's webhooks, so that they are delivered in order. Throws `rate_limited`. */
+  /**
+   * Stores a webhook in the conversation of the agent's webhooks, so that they are delivered in order; those without the agent's token are
+   * a conversation of their own, with smaller bounds. Throws `rate_limited`.
+   */
   async webhook(webhook: PostedWebhook): Promise<void> {
-    const { accountId, agentId, messageId, caller } = webhook;
-    const takeBack = this.rate.take(accountId, 'webhook', messageId);
+    const { accountId, agentId, messageId, caller, hasToken } = webhook;
+    const takeBack = this.rate.take(accountId, hasToken ? 'webhook' : 'tokenless', messageId);
     try {
-      const stored = await this.append(webhook, webhookConversation(agentId), this.budgets.drawsOf(agentId, caller));
+      const stored = hasToken
+        ? await this.append(webhook, webhookConversation(agentId), this.budgets.drawsOf(agentId, caller))
+        : await this.append(webhook, tokenlessConversation(agentId), this.budgets.tokenlessDrawsOf(agentId, caller, sizeOf(webhook)));
       if (!stored) takeBack();
     } catch (error) {
       takeBack();
@@ -97,7 +106,6 @@ export class MessageIntake {
   }
 }
 
-/** Returns the id of the one conversation of the agent's webhooks. */
-export function webhookConversation(agentId: string): string {
-  return uuidv5('webhooks', agentId);
+function sizeOf({ content }: PostedWebhook): number {
+  return countedBytes(Buffer.byteLength(content.body), headBytes(content));
 }

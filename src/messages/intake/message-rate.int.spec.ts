@@ -11,8 +11,8 @@ function replicas(chatsPerMinute: number) {
   const config = { chatsPerMinute } as Config;
   const [one, two] = [new MessageRate(config, follower), new MessageRate(config, follower)];
   for (const rate of [one, two]) rate.onModuleInit();
-  const heard = (account_id: string, message_id: string, channel = 'chat') => {
-    const event = { type: 'MessageAccepted', data: { message_id, channel }, metadata: { account_id } } as unknown as StoredEvent;
+  const heard = (account_id: string, message_id: string, channel = 'chat', draws?: { tokenless: boolean }) => {
+    const event = { type: 'MessageAccepted', data: { message_id, channel, draws }, metadata: { account_id } } as unknown as StoredEvent;
     for (const listener of listeners) listener.onEvents([event], '1');
   };
   return { one, two, heard };
@@ -59,5 +59,16 @@ describe('the chats of an account in a minute', () => {
     takeBack();
     heard('a', 'm2', 'webhook');
     expect(refused(() => one.take('a', 'chat', 'm3'))).toBeNull();
+  });
+
+  it('leave webhooks with a token their own number, and those without one a quarter of it besides, at every replica', () => {
+    const { one, two, heard } = replicas(8);
+    one.take('a', 'tokenless', 'm1');
+    heard('a', 'm1', 'webhook', { tokenless: true });
+    heard('a', 'm2', 'webhook', { tokenless: true });
+    for (const replica of [one, two]) {
+      expect(refused(() => replica.take('a', 'tokenless', 'm3'))).toMatchObject(['rate_limited', expect.any(Number)]);
+      for (let n = 0; n < 8; n += 1) expect(refused(() => replica.take('a', 'webhook', `w${n}`))).toBeNull();
+    }
   });
 });

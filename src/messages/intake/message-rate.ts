@@ -8,12 +8,18 @@ import type { ConversationEvent } from '../conversations/conversations.events.ts
 
 const WINDOW_MS = 60_000;
 
-/** The channels whose messages are counted, each by itself, so that webhooks that anybody sends do not take the place of chats. */
-type CountedChannel = 'chat' | 'webhook';
+/**
+ * The channels whose messages are counted, each by itself, so that webhooks do not take the place of chats, nor those that anybody sends
+ * without a token the place of the others.
+ */
+type CountedChannel = 'chat' | 'webhook' | 'tokenless';
+/** The part of an account's webhooks in a minute that may come without a token besides. */
+const TOKENLESS_PART = 1 / 4;
 
 /**
- * Limits the chats, and likewise the webhooks, of an account in a minute. Every replica counts the messages that it accepts, and those of the other
- * replicas when they arrive from the log. So the limit holds across replicas, except for messages in flight, and costs no statement.
+ * Limits the chats, and likewise the webhooks, of an account in a minute; those without a token to a part of that. Every replica counts the
+ * messages that it accepts, and those of the other replicas when they arrive from the log. So the limit holds across replicas, except for
+ * messages in flight, and costs no statement.
  */
 @Injectable()
 export class MessageRate implements OnModuleInit, OnModuleDestroy {
@@ -41,8 +47,9 @@ export class MessageRate implements OnModuleInit, OnModuleDestroy {
   take(accountId: string, channel: CountedChannel, messageId: string): () => void {
     const key = keyOf(accountId, channel);
     const count = this.countOf(key);
-    if (count >= this.config.chatsPerMinute)
-      throw new Refusal('rate_limited', `An account may send ${this.config.chatsPerMinute} messages a minute.`, {
+    const most = channel === 'tokenless' ? Math.ceil(this.config.chatsPerMinute * TOKENLESS_PART) : this.config.chatsPerMinute;
+    if (count >= most)
+      throw new Refusal('rate_limited', `An account may send ${most} messages a minute.`, {
         retryAfterSeconds: Math.max(1, Math.ceil((this.endsAt - performance.now()) / 1_000)),
       });
     this.taken.set(key, count + 1);
@@ -57,9 +64,9 @@ export class MessageRate implements OnModuleInit, OnModuleDestroy {
       if (stored.type !== 'MessageAccepted') continue;
       const event = stored as unknown as Extract<ConversationEvent, { type: 'MessageAccepted' }>;
       const { account_id: accountId } = stored.metadata;
-      const { channel, message_id: messageId } = event.data;
+      const { channel, message_id: messageId, draws } = event.data;
       if (channel === 'attachment' || accountId === null || this.own.delete(messageId)) continue;
-      const key = keyOf(accountId, channel);
+      const key = keyOf(accountId, draws?.tokenless === true ? 'tokenless' : channel);
       this.taken.set(key, this.countOf(key) + 1);
     }
   }

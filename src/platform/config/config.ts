@@ -64,6 +64,8 @@ export class Config {
   messageBudget: number;
   /** Takes webhooks without the agent's token. */
   tokenlessWebhooks: boolean;
+  /** The MiB of webhooks without its token that an agent takes in a day. */
+  tokenlessMbPerDay: number;
   /** The MiB of bodies of more than 64 KiB that one process reads of one account in a second. */
   largeBodiesMbPerSecond: number;
   /** The MiB of the responses of large reads that one process sends to one account in a second. */
@@ -289,6 +291,7 @@ function agentSettings(read: Reader) {
     chatsPerMinute: read.integer('MOORING_CHATS_PER_MINUTE', 6_000, 1, 10_000_000),
     messageBudget: read.integer('MOORING_MESSAGE_BUDGET', 30, 1, 1_000),
     tokenlessWebhooks: read.onOff('MOORING_TOKENLESS_WEBHOOKS', true),
+    tokenlessMbPerDay: read.integer('MOORING_TOKENLESS_MB_PER_DAY', 16, 1, 1_048_576),
   };
 }
 

@@ -7,6 +7,8 @@ const MIB = 1_048_576;
  * credential.
  */
 const LIMITS = { all: 64 * MIB, account: 16 * MIB, strangers: 4 * MIB };
+/** The same for webhooks without a token. */
+export const TOKENLESS_IN_FLIGHT = { all: 16 * MIB, account: 4 * MIB, strangers: 0 };
 
 /** Counts the bytes of bodies that have arrived and are not parsed yet, so that slow or many bodies can't fill the memory. */
 export class BodiesInFlight {

@@ -2,10 +2,10 @@ import { RouteConfig } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import { Refusal } from '../../errors/refusal.ts';
-import { type MooringRequest, shareOf } from './request.ts';
-import { BodiesInFlight } from './bodies-in-flight.ts';
+import { isTokenless, type MooringRequest, shareOf } from './request.ts';
+import { BodiesInFlight, TOKENLESS_IN_FLIGHT } from './bodies-in-flight.ts';
 import { parseJson } from './json.ts';
-import { LargeBodies } from './large-bodies.ts';
+import { LargeBodies, TOKENLESS_READ_AT_ONCE } from './large-bodies.ts';
 
 /** The bound on a JSON body, and on a raw one unless a route sets another, in bytes. */
 export const BODY_LIMIT = 1_048_576;
@@ -15,6 +15,8 @@ const STRANGERS_LIMIT = 16_384;
 const BODY_TIMEOUT_MS = 30_000;
 /** The size up to which a body is read and parsed at once, in bytes; that takes less than a millisecond. */
 const SMALL = 65_536;
+/** The part of what is read of one account in a second that is read of its webhooks without a token besides. */
+const TOKENLESS_PART = 1 / 4;
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -34,7 +36,12 @@ export const JsonBody = (limit: number) => RouteConfig({ bodyLimit: limit });
 
 /** Replaces the server's body parsers. `largeBodiesMbPerSecond` is what is read of one account, in MiB. */
 export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: number): void {
-  const bounds = { inFlight: new BodiesInFlight(), large: new LargeBodies(largeBodiesMbPerSecond * 1_048_576) };
+  const bytesPerSecond = largeBodiesMbPerSecond * 1_048_576;
+  const known = { inFlight: new BodiesInFlight(), large: new LargeBodies(bytesPerSecond) };
+  // Anybody may send these, so they take no place of the others.
+  const large = new LargeBodies(bytesPerSecond * TOKENLESS_PART, TOKENLESS_READ_AT_ONCE);
+  const tokenless = { inFlight: new BodiesInFlight(TOKENLESS_IN_FLIGHT), large };
+  const boundsOf = (request: Request) => (isTokenless(request) ? tokenless : known);
   server.addHook('onRequest', (request, _reply, done) => {
     // The framework refuses a media type that is none, which is the business of whoever gets the body.
     if (request.routeOptions.config?.body === 'untouched') request.raw.headers['content-type'] = 'application/octet-stream';
@@ -42,11 +49,12 @@ export function addBodyParsers(server: FastifyInstance, largeBodiesMbPerSecond: 
   });
   server.addHook('onSend', (request: Request, reply, payload, done) => {
     const account = shareOf(request);
-    if (request.largeBody !== undefined && account !== null && isRefusal(reply)) bounds.large.refused(account, request.largeBody);
+    if (request.largeBody !== undefined && account !== null && isRefusal(reply))
+      boundsOf(request).large.refused(account, request.largeBody);
     done(null, payload);
   });
   server.removeAllContentTypeParsers();
-  server.addContentTypeParser('*', (request: Request, payload: NodeJS.ReadableStream) => parseBody(request, payload, bounds));
+  server.addContentTypeParser('*', (request: Request, payload: NodeJS.ReadableStream) => parseBody(request, payload, boundsOf(request)));
 }
 
 type Request = FastifyRequest & MooringRequest;

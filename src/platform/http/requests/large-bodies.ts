@@ -6,6 +6,8 @@ import { Refusal } from '../../errors/refusal.ts';
 
 /** The number of large bodies that are read at the same time, in all and for one account. */
 const READ_AT_ONCE = { limit: 64, perAccount: 8 };
+/** The same for webhooks without a token. */
+export const TOKENLESS_READ_AT_ONCE = { limit: 16, perAccount: 2 };
 /** The longest wait of a body until it is read, ms. */
 const PATIENCE_MS = 10_000;
 /** The pause after parsing a large body, as a multiple of the time that it took, which is left to other work. */

@@ -48,10 +48,16 @@ function newContext({ caller, requestId, ip, seenUpTo }: MooringRequest): Comman
 
 /**
  * Returns the share of the process that the request takes from; null for a caller that is not known. The webhooks of an account have one of
- * their own, since anybody may send some.
+ * their own, and those without a token another one, since anybody may send them.
  */
 export function shareOf({ caller }: Pick<MooringRequest, 'caller'>): string | null {
-  return caller === undefined ? null : caller.kind === 'webhook' ? `webhooks of ${caller.accountId}` : caller.accountId;
+  if (caller?.kind !== 'webhook') return caller?.accountId ?? null;
+  return isTokenless({ caller }) ? `webhooks without a token of ${caller.accountId}` : `webhooks of ${caller.accountId}`;
+}
+
+/** Returns true for a webhook without a token. */
+export function isTokenless({ caller }: Pick<MooringRequest, 'caller'>): boolean {
+  return caller?.webhook?.hasToken === false;
 }
 
 /** Returns the share that the request takes from; that of its network if its caller is not known. */
