@@ -76,6 +76,13 @@ export class Neighbourhood {
     return run([...this.engine.inside, 'nft', ...words]);
   }
 
+  /** Runs ip on the engine's machine; what follows `-batch -` is its input. */
+  ip(...words: string[]): string {
+    const input = words[0] === '-batch' ? words.pop() : undefined;
+    const [program = '', ...inside] = this.engine.inside;
+    return execFileSync(program, [...inside, 'ip', ...words], { encoding: 'utf8', input: input ?? '', stdio: ['pipe', 'pipe', 'pipe'] });
+  }
+
   async close(): Promise<void> {
     for (const program of this.programs.toReversed()) {
       const ended = once(program, 'exit');

@@ -28,5 +28,9 @@ export class EgressMetrics implements OnModuleInit {
       const status = await this.runtime.egress();
       return Number(status !== null && status.lack === null);
     });
+    this.metrics?.gauge('mooring_agent_links_enforced', '1 where agents are kept from each other’s frames.', async () => {
+      const status = await this.runtime.egress();
+      return Number(status !== null && status.linkLack === null);
+    });
   }
 }

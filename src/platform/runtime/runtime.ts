@@ -188,6 +188,8 @@ export type AgentEgress = 'internet' | 'none' | AllowList;
 export interface EgressStatus {
   /** The reason why it can't be enforced; null if it is, or if nothing has to be. */
   lack: string | null;
+  /** The reason why agents are not kept from each other's frames on the link that they share; null if they are. */
+  linkLack: string | null;
   /** The number of refused packets of agents by destination, at most a minute old. */
   refused: ReadonlyMap<string, number>;
   /** The reason why the proxy of agents with a list of names does not run, so that they reach nothing; null if it runs, or none is needed. */

@@ -16,7 +16,7 @@ async function told(egress: EgressStatus | null) {
 
 findSomeGit();
 
-const well: EgressStatus = { lack: null, proxyLack: null, refused: new Map(), refusedRequests: new Map() };
+const well: EgressStatus = { lack: null, linkLack: null, proxyLack: null, refused: new Map(), refusedRequests: new Map() };
 
 describe('what agents may reach', () => {
   it('is reported as unavailable if it is not enforced, and the service is only degraded', async () => {
@@ -36,6 +36,17 @@ describe('what agents may reach', () => {
       status: 'degraded',
       egress: { status: 'unavailable', required: false, detail: 'agents with a list of names reach nothing: the networks are gone' },
     });
+  });
+
+  it('is reported as unavailable if agents share a link, beside what is lacking otherwise', async () => {
+    const detail = 'agents are not kept from each other’s frames: Operation not supported';
+    expect(await told({ ...well, linkLack: 'Operation not supported' })).toMatchObject({
+      status: 'degraded',
+      egress: { status: 'unavailable', required: false, detail },
+    });
+    expect((await told({ ...well, lack: 'no nft', linkLack: 'no nft' })).egress?.detail).toBe(
+      'what agents may reach is not enforced: no nft; agents are not kept from each other’s frames: no nft',
+    );
   });
 
   it('is ok if it is enforced, and left out if the runtime has no such rules', async () => {

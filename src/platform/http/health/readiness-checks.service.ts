@@ -5,7 +5,7 @@ import { Database } from '../../database/database.ts';
 import { EventStore } from '../../event-store/event-store.ts';
 import { hasGit } from '../../git/git-process.ts';
 import { type ReadModelProgress, ReadModels } from '../../projections/projection.ts';
-import { ContainerRuntime } from '../../runtime/runtime.ts';
+import { ContainerRuntime, type EgressStatus } from '../../runtime/runtime.ts';
 import type { DependencyDto, ReadinessDto } from './health.dto.ts';
 
 /** The time after which a dependency counts as unavailable, ms. */
@@ -57,18 +57,11 @@ export class ReadinessChecks {
 
   /** Checks whether the egress rules are enforced. Returns null if the runtime has no such rules, or is unavailable. */
   private async agentEgress(): Promise<DependencyDto | null> {
-    let lack: string | null | undefined;
-    let proxyLack: string | null = null;
-    const looked = await this.ping('agent_egress', false, ContainerRuntime, async (runtime) => {
-      const status = await runtime.egress();
-      lack = status?.lack;
-      proxyLack = status?.proxyLack ?? null;
-    });
-    if (lack === undefined) return null;
-    if (lack === null && proxyLack === null) return looked;
-    const detail =
-      lack === null ? `agents with a list of names reach nothing: ${proxyLack}` : `what agents may reach is not enforced: ${lack}`;
-    return { name: looked.name, status: 'unavailable', required: false, detail };
+    let status = null as EgressStatus | null;
+    const looked = await this.ping('agent_egress', false, ContainerRuntime, async (runtime) => void (status = await runtime.egress()));
+    const lacks = lacksOf(status);
+    if (lacks === null) return null;
+    return lacks.length === 0 ? looked : { name: looked.name, status: 'unavailable', required: false, detail: lacks.join('; ') };
   }
 
   /** Checks whether repositories can be fetched. */
@@ -96,4 +89,15 @@ export class ReadinessChecks {
       clearTimeout(timer);
     }
   }
+}
+
+/** Returns what is not enforced, a sentence each. */
+function lacksOf(status: EgressStatus | null): string[] | null {
+  if (status === null) return null;
+  const lacks = {
+    'what agents may reach is not enforced': status.lack,
+    'agents are not kept from each other’s frames': status.linkLack,
+    'agents with a list of names reach nothing': status.proxyLack,
+  };
+  return Object.entries(lacks).flatMap(([what, why]) => (why === null ? [] : [`${what}: ${why}`]));
 }

@@ -24,7 +24,7 @@ import type { EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
 import { addressLabels, isListed, view } from './containers/container-view.ts';
-import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, pingEngine, statusOf, until } from './engine/engine.ts';
+import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, isBridgeFull, pingEngine, statusOf, until } from './engine/engine.ts';
 import { copyOut, plainTar } from './engine/archive.ts';
 import { ContainerIdentities, type KnownContainer } from './engine/container-identities.ts';
 import { EngineHealth } from './engine/engine-health.ts';
@@ -69,6 +69,8 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
 /** The attempts to create a container, 50 ms apart. */
 const CREATE_TRIES_MAX = 200;
 const PING_TIMEOUT_MS = 5_000;
+const BRIDGE_FULL =
+  'There is no room for one more running agent: a network of the container engine takes 1,023. Stop one, or let one go to sleep.';
 
 /** Runs agents as containers of a Docker Engine, API 1.41 or later. */
 export class DockerRuntime extends ContainerRuntime {
@@ -113,6 +115,10 @@ export class DockerRuntime extends ContainerRuntime {
         lack === null
           ? options.logger?.log({}, 'what agents may reach is enforced again')
           : options.logger?.warn({ reason: lack }, 'WHAT AGENTS MAY REACH IS NOT ENFORCED (MOORING_AGENT_EGRESS)'),
+      onLinkChange: (lack) =>
+        lack === null
+          ? options.logger?.log({}, 'agents are kept from each other’s frames again')
+          : options.logger?.warn({ reason: lack }, 'AGENTS ARE NOT KEPT FROM EACH OTHER’S FRAMES ON THE LINK THAT THEY SHARE'),
     });
     this.networks = new AgentNetworks(this.docker, this.instance, this.agentEgress, { mode: options.egress, publish: this.publish });
     this.sources = new Images(this.docker, this.instance, this.networks);
@@ -240,6 +246,7 @@ export class DockerRuntime extends ContainerRuntime {
         await this.remove(handle);
         throw new ContainerGone(handle);
       }
+      if (isBridgeFull(error)) throw new RuntimeRefused(BRIDGE_FULL, { cause: error });
       if (!error.message.includes(networkName(this.instance))) throw error;
       // The network was removed while no container ran on it.
       const found = await this.containers.look(handle);

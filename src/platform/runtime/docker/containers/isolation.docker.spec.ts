@@ -191,8 +191,12 @@ describe('an agent’s container', () => {
       expect(ran).toMatchObject({ exitCode: 0, stdout: Buffer.from('in') });
       await runtime.remove(view.handle);
       // The egress rules can't be loaded there, and the status says so.
-      expect(await runtime.egress()).toMatchObject({ lack: expect.stringContaining('on another machine') });
-      expect(said).toEqual([expect.stringMatching(/WHAT AGENTS MAY REACH IS NOT ENFORCED.*on another machine/)]);
+      const because = expect.stringContaining('on another machine');
+      expect(await runtime.egress()).toMatchObject({ lack: because, linkLack: because });
+      expect(said).toEqual([
+        expect.stringMatching(/WHAT AGENTS MAY REACH IS NOT ENFORCED.*on another machine/),
+        expect.stringMatching(/AGENTS ARE NOT KEPT FROM EACH OTHER’S FRAMES.*on another machine/),
+      ]);
     } finally {
       await runtime.close();
       for (const socket of sockets) socket.destroy();

@@ -70,6 +70,9 @@ export function hasLeftoverTask(refused: RuntimeRefused): boolean {
   return /\btask [0-9a-f]+: already exists/.test(refused.message);
 }
 
+/** Returns whether a container could not be started because the bridge of its network has no free port. */
+export const isBridgeFull = (refused: RuntimeRefused): boolean => /\bexchange full\b/i.test(refused.message);
+
 /**
  * Makes one call to the engine, with a timeout of its own (ms), and converts its errors. The timeout does not rely on the client library,
  * whose promise never settles if the connection breaks in the middle of a response.

@@ -5,12 +5,21 @@ import type { EgressMode } from '../../../config/config.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
 import { EgressProxy, type Listed } from './egress-proxy.ts';
 import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
+import { linkRules } from './link-rules.ts';
+import { reachPorts } from './links.ts';
 import { MirrorAddresses, type Mirror } from './mirrors.ts';
 import { Nft } from './nft.ts';
+import { PacketTables } from './packet-tables.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 
 /** Returns a status in which nothing was refused yet. */
-const unrefused = (lack: string | null): EgressStatus => ({ lack, proxyLack: null, refused: new Map(), refusedRequests: new Map() });
+const unrefused = (lack: string | null, linkLack: string | null): EgressStatus => ({
+  lack,
+  linkLack,
+  proxyLack: null,
+  refused: new Map(),
+  refusedRequests: new Map(),
+});
 
 /** The interval at which the rules are loaded again, whatever became of them meanwhile, ms. */
 const RELOAD_MS = 60_000;
@@ -27,14 +36,17 @@ export interface EgressOptions {
   mirrors?: readonly Mirror[];
   /** Called with the reason when the rules can't be enforced, and with null when they can be again. */
   onChange: (lack: string | null) => void;
+  /** The same for the rules that keep agents' links apart. */
+  onLinkChange: (linkLack: string | null) => void;
 }
 
 /**
- * Keeps the egress rules of agents in place. They are loaded before a container starts on a network that they don't cover yet, again
- * whenever the engine may have restarted, and every minute.
+ * Keeps the rules of agents in place: what they may reach, and that they reach nobody on the link that they share. They are loaded before a
+ * container starts on a network that they don't cover yet, again whenever the engine may have restarted, and every minute.
  */
 export class AgentEgress {
   private readonly nft: Nft;
+  private readonly tables: PacketTables;
   private covered: ReadonlySet<string> = new Set();
   /** The number of times that the rules became doubtful; `heard` is the number that the last load took into account. */
   private doubts = 1;
@@ -42,7 +54,7 @@ export class AgentEgress {
   private loading: Promise<void> | null = null;
   private nameservers: string[] = [];
   private loads = 0;
-  private status: EgressStatus = unrefused(null);
+  private status: EgressStatus = unrefused(null, null);
   private readonly proxy: EgressProxy;
   private readonly mirrors: MirrorAddresses;
   private hasListed = false;
@@ -51,22 +63,21 @@ export class AgentEgress {
 
   constructor(private readonly options: EgressOptions) {
     this.nft = new Nft(options.docker, options.identities.instance);
+    this.tables = new PacketTables(this.nft, options.identities.instance);
     this.mirrors = new MirrorAddresses(options.mirrors ?? []);
     this.proxy = new EgressProxy(options.docker, options.identities, options.open);
   }
 
   /** Resolves when the rules cover the bridge, or it is known and reported that they can't. Throws `RuntimeUnavailable`. */
-  async cover(bridge: string, isListed: boolean): Promise<void> {
+  async cover(bridge: string): Promise<void> {
     if (this.covered.has(bridge)) return this.settle();
     this.doubts += 1;
-    if (this.options.mode !== 'all' || isListed) await this.load();
+    await this.load();
   }
 
   /** Resolves when the rules are in place, or it is known and reported that they can't be. Throws `RuntimeUnavailable`. */
   async settle(): Promise<void> {
-    // In mode `all` the rules are only those of agents with a list of names, whose network was covered before they were created.
-    if (this.heard === this.doubts || (this.options.mode === 'all' && !this.hasListed)) return;
-    await this.load();
+    if (this.heard !== this.doubts) await this.load();
   }
 
   /**
@@ -149,36 +160,35 @@ export class AgentEgress {
   }
 
   private async apply(bridges: Bridges): Promise<EgressStatus> {
-    const { identities, mode, open } = this.options;
+    const { identities, mode } = this.options;
     const { instance } = identities;
+    const isRestricted = mode !== 'all' || this.hasListed;
     try {
-      if (mode === 'all' && !this.hasListed) {
-        await this.nft.run(noRules(instance));
-        return unrefused(null);
-      }
-      const asksNames = mode === 'internet' || (mode === 'none' && this.hasMirrors);
-      if (asksNames && this.loads++ % NAMESERVERS_EACH === 0) this.nameservers = await this.nft.nameservers();
-      const rules = egressRules(instance, mode, bridges, {
-        nameservers: this.nameservers,
-        ranges: open,
-        mirrors: bridges.builds.length === 0 ? [] : await this.mirrors.read(),
-      });
-      const listed = await this.nft.run(rules).catch((error: unknown) => {
-        // A table that can't be changed into ours is created again.
-        if (error instanceof RuntimeRefused) return this.nft.run(noRules(instance) + rules);
-        throw error;
-      });
-      return { ...unrefused(null), refused: refusedPackets(listed) };
+      const rules = isRestricted ? await this.egressRules(bridges) : noRules(instance);
+      const { printed, linkLack } = await this.tables.load(rules, linkRules(instance, bridges));
+      if (linkLack === null) await reachPorts(bridges.links);
+      return { ...unrefused(null, linkLack), refused: refusedPackets(printed) };
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
       this.loads = 0;
-      // If everything is allowed, there is nothing to enforce, and mostly nothing to remove.
-      return unrefused(mode === 'all' && !this.hasListed ? null : error.message);
+      return unrefused(isRestricted ? error.message : null, error.message);
     }
+  }
+
+  private async egressRules(bridges: Bridges): Promise<string> {
+    const { identities, mode, open } = this.options;
+    const asksNames = mode === 'internet' || (mode === 'none' && this.hasMirrors);
+    if (asksNames && this.loads++ % NAMESERVERS_EACH === 0) this.nameservers = await this.nft.nameservers();
+    return egressRules(identities.instance, mode, bridges, {
+      nameservers: this.nameservers,
+      ranges: open,
+      mirrors: bridges.builds.length === 0 ? [] : await this.mirrors.read(),
+    });
   }
 
   private tell(status: EgressStatus): void {
     if (status.lack !== this.status.lack) this.options.onChange(status.lack);
+    if (status.linkLack !== this.status.linkLack) this.options.onLinkChange(status.linkLack);
     this.status = status;
   }
 }

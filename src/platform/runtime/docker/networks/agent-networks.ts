@@ -2,7 +2,8 @@ import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../../runtime.ts';
 import { call, statusOf, until } from '../engine/engine.ts';
 import type { AgentEgress } from './agent-egress.ts';
-import { bridgeOf, networkOptions, networksOf, subnetOf } from './bridges.ts';
+import { networkOptions, networksOf } from './bridges.ts';
+import { bridgeOf, subnetOf } from './links.ts';
 import { labels, networkName, type NetworkKind } from '../engine/names.ts';
 import type { EgressMode } from '../../../config/config.ts';
 import type { AgentEgress as WantedEgress } from '../../runtime.ts';
@@ -65,7 +66,7 @@ export class AgentNetworks {
     if (network === null) throw new RuntimeRefused(`The network ${name} can't be made.`);
     // The proxy of the listed network is on the open one, too.
     if (kind === 'listed') await this.ensure('open');
-    await this.egress.cover(bridgeOf(network), kind === 'listed');
+    await this.egress.cover(bridgeOf(network));
   }
 
   private async create(name: string, kind: NetworkKind): Promise<void> {

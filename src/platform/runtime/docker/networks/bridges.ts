@@ -3,6 +3,7 @@ import { RuntimeRefused } from '../../runtime.ts';
 import { call } from '../engine/engine.ts';
 import { hasLabels, labels, networkName, type Labels, type NetworkKind } from '../engine/names.ts';
 import { proxyAddress } from './listed-addresses.ts';
+import { bridgeOf, linksOf, subnetOf, type Link } from './links.ts';
 
 /**
  * Returns the network's options. On the open and the closed network the engine keeps containers from each other. On the listed one they have
@@ -18,24 +19,27 @@ export interface Bridges {
   builds: readonly string[];
   /** The listed bridges, each with the address of the proxy on it. */
   listed: readonly { bridge: string; proxy: string }[];
+  /** The links of all of them. */
+  links: readonly Link[];
 }
-
-/** Returns the name that the engine gives to a network's bridge. */
-export const bridgeOf = ({ Id }: Dockerode.NetworkInspectInfo): string => `br-${Id.slice(0, 12)}`;
 
 /** Returns the bridges of the existing networks. */
 export async function agentBridges(docker: Dockerode, instance: string): Promise<Bridges> {
   const networks = (kind: NetworkKind) => networksOf(docker, instance, kind);
+  const [open, closed, builds, listed] = [
+    await networks('open'),
+    await networks('closed'),
+    await networks('builds'),
+    await networks('listed'),
+  ];
   return {
-    open: (await networks('open')).map(bridgeOf),
-    closed: (await networks('closed')).map(bridgeOf),
-    builds: (await networks('builds')).map(bridgeOf),
-    listed: (await networks('listed')).map((network) => ({ bridge: bridgeOf(network), proxy: proxyAddress(subnetOf(network)) })),
+    open: open.map(bridgeOf),
+    closed: closed.map(bridgeOf),
+    builds: builds.map(bridgeOf),
+    listed: listed.map((network) => ({ bridge: bridgeOf(network), proxy: proxyAddress(subnetOf(network)) })),
+    links: [...linksOf([...open, ...closed, ...builds], false), ...linksOf(listed, true)],
   };
 }
-
-/** Returns the network's range of addresses, in CIDR notation. */
-export const subnetOf = ({ IPAM }: Dockerode.NetworkInspectInfo): string => IPAM?.Config?.[0]?.Subnet ?? '';
 
 /**
  * Returns the networks of this kind, the oldest first. Throws `RuntimeRefused` if one of them is foreign, or lets agents reach each other.

@@ -7,10 +7,11 @@ import type { OpenRange } from '../../../open-ranges.ts';
 import { privateRanges4 } from '../../private-addresses.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { fileIn } from '../engine/archive.ts';
-import { networksOf, subnetOf } from './bridges.ts';
+import { networksOf } from './bridges.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call, CALL_TIMEOUT_MS, statusOf, until } from '../engine/engine.ts';
 import { freeAddress, PROXY_PORT, proxyAddress } from './listed-addresses.ts';
+import { macOf, subnetOf } from './links.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
 import type { ContainerIdentities, KnownContainer } from '../engine/container-identities.ts';
 import { hasLabels, labels, networkName, proxyName, type Labels } from '../engine/names.ts';
@@ -125,12 +126,13 @@ export class EgressProxy {
       readFile(program),
     ]);
     if (listed === undefined || open === undefined) throw new RuntimeRefused('The networks of agents are gone.');
+    const address = proxyAddress(subnetOf(listed));
     const networks = { [labels.proxy]: `${listed.Id} ${open.Id}` };
-    const wanted = { ...networks, [labels.program]: createHash('sha256').update(source).digest('hex') };
+    const wanted = { ...networks, [labels.program]: createHash('sha256').update(source).update(macOf(address)).digest('hex') };
     const found = await this.standing();
     // Replicas of two releases would otherwise replace each other's proxy for ever.
     if (found === null) {
-      const made = await this.make(wanted, proxyAddress(subnetOf(listed)), source);
+      const made = await this.make(wanted, address, source);
       await call(null, () => this.docker.getNetwork(open.Id).connect({ Container: made.id }));
       await this.tell(made, table);
       await call(null, (abortSignal) => made.start({ abortSignal }));
@@ -178,11 +180,14 @@ export class EgressProxy {
     if (!(await isLocalEngine(this.docker)))
       throw new RuntimeRefused('An agent is held to a list of names only by an engine on the machine of the service.');
     const network = networkName(this.instance, 'listed');
+    // The rules know the proxy by this one. Engines before 25 read it in the first place, later ones in the second.
+    const MacAddress = macOf(address);
     const options: Dockerode.ContainerCreateOptions = {
       name: proxyName(this.instance),
       Image: await ensureNodeBase(this.docker, timeoutSignal(2 * CALL_TIMEOUT_MS)),
       Entrypoint: ['/usr/local/bin/node', '--max-old-space-size=192', `${folder}/proxy.mjs`, folder, String(PROXY_PORT)],
       User: '65534:65534',
+      MacAddress,
       Labels: { [labels.instance]: this.instance, ...wanted },
       HostConfig: {
         NetworkMode: network,
@@ -195,7 +200,7 @@ export class EgressProxy {
         RestartPolicy: { Name: 'always' },
         LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
       },
-      NetworkingConfig: { EndpointsConfig: { [network]: { IPAMConfig: { IPv4Address: address } } } },
+      NetworkingConfig: { EndpointsConfig: { [network]: { MacAddress, IPAMConfig: { IPv4Address: address } } } },
     };
     const container = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
     const tar = tarOf([

@@ -2,6 +2,7 @@ import type { OpenRange } from '../../../open-ranges.ts';
 import type { EgressMode } from '../../../config/config.ts';
 import type { Bridges } from './bridges.ts';
 import { PROXY_PORT } from './listed-addresses.ts';
+import { chainCommands, setCommands } from './nft-script.ts';
 import { privateRanges4, privateRanges6 } from '../../private-addresses.ts';
 
 /** The private addresses that agents may reach. */
@@ -30,16 +31,9 @@ export const noRules = (instance: string): string => `add table ${nameOf(instanc
  */
 export function egressRules(instance: string, mode: EgressMode, { open, closed, builds, listed }: Bridges, opened: Opened): string {
   const table = nameOf(instance);
-  const chain = (name: string, rules: string[], hook = ''): string[] => [
-    `add chain ${table} ${name}${hook}`,
-    `flush chain ${table} ${name}`,
-    ...rules.map((rule) => `add rule ${table} ${name} ${rule}`),
-  ];
-  const set = (name: string, type: string, elements: readonly string[], flags = ''): string[] => [
-    `add set ${table} ${name} { type ${type}; ${flags}}`,
-    `flush set ${table} ${name}`,
-    ...(elements.length === 0 ? [] : [`add element ${table} ${name} { ${elements.join(', ')} }`]),
-  ];
+  const chain = (name: string, rules: string[], hook = ''): string[] => chainCommands(table, name, rules, hook);
+  const set = (name: string, type: string, elements: readonly string[], flags = ''): string[] =>
+    setCommands(table, name, type, elements, flags);
   const refuse = (to: (typeof refusedTo)[number]): string => `counter name refused_${to} goto refuse`;
   const names = (family: string, version: 4 | 6): string =>
     `${family} daddr @nameservers${version} meta l4proto { tcp, udp } th dport 53 accept`;
@@ -99,8 +93,10 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
   ].join('\n');
 }
 
-/** Returns the number of packets refused since the table was created, by destination, from nft's list of counters. */
+/** Returns the number of packets refused since the tables were created, by destination, from nft's lists of counters. */
 export function refusedPackets(listed: string): Map<string, number> {
-  const found = [...listed.matchAll(/counter refused_(\w+) \{\s*packets (\d+)/g)];
-  return new Map(found.map(([, to = '', packets]) => [to, Number(packets)]));
+  const counts = new Map<string, number>();
+  for (const [, to = '', packets] of listed.matchAll(/counter refused_(\w+) \{\s*packets (\d+)/g))
+    counts.set(to, (counts.get(to) ?? 0) + Number(packets));
+  return counts;
 }

@@ -16,6 +16,7 @@ import { DockerRuntime } from '../docker-runtime.ts';
 const dns = ['--dns', places.nameserver];
 const server = { command: ['/bin/busybox', 'httpd', '-f', '-p', String(webPort), '-h', '/www'] };
 const refused = expect.stringContaining('Connection refused');
+const notFound = expect.stringContaining('No route to host');
 
 // A machine under load takes seconds for each container and each run of nft.
 jest.setTimeout(120_000);
@@ -43,9 +44,20 @@ describe('what an agent may reach', () => {
   };
   /** Returns what the agent gets from an address, be it a response or an error. */
   const hears = (host: string, from = agent) => bed.output(from, `echo 'GET / HTTP/1.0\r\n\r\n' | nc -w 20 ${host} ${webPort}`);
-  const table = () => around.nft('list', 'tables').includes(bed.instance);
+  const table = (family: 'inet' | 'bridge') => around.nft('list', 'tables').includes(`table ${family} mooring_${bed.instance}`);
+
+  /** Calls the agent from the engine's machine, as a service does that looks whether it is ready. */
+  async function call(view: ContainerView): Promise<void> {
+    const { host } = await bed.runtime.address(view, webPort);
+    try {
+      around.ask(host, webPort);
+    } catch {
+      // One that does not listen refuses the connection, and was reached.
+    }
+  }
 
   async function expectRules(): Promise<void> {
+    for (const view of [neighbour, agent]) await call(view);
     expect({
       gateway: await hears(await gateway()),
       machine: await hears(places.machine),
@@ -60,7 +72,7 @@ describe('what an agent may reach', () => {
       loopback: refused,
       neighbour: refused,
       metadata: refused,
-      agent: refused,
+      agent: notFound,
       internet: expect.stringContaining(`reached ${places.internet}`),
     });
   }
@@ -134,6 +146,23 @@ describe('what an agent may reach', () => {
     await expectRules();
     stop.abort();
     await listening;
+  });
+
+  it('ends with the last free port of its bridge, and the agent that has none is told so', async () => {
+    const made = await bed.runtime.create(bed.spec());
+    const [network] = Object.values((await engine.docker.getContainer(agent.handle).inspect()).NetworkSettings.Networks);
+    const bridge = `br-${(network?.NetworkID ?? '').slice(0, 12)}`;
+    const free = 1_023 - (JSON.parse(around.ip('-json', 'link', 'show', 'master', bridge)) as unknown[]).length;
+    const ports = Array.from(
+      { length: free },
+      (_, at) => `link add port${at} group 77 master ${bridge} type veth peer name peer${at} group 77\n`,
+    );
+    around.ip('-batch', '-', ports.join(''));
+    await expect(bed.runtime.start(made.handle)).rejects.toThrow(/no room for one more running agent.*1,023/);
+    around.ip('link', 'delete', 'port0');
+    await bed.runtime.start(made.handle);
+    await bed.runtime.remove(made.handle);
+    around.ip('link', 'delete', 'group', '77');
   });
 
   it('does not depend on another installation on the engine', async () => {
@@ -212,18 +241,20 @@ describe('what an agent may reach', () => {
     expect(await hears(places.neighbour)).toEqual(refused);
   });
 
-  it('is everything but other agents where the operator says so, and the rules are gone', async () => {
+  it('is everything but other agents where the operator says so, and the rules but those of links are gone', async () => {
     await withRuntime('all', async (open) => {
       const stop = new AbortController();
       const listening = (async () => {
         for await (const event of open.events(stop.signal)) void event;
       })();
-      await until('the rules are gone', () => (table() ? undefined : true));
+      await until('the rules are gone', () => (table('inet') ? undefined : true));
       stop.abort();
       await listening;
     });
     expect(await hears(places.neighbour)).toContain(`reached ${places.neighbour}`);
     expect(await hears(await gateway())).toContain('reached the host');
-    expect(around.nft('list', 'tables')).not.toContain('mooring');
+    for (const view of [neighbour, agent]) await call(view);
+    expect(await hears((await bed.runtime.address(neighbour, webPort)).host)).toEqual(notFound);
+    expect(table('bridge')).toBe(true);
   });
 });

@@ -7,6 +7,12 @@ export const PROXY_PORT = 3128;
 /** The number of the proxy's address in its network; the engine takes the first one for the bridge. */
 const PROXY_AT = 2;
 
+/** Returns the address that the engine gives to the bridge of a network. */
+export const gatewayAddress = (subnet: string): string => addressAt(rangeOf(subnet).first + 1);
+
+/** Returns the address of all hosts of a network. */
+export const broadcastAddress = (subnet: string): string => addressAt(rangeOf(subnet).first + rangeOf(subnet).count - 1);
+
 /** Returns the proxy's address in a network. */
 export const proxyAddress = (subnet: string): string => addressAt(rangeOf(subnet).first + PROXY_AT);
 

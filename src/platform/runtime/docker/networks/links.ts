@@ -1,0 +1,66 @@
+import { createSocket } from 'node:dgram';
+import type Dockerode from 'dockerode';
+import { broadcastAddress, gatewayAddress, proxyAddress } from './listed-addresses.ts';
+
+/** The link that the containers of one network share. */
+export interface Link {
+  /** The name of the network's bridge in the host's kernel. */
+  bridge: string;
+  /** The network's range of IPv4 addresses, in CIDR notation. */
+  subnet: string;
+  /** The host's address on the link. */
+  gateway: string;
+  /** The address of the proxy, the only container that others may reach; null where there is none. */
+  proxy: string | null;
+}
+
+/** The port of the discard service (RFC 863), on which nothing listens. */
+const DISCARD_PORT = 9;
+
+/** Returns the name that the engine gives to a network's bridge. */
+export const bridgeOf = ({ Id }: Dockerode.NetworkInspectInfo): string => `br-${Id.slice(0, 12)}`;
+
+/** Returns the network's range of addresses, in CIDR notation. */
+export const subnetOf = ({ IPAM }: Dockerode.NetworkInspectInfo): string =>
+  (IPAM?.Config ?? []).find(({ Subnet = '' }) => !Subnet.includes(':'))?.Subnet ?? '';
+
+/** Returns the link of each network whose range is known. */
+export function linksOf(networks: readonly Dockerode.NetworkInspectInfo[], haveProxy: boolean): Link[] {
+  return networks
+    .filter((network) => subnetOf(network) !== '')
+    .map((network) => {
+      const subnet = subnetOf(network);
+      const gateway = network.IPAM?.Config?.find(({ Subnet }) => Subnet === subnet)?.Gateway?.replace(/\/.*$/, '');
+      return {
+        bridge: bridgeOf(network),
+        subnet,
+        gateway: gateway ?? gatewayAddress(subnet),
+        proxy: haveProxy ? proxyAddress(subnet) : null,
+      };
+    });
+}
+
+/** Returns the MAC address that a container with this address has: engines before 28 give it this one by themselves. */
+export const macOf = (address: string): string =>
+  ['02', '42', ...address.split('.').map((part) => Number(part).toString(16).padStart(2, '0'))].join(':');
+
+/**
+ * Sends one datagram to all ports of the links, from which the rules learn them. Without the gateways, which only the engine's host has,
+ * nothing is sent.
+ */
+export async function reachPorts(links: readonly Link[]): Promise<void> {
+  await Promise.all(links.map(({ gateway, subnet }) => broadcastFrom(gateway, broadcastAddress(subnet))));
+}
+
+async function broadcastFrom(source: string, address: string): Promise<void> {
+  const socket = createSocket('udp4');
+  // A bridge without a running container has no carrier, so that nothing can be sent, and nobody is missed.
+  await new Promise<void>((resolve) => {
+    socket.on('error', () => resolve());
+    socket.bind(0, source, () => {
+      socket.setBroadcast(true);
+      socket.send('', DISCARD_PORT, address, () => resolve());
+    });
+  });
+  socket.close();
+}
