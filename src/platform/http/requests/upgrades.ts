@@ -1,4 +1,4 @@
-import { ServerResponse, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import http, { ServerResponse, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
@@ -10,6 +10,11 @@ export interface Upgrade {
   head: Buffer;
 }
 
+/** Begins to read requests from the connection. To the listeners of the server's event, the connection would be another one. */
+const { _connectionListener: readRequests } = http as unknown as {
+  _connectionListener: (this: Server, socket: Socket) => void;
+};
+
 const upgrades = new WeakMap<IncomingMessage, Upgrade>();
 
 /**
@@ -17,14 +22,28 @@ const upgrades = new WeakMap<IncomingMessage, Upgrade>();
  * problem. A request to change to any other protocol is answered in HTTP, as the standard allows.
  */
 export function routeUpgrades(server: Server, listener: RequestListener): void {
+  /** The last response of each connection that has not ended. Responses end in the order of their requests. */
+  const last = new WeakMap<Socket, ServerResponse>();
+  const guarded = new WeakSet<Socket>();
+  server.prependListener('request', ({ socket }, response) => {
+    last.set(socket, response);
+    response.once('close', () => {
+      if (last.get(socket) === response) last.delete(socket);
+    });
+  });
   server.on('upgrade', (request: IncomingMessage, duplex: Duplex, head: Buffer) => {
     const socket = duplex as Socket;
+    // The server has removed its own listener, and an error without one ends the process.
+    if (!guarded.has(socket)) socket.on('error', () => undefined);
+    guarded.add(socket);
     if (!isHandshake(request)) {
-      replay(server, { request, socket, head });
+      const again = () => replay(server, { request, socket, head });
+      const before = last.get(socket);
+      // The server would lose the order of responses whose requests it read before and after.
+      if (before === undefined) again();
+      else before.once('close', again);
       return;
     }
-    // The server has removed its own listener, and an error without one ends the process.
-    socket.on('error', () => undefined);
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
@@ -46,11 +65,13 @@ function isHandshake({ method, headers }: IncomingMessage): boolean {
 
 /** Has the server read the request again, without its wish for another protocol. */
 function replay(server: Server, { request, socket, head }: Upgrade): void {
+  if (socket.destroyed || !socket.writable) return;
   const { method, url, httpVersion, rawHeaders } = request;
   let lines = `${method} ${url} HTTP/${httpVersion}\r\n`;
   for (let at = 0; at < rawHeaders.length; at += 2)
     if (rawHeaders[at]?.toLowerCase() !== 'upgrade') lines += `${rawHeaders[at]}: ${rawHeaders[at + 1]}\r\n`;
   socket.unshift(Buffer.concat([Buffer.from(`${lines}\r\n`, 'latin1'), head]));
+  socket.setTimeout(0);
   socket.removeAllListeners('timeout');
-  server.emit('connection', socket);
+  readRequests.call(server, socket);
 }
