@@ -2,6 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 
 import { LiveContainers } from '../agents/services.ts';
 import { FairLimiter } from '../platform/async/fair-limiter.ts';
+import { ReadShare } from '../platform/async/read-share.ts';
 import type { CommandContext } from '../platform/context/command-context.ts';
 import { type ContainerHandle, ContainerRuntime, type ExecResult, type OutputStream } from '../platform/runtime/runtime.ts';
 import { AgentExecs } from './agent-execs.service.ts';
@@ -12,6 +13,8 @@ import type { ExecFailure } from './exec.events.ts';
 const OUTPUT_BYTES = 256 * 1024;
 /** The number of commands that one process runs at once, and for one account. */
 const EXECS = { limit: 128, perAccount: 32 };
+/** The bytes of output that one process reads in a second: of all accounts, and of one; and how many of one command at a time. */
+const READ_BYTES = { perSecond: 8 * 1024 * 1024, perSecondOfAccount: 2 * 1024 * 1024, atATime: 64 * 1024 };
 
 /** A command that a caller wants to run in an agent. */
 export interface ExecOrder {
@@ -40,6 +43,7 @@ export interface ExecListener {
 export class Exec {
   private readonly logger = new Logger('Exec');
   private readonly places = { limiter: new FairLimiter(EXECS), full: 'Too many commands of this account run at once.' };
+  private readonly share = new ReadShare(READ_BYTES);
 
   constructor(
     private readonly containers: LiveContainers,
@@ -73,6 +77,7 @@ export class Exec {
         outputLimitBytes: OUTPUT_BYTES,
         signal: order.signal,
         onOutput,
+        pace: this.share.reader(order.accountId, order.signal),
       });
       await this.execs.end(order, result).catch((error: unknown) => this.notRecorded(error));
       return result;

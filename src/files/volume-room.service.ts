@@ -51,8 +51,8 @@ export class VolumeRoom {
 
   private async measure(agentId: string): Promise<Measured> {
     try {
-      const sizes = await this.runtime.volumeSizes([agentId], MEASURE_MS);
-      return { bytes: sizes.get(agentId) ?? null };
+      const sizes = await this.runtime.volumeSizes([agentId], { withinMs: MEASURE_MS, filesMax: this.config.volumeFilesMax });
+      return { bytes: sizes.get(agentId)?.bytes ?? null };
     } catch (error) {
       if (error instanceof RuntimeRefused) return { bytes: null };
       throw error;

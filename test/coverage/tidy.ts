@@ -87,6 +87,11 @@ export const tidyRules: TidyRule[] = [
     check: lines(/^(export )?const (\w+_)?(MAX|MIN)_/, 'MAX or MIN before another word'),
   },
   {
+    name: "the engine's calls on files of containers are made in engine/archive.ts alone",
+    applies: (path) => isProduct(path) && path !== 'src/platform/runtime/docker/engine/archive.ts',
+    check: lines(/\b(get|put|info)Archive\b|\/archive\b(?!\.ts)/, 'a call on the files of a container'),
+  },
+  {
     name: 'a saga registers itself',
     applies: (path) => isProduct(path) && !path.endsWith('.saga.ts'),
     check: lines(/\bsagas\.register\(/i, 'a saga is registered'),

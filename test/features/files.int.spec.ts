@@ -233,7 +233,7 @@ describe('what the log holds of an agent’s files', () => {
 describe('an agent whose volume is full', () => {
   it('gets no more files', async () => {
     const agentId = await talk.deployed();
-    jest.spyOn(talk.runtime.inner, 'volumeSizes').mockResolvedValue(new Map([[agentId, 10_240 * MIB - 10]]));
+    jest.spyOn(talk.runtime.inner, 'volumeSizes').mockResolvedValue(new Map([[agentId, { bytes: 10_240 * MIB - 10, files: 1 }]]));
     const put = (content: string) =>
       talk.server.request('PUT', `/api/agents/${agentId}/files/write`, { credential: 'mk_acme', json: { path: 'f', content } });
     expect(await put('x'.repeat(11))).toMatchObject(problem(413, 'volume_full'));

@@ -51,6 +51,7 @@ export class FaultyRuntime {
           'ping',
           'available',
           'egress',
+          'engineWarning',
           'volumeSizes',
           'close',
         ].includes(String(name))

@@ -16,7 +16,7 @@ const due = [
 function meterOn(volumeSizes: ContainerRuntime['volumeSizes']) {
   const since: Date[] = [];
   const queries = { execute: async (query: { since: Date }) => (since.push(query.since), due) } as unknown as QueryBus;
-  const meter = new VolumeMeter({ volumeSizes } as ContainerRuntime, queries, { volumeMaxMb: 10 } as Config);
+  const meter = new VolumeMeter({ volumeSizes } as ContainerRuntime, queries, { volumeMaxMb: 10, volumeFilesMax: 100 } as Config);
   return { meter, since };
 }
 
@@ -25,9 +25,9 @@ describe('the meter of volumes', () => {
     const { meter } = meterOn(
       async () =>
         new Map([
-          ['a1', 10 * MIB],
-          ['a2', 10 * MIB + 1],
-          ['b1', Infinity],
+          ['a1', { bytes: 10 * MIB, files: 100 }],
+          ['a2', { bytes: 10 * MIB + 1, files: 1 }],
+          ['b1', { bytes: Infinity, files: 0 }],
         ]),
     );
     const full = await meter.findFull();
@@ -36,12 +36,27 @@ describe('the meter of volumes', () => {
     expect(full.get('b1')).toContain('too long to be measured');
   });
 
+  it('finds those that hold more files than they may, however small', async () => {
+    const asked: number[] = [];
+    const { meter } = meterOn(async (_, { filesMax }) => {
+      asked.push(filesMax);
+      return new Map([
+        ['a1', { bytes: 0, files: 101 }],
+        ['b1', { bytes: Infinity, files: Infinity }],
+      ]);
+    });
+    const full = await meter.findFull();
+    expect([...full.keys()]).toEqual(['a1', 'b1']);
+    for (const reason of full.values()) expect(reason).toContain('more than 100 files');
+    expect(asked).toEqual([100]);
+  });
+
   it('looks only at what was written since all were measured, and first at those that were not', async () => {
     const asked: string[][] = [];
     let measured = ['b1'];
     const { meter, since } = meterOn(async (agentIds) => {
       asked.push([...agentIds]);
-      return new Map(measured.map((agentId) => [agentId, 0]));
+      return new Map(measured.map((agentId) => [agentId, { bytes: 0, files: 1 }]));
     });
     await meter.findFull();
     await meter.findFull();

@@ -3,7 +3,7 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import { AgentsThatMayWrite, type AgentOfAccount } from '../../agents/index.ts';
 import { Config } from '../../platform/config/config.ts';
-import { ContainerRuntime, RuntimeRefused } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, RuntimeRefused, type VolumeSize } from '../../platform/runtime/runtime.ts';
 
 /** The longest time for which volumes are measured at a time, ms, and the largest number of them. */
 const MEASURE_MS = 20_000;
@@ -45,9 +45,9 @@ export class VolumeMeter {
     return this.reasons(sizes);
   }
 
-  private async sizes(agentIds: string[]): Promise<ReadonlyMap<string, number>> {
+  private async sizes(agentIds: string[]): Promise<ReadonlyMap<string, VolumeSize>> {
     try {
-      return await this.runtime.volumeSizes(agentIds, MEASURE_MS);
+      return await this.runtime.volumeSizes(agentIds, { withinMs: MEASURE_MS, filesMax: this.config.volumeFilesMax });
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
       this.logger.warn(`volumes can't be measured, so that MOORING_VOLUME_MAX_MB does not hold: ${error.message}`);
@@ -55,17 +55,23 @@ export class VolumeMeter {
     }
   }
 
-  private reasons(sizes: ReadonlyMap<string, number>): Map<string, string> {
-    const most = this.config.volumeMaxMb;
-    const full = [...sizes].filter(([, bytes]) => bytes > most * MIB);
+  private reasons(sizes: ReadonlyMap<string, VolumeSize>): Map<string, string> {
     return new Map(
-      full.map(([agentId, bytes]) => [
-        agentId,
-        Number.isFinite(bytes)
-          ? `Its volume holds ${Math.ceil(bytes / MIB)} MiB, and ${most} MiB is the most. It can be started again, and has to remove files then.`
-          : 'Its volume has paths that are too long to be measured. It can be started again, and has to remove them then.',
-      ]),
+      [...sizes].flatMap(([agentId, size]): [string, string][] => {
+        const reason = this.reason(size);
+        return reason === null ? [] : [[agentId, reason]];
+      }),
     );
+  }
+
+  private reason({ bytes, files }: VolumeSize): string | null {
+    const { volumeMaxMb, volumeFilesMax } = this.config;
+    if (files > volumeFilesMax)
+      return `Its volume holds more than ${volumeFilesMax} files and folders, which is the most. It can be started again, and has to remove files then.`;
+    if (bytes <= volumeMaxMb * MIB) return null;
+    if (!Number.isFinite(bytes))
+      return 'Its volume has paths that are too long to be measured. It can be started again, and has to remove them then.';
+    return `Its volume holds ${Math.ceil(bytes / MIB)} MiB, and ${volumeMaxMb} MiB is the most. It can be started again, and has to remove files then.`;
   }
 }
 

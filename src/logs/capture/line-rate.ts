@@ -32,7 +32,12 @@ export class LineRate {
 
 /** Returns the number of lines as which the text counts. */
 export function linesOf(text: string): number {
-  return 1 + Math.floor(text.length / CHARACTERS);
+  return linesOfLength(text.length);
+}
+
+/** Does as `linesOf` for a text of which only the length is known. */
+export function linesOfLength(length: number): number {
+  return 1 + Math.floor(length / CHARACTERS);
 }
 
 /** Returns the line that replaces `count` lines, with the cursor of the last of them. */

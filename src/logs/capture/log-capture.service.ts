@@ -22,7 +22,7 @@ import { Intervals } from '../../platform/intervals.ts';
 import type { CaptureCursor, CapturedLine } from '../output/logs.events.ts';
 import { leftOut, readLogLine } from '../output/log-line.ts';
 import { Batcher } from './batcher.ts';
-import { LineRate, linesLeftOut, linesOf } from './line-rate.ts';
+import { LineRate, linesLeftOut, linesOf, linesOfLength } from './line-rate.ts';
 import { LineBound, totalOf } from '../retention/line-bound.ts';
 import { OutputShare } from './output-share.ts';
 
@@ -169,7 +169,7 @@ export class LogCapture {
       pace: (line) => paced(linesOf(line.text)),
       leaving: { out: (line) => rate.exceeds(line), told: linesLeftOut },
     });
-    const filled = batcher.fill(this.runtime.logs(container.handle, after, reading));
+    const filled = batcher.fill(this.runtime.logs(container.handle, after, reading, (bytes) => paced(linesOfLength(bytes))));
     try {
       for await (const lines of batcher.batches()) await this.append(stream, place, lines);
     } finally {

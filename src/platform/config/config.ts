@@ -77,6 +77,8 @@ export class Config {
   agentPids: number;
   /** The most MiB in an agent's volume; 0 means no limit. */
   volumeMaxMb: number;
+  /** The most files, folders and links in an agent's volume. They are counted only where `volumeMaxMb` is a limit. */
+  volumeFilesMax: number;
   /** The most concurrent passes over agents' containers, each of which makes a quick call to the engine. */
   engineCalls: number;
   /** The most containers that are made or started concurrently. */
@@ -267,7 +269,7 @@ function agentSettings(read: Reader) {
     agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
     agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
     agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
-    volumeMaxMb: read.integer('MOORING_VOLUME_MAX_MB', 10_240, 0, 1_073_741_824),
+    ...volumeSettings(read),
     engineCalls: read.integer('MOORING_ENGINE_CALLS', 32, 1, 1_024),
     containerStarts: read.integer('MOORING_CONTAINER_STARTS', 16, 1, 1_024),
     buildVariables: read.variables('MOORING_BUILD_ENV'),
@@ -293,6 +295,17 @@ function agentSettings(read: Reader) {
     tokenlessWebhooks: read.onOff('MOORING_TOKENLESS_WEBHOOKS', true),
     tokenlessMbPerDay: read.integer('MOORING_TOKENLESS_MB_PER_DAY', 16, 1, 1_048_576),
   };
+}
+
+/** The number of files that a volume may have for each MiB of its limit, and at least. */
+const VOLUME_FILES_PER_MB = 64;
+const VOLUME_FILES_MIN = 10_000;
+
+/** Reads the bounds of agents' volumes. A file takes an inode of the disk, of which there is one for about 16 KiB. */
+function volumeSettings(read: Reader) {
+  const volumeMaxMb = read.integer('MOORING_VOLUME_MAX_MB', 10_240, 0, 1_073_741_824);
+  const derived = Math.max(VOLUME_FILES_MIN, volumeMaxMb * VOLUME_FILES_PER_MB);
+  return { volumeMaxMb, volumeFilesMax: read.integer('MOORING_VOLUME_FILES_MAX', derived, 1, 1_000_000_000_000) };
 }
 
 function checkTogether(config: Config, found: string[]): void {

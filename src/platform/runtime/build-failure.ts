@@ -17,3 +17,16 @@ export function commandFailure(command: string[], exitCode: number | null, lastL
   const killed = exitCode === 137 ? ', which means that it was killed, most often for a lack of memory' : '';
   return `${words.join(' ').slice(0, 100)} failed with exit code ${exitCode ?? 'unknown'}${killed}${said === '' ? '.' : `: ${said}`}`;
 }
+
+/** Folders in which engines keep images, and their program that unpacks files. */
+const enginePlace =
+  /\/(overlay2?|vfs|btrfs|zfs|aufs|fuse-overlayfs|docker-builder|containerd|buildkit)[\w.-]*\/|\/var\/lib\/docker|tar file\(/;
+
+/** Returns the engine's message about a build, or our own in its place if it names folders of the engine's machine. */
+export function withoutHostPaths(said: string): string {
+  // A command names its own words.
+  if (said.startsWith('The command ') || !enginePlace.test(said)) return said;
+  const [, reason] = /: ([a-z][a-z ]{2,40})$/.exec(said.trim()) ?? [];
+  const why = reason === undefined ? '' : ` (${reason})`;
+  return `The build could not write the files of a step${why}. Something is in their way, such as a file in the place of a folder.`;
+}

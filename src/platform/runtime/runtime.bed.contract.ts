@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
 import { extract, pack } from 'tar-stream';
 import { timeoutSignal } from '../async/timeout-signal.ts';
 import { containerSpec } from '../../../test/support/container-spec.ts';
@@ -163,28 +162,11 @@ export function tarOf(files: Record<string, string>, mode = 0o644): NodeJS.Reada
   return Readable.from(tar);
 }
 
-export async function filesOf(tar: NodeJS.ReadableStream): Promise<Record<string, string>> {
-  return Object.fromEntries((await filesIn(tar)).map(({ name, content }) => [name, content]));
-}
-
-export async function modesOf(tar: NodeJS.ReadableStream): Promise<Record<string, number>> {
-  return Object.fromEntries((await filesIn(tar)).map(({ name, mode }) => [name, mode & 0o777]));
-}
-
-/** Returns the beats of a child, from the volume of a container that runs or has ended. */
-async function beatsOf({ runtime }: TestBed, { agentId, handle }: ContainerView): Promise<string> {
-  const { containers } = await runtime.inspect(agentId);
-  if (containers.find((one) => one.handle === handle)?.state !== 'running')
-    return (await filesOf(await runtime.copyOut(handle, '/data/beats')))['beats'] ?? '';
-  const { content } = await runtime.files.read(handle, 'beats', { maxBytes: null, signal: timeoutSignal(20_000) });
-  return text(content);
-}
-
 /** Reads the child's beats until they no longer grow. */
 export async function silent(bed: TestBed, view: ContainerView): Promise<string> {
   let last = '';
   await eventually(async () => {
-    const now = await beatsOf(bed, view);
+    const { text: now } = await bed.ask(view, 'GET', '/file/beats');
     const same = now === last;
     last = now;
     await pause(100);
@@ -192,8 +174,6 @@ export async function silent(bed: TestBed, view: ContainerView): Promise<string>
   });
   return last;
 }
-
-const filesIn = async (tar: NodeJS.ReadableStream): Promise<TarEntry[]> => (await entriesOf(tar)).filter(({ type }) => type === 'file');
 
 interface TarEntry {
   name: string;

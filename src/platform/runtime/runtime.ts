@@ -35,6 +35,19 @@ export interface RuntimeList {
   volumes: readonly string[];
 }
 
+/** The content of an agent's volumes. */
+export interface VolumeSize {
+  /** The space, `Infinity` if no program can measure it. */
+  bytes: number;
+  /** The number of files, folders and links; `Infinity` if it is larger than what was to be counted. */
+  files: number;
+}
+
+export interface MeasureBounds {
+  withinMs: number;
+  filesMax: number;
+}
+
 export interface ContainerView extends ListedContainer {
   /** The exit code of the last run; null if it has not ended, or the engine does not know. */
   exitCode: number | null;
@@ -107,6 +120,9 @@ export interface ResolvedImage {
   command: string[];
 }
 
+/** Counts bytes that were read of an output. Returns null if the reading may go on, or a promise that resolves when it may. */
+export type ReadPace = (bytes: number) => Promise<void> | null;
+
 export interface ExecRequest {
   argv: string[];
   stdin?: Buffer | AsyncIterable<Buffer>;
@@ -118,6 +134,8 @@ export interface ExecRequest {
   signal?: AbortSignal;
   /** Receives the output as it comes, up to the limit. The result then holds none. */
   onOutput?: (stream: OutputStream, bytes: Buffer) => void;
+  /** Holds the reading of the output up, and with it the command if it prints much. */
+  pace?: ReadPace;
 }
 
 export type OutputStream = 'stdout' | 'stderr';
@@ -263,6 +281,8 @@ export abstract class ContainerRuntime {
   abstract capabilities(): Promise<RuntimeCapabilities>;
   /** Makes one call to the engine. */
   abstract ping(): Promise<void>;
+  /** Returns a fault of the engine that the operator can mend, in a sentence that strangers may read; null if none is known. */
+  abstract engineWarning(): Promise<string | null>;
   /**
    * Returns whether the engine answers, within a second. It costs nothing if the engine answered a call just before; otherwise all
    * concurrent callers share one ping. Never throws.
@@ -273,10 +293,10 @@ export abstract class ContainerRuntime {
   abstract ensureVolume(agentId: string): Promise<void>;
   abstract removeVolume(agentId: string): Promise<void>;
   /**
-   * Returns the space that each agent's volume takes, in bytes: `Infinity` for one that no program can measure. Volumes that do not exist, or
-   * are not measured within `withinMs`, are left out.
+   * Returns how much each agent keeps in its volume and in those that its image declares. Volumes that do not exist, or are not measured within
+   * `withinMs`, are left out. No more than `filesMax` files are counted.
    */
-  abstract volumeSizes(agentIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, number>>;
+  abstract volumeSizes(agentIds: readonly string[], bounds: MeasureBounds): Promise<ReadonlyMap<string, VolumeSize>>;
   /**
    * Creates the container without starting it, and its volume if there is none. An existing container is adopted. The host name stays the
    * same for the agent's life.
@@ -321,13 +341,11 @@ export abstract class ContainerRuntime {
   abstract terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal>;
   /** Unpacks a plain tar into a container that has not been started. */
   abstract copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void>;
-  /** Returns the path as a plain tar. Throws `RuntimeRefused` for a container that runs, whose files are read by `files`. */
-  abstract copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream>;
   /**
    * Yields the output after the cursor (null: from its start), and new output, until the container ends or the signal aborts. If the line of
-   * the cursor no longer exists, `lostOutput` precedes the first line.
+   * the cursor no longer exists, `lostOutput` precedes the first line. `pace` counts what is read and not yielded.
    */
-  abstract logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal): AsyncIterable<LogLine>;
+  abstract logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal, pace?: ReadPace): AsyncIterable<LogLine>;
   /** Returns the texts of the last lines of the output so far, at most `count`. The cost does not depend on the length of the output. */
   abstract lastLines(handle: ContainerHandle, count: number): Promise<string[]>;
   abstract events(signal: AbortSignal): AsyncIterable<RuntimeEvent>;

@@ -5,13 +5,13 @@ import { ContainerRuntime, type EgressStatus } from '../../runtime/runtime.ts';
 import { ReadinessChecks } from './readiness-checks.service.ts';
 
 /** Returns what `/ready` reports of agents' egress, and the status of the service if nothing else is wrong. */
-async function told(egress: EgressStatus | null) {
-  const runtime = { ping: async () => undefined, egress: async () => egress };
+async function told(egress: EgressStatus | null, warning: string | null = null) {
+  const runtime = { ping: async () => undefined, egress: async () => egress, engineWarning: async () => warning };
   const parts = { query: async () => [], ping: async () => undefined, retention: async () => null, progress: async () => [] };
   const modules = { get: (token: unknown) => (token === ContainerRuntime ? runtime : parts) } as unknown as ModuleRef;
   const { status, dependencies } = await new ReadinessChecks(modules).look();
   const find = (wanted: string) => dependencies.find(({ name }) => name === wanted);
-  return { status, egress: find('agent_egress'), git: find('git') };
+  return { status, egress: find('agent_egress'), git: find('git'), runtime: find('runtime') };
 }
 
 findSomeGit();
@@ -53,6 +53,14 @@ describe('what agents may reach', () => {
     const ok = { name: 'agent_egress', status: 'ok', required: false };
     expect(await told(well)).toMatchObject({ status: 'ready', egress: ok });
     expect(await told(null)).toMatchObject({ status: 'ready', egress: undefined });
+  });
+});
+
+describe('an engine with known faults', () => {
+  it('is named in the detail, and the service stays ready', async () => {
+    const runtime = { name: 'runtime', status: 'ok', required: false };
+    expect(await told(well, 'upgrade it')).toMatchObject({ status: 'ready', runtime: { ...runtime, detail: 'upgrade it' } });
+    expect((await told(well)).runtime).toEqual(runtime);
   });
 });
 

@@ -29,7 +29,7 @@ export class ReadinessChecks {
         const isLate = caughtUpAt !== null && Date.now() - Date.parse(caughtUpAt) > RETENTION_LATE_MS;
         if (isLate) throw new Error(error ?? 'old output is not removed as fast as it should be');
       }),
-      this.ping('runtime', false, ContainerRuntime, (runtime) => runtime.ping()),
+      this.containerEngine(),
       this.agentEgress(),
       this.git(),
     ]).then((looked) => looked.filter((dependency) => dependency !== null));
@@ -53,6 +53,16 @@ export class ReadinessChecks {
       required: wrong.some(({ ready }) => !ready),
       detail: wrong.map(({ name, reason }) => `${name} ${reason}`).join('; '),
     };
+  }
+
+  /** Checks the engine. A fault that an upgrade mends is a detail, and changes no status. */
+  private async containerEngine(): Promise<DependencyDto> {
+    let warning: string | null = null;
+    const { name, status, required } = await this.ping('runtime', false, ContainerRuntime, async (runtime) => {
+      await runtime.ping();
+      warning = await runtime.engineWarning();
+    });
+    return { name, status, required, ...(status === 'unavailable' || warning === null ? {} : { detail: warning }) };
   }
 
   /** Checks whether the egress rules are enforced. Returns null if the runtime has no such rules, or is unavailable. */

@@ -61,4 +61,13 @@ describe('files that are put into a container whose image has links', () => {
     await bed.runtime.start(view.handle);
     expect(await bed.output(view, 'cat /data/a.txt')).toBe('kept');
   });
+
+  it('are refused in our own words where a file of the image is in their way', async () => {
+    const view = await bed.runtime.create(bed.spec());
+    const error = await put(view.handle, [{ name: 'bin/busybox/service', text: 'x' }]).catch((refusal: Error) => refusal);
+    expect(error).toBeInstanceOf(RuntimeRefused);
+    expect((error as Error).message).toBe(
+      'The files can’t be written: something in the image is in their way, such as a file in the place of a folder, a link or a volume.',
+    );
+  });
 });

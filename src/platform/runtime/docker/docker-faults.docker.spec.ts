@@ -154,7 +154,6 @@ describe('an engine that goes and comes back', () => {
         () => bed.runtime.address(view, 8080),
         () => bed.runtime.ensureVolume(view.agentId),
         () => bed.run(view, 'true'),
-        () => bed.runtime.copyOut(view.handle, '/data'),
         () => bed.runtime.logs(view.handle, null, timeoutSignal(5_000))[Symbol.asyncIterator]().next(),
         () =>
           bed.runtime.ensureImage(

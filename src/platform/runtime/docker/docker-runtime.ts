@@ -13,21 +13,25 @@ import type {
   ImageSource,
   LogCursor,
   LogLine,
+  MeasureBounds,
+  ReadPace,
   ResolvedImage,
   RuntimeCapabilities,
   RuntimeEvent,
   RuntimeList,
   Terminal,
   TerminalRequest,
+  VolumeSize,
 } from '../runtime.ts';
 import type { EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
 import { addressLabels, isListed, view } from './containers/container-view.ts';
 import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, isBridgeFull, pingEngine, statusOf, until } from './engine/engine.ts';
-import { copyOut, plainTar } from './engine/archive.ts';
+import { filesInto, plainTar } from './engine/archive.ts';
 import { ContainerIdentities, type KnownContainer } from './engine/container-identities.ts';
 import { EngineHealth } from './engine/engine-health.ts';
+import { EngineVersion, LOWEST_SAFE_VERSION } from './engine/engine-version.ts';
 import { engineEvents } from './engine/events.ts';
 import { execInContainer } from './containers/exec.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './containers/hardening.ts';
@@ -35,6 +39,7 @@ import { DockerFiles } from './files/docker-files.ts';
 import { ContainerLife } from './containers/container-life.ts';
 import { ContainerLookup } from './containers/container-lookup.ts';
 import { HelperVolume } from './volumes/helper-volume.ts';
+import { refuseManyVolumes } from './images/declared-volumes.ts';
 import { Images } from './images/images.ts';
 import { hasSocketFile } from './engine/local-engine.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
@@ -92,12 +97,19 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly health = new EngineHealth((signal) => pingEngine(this.docker, signal));
   private readonly containers: ContainerLookup;
   private readonly life: ContainerLife;
+  private readonly version: EngineVersion;
   private readonly closing = new AbortController();
 
   constructor(options: DockerRuntimeOptions) {
     super();
     this.docker = options.docker ?? new Dockerode();
     this.files = new DockerFiles(this.docker);
+    this.version = new EngineVersion(this.docker, (version) =>
+      options.logger?.warn(
+        { version, lowest: LOWEST_SAFE_VERSION },
+        'THE DOCKER ENGINE HAS KNOWN FAULTS (CVE-2026-41568, CVE-2026-42306): upgrade it',
+      ),
+    );
     this.instance = options.instance;
     this.identities = new ContainerIdentities(options.instance, options.containerKey);
     this.containers = new ContainerLookup(this.docker, this.identities, this.health);
@@ -137,6 +149,10 @@ export class DockerRuntime extends ContainerRuntime {
     await this.health.observe(() => call(null, (signal) => pingEngine(this.docker, signal), PING_TIMEOUT_MS));
   }
 
+  override engineWarning(): Promise<string | null> {
+    return this.version.warning();
+  }
+
   override available(): Promise<boolean> {
     return this.health.available();
   }
@@ -168,10 +184,10 @@ export class DockerRuntime extends ContainerRuntime {
     }
   }
 
-  override async volumeSizes(agentIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, number>> {
+  override async volumeSizes(agentIds: readonly string[], bounds: MeasureBounds): Promise<ReadonlyMap<string, VolumeSize>> {
     const image = await this.helper.ensureProgramImage();
     if (image === null) throw new RuntimeRefused('there is no helper program');
-    return dockerVolumeSizes(this.docker, this.instance, image, agentIds, withinMs);
+    return dockerVolumeSizes({ docker: this.docker, identities: this.identities, image }, agentIds, bounds);
   }
 
   override async create(spec: ContainerSpec): Promise<ContainerView> {
@@ -186,6 +202,7 @@ export class DockerRuntime extends ContainerRuntime {
     ]);
     if (image === null) throw new RuntimeRefused(`The engine no longer has the image ${spec.image}: deploy again.`);
     refuseOwnLabels(image, this.instance);
+    refuseManyVolumes(image);
     const rootFromImage = this.sources.opensVolume(image.Id, spec.volumePath) && this.volumeRoots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
     const { identities, ociRuntime, publish } = this;
@@ -300,21 +317,11 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void> {
-    const { State } = await this.containers.look(handle);
-    if (State.Status !== 'created') throw new RuntimeRefused('Files are put only into a container that has not been started.');
-    const plain = await plainTar(tar);
-    await call(handle, (abortSignal) => this.docker.getContainer(handle).putArchive(plain, { path, abortSignal }), 4 * CALL_TIMEOUT_MS);
+    await filesInto(this.docker.getContainer(handle), path, await plainTar(tar), 4 * CALL_TIMEOUT_MS);
   }
 
-  override async copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream> {
-    const { State } = await this.containers.look(handle);
-    // The engine mounts a container's volumes by their paths for this, and a program that runs could make such a path lead to the host.
-    if (State.Running || State.Paused) throw new RuntimeRefused('Files are taken only out of a container that does not run.');
-    return copyOut(this.docker.getContainer(handle), path);
-  }
-
-  override logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal): AsyncIterable<LogLine> {
-    return containerLog(this.docker.getContainer(handle), after, AbortSignal.any([signal, this.closing.signal]));
+  override logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal, pace?: ReadPace): AsyncIterable<LogLine> {
+    return containerLog(this.docker.getContainer(handle), after, AbortSignal.any([signal, this.closing.signal]), pace);
   }
 
   override lastLines(handle: ContainerHandle, count: number): Promise<string[]> {
@@ -328,7 +335,10 @@ export class DockerRuntime extends ContainerRuntime {
       proxyEnded: () => this.agentEgress.doubt(),
     };
     for await (const event of engineEvents(this.docker, this.identities, this.health, either, notes)) {
-      if (event.kind === 'lost') this.agentEgress.doubt();
+      if (event.kind === 'lost') {
+        this.agentEgress.doubt();
+        this.version.check();
+      }
       yield event;
     }
   }

@@ -1,9 +1,8 @@
-import { createReadStream, createWriteStream } from 'node:fs';
-import { chmod, lstat, mkdir, readdir, readlink, realpath, rm } from 'node:fs/promises';
+import { createWriteStream } from 'node:fs';
+import { chmod, lstat, mkdir, realpath, rm } from 'node:fs/promises';
 import { dirname, join, relative, sep } from 'node:path';
-import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { extract, pack, type Pack } from 'tar-stream';
+import { extract, type Pack } from 'tar-stream';
 import { RuntimeRefused } from '../runtime.ts';
 
 const ENTRIES_MAX = 100_000;
@@ -57,32 +56,6 @@ async function makeFolder(folder: string, home: string): Promise<void> {
   }
 }
 
-/** Returns the file or folder as a plain tar whose entries begin with `name`. */
-export function packed(path: string, name: string): NodeJS.ReadableStream {
-  const tar = pack();
-  addTree(tar, path, name).then(
-    () => tar.finalize(),
-    (error: unknown) => tar.destroy(error as Error),
-  );
-  return Readable.from(tar);
-}
-
-async function addTree(tar: Pack, path: string, name: string): Promise<void> {
-  let entries = 0;
-  const add = async (from: string, as: string): Promise<void> => {
-    if (++entries > ENTRIES_MAX) throw new RuntimeRefused(`more than ${ENTRIES_MAX} entries`);
-    const facts = await lstat(from);
-    const header = { name: as, mode: facts.mode & 0o777, mtime: facts.mtime };
-    if (facts.isDirectory()) {
-      await written(tar, { ...header, type: 'directory' });
-      for (const child of await readdir(from)) await add(join(from, child), `${as}/${child}`);
-    } else if (facts.isSymbolicLink()) {
-      await written(tar, { ...header, type: 'symlink', linkname: await readlink(from) });
-    } else if (facts.isFile()) await addFile(tar, from, { ...header, size: facts.size });
-  };
-  await add(path, name);
-}
-
 /** Adds a folder or a link, or with `content: ''` an empty file, and waits until it is taken. */
 export function written(tar: Pack, header: Parameters<Pack['entry']>[0], content?: ''): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -90,14 +63,4 @@ export function written(tar: Pack, header: Parameters<Pack['entry']>[0], content
     if (content === undefined) tar.entry(header, done);
     else tar.entry(header, content, done);
   });
-}
-
-/**
- * Adds a file. If it grows meanwhile, its first `size` bytes are written; if it shrinks, the tar breaks, so that it is not taken as
- * complete.
- */
-async function addFile(tar: Pack, path: string, header: Parameters<Pack['entry']>[0] & { size: number }): Promise<void> {
-  if (header.size === 0) return written(tar, header, '');
-  const entry = tar.entry(header);
-  await pipeline(createReadStream(path, { end: header.size - 1 }), entry);
 }

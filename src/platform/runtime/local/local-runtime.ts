@@ -16,15 +16,17 @@ import {
   type ImageSource,
   type LogCursor,
   type LogLine,
+  type MeasureBounds,
   type ResolvedImage,
   type RuntimeCapabilities,
   type RuntimeEvent,
   type RuntimeList,
   type Terminal,
   type TerminalRequest,
+  type VolumeSize,
 } from '../runtime.ts';
 import { filePath } from '../file-paths.ts';
-import { packed, unpack } from './archive.ts';
+import { unpack } from './archive.ts';
 import { exists, removeFolder, writeJson } from './atomic-file.ts';
 import { Changes } from './changes.ts';
 import { CommandRecords } from './command-records.ts';
@@ -40,7 +42,7 @@ import { runOneShot } from './one-shot.ts';
 import { lastOutputLines, outputLines } from './output-log.ts';
 import { Ports } from './ports.ts';
 import { liveness, signalProcess } from './processes.ts';
-import { folderSize } from './folder-size.ts';
+import { filesIn, folderSize } from './folder-size.ts';
 import { ensureProgramImage } from './program-image.ts';
 import { BuildFolders } from './projects/build-folders.ts';
 import { PackageStore } from './projects/package-store.ts';
@@ -135,12 +137,13 @@ export class LocalRuntime extends ContainerRuntime {
     await rm(this.changes.file(agentId), { force: true });
   }
 
-  async volumeSizes(agentIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, number>> {
+  async volumeSizes(agentIds: readonly string[], { withinMs }: MeasureBounds): Promise<ReadonlyMap<string, VolumeSize>> {
     const end = performance.now() + withinMs;
-    const sizes = new Map<string, number>();
+    const sizes = new Map<string, VolumeSize>();
     for (const agentId of agentIds) {
-      const size = await folderSize(this.volume(agentId), end - performance.now());
-      if (size !== null) sizes.set(agentId, size);
+      const bytes = await folderSize(this.volume(agentId), end - performance.now());
+      const files = await filesIn(this.volume(agentId), end - performance.now());
+      if (bytes !== null) sizes.set(agentId, { bytes, files: files ?? 0 });
     }
     return sizes;
   }
@@ -299,13 +302,6 @@ export class LocalRuntime extends ContainerRuntime {
     });
   }
 
-  async copyOut(handle: ContainerHandle, path: string): Promise<NodeJS.ReadableStream> {
-    const container = this.at(handle);
-    await expectState(container, ['created', 'exited']);
-    const real = await container.confinedPath(await container.spec(), path);
-    return packed(real, posix.basename(posix.resolve('/', path)) || '.');
-  }
-
   async *logs(handle: ContainerHandle, after: LogCursor | null, signal: AbortSignal): AsyncIterable<LogLine> {
     const container = this.at(handle);
     const { generation } = await container.view();
@@ -329,6 +325,10 @@ export class LocalRuntime extends ContainerRuntime {
   }
 
   async egress(): Promise<null> {
+    return null;
+  }
+
+  async engineWarning(): Promise<null> {
     return null;
   }
 

@@ -3,10 +3,12 @@ import { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { pause } from '../../../async/pause.ts';
 import { ExecOutput } from '../../exec-output.ts';
-import { RuntimeRefused, RuntimeUnavailable, type ExecRequest, type ExecResult } from '../../runtime.ts';
-import { call, portError, until } from '../engine/engine.ts';
+import { RuntimeRefused, type ExecRequest, type ExecResult } from '../../runtime.ts';
+import { call, portError } from '../engine/engine.ts';
+import { exitCodeOf } from '../engine/execs.ts';
 import { frames } from '../engine/frames.ts';
 import { helperMount, helperProgram, isHelperVolume } from '../engine/names.ts';
+import { launch, stop, supervisor, SUPERVISOR_VARIABLE } from './exec-script.ts';
 
 /** The time after the deadline that the supervisor in the container has before the call returns without it, ms. */
 const GRACE_MS = 5_000;
@@ -14,48 +16,8 @@ const GRACE_MS = 5_000;
 const KILL_AGAIN_MS = 250;
 const KILLED_EXIT_CODE = 137;
 const TIMED_OUT_EXIT_CODE = 124;
-
-/** Kills every process that has the mark. */
-export const sweep = `for round in 1 2 3; do
-  found=$("$box" grep -lszxF "MOORING_EXEC=$mark" /proc/[0-9]*/environ); [ -n "$found" ] || break
-  for file in $found; do pid=\${file#/proc/}; kill -9 "\${pid%/environ}" 2>/dev/null; done
-done`;
-
-/**
- * Runs in the container with the busybox shell. The engine can't end an exec, so this script keeps the deadline, even if the control plane
- * is gone. The command gets a session of its own. A mark in the environment finds every process that it started, even outside the session,
- * so that none outlives the command.
- */
-const supervisor = `
-limit=$1 mark=$2 box=$3; shift 3
-sweep='${sweep}'
-case $1 in
-*/*) path=$1 ;;
-*)
-  path= IFS=:; set -f
-  for folder in $PATH; do [ -f "\${folder:-.}/$1" ] && [ -x "\${folder:-.}/$1" ] && path=\${folder:-.}/$1 && break; done
-  unset IFS; set +f ;;
-esac
-if ! [ -e "$path" ]; then
-  name=\${1##*/}
-  case $1 in "$name" | /bin/"$name" | /usr/bin/"$name") ;; *) name= ;; esac
-  if [ -z "$name" ] || ! "$box" --list | "$box" grep -qxF -e "$name"; then echo "$1: not found" >&2; exit 127; fi
-  shift; set -- "$box" "$name" "$@"
-else
-  shift; set -- "$path" "$@"
-fi
-exec 3<&0
-( export MOORING_EXEC=$mark; exec "$box" setsid "$@" <&3 3<&- ) &
-command=$!
-"$box" setsid "$box" sh -c "box=$box mark=$mark"'; sleep "$1"; kill -9 -"$2" 2>/dev/null; '"$sweep" watch "$limit" $command </dev/null >/dev/null 2>&1 3<&- &
-watch=$!
-exec 3<&- </dev/null
-{ wait $command; code=$?; } 2>/dev/null
-kill -9 -$watch 2>/dev/null
-kill -9 -$command 2>/dev/null
-eval "$sweep"
-exit $code
-`;
+/** The bytes that each piece of output costs beside its own, as it is taken apart and handed on by itself. */
+const FRAME_COST_BYTES = 256;
 
 /** Runs a command in a running container (see `ContainerRuntime.exec`). */
 export async function execInContainer(container: Dockerode.Container, request: ExecRequest): Promise<ExecResult> {
@@ -65,15 +27,15 @@ export async function execInContainer(container: Dockerode.Container, request: E
   signal?.throwIfAborted();
   const started = Date.now();
   const mark = randomUUID();
-  const limit = (request.timeoutMs / 1_000).toFixed(3);
+  const limits = [String(Math.ceil(request.timeoutMs / 1_000)), String(request.outputLimitBytes + 1)];
   const withStdin = request.stdin !== undefined;
   const exec = await call(handle, (abortSignal) =>
     container.exec({
-      Cmd: [helperProgram, 'sh', '-c', supervisor, 'exec', limit, mark, helperProgram, ...request.argv],
+      Cmd: [helperProgram, 'sh', '-c', launch, 'exec', supervisor, ...limits, mark, helperProgram, ...request.argv],
       AttachStdin: withStdin,
       AttachStdout: true,
       AttachStderr: true,
-      Env: Object.entries(request.environment ?? {}).map(([name, value]) => `${name}=${value}`),
+      Env: Object.entries({ ...request.environment, [SUPERVISOR_VARIABLE]: mark }).map(([name, value]) => `${name}=${value}`),
       abortSignal,
     }),
   );
@@ -82,8 +44,8 @@ export async function execInContainer(container: Dockerode.Container, request: E
   stream.on('error', () => undefined);
   if (request.stdin !== undefined) feed(request.stdin, stream);
   const output = new ExecOutput(request);
-  const running = drain(stream, output, request.timeoutMs + GRACE_MS, handle);
-  const ended = await (signal === undefined ? running : killedOnAbort(running, signal, () => killMarked(container, mark)));
+  const running = drain(stream, output, request, handle);
+  const ended = await (signal === undefined ? running : killedOnAbort(running, signal, () => killCommand(container, mark)));
   signal?.throwIfAborted();
   const exitCode = ended ? await exitCodeOf(exec, handle) : TIMED_OUT_EXIT_CODE;
   const timedOut = !ended || (exitCode === KILLED_EXIT_CODE && Date.now() - started >= request.timeoutMs);
@@ -113,15 +75,31 @@ function feed(stdin: Buffer | AsyncIterable<Buffer>, stream: NodeJS.ReadWriteStr
   source.pipe(stream);
 }
 
-/** Returns whether the output ended within the time. */
-async function drain(stream: Readable, output: ExecOutput, timeMs: number, handle: string): Promise<boolean> {
+/** Returns whether the output ended within the time. The time for which the reading is held up does not count. */
+async function drain(stream: Readable, output: ExecOutput, { timeoutMs, pace }: ExecRequest, handle: string): Promise<boolean> {
   let late = false;
-  const timer = setTimeout(() => {
-    late = true;
-    stream.destroy();
-  }, timeMs);
+  let heldMs = 0;
+  let heldSince: number | null = null;
+  let forgivenMs = 0;
+  const held = () => heldMs + (heldSince === null ? 0 : performance.now() - heldSince);
+  const onTime = () => {
+    const moreMs = held() - forgivenMs;
+    forgivenMs += moreMs;
+    late = moreMs === 0;
+    if (late) stream.destroy();
+    else timer = setTimeout(onTime, moreMs);
+  };
+  let timer = setTimeout(onTime, timeoutMs + GRACE_MS);
   try {
-    for await (const frame of frames(stream)) output.take(frame.stream, frame.payload);
+    for await (const frame of frames(stream)) {
+      output.take(frame.stream, frame.payload);
+      const turn = pace?.(frame.payload.length + FRAME_COST_BYTES) ?? null;
+      if (turn === null) continue;
+      heldSince = performance.now();
+      await turn;
+      heldMs = held();
+      heldSince = null;
+    }
     return !late;
   } catch (error) {
     if (late) return false;
@@ -152,25 +130,10 @@ async function killedOnAbort<T>(running: Promise<T>, signal: AbortSignal, kill: 
   }
 }
 
-async function killMarked(container: Dockerode.Container, mark: string): Promise<void> {
-  const script = `mark=$1 box=$2; ${sweep}`;
-  const Cmd = [helperProgram, 'sh', '-c', script, 'kill', mark, helperProgram];
+async function killCommand(container: Dockerode.Container, mark: string): Promise<void> {
+  const Cmd = [helperProgram, 'sh', '-c', stop, 'stop', mark, helperProgram];
   const exec = await call(container.id, (abortSignal) => container.exec({ Cmd, abortSignal }));
   const answer = await call(container.id, (abortSignal) => exec.start({ Detach: true, abortSignal }));
   // The script has started. The answer is empty, but its connection to the engine stays open for as long as nobody reads it.
   answer.destroy();
-}
-
-/** Returns the exit code of a command whose output has ended. */
-export async function exitCodeOf(exec: Dockerode.Exec, handle: string): Promise<number> {
-  const code = await until(
-    async () => {
-      const { Running, ExitCode } = await call(handle, (abortSignal) => exec.inspect({ abortSignal }));
-      return Running ? null : ExitCode;
-    },
-    200,
-    10,
-  );
-  if (code === null) throw new RuntimeUnavailable(new Error('the command’s output ended, but the command did not'));
-  return code;
 }

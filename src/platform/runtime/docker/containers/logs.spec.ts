@@ -22,6 +22,21 @@ async function read(written: Written[], from: LogCursor | null = null): Promise<
 const texts = (lines: LogLine[]): string[] => lines.map(({ text }) => text);
 
 describe('a container’s lines', () => {
+  it('count what is read of them and dropped: the rest of a line without end, and what was seen before', async () => {
+    const piece = 'x'.repeat(16 * 1024);
+    const endless: Written[] = Array.from({ length: 20 }, (_, at) => ['stdout', at, piece]);
+    const written: Written[] = [['stdout', 0, 'seen\n'], ...endless];
+    let dropped = 0;
+    const pace = (bytes: number) => {
+      dropped += bytes;
+      return null;
+    };
+    const lines: LogLine[] = [];
+    for await (const line of linesAfter(framed(written), 1, { generation: 1, time: stamp(0), count: 1 }, { pace })) lines.push(line);
+    expect(lines).toHaveLength(1);
+    expect(dropped).toBeGreaterThanOrEqual(19 * piece.length + 'seen'.length);
+  });
+
   it('go on after any line without loss or repeat, though many bear the same time', async () => {
     const written: Written[] = Array.from({ length: 60 }, (_, at) => ['stdout', Math.floor(at / 20), `line ${at}\n`]);
     const all = await read(written);

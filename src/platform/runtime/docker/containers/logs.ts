@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 import { lostOutput } from '../../lost-output.ts';
-import type { LogCursor, LogLine } from '../../runtime.ts';
+import type { LogCursor, LogLine, ReadPace } from '../../runtime.ts';
 import { call, portError } from '../engine/engine.ts';
 import { frames, type Frame } from '../engine/frames.ts';
 import { identityOf } from '../engine/names.ts';
@@ -25,7 +25,12 @@ interface Stamped {
  * Yields a container's output after the cursor, and new output. Ends with the container or the signal, and when the engine ends the
  * response, as it may when it stops or has rotated a log file. Throws `ContainerGone`, `RuntimeUnavailable`.
  */
-export async function* containerLog(container: Dockerode.Container, after: LogCursor | null, signal: AbortSignal): AsyncGenerator<LogLine> {
+export async function* containerLog(
+  container: Dockerode.Container,
+  after: LogCursor | null,
+  signal: AbortSignal,
+  pace?: ReadPace,
+): AsyncGenerator<LogLine> {
   const handle = container.id;
   try {
     const { Config, Created } = await call(handle, (abortSignal) => container.inspect({ abortSignal }));
@@ -39,7 +44,7 @@ export async function* containerLog(container: Dockerode.Container, after: LogCu
       const stream = new WatchedStream(output, silentMs);
       silentMs = Math.min(silentMs * 2, SILENT_MS_MAX);
       try {
-        for await (const line of linesAfter(frames(stream), generation, from, isPrintedHere(from))) {
+        for await (const line of linesAfter(frames(stream), generation, from, { isPrintedHere: isPrintedHere(from), pace })) {
           yield line;
           from = line.cursor;
           silentMs = SILENT_MS;
@@ -78,16 +83,17 @@ export async function* linesAfter(
   source: AsyncIterable<Frame>,
   generation: number,
   from: LogCursor | null,
-  isPrintedHere = from !== null,
+  { isPrintedHere = from !== null, pace }: { isPrintedHere?: boolean; pace?: ReadPace | undefined } = {},
 ): AsyncGenerator<LogLine> {
   let time = '';
   let count = 0;
   let isMet = !isPrintedHere;
-  for await (const line of stampedLines(source)) {
+  for await (const line of stampedLines(source, pace)) {
     count = line.time > time ? 1 : count + 1;
     time = line.time > time ? line.time : time;
     if (from !== null && (time < from.time || (time === from.time && count <= from.count))) {
       isMet ||= time === from.time && count === from.count;
+      await pace?.(line.text.length);
       continue;
     }
     if (from !== null && !isMet) yield lostOutput(from);
@@ -108,7 +114,8 @@ function secondBefore(time: string): string {
   return `${Math.max(seconds - 1, 0)}.${time.slice(20, 29)}`;
 }
 
-async function* stampedLines(source: AsyncIterable<Frame>): AsyncGenerator<Stamped> {
+/** Yields the lines. What is read and dropped is counted by `pace`; what is yielded is counted by the reader. */
+async function* stampedLines(source: AsyncIterable<Frame>, pace?: ReadPace): AsyncGenerator<Stamped> {
   // The engine splits a long line into pieces of 16 KiB; all but the first piece are dropped.
   const within = { stdout: false, stderr: false };
   for await (const { stream, payload } of source) {
@@ -117,6 +124,7 @@ async function* stampedLines(source: AsyncIterable<Frame>): AsyncGenerator<Stamp
     const first = !within[stream];
     within[stream] = bytes.at(-1) !== 0x0a && bytes.length >= LINE_BYTES_MAX;
     if (first && space > 0) yield { stream, time: nineDigits(payload.toString('latin1', 0, space)), text: textOf(bytes) };
+    else await pace?.(payload.length);
   }
 }
 

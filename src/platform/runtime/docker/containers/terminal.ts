@@ -6,8 +6,10 @@ import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { unlessAborted } from '../../../async/unless-aborted.ts';
 import { TERMINAL_TYPE, type Terminal, type TerminalRequest } from '../../runtime.ts';
 import { call, until } from '../engine/engine.ts';
+import { exitCodeOf } from '../engine/execs.ts';
 import { helperProgram } from '../engine/names.ts';
-import { exitCodeOf, readyContainer, sweep } from './exec.ts';
+import { readyContainer } from './exec.ts';
+import { sweep } from './exec-script.ts';
 
 /** The longest wait for the end of what a shell started, ms. A frozen container ends nothing. */
 const SWEEP_TIMEOUT_MS = 10_000;

@@ -3,8 +3,8 @@ import { PassThrough } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { pack } from 'tar-stream';
 
-import { RuntimeUnavailable } from '../../runtime.ts';
-import { fileIn } from './archive.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { fileIn, filesInto } from './archive.ts';
 import { CALL_TIMEOUT_MS } from './engine.ts';
 
 const CONTENT = 'content '.repeat(100);
@@ -19,7 +19,16 @@ async function tarOfFile(): Promise<Buffer> {
 }
 
 /** A container as whose file the engine sends the stream. */
-const containerWith = (sent: PassThrough) => ({ id: 'x', getArchive: () => Promise.resolve(sent) }) as unknown as Dockerode.Container;
+const containerWith = (sent: PassThrough, Status = 'created') =>
+  ({ id: 'x', inspect: async () => ({ State: { Status } }), getArchive: async () => sent }) as unknown as Dockerode.Container;
+
+/** A container into which the engine unpacks nothing, for this reason. */
+function refusingContainer(message: string, Status = 'created') {
+  const putArchive = jest.fn(async () => {
+    throw Object.assign(new Error(message), { statusCode: 500, json: { message } });
+  });
+  return { putArchive, container: { id: 'x', inspect: async () => ({ State: { Status } }), putArchive } as unknown as Dockerode.Container };
+}
 
 describe('a file of a container', () => {
   afterEach(() => jest.useRealTimers());
@@ -40,5 +49,29 @@ describe('a file of a container', () => {
     const outcome = fileIn(containerWith(sent), '/file', CONTENT.length).catch((error: unknown) => error);
     await jest.advanceTimersByTimeAsync(CALL_TIMEOUT_MS);
     expect(await outcome).toBeInstanceOf(RuntimeUnavailable);
+  });
+
+  it.each(['running', 'paused', 'exited', 'restarting', 'dead'])('is neither read nor written if it is %s', async (status) => {
+    await expect(fileIn(containerWith(new PassThrough(), status), '/file', 1)).rejects.toThrow(RuntimeRefused);
+    const { container, putArchive } = refusingContainer('', status);
+    await expect(filesInto(container, '/', new PassThrough())).rejects.toThrow('has not been started');
+    expect(putArchive).not.toHaveBeenCalled();
+  });
+});
+
+describe('files that the engine can’t unpack', () => {
+  it.each([
+    [
+      'Error processing tar file(exit status 1): unlinkat /var/lib/docker/overlay2/af3/merged/service: device or resource busy',
+      'in their way',
+    ],
+    ['mkdir /var/lib/docker/overlay2/af3/merged/etc/passwd: not a directory', 'in their way'],
+    ['container rootfs is marked read-only', 'read-only'],
+    ['write /var/lib/docker/overlay2/af3/merged/a: no space left on device', 'no room'],
+  ])('are refused in our own words, without a path of the host: %s', async (said, told) => {
+    const error = await filesInto(refusingContainer(said).container, '/', new PassThrough()).catch((refusal: Error) => refusal);
+    expect(error).toBeInstanceOf(RuntimeRefused);
+    expect((error as Error).message).toContain(told);
+    expect((error as Error).message).not.toMatch(/\/var|overlay|tar file/);
   });
 });

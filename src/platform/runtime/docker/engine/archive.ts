@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { extract } from 'tar-stream';
 import { RuntimeRefused } from '../../runtime.ts';
-import { call } from './engine.ts';
+import { call, CALL_TIMEOUT_MS } from './engine.ts';
 
 const TAR_BLOCK_BYTES = 512;
 /** The offset of `ustar` in a tar header. */
@@ -37,18 +37,45 @@ async function* rest(head: Buffer, chunks: AsyncIterator<Buffer>): AsyncGenerato
 }
 
 /**
- * Returns the path as a tar. The container must not run: for each call the engine mounts the container's volumes by their paths, which a
- * running program could lead to the host. Throws `RuntimeRefused` if the path does not exist.
+ * Unpacks a plain tar below the path. Throws `RuntimeRefused` for a container that has ever been started, and if the files can't be written
+ * there.
  */
-export async function copyOut(container: Dockerode.Container, path: string): Promise<NodeJS.ReadableStream> {
-  return call(container.id, (abortSignal) => container.getArchive({ path, abortSignal }));
+export async function filesInto(
+  container: Dockerode.Container,
+  path: string,
+  tar: NodeJS.ReadableStream,
+  timeoutMs = CALL_TIMEOUT_MS,
+): Promise<void> {
+  await checkCreated(container);
+  try {
+    await call(container.id, (abortSignal) => container.putArchive(tar, { path, abortSignal }), timeoutMs);
+  } catch (error) {
+    throw error instanceof RuntimeRefused ? new RuntimeRefused(refusalOf(error.message), { cause: error.cause }) : error;
+  }
+}
+
+/** Returns our own sentence for the engine's, which names folders of its machine. */
+function refusalOf(said: string): string {
+  if (/read-?only/i.test(said)) return 'The files can’t be written, because the file system of the container is read-only there.';
+  if (/no space left|quota/i.test(said)) return 'The files can’t be written, because there is no room left for them.';
+  return 'The files can’t be written: something in the image is in their way, such as a file in the place of a folder, a link or a volume.';
+}
+
+/**
+ * Throws `RuntimeRefused` unless the container was created and never started. For each call on files the engine mounts the container’s
+ * volumes on its own machine, by paths that a program which runs could lead anywhere.
+ */
+async function checkCreated(container: Dockerode.Container): Promise<void> {
+  const { State } = await call(container.id, (abortSignal) => container.inspect({ abortSignal }));
+  if (State.Status !== 'created') throw new RuntimeRefused('The engine handles files only of a container that has not been started.');
 }
 
 /**
  * Returns the content of the file, and nothing if it is a link. Throws `RuntimeRefused` if it does not exist or has more than `mostBytes`
- * bytes, and `RuntimeUnavailable` if it has not come within the time of a call.
+ * bytes, or the container has ever been started, and `RuntimeUnavailable` if it has not come within the time of a call.
  */
 export async function fileIn(container: Dockerode.Container, path: string, mostBytes: number): Promise<Buffer> {
+  await checkCreated(container);
   const parts: Buffer[] = [];
   let size = 0;
   // The content is read within the time of the call, since an engine may hang in the middle of it.

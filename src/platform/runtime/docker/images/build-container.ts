@@ -2,16 +2,21 @@ import { readFile } from 'node:fs/promises';
 import type { Duplex } from 'node:stream';
 import { rootCertificates } from 'node:tls';
 import type Dockerode from 'dockerode';
+import { ReadShare } from '../../../async/read-share.ts';
 import { commandFailure, isNoise } from '../../build-failure.ts';
 import type { BuildSettings, ProjectPlan } from '../../project-plan.ts';
 import { OutputLines } from '../../output-lines.ts';
 import { RuntimeRefused } from '../../runtime.ts';
+import { filesInto } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call, portErrors, statusOf } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
 import { labels } from '../engine/names.ts';
 
 const PIDS_MAX = 1_024;
+/** The bytes of output that are read in a second: of all builds, and of one; and how many at a time. */
+const READ_BYTES = { perSecond: 8 * 1024 * 1024, perSecondOfAccount: 2 * 1024 * 1024, atATime: 64 * 1024 };
+const reading = new ReadShare(READ_BYTES);
 const CA_BYTES_MAX = 4 * 1024 * 1024;
 const trusted = { folder: '/tmp', more: 'mooring-more.pem', all: 'mooring-all.pem' };
 /** The program that keeps a build's container running. It ends with its input, which ends with this process. */
@@ -53,8 +58,9 @@ export async function runBuildStep(place: BuildPlace, step: BuildStep, log: (lin
     input = (await call(null, () => container.attach({ stream: true, stdin: true, hijack: true }))) as unknown as Duplex;
     // Its end is seen by the commands, which end with the container.
     input.on('error', () => undefined).resume();
-    await call(container.id, (abortSignal) => container.start({ abortSignal }));
+    // The engine writes files only into a container in which nothing has run.
     const environment = { ...step.settings.variables, ...(await trust(container, step.settings)) };
+    await call(container.id, (abortSignal) => container.start({ abortSignal }));
     for (const command of step.commands) await runCommand(container, command, environment, log, signal);
     signal.throwIfAborted();
     const [repo, tag] = step.name.split(':');
@@ -97,7 +103,7 @@ async function trust(container: Dockerode.Container, { caFile }: BuildSettings):
     throw new RuntimeRefused('The certificates for builds can’t be read (MOORING_BUILD_CA_FILE).');
   const file = (name: string, content: string) => ({ name, type: 'file' as const, mode: 0o644, content });
   const tar = tarOf([file(trusted.more, more), file(trusted.all, [...rootCertificates, more].join('\n'))]);
-  await call(container.id, (abortSignal) => container.putArchive(tar, { path: trusted.folder, abortSignal }));
+  await filesInto(container, trusted.folder, tar);
   const all = `${trusted.folder}/${trusted.all}`;
   return {
     NODE_EXTRA_CA_CERTS: `${trusted.folder}/${trusted.more}`,
@@ -139,7 +145,11 @@ async function runCommand(
   const lines = { stdout: new OutputLines(take), stderr: new OutputLines(take) };
   try {
     if (signal.aborted) stop();
-    for await (const { stream, payload } of frames(source)) lines[stream].take(payload);
+    const pace = reading.reader(container.id, signal);
+    for await (const { stream, payload } of frames(source)) {
+      lines[stream].take(payload);
+      await pace(payload.length);
+    }
   } catch (error) {
     signal.throwIfAborted();
     throw error;

@@ -3,11 +3,13 @@ import { join } from 'node:path';
 import type Dockerode from 'dockerode';
 import { unlessAborted } from '../../../async/unless-aborted.ts';
 import { namesSameImage, parseImageReference } from '../../../image-reference.ts';
+import { withoutHostPaths } from '../../build-failure.ts';
 import { OutputLines } from '../../output-lines.ts';
 import { ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ReferenceSource, type ResolvedImage } from '../../runtime.ts';
 import { folderEntries, hashOf, tarOf, type TarEntry } from '../image-sources/build-context.ts';
 import { BuildLayers } from './build-layers.ts';
 import { startCommand } from './command.ts';
+import { volumesLine } from './declared-volumes.ts';
 import { OwnImages } from './own-images.ts';
 import { ProjectBuilds } from './project-builds.ts';
 import { checkTakesConnections, portErrors } from '../engine/engine.ts';
@@ -91,7 +93,7 @@ export class Images {
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       if (error instanceof RuntimeRefused) await checkTakesConnections(this.docker);
-      throw lostWhileBuilding(error) ? new ImageLost('that was being built', { cause: error }) : error;
+      throw lostWhileBuilding(error) ? new ImageLost('that was being built', { cause: error }) : inOwnWords(error);
     }
   }
 
@@ -103,6 +105,7 @@ export class Images {
   private async reference(source: ReferenceSource, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
     const { reference } = source;
     const found = await this.fetched(source, log, signal);
+    tellVolumes(found, log);
     // The registry knows the digest too, so that the same image can be pulled again; an image that was never pulled has only its id.
     return { image: pinned(found, reference), name: reference, command: startCommand(found.Config, null) };
   }
@@ -146,6 +149,7 @@ export class Images {
     const given = this.own.nameForBuild();
     await this.build(await folderEntries(source.directory, ''), source.dockerfile, given, log, signal);
     const found = await this.found(given);
+    tellVolumes(found, log);
     return resolvedFrom(await this.own.oneNameOf(found, given), found, source.start);
   }
 
@@ -182,8 +186,10 @@ export class Images {
   }
 
   private async earlier({ earlier }: ImageSource & { kind: 'earlier' }, log: Log): Promise<ResolvedImage> {
-    if ((await findImage(this.docker, earlier.image)) === null) throw new ImageGone(earlier);
+    const found = await findImage(this.docker, earlier.image);
+    if (found === null) throw new ImageGone(earlier);
     log(`Using ${earlier.name} as it was deployed before (${earlier.image})`);
+    tellVolumes(found, log);
     return earlier;
   }
 
@@ -298,6 +304,18 @@ export class Images {
  */
 export function lostWhileBuilding(error: unknown): boolean {
   return error instanceof RuntimeRefused && lostLayer.test(error.message);
+}
+
+/** Returns the error without what it says of folders of the engine's machine. */
+function inOwnWords(error: unknown): unknown {
+  if (!(error instanceof RuntimeRefused)) return error;
+  const message = withoutHostPaths(error.message);
+  return message === error.message ? error : new RuntimeRefused(message, { cause: error.cause });
+}
+
+function tellVolumes(image: Dockerode.ImageInspectInfo, log: Log): void {
+  const line = volumesLine(image, `/${programVolume}`);
+  if (line !== null) log(line);
 }
 
 function resolvedFrom(name: string, { Id, Config }: Dockerode.ImageInspectInfo, start: string[] | null): ResolvedImage {

@@ -6,10 +6,11 @@ import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import type { OpenRange } from '../../../open-ranges.ts';
 import { privateRanges4 } from '../../private-addresses.ts';
 import { RuntimeRefused } from '../../runtime.ts';
-import { fileIn } from '../engine/archive.ts';
+import { filesInto } from '../engine/archive.ts';
 import { networksOf } from './bridges.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call, CALL_TIMEOUT_MS, statusOf, until } from '../engine/engine.ts';
+import { runInOwn } from '../engine/execs.ts';
 import { freeAddress, PROXY_PORT, proxyAddress } from './listed-addresses.ts';
 import { macOf, subnetOf } from './links.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
@@ -21,6 +22,13 @@ const program = fileURLToPath(new URL('./egress-proxy.mjs', import.meta.url));
 const folder = '/egress';
 const countsFile = `${folder}/counts/refused.json`;
 const COUNTS_BYTES = 64 * 1024;
+/** Programs that run in the container of the proxy. */
+const node = ['/usr/local/bin/node', '--max-old-space-size=32', '-e'];
+const writeTable = `const fs = require('node:fs');
+fs.writeFileSync('${folder}/table.json.new', fs.readFileSync(0));
+fs.renameSync('${folder}/table.json.new', '${folder}/table.json');`;
+const printCounts = `const fs = require('node:fs');
+if (fs.existsSync('${countsFile}')) process.stdout.write(fs.readFileSync('${countsFile}'));`;
 const STOPPED = new Set(['created', 'exited']);
 const TRIES = 20;
 const TRY_AGAIN_MS = 50;
@@ -134,7 +142,8 @@ export class EgressProxy {
     if (found === null) {
       const made = await this.make(wanted, address, source);
       await call(null, () => this.docker.getNetwork(open.Id).connect({ Container: made.id }));
-      await this.tell(made, table);
+      await filesInto(made, folder, tarOf([{ name: 'table.json', type: 'file', mode: 0o644, content: table }]));
+      this.written = { table, container: made.id };
       await call(null, (abortSignal) => made.start({ abortSignal }));
       return null;
     }
@@ -208,26 +217,20 @@ export class EgressProxy {
       { name: 'egress/counts', type: 'directory', mode: 0o777 },
       { name: 'egress/proxy.mjs', type: 'file', mode: 0o644, content: source },
     ]);
-    await call(null, (abortSignal) => container.putArchive(tar, { path: '/', abortSignal }));
+    await filesInto(container, '/', tar);
     return container;
   }
 
-  /** Writes the table. The engine may write into this running container, because no program of an agent is in it. */
+  /** Writes the table, by a program in the container. */
   private async tell(container: Dockerode.Container, table: string): Promise<void> {
-    const tar = tarOf([{ name: 'table.json', type: 'file', mode: 0o644, content: table }]);
-    await call(null, (abortSignal) => container.putArchive(tar, { path: folder, abortSignal }));
+    await runInOwn(container, [...node, writeTable], table, COUNTS_BYTES);
     this.written = { table, container: container.id };
   }
 
   private async refusedBy(container: Dockerode.Container): Promise<Requests> {
-    try {
-      const counts = JSON.parse((await fileIn(container, countsFile, COUNTS_BYTES)).toString()) as Record<string, number>;
-      return new Map(Object.entries(counts));
-    } catch (error) {
-      // Nothing was refused yet.
-      if (statusOf(error) === 404) return new Map();
-      throw error;
-    }
+    const printed = (await runInOwn(container, [...node, printCounts], '', COUNTS_BYTES)).toString();
+    // Nothing was refused yet if there is no file.
+    return new Map(Object.entries(printed === '' ? {} : (JSON.parse(printed) as Record<string, number>)));
   }
 
   private async remove(): Promise<void> {

@@ -13,7 +13,8 @@ describe('the rules of agents', () => {
     jest.useFakeTimers();
     const output = new PassThrough();
     const done = () => Promise.resolve({ StatusCode: 0 });
-    const container = { id: 'x', putArchive: done, start: done, wait: done, remove: done, logs: () => Promise.resolve(output) };
+    const inspect = () => Promise.resolve({ State: { Status: 'created' } });
+    const container = { id: 'x', inspect, putArchive: done, start: done, wait: done, remove: done, logs: () => Promise.resolve(output) };
     const docker = { createContainer: () => Promise.resolve(container) } as unknown as Dockerode;
     const nft = new Nft(docker, 'instance');
     Object.assign(nft, { image: Promise.resolve('nft') });

@@ -4,7 +4,7 @@ import type Dockerode from 'dockerode';
 import ipaddr from 'ipaddr.js';
 import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { RuntimeRefused } from '../../runtime.ts';
-import { fileIn } from '../engine/archive.ts';
+import { filesInto } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call, CALL_TIMEOUT_MS, statusOf } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
@@ -15,10 +15,11 @@ import { findImage, importImage } from '../image-sources/registry.ts';
 
 const machinePaths = ['/usr/sbin/nft', '/sbin/nft', '/usr/bin/nft', '/usr/local/sbin/nft'];
 /** The version of the layout, a part of the tag, so that a change of the content makes another image. */
-const LAYOUT_VERSION = 1;
+const LAYOUT_VERSION = 2;
 const rulesFile = '/rules.nft';
-const resolvFile = '/etc/resolv.conf';
-const RESOLV_CONF_BYTES_MAX = 64 * 1024;
+/** The programs of the image: nft, and one that shows a file. */
+const nftProgram = '/usr/sbin/nft';
+const catProgram = '/usr/bin/cat';
 const MESSAGE_CHARACTERS_MAX = 300;
 
 /**
@@ -38,10 +39,10 @@ export class Nft {
    * `RuntimeUnavailable`.
    */
   async run(script: string): Promise<string> {
-    const container = await this.make(['-f', rulesFile], 'host', ['NET_ADMIN']);
+    const container = await this.make([nftProgram, '-f', rulesFile], 'host', ['NET_ADMIN']);
     try {
       const tar = tarOf([{ name: rulesFile.slice(1), type: 'file', mode: 0o644, content: script }]);
-      await call(null, (abortSignal) => container.putArchive(tar, { path: '/', abortSignal }));
+      await filesInto(container, '/', tar);
       return await this.ran(container);
     } finally {
       await remove(container);
@@ -54,10 +55,9 @@ export class Nft {
    */
   async nameservers(): Promise<string[]> {
     const onNetwork = async (network: string): Promise<string[]> => {
-      const container = await this.make(['--version'], network, []);
+      const container = await this.make([catProgram, '/etc/resolv.conf'], network, []);
       try {
-        await this.ran(container);
-        return nameserversOf((await fileIn(container, resolvFile, RESOLV_CONF_BYTES_MAX)).toString());
+        return nameserversOf(await this.ran(container));
       } finally {
         await remove(container);
       }
@@ -77,7 +77,7 @@ export class Nft {
     });
     const options: Dockerode.ContainerCreateOptions = {
       Image: image,
-      Entrypoint: ['/usr/sbin/nft', ...words],
+      Entrypoint: words,
       Labels: { [labels.instance]: this.instance },
       HostConfig: {
         NetworkMode: network,
@@ -122,8 +122,9 @@ export class Nft {
       const key = createHash('sha256').update(JSON.stringify([LAYOUT_VERSION, path, found.size, found.mtimeMs]));
       const name = `mooring-nft:${key.digest('hex').slice(0, 16)}`;
       if ((await findImage(this.docker, name)) !== null) return name;
-      const tar = tarOf(await machineProgram(path, 'usr/sbin/nft'));
-      await importImage(this.docker, tar, name, ['CMD ["/usr/sbin/nft"]'], timeoutSignal(2 * CALL_TIMEOUT_MS));
+      const entries = [...(await machineProgram(path, nftProgram.slice(1))), ...(await machineProgram('/bin/cat', catProgram.slice(1)))];
+      const tar = tarOf([...new Map(entries.map((entry) => [entry.name, entry])).values()]);
+      await importImage(this.docker, tar, name, [`CMD ["${nftProgram}"]`], timeoutSignal(2 * CALL_TIMEOUT_MS));
       return name;
     }
     throw new RuntimeRefused('this machine has no nft: install the package nftables');

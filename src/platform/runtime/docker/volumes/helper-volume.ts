@@ -133,7 +133,7 @@ export class HelperVolume {
     try {
       return await work(container);
     } finally {
-      await call(null, (abortSignal) => container.remove({ force: true, abortSignal }));
+      await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal }));
     }
   }
 }

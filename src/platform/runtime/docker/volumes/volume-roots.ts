@@ -1,4 +1,5 @@
 import type Dockerode from 'dockerode';
+import { filesInto } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call, statusOf } from '../engine/engine.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
@@ -69,7 +70,7 @@ export class VolumeRoots {
     await this.discard(options.name as string);
     const container = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
     const tar = tarOf([{ name: `${mount.slice(1)}/`, type: 'directory', mode: 0o777 }]);
-    await call(container.id, (abortSignal) => container.putArchive(tar, { path: '/', abortSignal }));
+    await filesInto(container, '/', tar);
     await this.discard(container.id);
   }
 

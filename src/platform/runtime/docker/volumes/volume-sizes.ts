@@ -1,5 +1,7 @@
 import type Dockerode from 'dockerode';
-import { RuntimeRefused } from '../../runtime.ts';
+import { RuntimeRefused, type MeasureBounds, type VolumeSize } from '../../runtime.ts';
+import { eachContainer } from '../engine/bulk-list.ts';
+import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { call, statusOf } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
 import { helperProgram, labels, volumeName } from '../engine/names.ts';
@@ -8,36 +10,54 @@ import { findVolume } from './volumes.ts';
 const mount = '/volumes';
 /** The time that the engine has to end the container and hand its output over, ms. */
 const END_MS = 10_000;
+/** The largest number of volumes that are measured at a time. Their names are one command, whose length the kernel bounds. */
+const VOLUMES_MAX = 8_000;
 
 /**
- * Prints a line for each volume: its name, and its size in KiB or `long`. A program can make paths that are too long for any other one, so a
- * volume with such paths can't be measured. The last line of `du` is its sum, whatever names the files have.
+ * Prints a line for each volume: its name, and its size in KiB and the number of its entries, or `long`, or `many`. A program can make paths
+ * that are too long for any other one, so a volume with such paths can't be measured. Counting ends beyond the bound, so that no number of
+ * files makes the measure longer. The last line of `du` is its sum, whatever names the files have.
  */
 const script = `
-box=$1 path=$2; shift 2
+box=$1 path=$2 most=$3; shift 3
 for name in "$@"; do
-  "$box" du -skx "$path/$name/_data" 2>&1 |
-    "$box" awk -v name="$name" '/File name too long/ { long = 1 } { last = $0 } END { split(last, part, "\\t"); if (long) print name " long"; else if (part[1] ~ /^[0-9]+$/) print name " " part[1] }'
+  "$box" du -akx "$path/$name/_data" 2>&1 | "$box" awk -v name="$name" -v most="$most" '
+    /^du: .*: File name too long$/ { long = 1 }
+    /^[0-9]+\t/ { if (++count > most) { many = 1; exit } }
+    { last = $0 }
+    END {
+      split(last, part, "\t")
+      if (many) print name " many"
+      else if (long) print name " long"
+      else if (part[1] ~ /^[0-9]+$/) print name " " part[1] " " count
+    }'
 done`;
 
+export interface MeasurePlace {
+  docker: Dockerode;
+  identities: ContainerIdentities;
+  /** An image with the helper program. */
+  image: string;
+}
+
 /**
- * Returns the space that each agent's volume takes, in bytes: `Infinity` for one with paths that are too long to be measured. Volumes that do
- * not exist, or are not measured within `withinMs`, are left out. It runs one container with no network, half a core and no right but to
- * read, for all of them. Throws `RuntimeRefused` if the engine does not keep volumes in folders.
+ * Returns what each agent keeps in its volume and in those that its image declares: `Infinity` for paths that are too long to be measured, and
+ * for more files than the bound. Agents without a volume, or whose volumes are not all measured in time, are left out. It runs one container
+ * with no network, half a core and no right but to read, for all of them. Throws `RuntimeRefused` if the engine does not keep volumes in
+ * folders.
  */
 export async function dockerVolumeSizes(
-  docker: Dockerode,
-  instance: string,
-  image: string,
+  { docker, identities, image }: MeasurePlace,
   agentIds: readonly string[],
-  withinMs: number,
-): Promise<Map<string, number>> {
+  { withinMs, filesMax }: MeasureBounds,
+): Promise<Map<string, VolumeSize>> {
   const folder = await volumeFolder(docker, agentIds);
   if (folder === null) return new Map();
+  const volumes = await volumesOf(docker, identities, agentIds);
   const options: Dockerode.ContainerCreateOptions = {
     Image: image,
-    Entrypoint: [helperProgram, 'sh', '-c', script, 'sizes', helperProgram, mount, ...agentIds.map(volumeName)],
-    Labels: { [labels.instance]: instance },
+    Entrypoint: [helperProgram, 'sh', '-c', script, 'sizes', helperProgram, mount, String(filesMax), ...[...volumes.values()].flat()],
+    Labels: { [labels.instance]: identities.instance },
     HostConfig: {
       NetworkMode: 'none',
       UsernsMode: 'host',
@@ -58,13 +78,26 @@ export async function dockerVolumeSizes(
     await call(null, (abortSignal) => container.start({ abortSignal }));
     timer = setTimeout(() => void container.kill().catch(() => undefined), withinMs);
     const logged = await call(null, () => container.logs({ stdout: true, follow: true }));
-    return await call(null, () => sizesIn(logged as unknown as AsyncIterable<Buffer>, agentIds), withinMs + END_MS);
+    return await call(null, () => sizesIn(logged as unknown as AsyncIterable<Buffer>, volumes), withinMs + END_MS);
   } finally {
     clearTimeout(timer);
     await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal })).catch((error: unknown) => {
       if (statusOf(error) !== 404) throw error;
     });
   }
+}
+
+/** Returns the names of the volumes of each agent, as far as they all fit into one command: the agent's own, and those that its image declares. */
+async function volumesOf(docker: Dockerode, identities: ContainerIdentities, agentIds: readonly string[]): Promise<Map<string, string[]>> {
+  const volumes = new Map(agentIds.map((agentId) => [agentId, [volumeName(agentId)]]));
+  await eachContainer(docker, [`${labels.instance}=${identities.instance}`, labels.agent], ({ Names, Labels, Mounts }) => {
+    const known = identities.identify(Names, Labels);
+    if (known === null) return;
+    const declared = (Mounts ?? []).flatMap(({ Type, Name = '' }) => (Type === 'volume' && /^[0-9a-f]{64}$/.test(Name) ? [Name] : []));
+    volumes.get(known.agentId)?.push(...declared);
+  });
+  let count = 0;
+  return new Map([...volumes].filter(([, names]) => (count += names.length) <= VOLUMES_MAX));
 }
 
 /** Returns the folder of the engine's machine in which all volumes are; null if none of the agents has one. */
@@ -80,14 +113,24 @@ async function volumeFolder(docker: Dockerode, agentIds: readonly string[]): Pro
   return null;
 }
 
-async function sizesIn(logged: AsyncIterable<Buffer>, agentIds: readonly string[]): Promise<Map<string, number>> {
+async function sizesIn(logged: AsyncIterable<Buffer>, volumes: ReadonlyMap<string, string[]>): Promise<Map<string, VolumeSize>> {
   let text = '';
   for await (const { payload } of frames(logged)) text += payload.toString();
-  const told = new Map([...text.matchAll(/^(\S+) (long|\d+)$/gm)].map(([, name = '', size = '']) => [name, size]));
+  const told = new Map([...text.matchAll(/^(\S+) (long|many|\d+ \d+)$/gm)].map(([, name = '', size = '']) => [name, sizeOf(size)]));
   return new Map(
-    agentIds.flatMap((agentId): [string, number][] => {
-      const size = told.get(volumeName(agentId));
-      return size === undefined ? [] : [[agentId, size === 'long' ? Infinity : Number(size) * 1024]];
+    [...volumes].flatMap(([agentId, names]): [string, VolumeSize][] => {
+      const sizes = names.map((name) => told.get(name));
+      // One that the agent's container has lost meanwhile is not told of, as is one that was not reached in time.
+      if (sizes.includes(undefined)) return [];
+      const sum = (key: keyof VolumeSize) => sizes.reduce((all, size) => all + (size?.[key] ?? 0), 0);
+      return [[agentId, { bytes: sum('bytes'), files: sum('files') }]];
     }),
   );
+}
+
+function sizeOf(told: string): VolumeSize {
+  if (told === 'many') return { bytes: Infinity, files: Infinity };
+  if (told === 'long') return { bytes: Infinity, files: 0 };
+  const [kibibytes, files] = told.split(' ').map(Number);
+  return { bytes: (kibibytes ?? 0) * 1024, files: files ?? 0 };
 }

@@ -1,0 +1,78 @@
+import type Dockerode from 'dockerode';
+import fc from 'fast-check';
+
+import { EngineVersion, LOWEST_SAFE_VERSION, safetyOf, type Safety } from './engine-version.ts';
+
+const safety = (Version: string, Components?: { Name: string }[]) => safetyOf({ Version, Components: Components ?? [{ Name: 'Engine' }] });
+
+describe('the version of the engine', () => {
+  it.each<[string, Safety]>([
+    ['20.10.24+dfsg1', 'below'],
+    ['18.09.1-ce', 'below'],
+    ['29.5.0', 'below'],
+    ['29.5.1-rc.1', 'below'],
+    ['29.5.1~beta1', 'below'],
+    ['29.5.1', 'safe'],
+    ['29.5.1+dfsg1', 'safe'],
+    ['29.5.1-0ubuntu1~24.04', 'safe'],
+    ['v29.5.1', 'safe'],
+    ['29.10.0-rc.1', 'safe'],
+    ['30.0.0', 'safe'],
+    ['', 'unknown'],
+    ['dev', 'unknown'],
+    ['29.5', 'unknown'],
+    ['29.5.x', 'unknown'],
+    ['29.5.1 or so', 'unknown'],
+  ])('%s is %s', (version, wanted) => expect(safety(version)).toBe(wanted));
+
+  it('says nothing of another engine than Docker’s', () => {
+    expect(safety('4.9.4', [{ Name: 'Podman Engine' }, { Name: 'Conmon' }])).toBe('unknown');
+    expect(safetyOf({})).toBe('unknown');
+  });
+
+  it('is compared number by number, whatever else is in it', () => {
+    const numbers = fc.tuple(fc.nat(99), fc.nat(99), fc.nat(99));
+    fc.assert(
+      fc.property(numbers, numbers, fc.string(), (one, other, more) => {
+        const at = one.findIndex((number, index) => number !== other[index]);
+        const wanted = at < 0 || (one[at] ?? 0) > (other[at] ?? 0) ? 'safe' : 'below';
+        expect(safetyOf({ Version: one.join('.') }, other.join('.'))).toBe(wanted);
+        expect(['safe', 'below', 'unknown']).toContain(safety(more));
+      }),
+    );
+  });
+});
+
+describe('an engine with known faults', () => {
+  function versionOf(answers: string[]) {
+    const told: string[] = [];
+    const version = jest.fn(async () => {
+      const answer = answers.shift();
+      if (answer === undefined) throw Object.assign(new Error('connect ENOENT'), { code: 'ENOENT' });
+      return { Version: answer };
+    });
+    return { told, version, of: new EngineVersion({ version } as unknown as Dockerode, (each) => told.push(each)) };
+  }
+
+  it('is told of once for each version, and asked again only after a while or when it was away', async () => {
+    const { told, version, of } = versionOf(['20.10.24', '20.10.24', '28.0.0', '29.5.1']);
+    expect(await of.warning()).toContain(`older than ${LOWEST_SAFE_VERSION}`);
+    await of.warning();
+    expect(version).toHaveBeenCalledTimes(1);
+    for (const tells of [true, true, false]) {
+      of.check();
+      expect((await of.warning()) !== null).toBe(tells);
+    }
+    expect(told).toEqual(['20.10.24', '28.0.0']);
+  });
+
+  it('is not told of by its version in the sentence, which strangers may read', async () => {
+    expect(await versionOf(['20.10.24']).of.warning()).not.toContain('20.10');
+  });
+
+  it('is asked again at once after it did not answer', async () => {
+    const { of, version } = versionOf([]);
+    for (let n = 0; n < 2; n += 1) await expect(of.warning()).rejects.toThrow('does not answer');
+    expect(version).toHaveBeenCalledTimes(2);
+  });
+});
