@@ -1,158 +1,242 @@
+import type { Builder } from '../../platform/config/config.ts';
 import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
-import { parseImageReference } from '../../platform/image-reference.ts';
+import { namesSameImage, parseImageReference } from '../../platform/image-reference.ts';
+import { checkedImage, checkFlags, onlyBuildKit, sourcesOfMounts } from './dockerfile-flags.ts';
+import { parseDockerfile, refuse, shown, type Dockerfile, type Instruction } from './dockerfile-parser.ts';
+import { assignmentWords, expand, NestingError, WordError, type Expanded } from './dockerfile-words.ts';
 
 const BASES_MAX = 16;
-/** Control characters other than the tab, and spaces that the engine may not take for such. */
-const hiddenCharacters = /(?!\t)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
-const known = new Set(
-  'ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME WORKDIR'.split(' '),
-);
-/** The flags that an instruction may have, exactly as they are written here: the engine itself removes quotes and backslashes from flags. */
-const flagsOf: Record<string, RegExp> = {
-  ADD: /^--(chown|chmod)=[\w:]+$/,
-  COPY: /^--(from=[\w./:@+-]+|chown=[\w.:${}-]+|chmod=\w+)$/,
-  FROM: /^--platform=[\w/.${}-]+$/,
-  HEALTHCHECK: /^--(interval|timeout|start-period|start-interval|retries)=[\w.]+$/,
-};
+/** The characters of all values together, which may double with each line. */
+const EXPANDED_CHARACTERS_MAX = 1024 * 1024;
 const stageName = /^[a-z][a-z0-9_.-]*$/;
-
-interface Instruction {
-  name: string;
-  flags: string[];
-  words: string[];
-}
+const variableName = /^[A-Za-z_]\w*$/;
+/** The frontend that BuildKit has built in. Any other would be a program that the builder fetches and runs. */
+const ownSyntax = /^(docker\.io\/)?docker\/dockerfile(:[\w.-]+)?(@sha256:[0-9a-f]{64})?$/;
+/** A web address, or the form `user@host:path` of a Git repository. */
+const address = /^([a-z][a-z0-9+.-]*:\/\/|[^\s/:@]+@[^\s/:@]+:|git@)/i;
+/** The paths in which the engine's own builder can find no address. */
+const plainPath = /^[\w.,=*?/@+-]+$/;
+const architectures: Record<string, string> = { x64: 'amd64' };
 
 /**
- * Returns the images that a Dockerfile of strangers takes files from, for the caller to check and to pull before the build. Throws
- * `RepositoryRefused` for what the engine itself would fetch, and for what can't be read here exactly as the engine reads it.
+ * Returns the images that a Dockerfile of strangers takes files from, for the caller to check and to make available before the build. Throws
+ * `RepositoryRefused`, with the line, for what a builder would fetch by itself, and for what can't be read here exactly as the builder reads
+ * it. BuildKit is also held by its source policy, so that a mistake here is refused there; the engine's own builder is held by this alone.
  */
-export function basesOf(dockerfile: string): string[] {
-  const bases = new Set<string>();
-  const stages: string[] = [];
-  const values = new Map<string, string>();
-  for (const instruction of instructionsOf(dockerfile)) {
-    const { name, flags, words } = instruction;
-    checkFlags(instruction);
-    if (name === 'LABEL') checkLabels(words);
-    if (name === 'ARG' && stages.length === 0) addValues(values, words);
-    if (name === 'FROM') {
-      const base = withValues(words[0] ?? '', values);
-      if (base !== 'scratch' && !stages.includes(base.toLowerCase())) bases.add(checkedBase(base));
-      stages.push(stageOf(words));
+export function basesOf(dockerfile: string, builder: Builder): string[] {
+  const parsed = parseDockerfile(dockerfile);
+  const check = new Check(parsed, builder);
+  for (const instruction of parsed.instructions) check.next(instruction);
+  return check.end();
+}
+
+/** One pass over the instructions of a Dockerfile. */
+class Check {
+  private readonly bases = new Set<string>();
+  private readonly stages: { name: string; line: number }[] = [];
+  /** The names of the stages before the one that is being built. */
+  private readonly before = new Set<string>();
+  /** The names of all stages. BuildKit knows those that come later, too. */
+  private readonly all: ReadonlySet<string>;
+  private readonly stagesMax: number;
+  /** The variables before the first FROM. */
+  private readonly globals: Map<string, string>;
+  private readonly declared = new Set<string>();
+  /** The variables of the stage, as far as this file says them: its base image may have others. */
+  private variables = new Map<string, string>();
+  private readonly escape: string;
+  private expandedCharacters = 0;
+
+  constructor(
+    { instructions, escape, directives }: Dockerfile,
+    private readonly builder: Builder,
+  ) {
+    this.escape = escape;
+    const names = instructions.filter(({ name }) => name === 'FROM').map(({ words }) => (words[2] ?? '').toLowerCase());
+    this.all = new Set(names.filter((name) => name !== ''));
+    this.stagesMax = names.length;
+    this.globals = builder === 'buildkit' ? platformVariables(names.at(-1) ?? '') : new Map();
+    for (const { name, value, line } of directives) {
+      if (name === 'syntax' && !ownSyntax.test(value))
+        refuse(line, `asks for the syntax ${shown(value)}, a program that the builder would fetch. Remove the line.`);
+      if (name === 'escape' && builder === 'engine' && value !== '\\') refuse(line, `changes the escape character, which ${onlyBuildKit}`);
     }
-    if (name === 'ONBUILD') throw new RepositoryRefused('The Dockerfile has ONBUILD, which is refused.');
-    if (name === 'ADD') checkAdd(instruction);
-    if (name === 'COPY') {
-      const from = flags.map((flag) => /^--from=(.*)$/.exec(flag)?.[1]).find((found) => found !== undefined);
-      if (from !== undefined && !isStage(from, stages)) bases.add(checkedBase(from));
+  }
+
+  next(instruction: Instruction): void {
+    const { name, line, source, heredocs } = instruction;
+    if (source.includes('\ufffd')) refuse(line, 'is not in UTF-8.');
+    if (heredocs.length > 0 && this.builder === 'engine') refuse(line, `has a here-document in ${name}, which ${onlyBuildKit}`);
+    if (this.stages.length === 0 && name !== 'ARG' && name !== 'FROM') refuse(line, `has ${name} before the first FROM.`);
+    this.step(instruction);
+    if (name === 'FROM') this.from(instruction);
+    if (name === 'ARG') this.arg(instruction);
+    if (name === 'ENV') this.env(instruction);
+    if (name === 'ONBUILD') this.onBuild(instruction);
+  }
+
+  end(): string[] {
+    if (this.stages.length === 0) throw new RepositoryRefused('The Dockerfile has no FROM.');
+    if (this.bases.size > BASES_MAX) throw new RepositoryRefused(`The Dockerfile takes files from more than ${BASES_MAX} images.`);
+    if (this.builder === 'buildkit') this.checkStageNames();
+    return [...this.bases];
+  }
+
+  /** BuildKit looks for the images that it is given by the names of stages too, and would take the image for the stage. */
+  private checkStageNames(): void {
+    const images = [...this.bases].map(parseImageReference).filter((image) => image !== null);
+    for (const { name, line } of this.stages) {
+      const named = parseImageReference(name);
+      if (named !== null && images.some((image) => namesSameImage(image, named)))
+        refuse(line, `gives a stage the name of an image that the file takes, ${name}. Give the stage another name.`);
     }
   }
-  if (stages.length === 0) throw new RepositoryRefused('The Dockerfile has no FROM.');
-  if (bases.size > BASES_MAX) throw new RepositoryRefused(`The Dockerfile takes files from more than ${BASES_MAX} images.`);
-  return [...bases];
-}
 
-/**
- * Joins continued lines and leaves out comments as the engine does. Versions of the engine differ in which lines continue, so a line is
- * refused that is joined here but could begin an instruction there.
- */
-function instructionsOf(dockerfile: string): Instruction[] {
-  const found: Instruction[] = [];
-  let joined = '';
-  for (const raw of dockerfile.replace(/^\ufeff/, '').split('\n')) {
-    const line = raw.replace(/\r$/, '').replace(/^[ \t]+|[ \t]+$/g, '');
-    if (hiddenCharacters.test(line))
-      throw new RepositoryRefused('The Dockerfile holds control characters or unusual spaces, which are refused.');
-    const escape = /^#\s*escape\s*=\s*(.*)$/i.exec(line)?.[1];
-    if (escape !== undefined && escape !== '\\')
-      throw new RepositoryRefused('The Dockerfile changes the escape character, which is refused.');
-    if (line.startsWith('#') || line === '') continue;
-    if (line.endsWith('\\\\')) throw new RepositoryRefused('The Dockerfile has a line that ends in two backslashes, which is refused.');
-    if (joined !== '' && /^\W*(add|arg|copy|from|onbuild)\b/i.test(line))
-      throw new RepositoryRefused('The Dockerfile continues an instruction with a line that begins like another one, which is refused.');
-    // The space before a continued line may separate two words.
-    const text = raw.replace(/[ \t\r]+$/, '');
-    joined += line.endsWith('\\') ? text.slice(0, -1) : text;
-    if (line.endsWith('\\')) continue;
-    found.push(instructionOf(joined));
-    joined = '';
+  /** Checks what an instruction of a stage, or the trigger in one, would fetch or change. */
+  private step(instruction: Instruction): void {
+    checkFlags(instruction, this.builder);
+    const { name, line } = instruction;
+    if (name === 'LABEL') this.label(instruction);
+    if (name === 'ADD') this.add(instruction);
+    if (name === 'COPY') this.copy(instruction);
+    if (name !== 'RUN') return;
+    for (const source of sourcesOfMounts(instruction)) if (!this.all.has(source.toLowerCase())) this.addBase(source, line);
   }
-  if (joined.trim() !== '') found.push(instructionOf(joined));
-  return found;
-}
 
-function instructionOf(line: string): Instruction {
-  const [name = '', ...rest] = line.trim().split(/\s+/);
-  const flagCount = rest.findIndex((word) => !word.startsWith('--'));
-  const count = flagCount === -1 ? rest.length : flagCount;
-  const instruction = { name: name.toUpperCase(), flags: rest.slice(0, count), words: rest.slice(count) };
-  if (!known.has(instruction.name))
-    throw new RepositoryRefused(`The Dockerfile has an unknown instruction: ${JSON.stringify(name.slice(0, 40))}.`);
-  if (['ADD', 'COPY', 'RUN'].includes(instruction.name) && rest.some((word) => /^\d*<<-?[^<]/.test(word)))
-    throw new RepositoryRefused(`The Dockerfile has a here-document in ${instruction.name}, which is refused.`);
-  return instruction;
-}
+  private addBase(name: string, line: number): void {
+    if (name !== 'scratch') this.bases.add(checkedImage(name, line));
+  }
 
-/**
- * Takes in the defaults of arguments before the first FROM. The engine gets no other values for them. A default that the engine could read
- * in another way is refused, since it could name another image.
- */
-function addValues(values: Map<string, string>, words: string[]): void {
-  for (const word of words) {
-    const [, key, doubly, singly, bare] = /^([A-Za-z_]\w*)(?:=(?:"([^"'\\]*)"|'([^"'\\$]*)'|([^"'\\]*)))?$/.exec(word) ?? [];
-    if (key === undefined || values.has(key))
-      throw new RepositoryRefused('The Dockerfile has an ARG before FROM that is set twice, or is more than NAME=value.');
-    values.set(key, withValues(doubly ?? singly ?? bare ?? '', values));
+  private from({ words: [written = '', as, name = '', ...more], line }: Instruction): void {
+    // The engine's own builder differs from version to version in what it makes of quotes.
+    if (this.builder === 'engine' && /["'\\`]/.test(written)) refuse(line, `has FROM ${shown(written)}, with quotes or escape characters.`);
+    const { text, unset } = this.expanded(written, this.globals, line);
+    // Another version of the engine might give them a value.
+    const unknown = [...unset].find((each) => this.builder === 'engine' && /^(TARGET|BUILD)/.test(each));
+    if (unknown !== undefined) refuse(line, `has FROM with the variable ${shown(unknown)}, which has no value here.`);
+    if (text === '') refuse(line, 'has FROM without an image, or with variables that have no value.');
+    const last = this.stages.at(-1)?.name ?? '';
+    if (last !== '') this.before.add(last);
+    if (!this.before.has(this.builder === 'engine' ? text.toLowerCase() : text)) this.addBase(text, line);
+    const lower = name.toLowerCase();
+    if (as !== undefined && (as.toUpperCase() !== 'AS' || !stageName.test(lower) || more.length > 0))
+      refuse(line, 'has a FROM that is more than an image and AS with the name of a stage.');
+    this.stages.push({ name: lower, line });
+    this.variables = new Map();
+  }
+
+  /** Takes in the defaults of arguments. Builders get no other values for them. */
+  private arg({ text, line }: Instruction): void {
+    const isGlobal = this.stages.length === 0;
+    const words = assignmentWords(text, this.escape);
+    if (words.length === 0) refuse(line, 'has ARG without a name.');
+    for (const word of words) {
+      const [name, value] = cut(word);
+      if (!isGlobal) {
+        const given = value ?? this.globals.get(name);
+        if (given !== undefined) this.variables.set(name, this.known(given, line));
+        continue;
+      }
+      if (!variableName.test(name)) refuse(line, `has ARG ${shown(name)} before FROM, which is no name of a variable.`);
+      // Builders differ in these, so that the name of another image could come of them.
+      if (this.builder === 'engine' && (this.declared.has(name) || (words.length > 1 && text.includes('$'))))
+        refuse(line, 'has an ARG before FROM that is set twice, or that takes values from its own line.');
+      this.declared.add(name);
+      if (value !== null) this.globals.set(name, this.expanded(value, this.globals, line).text);
+    }
+  }
+
+  private env(instruction: Instruction): void {
+    const found = pairsOf(instruction, this.escape).map(([name, value]) => [name, this.known(value, instruction.line)] as const);
+    for (const [name, value] of found) this.variables.set(name, value);
+  }
+
+  private onBuild({ trigger, line }: Instruction): void {
+    if (this.builder === 'engine') refuse(line, `has ONBUILD, which ${onlyBuildKit}`);
+    // A trigger is read once more when it is run, and then with a backslash.
+    if (this.escape !== '\\') refuse(line, 'has ONBUILD in a file that changes the escape character.');
+    if (trigger === null || ['ONBUILD', 'FROM', 'MAINTAINER'].includes(trigger.name))
+      refuse(line, 'has ONBUILD without an instruction for it.');
+    this.step(trigger);
+  }
+
+  private copy({ flags, line }: Instruction): void {
+    for (const { value: from } of flags.filter((flag) => flag.name === 'from')) {
+      const isNumber = /^\d+$/.test(from ?? '');
+      // BuildKit knows the stages that come later, and refuses by itself what is taken from them.
+      const [names, count] = this.builder === 'engine' ? [this.before, this.stages.length - 1] : [this.all, this.stagesMax];
+      if (isNumber && Number(from) >= count) refuse(line, `takes files from stage ${shown(from ?? '')}, which does not come before.`);
+      if (!isNumber && !names.has((from ?? '').toLowerCase())) this.addBase(from ?? '', line);
+    }
+  }
+
+  /** ADD also fetches addresses. For the engine's own builder only plain words are let through, since quotes and variables could hide one. */
+  private add({ words, line }: Instruction): void {
+    const isFetched = (word: string) =>
+      this.builder === 'engine' ? !plainPath.test(word) || address.test(word) : address.test(word) || address.test(this.known(word, line));
+    if (words.some(isFetched))
+      refuse(line, 'has an ADD that may fetch an address or a repository, which is refused. Use COPY for files of the repository.');
+  }
+
+  /** Labels in the service's name would make a container of this image look like one of the service's own. */
+  private label(instruction: Instruction): void {
+    const { line } = instruction;
+    for (const [name] of pairsOf(instruction, this.escape)) {
+      const { text, unset } = this.expanded(name, this.variables, line);
+      if (unset.size > 0) refuse(line, `has a LABEL whose name holds variables, ${shown(name)}, which is refused.`);
+      if (/^mooring\./i.test(text)) refuse(line, 'sets a label that begins with "mooring.", which is this service\'s own.');
+    }
+  }
+
+  private expanded(word: string, variables: ReadonlyMap<string, string>, line: number): Expanded {
+    try {
+      const expanded = expand(word, { escape: this.escape, variables });
+      this.expandedCharacters += expanded.text.length;
+      if (this.expandedCharacters > EXPANDED_CHARACTERS_MAX) refuse(line, 'has variables whose values are too long together.');
+      return expanded;
+    } catch (error) {
+      if (error instanceof WordError) refuse(line, `has ${shown(word)}, which can't be read: ${error.message}.`);
+      if (error instanceof NestingError) refuse(line, 'has too many variables inside of each other.');
+      throw error;
+    }
+  }
+
+  /** Returns the word as far as this file says what it is. What it does not say is held by the source policy. */
+  private known(word: string, line: number): string {
+    try {
+      return this.expanded(word, this.variables, line).text;
+    } catch (error) {
+      if (error instanceof RepositoryRefused && this.expandedCharacters <= EXPANDED_CHARACTERS_MAX) return '';
+      throw error;
+    }
   }
 }
 
-function withValues(text: string, values: ReadonlyMap<string, string>): string {
-  return text.replaceAll(
-    /\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))/g,
-    (whole, braced?: string, bare?: string) => values.get(braced ?? bare ?? '') ?? whole,
-  );
+/** Returns the names and values of ENV and LABEL, which keep their quotes. */
+function pairsOf({ name, text, words, line }: Instruction, escape: string): (readonly [string, string])[] {
+  const found = assignmentWords(text, escape);
+  // The old form has one name, and the rest of the line is its value.
+  if (found[0]?.includes('=') !== true) return [[words[0] ?? '', text.slice((words[0] ?? '').length)]];
+  return found.map((word) => {
+    const [key, value] = cut(word);
+    return value === null ? refuse(line, `has ${name} with ${shown(word)}, which is not name=value.`) : [key, value];
+  });
 }
 
-/** Returns the name that FROM gives its stage; empty if it gives none. */
-function stageOf([, as = '', name = '', ...more]: string[]): string {
-  const lower = name.toLowerCase();
-  if (as !== '' && (as.toUpperCase() !== 'AS' || !stageName.test(lower) || more.length > 0))
-    throw new RepositoryRefused('The Dockerfile has a FROM that is more than an image and AS with the name of a stage.');
-  return lower;
+function cut(word: string): [string, string | null] {
+  const at = word.indexOf('=');
+  return at === -1 ? [word, null] : [word.slice(0, at), word.slice(at + 1)];
 }
 
-function isStage(from: string, stages: readonly string[]): boolean {
-  // The last stage is the one that is being built.
-  if (/^\d+$/.test(from)) return Number(from) < stages.length - 1;
-  return stages.slice(0, -1).includes(from.toLowerCase());
-}
-
-function checkedBase(name: string): string {
-  // The engine takes a number for one of a stage.
-  if (parseImageReference(name) === null || /^\d+$/.test(name))
-    throw new RepositoryRefused(
-      `The Dockerfile takes files from ${JSON.stringify(name.slice(0, 100))}, which is not the name of an image.`,
-    );
-  return name;
-}
-
-function checkFlags({ name, flags }: Instruction): void {
-  const refused = flags.find((flag) => flagsOf[name]?.test(flag) !== true);
-  if (refused !== undefined) throw new RepositoryRefused(`The Dockerfile has ${name} ${refused.slice(0, 40)}, which is refused.`);
-}
-
-/** Labels in the service's name would make a container of this image look like one of the service's own. */
-function checkLabels(words: readonly string[]): void {
-  const plain = words.map((word) => word.replace(/["'\\]/g, ''));
-  if (plain.some((word, at) => /^mooring\.[^=]*=/i.test(word) || (at === 0 && /^mooring\./i.test(word))))
-    throw new RepositoryRefused('The Dockerfile sets a label that begins with "mooring.", which is this service\'s own.');
-}
-
-/** ADD also fetches addresses, by the engine itself. Only plain words are let through, since quotes and variables could hide one. */
-function checkAdd({ words }: Instruction): void {
-  const isPlain = words.every((word) => /^[\w.,=*?/@+-]+$/.test(word) && !word.startsWith('git@'));
-  if (!isPlain)
-    throw new RepositoryRefused(
-      'The Dockerfile has an ADD that may fetch an address, which is refused. Use COPY for files of the repository.',
-    );
+/** Returns the variables that BuildKit sets for every build, on an engine of this machine's kind. */
+function platformVariables(target: string): Map<string, string> {
+  const arch = architectures[process.arch] ?? process.arch;
+  const of = (prefix: string): [string, string][] => [
+    [`${prefix}PLATFORM`, `linux/${arch}`],
+    [`${prefix}OS`, 'linux'],
+    [`${prefix}OSVERSION`, ''],
+    [`${prefix}ARCH`, arch],
+    [`${prefix}VARIANT`, ''],
+  ];
+  return new Map([...of('BUILD'), ...of('TARGET'), ['TARGETSTAGE', target === '' ? 'default' : target]]);
 }

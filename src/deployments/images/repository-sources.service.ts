@@ -32,7 +32,7 @@ export class RepositorySources {
     if (found?.isFile() !== true) return this.projectIn(directory, log);
     if (found.size > DOCKERFILE_BYTES_MAX) throw new RepositoryRefused(`The Dockerfile has more than ${DOCKERFILE_BYTES_MAX / 1024} KiB.`);
     log.line('Found a Dockerfile');
-    const names = basesOf(await readFile(path, 'utf8'));
+    const names = basesOf(await readFile(path, 'utf8'), this.config.builder);
     const bases = names.map((name) => this.references.sourceFor(name, accountId));
     return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: null, bases };
   }

@@ -9,6 +9,9 @@ import { openRange, type OpenRange } from '../open-ranges.ts';
 /** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
 export type EgressMode = 'internet' | 'none' | 'all';
 
+/** The builder of accounts' Dockerfiles: BuildKit in a container for each account, or the engine's own, for accounts that trust each other. */
+export type Builder = 'buildkit' | 'engine';
+
 export type Environment = Record<string, string | undefined>;
 
 /**
@@ -84,6 +87,7 @@ export class Config {
   /** The most containers that are made or started concurrently. */
   containerStarts: number;
   imageBuilds: number;
+  builder: Builder;
   /** The service's own values of the variables that `MOORING_BUILD_ENV` names. All builds of projects get them; they may hold credentials. */
   buildVariables: Record<string, string>;
   /** The file with more certificates, in PEM, that builds of projects trust; null means none. */
@@ -122,6 +126,8 @@ export class Config {
   logLevel: string;
   production: boolean;
 }
+
+export const DEFAULT_BUILDER: Builder = 'engine';
 
 /** Reads single variables, and collects their faults. */
 class Reader {
@@ -274,6 +280,7 @@ function agentSettings(read: Reader) {
     containerStarts: read.integer('MOORING_CONTAINER_STARTS', 16, 1, 1_024),
     buildVariables: read.variables('MOORING_BUILD_ENV'),
     buildCaFile: read.path('MOORING_BUILD_CA_FILE'),
+    builder: read.choice('MOORING_BUILDER', ['buildkit', 'engine'], DEFAULT_BUILDER),
     imageBuilds: read.integer('MOORING_IMAGE_BUILDS', 4, 1, 256),
     repositoryFetchMaxMb: read.integer('MOORING_REPOSITORY_FETCH_MAX_MB', 512, 1, 1_048_576),
     repositoryMaxMb: read.integer('MOORING_REPOSITORY_MAX_MB', 1_024, 1, 1_048_576),
