@@ -7,6 +7,7 @@ import { readConfig } from '../config/config.ts';
 import { ConfigModule } from '../config/config.module.ts';
 import { testContainerKey } from '../../../test/support/container-key.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { until } from '../../../test/support/until.ts';
 import { testDatabase } from '../../../test/support/test-database.ts';
 import { CryptoModule } from '../crypto/crypto.module.ts';
 import { openDatabase, type Database } from '../database/database.ts';
@@ -21,9 +22,12 @@ describe('the choice of a runtime', () => {
   let said: string[];
   const home = { id: 'abcdefabcdef', hasFolder: true };
   const key = async () => testContainerKey(home.id);
-  const logger = { log: (message: unknown) => said.push(String(message)), warn: (message: unknown) => said.push(String(message)) };
-  const config = (runtime: string, production = false) =>
-    Object.assign(readConfig({ MOORING_DATA_DIR: join(folder, 'data'), MOORING_RUNTIME: runtime }), { production });
+  const shown = (message: unknown) => (typeof message === 'string' ? message : JSON.stringify(message));
+  const logger = { log: (message: unknown) => said.push(shown(message)), warn: (message: unknown) => said.push(shown(message)) };
+  const config = (runtime: string, production = false, builder = 'buildkit') =>
+    Object.assign(readConfig({ MOORING_DATA_DIR: join(folder, 'data'), MOORING_RUNTIME: runtime, MOORING_BUILDER: builder }), {
+      production,
+    });
 
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'mooring-runtime-'));
@@ -53,6 +57,13 @@ describe('the choice of a runtime', () => {
   it('takes Docker if it is configured, engine or not', async () => {
     const runtime = await openRuntime(config('docker'), home, logger, key);
     expect([runtime.name, said]).toEqual(['docker', []]);
+    await runtime.close();
+  });
+
+  it('warns that builds are not isolated if the operator chose the engine’s own builder', async () => {
+    const runtime = await openRuntime(config('docker', false, 'engine'), home, logger, key);
+    await until('it is said', () => (said.length > 0 ? true : undefined));
+    expect(said.join('\n')).toMatch(/BUILDS OF DOCKERFILES ARE NOT ISOLATED.*MOORING_BUILDER=engine/);
     await runtime.close();
   });
 

@@ -26,6 +26,7 @@ type RuntimeConfig = Pick<
   | 'containerRuntime'
   | 'agentEgress'
   | 'agentEgressPrivate'
+  | 'builder'
   | 'buildVariables'
   | 'volumeMaxMb'
   | 'production'
@@ -50,6 +51,7 @@ export async function openRuntime(
       ociRuntime: config.containerRuntime,
       egress: config.agentEgress,
       open: config.agentEgressPrivate,
+      builder: config.builder,
       mirrors: mirrorsOf(config.buildVariables),
       volumeMaxBytes: config.volumeMaxMb === 0 ? null : config.volumeMaxMb * 1024 * 1024,
       logger: {
@@ -57,7 +59,10 @@ export async function openRuntime(
         warn: (fields, message) => logger.warn({ msg: message, ...fields }),
       },
     });
-    if (config.runtime === 'docker' || (await answersSoon(docker))) return docker;
+    if (config.runtime === 'docker' || (await answersSoon(docker))) {
+      void warnOfBuilds(docker, logger);
+      return docker;
+    }
     await docker.close();
     logger.log('No container engine answers');
   }
@@ -76,6 +81,11 @@ export async function openRuntime(
       'Run only agents that you trust, or install Docker and start with MOORING_RUNTIME=docker.',
   );
   return LocalRuntime.open({ instance: instance.id, dataDir: config.dataDir });
+}
+
+async function warnOfBuilds(runtime: ContainerRuntime, logger: Log): Promise<void> {
+  const builds = await runtime.dockerfileBuilds();
+  if (builds?.weakness != null) logger.warn({ msg: 'BUILDS OF DOCKERFILES ARE NOT ISOLATED (MOORING_BUILDER)', reason: builds.weakness });
 }
 
 async function answersSoon(runtime: ContainerRuntime): Promise<boolean> {

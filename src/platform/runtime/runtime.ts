@@ -216,6 +216,12 @@ export interface EgressStatus {
   refusedRequests: ReadonlyMap<string, number>;
 }
 
+/** The state of the builds of accounts' Dockerfiles. */
+export interface DockerfileBuilds {
+  /** The sentence that says what keeps builds from each other less than it could; null if nothing does. */
+  weakness: string | null;
+}
+
 /** The engine can't be reached, or hangs. The outcome of the call is unknown; try again later. */
 export class RuntimeUnavailable extends Error {
   constructor(cause: unknown) {
@@ -356,5 +362,7 @@ export abstract class ContainerRuntime {
   abstract address(container: ContainerName, port: number): Promise<{ host: string; port: number }>;
   /** Returns the state of the egress rules; null if the runtime does not restrict agents. */
   abstract egress(): Promise<EgressStatus | null>;
+  /** Returns the state of the builds of Dockerfiles; null if the runtime builds none. */
+  abstract dockerfileBuilds(): Promise<DockerfileBuilds | null>;
   abstract close(): Promise<void>;
 }

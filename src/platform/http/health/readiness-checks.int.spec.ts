@@ -5,13 +5,18 @@ import { ContainerRuntime, type EgressStatus } from '../../runtime/runtime.ts';
 import { ReadinessChecks } from './readiness-checks.service.ts';
 
 /** Returns what `/ready` reports of agents' egress, and the status of the service if nothing else is wrong. */
-async function told(egress: EgressStatus | null, warning: string | null = null) {
-  const runtime = { ping: async () => undefined, egress: async () => egress, engineWarning: async () => warning };
+async function told(egress: EgressStatus | null, warning: string | null = null, weakness: string | null = null) {
+  const runtime = {
+    ping: async () => undefined,
+    egress: async () => egress,
+    engineWarning: async () => warning,
+    dockerfileBuilds: async () => ({ weakness }),
+  };
   const parts = { query: async () => [], ping: async () => undefined, retention: async () => null, progress: async () => [] };
   const modules = { get: (token: unknown) => (token === ContainerRuntime ? runtime : parts) } as unknown as ModuleRef;
   const { status, dependencies } = await new ReadinessChecks(modules).look();
   const find = (wanted: string) => dependencies.find(({ name }) => name === wanted);
-  return { status, egress: find('agent_egress'), git: find('git'), runtime: find('runtime') };
+  return { status, egress: find('agent_egress'), builds: find('image_builds'), git: find('git'), runtime: find('runtime') };
 }
 
 findSomeGit();
@@ -61,6 +66,15 @@ describe('an engine with known faults', () => {
     const runtime = { name: 'runtime', status: 'ok', required: false };
     expect(await told(well, 'upgrade it')).toMatchObject({ status: 'ready', runtime: { ...runtime, detail: 'upgrade it' } });
     expect((await told(well)).runtime).toEqual(runtime);
+  });
+});
+
+describe('the builds of Dockerfiles', () => {
+  it('are reported with what does not keep them apart, and the service is ready', async () => {
+    const ok = { name: 'image_builds', status: 'ok', required: false };
+    expect(await told(well)).toMatchObject({ status: 'ready', builds: ok });
+    const detail = 'builds are not isolated from each other';
+    expect(await told(well, null, detail)).toMatchObject({ status: 'ready', builds: { ...ok, detail } });
   });
 });
 

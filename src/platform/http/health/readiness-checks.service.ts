@@ -5,7 +5,7 @@ import { Database } from '../../database/database.ts';
 import { EventStore } from '../../event-store/event-store.ts';
 import { hasGit } from '../../git/git-process.ts';
 import { type ReadModelProgress, ReadModels } from '../../projections/projection.ts';
-import { ContainerRuntime, type EgressStatus } from '../../runtime/runtime.ts';
+import { ContainerRuntime, type DockerfileBuilds, type EgressStatus } from '../../runtime/runtime.ts';
 import type { DependencyDto, ReadinessDto } from './health.dto.ts';
 
 /** The time after which a dependency counts as unavailable, ms. */
@@ -31,6 +31,7 @@ export class ReadinessChecks {
       }),
       this.containerEngine(),
       this.agentEgress(),
+      this.dockerfileBuilds(),
       this.git(),
     ]).then((looked) => looked.filter((dependency) => dependency !== null));
     const away = dependencies.filter(({ status }) => status === 'unavailable');
@@ -72,6 +73,17 @@ export class ReadinessChecks {
     const lacks = lacksOf(status);
     if (lacks === null) return null;
     return lacks.length === 0 ? looked : { name: looked.name, status: 'unavailable', required: false, detail: lacks.join('; ') };
+  }
+
+  /** Tells what the operator's choice of a builder leaves open, which degrades nothing. Returns null if the runtime builds no Dockerfile. */
+  private async dockerfileBuilds(): Promise<DependencyDto | null> {
+    let builds: DockerfileBuilds | null | undefined;
+    const looked = await this.ping('image_builds', false, ContainerRuntime, async (runtime) => {
+      builds = await runtime.dockerfileBuilds();
+    });
+    if (builds == null) return null;
+    const { name, status, required } = looked;
+    return builds.weakness === null ? looked : { name, status, required, detail: builds.weakness };
   }
 
   /** Checks whether repositories can be fetched. */

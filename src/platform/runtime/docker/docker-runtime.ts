@@ -7,6 +7,7 @@ import type {
   ContainerName,
   ContainerSpec,
   ContainerView,
+  DockerfileBuilds,
   EgressStatus,
   ExecRequest,
   ExecResult,
@@ -23,7 +24,7 @@ import type {
   TerminalRequest,
   VolumeSize,
 } from '../runtime.ts';
-import type { EgressMode } from '../../config/config.ts';
+import { DEFAULT_BUILDER, type Builder, type EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
 import { addressLabels, isListed, view } from './containers/container-view.ts';
@@ -46,6 +47,7 @@ import { containerLog, lastLinesOf } from './containers/logs.ts';
 import { openTerminal } from './containers/terminal.ts';
 import { hasLabels, labels, networkKinds, networkName, volumeName, type Labels } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
+import { BuildNetworks } from './networks/build-networks.ts';
 import { findImage } from './image-sources/registry.ts';
 import { dockerVolumeSizes } from './volumes/volume-sizes.ts';
 import { VolumeRoots } from './volumes/volume-roots.ts';
@@ -64,6 +66,8 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   ociRuntime: string | null;
   /** The addresses that agents may reach. */
   egress: EgressMode;
+  /** The builder of accounts' Dockerfiles. */
+  builder?: Builder;
   /** The private addresses that they may reach nevertheless. */
   open?: readonly OpenRange[];
   /** The quota of new volumes, on engines that enforce one; null stands for none. */
@@ -133,7 +137,14 @@ export class DockerRuntime extends ContainerRuntime {
           : options.logger?.warn({ reason: lack }, 'AGENTS ARE NOT KEPT FROM EACH OTHER’S FRAMES ON THE LINK THAT THEY SHARE'),
     });
     this.networks = new AgentNetworks(this.docker, this.instance, this.agentEgress, { mode: options.egress, publish: this.publish });
-    this.sources = new Images(this.docker, this.instance, this.networks);
+    this.sources = new Images({
+      docker: this.docker,
+      instance: this.instance,
+      networks: this.networks,
+      buildNetworks: new BuildNetworks(this.docker, this.instance, this.agentEgress),
+      builder: options.builder ?? DEFAULT_BUILDER,
+      helperImage: () => this.helper.ensureProgramImage(),
+    });
     this.images = this.sources.own;
     this.volumeRoots = new VolumeRoots(this.docker, this.identities);
     this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>
@@ -333,11 +344,13 @@ export class DockerRuntime extends ContainerRuntime {
     const notes = {
       created: (container: KnownContainer) => this.containers.expect(container),
       proxyEnded: () => this.agentEgress.doubt(),
+      buildEnded: () => void this.sources.engineBuilds.removeLeftOvers(),
     };
     for await (const event of engineEvents(this.docker, this.identities, this.health, either, notes)) {
       if (event.kind === 'lost') {
         this.agentEgress.doubt();
         this.version.check();
+        void this.sources.engineBuilds.removeLeftOvers();
       }
       yield event;
     }
@@ -361,6 +374,10 @@ export class DockerRuntime extends ContainerRuntime {
 
   override egress(): Promise<EgressStatus> {
     return this.agentEgress.read();
+  }
+
+  override dockerfileBuilds(): Promise<DockerfileBuilds | null> {
+    return this.sources.dockerfileBuilds();
   }
 
   override async close(): Promise<void> {

@@ -324,6 +324,10 @@ export class LocalRuntime extends ContainerRuntime {
     return { host: '127.0.0.1', port: port === spec.port ? (run?.port ?? port) : port };
   }
 
+  async dockerfileBuilds(): Promise<null> {
+    return null;
+  }
+
   async egress(): Promise<null> {
     return null;
   }

@@ -2,7 +2,7 @@ import type Dockerode from 'dockerode';
 import { Backoff } from '../../../async/retry.ts';
 import type { RuntimeEvent } from '../../runtime.ts';
 import type { ContainerIdentities, KnownContainer } from './container-identities.ts';
-import { agentOfVolume, proxyName } from './names.ts';
+import { agentOfVolume, labels, proxyName } from './names.ts';
 import type { EngineHealth } from './engine-health.ts';
 import { call, jsonLines } from './engine.ts';
 
@@ -21,6 +21,8 @@ interface EventNotes {
   created(container: KnownContainer): void;
   /** The proxy of agents with a list of names has ended. */
   proxyEnded(): void;
+  /** A build by the engine's own builder has ended, or the service that it was for. */
+  buildEnded(): void;
 }
 
 const filters = JSON.stringify({
@@ -49,6 +51,7 @@ export async function* engineEvents(
       yield { kind: 'lost' };
       for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>)) {
         if (isProxyEnd(event, identities.instance)) notes.proxyEnded();
+        if (isBuildEnd(event, identities.instance)) notes.buildEnded();
         const container = containerOf(event, identities);
         if (container !== null && event.Action === 'create') notes.created(container);
         const agentId = container?.agentId ?? agentOfVolumeEvent(event);
@@ -64,6 +67,11 @@ export async function* engineEvents(
 
 function isProxyEnd({ Action, Actor: { Attributes = {} } }: EngineEvent, instance: string): boolean {
   return (Action === 'die' || Action === 'destroy') && Attributes.name === proxyName(instance);
+}
+
+function isBuildEnd({ Action, Actor: { Attributes = {} } }: EngineEvent, instance: string): boolean {
+  const name = Attributes[labels.build];
+  return Action === 'destroy' && name !== undefined && Attributes.name === name && Attributes[labels.instance] === instance;
 }
 
 function containerOf({ Type, Actor: { Attributes = {} } }: EngineEvent, identities: ContainerIdentities): KnownContainer | null {

@@ -16,6 +16,8 @@ export const labels = {
   proxy: 'mooring.proxy',
   /** The hash of its program. */
   program: 'mooring.program',
+  /** The name of the container that a build by the engine's own builder belongs to. */
+  build: 'mooring.build',
 } as const;
 
 /** The read-only mount point of the helper program in every agent's container. */
@@ -37,6 +39,8 @@ export const networkKinds = ['open', 'closed', 'listed', 'builds'] as const;
 export type NetworkKind = (typeof networkKinds)[number];
 export const networkName = (instance: string, kind: NetworkKind = 'open'): string =>
   kind === 'open' ? `mooring-${instance}` : `mooring-${instance}-${kind}`;
+/** Returns the name of the network and the container of one build by the engine's own builder. */
+export const buildName = (instance: string, id: string): string => `mooring-${instance}-build-${id}`;
 export const proxyName = (instance: string): string => `mooring-${instance}-egress-proxy`;
 
 /** Returns the agent whose volume has this name, or null. Volume events have no labels, so only the name can tell. */

@@ -2,23 +2,33 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
 import { unlessAborted } from '../../../async/unless-aborted.ts';
+import type { Builder } from '../../../config/config.ts';
 import { namesSameImage, parseImageReference } from '../../../image-reference.ts';
 import { withoutHostPaths } from '../../build-failure.ts';
-import { OutputLines } from '../../output-lines.ts';
-import { ImageGone, ImageLost, RuntimeRefused, type ImageSource, type ReferenceSource, type ResolvedImage } from '../../runtime.ts';
-import { folderEntries, hashOf, tarOf, type TarEntry } from '../image-sources/build-context.ts';
+import {
+  ImageGone,
+  ImageLost,
+  RuntimeRefused,
+  type DockerfileBuilds,
+  type ImageSource,
+  type ReferenceSource,
+  type ResolvedImage,
+} from '../../runtime.ts';
+import { folderEntries, hashOf, type TarEntry } from '../image-sources/build-context.ts';
 import { BuildLayers } from './build-layers.ts';
 import { startCommand } from './command.ts';
 import { volumesLine } from './declared-volumes.ts';
+import { BUILD_MEMORY_BYTES, EngineBuilds, sendBuild, type BuildRequest } from './engine-builds.ts';
 import { OwnImages } from './own-images.ts';
 import { ProjectBuilds } from './project-builds.ts';
-import { checkTakesConnections, portErrors } from '../engine/engine.ts';
+import { checkTakesConnections } from '../engine/engine.ts';
 import { labels, networkName } from '../engine/names.ts';
 import type { AgentNetworks } from '../networks/agent-networks.ts';
+import type { BuildNetworks } from '../networks/build-networks.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
 import { ensureNodeBase } from '../image-sources/node-base.ts';
 import { ensureProjectBase } from '../image-sources/project-base.ts';
-import { checkReference, findImage, follow, pull } from '../image-sources/registry.ts';
+import { checkReference, findImage, pull } from '../image-sources/registry.ts';
 
 type Log = (line: string) => void;
 
@@ -27,7 +37,6 @@ const usualBases = { node: 'node:22-slim', python: 'python:3.12-slim' };
 const machinePrograms = { node: `Node ${process.version}`, python: 'Python' };
 const REGISTRY_TIMEOUT_MS = 5_000;
 const REGISTRY_FORGIVEN_MS = 10 * 60_000;
-const BUILD_MEMORY_BYTES = 4 * 1024 ** 3;
 /** A user that is neither root nor a user of any image. */
 const programUser = '10001:10001';
 /** The mount point of agents' volumes. A program's image has an empty folder there that every user may write to. */
@@ -38,6 +47,17 @@ const BASE_KEPT_MS = 10 * 60_000;
 
 /** The engine's words for a layer that was removed between two steps of a build. */
 const lostLayer = /no such image: sha256:|unknown parent image id sha256:|failed to get digest sha256:|layer does not exist/i;
+
+export interface ImagesOptions {
+  docker: Dockerode;
+  instance: string;
+  networks: AgentNetworks;
+  buildNetworks: BuildNetworks;
+  /** The builder of accounts' Dockerfiles. */
+  builder: Builder;
+  /** Returns an image with the helper program; null if there is none. */
+  helperImage(): Promise<string | null>;
+}
 
 /** Finds, pulls and builds images. The built ones get this instance's label and a tag, so that a prune leaves them. */
 export class Images {
@@ -53,12 +73,18 @@ export class Images {
   private readonly programs = new Set<string>();
   private readonly layers: BuildLayers;
   private readonly projects: ProjectBuilds;
+  private readonly builder: Builder;
+  /** The builds of accounts' Dockerfiles by the engine's own builder. */
+  readonly engineBuilds: EngineBuilds;
 
-  constructor(docker: Dockerode, instance: string, networks: AgentNetworks) {
+  constructor(options: ImagesOptions) {
+    const { docker, instance, networks } = options;
     this.docker = docker;
     this.layers = new BuildLayers(docker);
     this.instance = instance;
     this.networks = networks;
+    this.builder = options.builder;
+    this.engineBuilds = new EngineBuilds({ ...options, networks: options.buildNetworks });
     this.own = new OwnImages(docker, instance);
     this.projects = new ProjectBuilds({
       docker,
@@ -70,7 +96,7 @@ export class Images {
         const found = await findImage(docker, name);
         if (found !== null) await this.own.markBase(found);
       },
-      build: (entries, name, log, signal) => this.build(entries, 'Dockerfile', name, log, signal),
+      build: (entries, name, log, signal) => this.buildOurs({ entries, dockerfile: 'Dockerfile', name }, log, signal),
     });
   }
 
@@ -100,6 +126,11 @@ export class Images {
   /** Returns whether a new volume that is mounted there gets from the image a root that every user may write to. */
   opensVolume(imageId: string, volumePath: string): boolean {
     return volumePath === `/${programVolume}` && this.programs.has(imageId);
+  }
+
+  /** Returns the state of the builds of accounts' Dockerfiles. */
+  async dockerfileBuilds(): Promise<DockerfileBuilds> {
+    return { weakness: this.builder === 'engine' ? await this.engineBuilds.weakness() : null };
   }
 
   private async reference(source: ReferenceSource, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
@@ -147,7 +178,9 @@ export class Images {
     await this.fetchBases(source.bases ?? [], log, signal);
     if (existsSync(join(source.directory, '.dockerignore'))) log('.dockerignore is not looked at: the whole folder is sent to the build');
     const given = this.own.nameForBuild();
-    await this.build(await folderEntries(source.directory, ''), source.dockerfile, given, log, signal);
+    if (this.builder !== 'engine') throw new RuntimeRefused('Dockerfiles are built only with MOORING_BUILDER=engine.');
+    const request = { entries: await folderEntries(source.directory, ''), dockerfile: source.dockerfile, name: given };
+    await this.layers.follow(signal, (note) => this.engineBuilds.build(request, noting(note, log), signal));
     const found = await this.found(given);
     tellVolumes(found, log);
     return resolvedFrom(await this.own.oneNameOf(found, given), found, source.start);
@@ -166,7 +199,7 @@ export class Images {
     const base = this.base !== null && Date.now() < this.base.until ? this.base.name : null;
     let { entries, name, found } = await built(base ?? (await this.findBase(log, signal)));
     if (found === null && base !== null) ({ entries, name, found } = await built(await this.findBase(log, signal)));
-    if (found === null) await this.build(entries, 'Dockerfile', name, log, signal);
+    if (found === null) await this.buildOurs({ entries, dockerfile: 'Dockerfile', name }, log, signal);
     else log(`Nothing has changed since ${name} was built`);
     const resolved = resolvedFrom(name, found ?? (await this.found(name)), null);
     this.remember(resolved);
@@ -231,48 +264,14 @@ export class Images {
   }
 
   /**
-   * Builds an image and returns its id. The build's own steps run with limits and on the agents' network, where they reach no agent. If the
-   * signal aborts, the layers that were made so far are removed.
+   * Builds a Dockerfile of ours, which runs no program, and returns the image's id. If the signal aborts, the layers that were made so far are
+   * removed.
    */
-  private build(entries: TarEntry[], dockerfile: string, name: string | null, log: Log, signal: AbortSignal): Promise<string> {
-    return this.layers.follow(signal, (note) => {
-      const noted = (line: string) => {
-        note(line);
-        log(line);
-      };
-      return this.sendBuild(entries, dockerfile, name, noted, signal);
-    });
-  }
-
-  private async sendBuild(entries: TarEntry[], dockerfile: string, name: string | null, log: Log, signal: AbortSignal): Promise<string> {
+  private async buildOurs(request: BuildRequest, log: Log, signal: AbortSignal): Promise<string> {
     const network = this.networks.kindForBuilds;
     await unlessAborted(this.networks.ensure(network), signal);
-    let id: string | undefined;
-    const options = {
-      ...(name === null ? {} : { t: name }),
-      dockerfile,
-      forcerm: true,
-      memory: BUILD_MEMORY_BYTES,
-      networkmode: networkName(this.instance, network),
-      abortSignal: signal,
-    };
-    const tar = tarOf(entries);
-    const lines = new OutputLines((line) => line !== '' && log(line));
-    try {
-      const stream = await portErrors(null, () => this.docker.buildImage(tar, options));
-      await portErrors(null, () =>
-        follow(stream, (step) => {
-          id = step.aux?.ID ?? id;
-          const text = step.stream ?? (step.status === undefined || step.progressDetail?.total !== undefined ? '' : `${step.status}\n`);
-          lines.take(Buffer.from(text));
-        }),
-      );
-    } finally {
-      lines.end();
-      tar.destroy();
-    }
-    if (id === undefined) throw new RuntimeRefused('The build ended without an image.');
-    return id;
+    const place = { networkmode: networkName(this.instance, network) };
+    return this.layers.follow(signal, (note) => sendBuild(this.docker, request, place, noting(note, log), signal));
   }
 
   /** Returns the usual image of the language, or else what `ownBase` makes of this machine's programs. */
@@ -297,6 +296,14 @@ export class Images {
     return ownBase();
   }
 }
+
+/** Passes each line on to both. */
+const noting = (note: Log, log: Log): Log => {
+  return (line) => {
+    note(line);
+    log(line);
+  };
+};
 
 /**
  * Returns whether a build failed because a layer of it is gone: a build of another replica that was canceled removes what it made, and the

@@ -29,7 +29,7 @@ export async function agentBridges(docker: Dockerode, instance: string): Promise
   const [open, closed, builds, listed] = [
     await networks('open'),
     await networks('closed'),
-    await networks('builds'),
+    [...(await networks('builds')), ...(await networksOfBuilds(docker, instance))],
     await networks('listed'),
   ];
   return {
@@ -54,4 +54,10 @@ export async function networksOf(docker: Dockerode, instance: string, kind: Netw
   if (!found.every(({ Options }) => hasLabels(Options, networkOptions(kind))))
     throw new RuntimeRefused(`The network ${name} lets agents reach each other: remove it.`);
   return found.toSorted((a, b) => (a.Created + a.Id < b.Created + b.Id ? -1 : 1));
+}
+
+/** Returns the networks of single builds of the engine's own builder. */
+export async function networksOfBuilds(docker: Dockerode, instance: string): Promise<Dockerode.NetworkInspectInfo[]> {
+  const filters = JSON.stringify({ label: [`${labels.instance}=${instance}`, labels.build] });
+  return call(null, (abortSignal) => docker.listNetworks({ filters, abortSignal }));
 }
