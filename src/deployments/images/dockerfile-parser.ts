@@ -85,11 +85,11 @@ class Lines {
   /** Returns the next instruction with its continued lines in one, and the number of its first line; null at the end. */
   nextInstruction(): { source: string; line: number } | null {
     for (;;) {
-      const first = this.take();
+      const first = this.next();
       if (first === null) return null;
       const line = this.at;
       const text = trimStart(first);
-      if (this.isAtTop) this.takeDirective(text, line);
+      if (this.isAtTop) this.readDirective(text, line);
       if (text.startsWith('#')) continue;
       const { content, isContinued } = this.continued(text);
       if (content === '' && !isContinued) continue;
@@ -99,13 +99,13 @@ class Lines {
 
   /** Passes over the lines of a here-document. */
   passHeredoc({ name, isIndented }: Heredoc, line: number): void {
-    for (let text = this.take(); text !== null; text = this.take()) if ((isIndented ? withoutTabs(text) : text) === name) return;
+    for (let text = this.next(); text !== null; text = this.next()) if ((isIndented ? withoutTabs(text) : text) === name) return;
     refuse(line, `has the here-document ${JSON.stringify(name.slice(0, 40))} without its end.`);
   }
 
   private continuation(): string {
     const parts: string[] = [];
-    for (let text = this.take(); text !== null; text = this.take()) {
+    for (let text = this.next(); text !== null; text = this.next()) {
       const visible = trimStart(text);
       if (visible === '' || visible.startsWith('#')) continue;
       const { content, isContinued } = this.continued(text);
@@ -124,7 +124,7 @@ class Lines {
   }
 
   /** Returns the next line without its end; null after the last. */
-  private take(): string | null {
+  private next(): string | null {
     const text = this.lines[this.at];
     if (text === undefined) return null;
     this.at += 1;
@@ -137,7 +137,7 @@ class Lines {
     return text.slice(0, end);
   }
 
-  private takeDirective(text: string, line: number): void {
+  private readDirective(text: string, line: number): void {
     const isComment = text.startsWith('#');
     this.isAtTop = isComment || text === '';
     const [, written = '', rest = ''] = isComment ? (directive.exec(trimStart(text.slice(1))) ?? []) : [];

@@ -125,7 +125,7 @@ class Lexer {
     return this.characters[this.at] ?? '';
   }
 
-  private take(): string {
+  private next(): string {
     const character = this.peek();
     this.at += 1;
     return character;
@@ -170,7 +170,7 @@ class Lexer {
         addRaw(part);
       } else if (character === this.options.escape) {
         this.at += 1;
-        const escaped = this.take();
+        const escaped = this.next();
         const part = (keepsEscapes ? character : '') + escaped;
         text += part;
         if (part !== '') addRaw(part);
@@ -217,7 +217,7 @@ class Lexer {
       if (escaped === '') continue;
       const isEscaped = escaped === '"' || escaped === '$' || escaped === this.options.escape;
       if (!isEscaped || this.keepsEscapes) text += character;
-      if (isEscaped) text += this.take();
+      if (isEscaped) text += this.next();
     }
     this.at += 1;
     return quote + text + quote;
@@ -228,7 +228,7 @@ class Lexer {
     if (this.peek() !== '<') return '<';
     this.at += 1;
     let text = '<<';
-    while (/[ \t\r]/.test(this.peek())) text += this.take();
+    while (/[ \t\r]/.test(this.peek())) text += this.next();
     return text;
   }
 
@@ -241,10 +241,10 @@ class Lexer {
     this.at += 1;
     if (/^[{}:]?$/.test(this.peek())) throw new WordError('it has a ${ without a name');
     const name = this.name();
-    const first = this.take();
+    const first = this.next();
     if (first === '}') return this.value(name, `\${${name}}`);
     if (first === '/') return this.replaced(name);
-    const modifier = first === ':' ? this.take() : first;
+    const modifier = first === ':' ? this.next() : first;
     if (!/[+?#%-]/.test(modifier) || (first === ':' && '#%'.includes(modifier)))
       throw new WordError('it has a form of ${…} that builders do not know');
     const isPattern = '#%'.includes(modifier);
@@ -284,11 +284,11 @@ class Lexer {
 
   private name(): string {
     const first = this.peek();
-    if (specialName.test(first)) return this.take();
+    if (specialName.test(first)) return this.next();
     // A name that begins with a digit is a number.
     const part = digit.test(first) ? digit : nameCharacter;
     let name = '';
-    while (part.test(this.peek())) name += this.take();
+    while (part.test(this.peek())) name += this.next();
     return name;
   }
 }
