@@ -86,7 +86,7 @@ describe('a list whose items are large', () => {
 
   it('has pages of a megabyte of an agent’s output', async () => {
     const agentId = await bed.created('acme');
-    const lines = Array.from({ length: LINES }, (_, index) => ({ t: '2026-03-01T12:00:00.000Z', l: 'info', m: `${index} ${LINE}` }));
+    const lines = Array.from({ length: LINES }, (_, index) => ({ t: new Date().toISOString(), l: 'info', m: `${index} ${LINE}` }));
     const chunks = Array.from({ length: LINES / 20 }, (_, index) => lines.slice(index * 20, index * 20 + 20));
     const total = (index: number) => ({ cursor: { generation: 1, time: '2026-03-01T12:00:00.000Z', count: 1 }, total: index });
     await store(

@@ -6,6 +6,7 @@ import { v7 as uuidv7 } from 'uuid';
 
 import { LogTail } from '../../src/logs/entries/log-tail.service.ts';
 import { LineBound } from '../../src/logs/retention/line-bound.ts';
+import { OutputRetentionSaga } from '../../src/logs/retention/output-retention.saga.ts';
 import { LogRetention } from '../../src/logs/entries/log-entries.projection.ts';
 import type { LogEntry } from '../../src/logs/entries/logs.table.ts';
 import type { CapturedLine, LogLevel } from '../../src/logs/output/logs.events.ts';
@@ -27,6 +28,9 @@ const AT = '2026-03-01T12:00:00.000Z';
 let server: TestServer;
 let bed: AgentBed;
 
+/** The hourly removal of old output, whose first turn may come at any time, would take the lines of these tests. */
+const hourly = jest.spyOn(OutputRetentionSaga.prototype, 'resync').mockResolvedValue([]);
+
 beforeAll(async () => {
   server = await startFeatureServer({
     modules: [FaultyRuntimeModule.forTest(() => undefined), ...agentFeatures.modules, LogsModule],
@@ -37,7 +41,10 @@ beforeAll(async () => {
   await bed.account('other', 100);
 });
 
-afterAll(() => server?.close());
+afterAll(async () => {
+  await server?.close();
+  hourly.mockRestore();
+});
 
 const inside = <T>(part: abstract new (...parts: never[]) => T): T => server.app.get(part as never, { strict: false });
 const line = (m: string, l: LogLevel = 'info', t = AT): CapturedLine => ({ t, l, m });

@@ -97,4 +97,15 @@ describe('read models on a database that crashes', () => {
     await database.recover();
     expect(await Promise.all(reads)).toEqual([[10], [10]]);
   });
+
+  it('are not read by a position that was learned while no session could tell of a crash', async () => {
+    const { log, leases, projections } = await start();
+    const { position } = await appendTo(log.store, 'boat-Ark', harbourEvent('BoatArrived'));
+    await projections.waitFor('boats', position);
+    const session = jest.spyOn(leases, 'sessionId', 'get').mockReturnValue(null);
+    await projections.status();
+    await expect(projections.waitFor('boats', position, 100)).rejects.toMatchObject({ code: 'read_model_behind' });
+    session.mockRestore();
+    await projections.waitFor('boats', position);
+  });
 });

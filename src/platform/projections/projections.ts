@@ -227,8 +227,8 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
   async status(): Promise<ProjectionStatus[]> {
     const { sessionId } = this.leases;
     const all = await this.registry.status();
-    // An answer that was under way while the session ended may be older than the crash that ended it.
-    const isCurrent = sessionId === this.leases.sessionId;
+    // An answer that was under way while the session ended, or that came while there was none, may be older than the crash that ended it.
+    const isCurrent = sessionId !== null && sessionId === this.leases.sessionId;
     return all.flatMap((stored) => {
       const entry = this.entries.get(stored.name);
       if (entry === undefined || entry.runner.projection.version !== stored.version) return [];
@@ -297,7 +297,7 @@ export class Projections extends ReadModels implements BeforeApplicationShutdown
    * database can take the last of them back; it also ends the session of the leases (decisions/0043).
    */
   private isInDoubt({ knownIn }: Entry): boolean {
-    return knownIn !== this.leases.sessionId;
+    return knownIn === null || knownIn !== this.leases.sessionId;
   }
 
   /** Takes in a position. One that is learned in doubt may be older than the one known before. */
