@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 
 import Dockerode from 'dockerode';
 
+import { builderImage } from '../test/support/builder-image.ts';
 import { GitServer } from '../test/support/git-server.ts';
 import { importNodeImage } from '../test/support/images.ts';
 import { StartedService } from '../test/support/started-service.ts';
@@ -32,7 +33,13 @@ export async function run(): Promise<object> {
   const engine = new Dockerode();
   const base = await importNodeImage(engine, `mooring-bench-${randomBytes(6).toString('hex')}:1`);
   const git = await GitServer.start();
-  const environment = { MOORING_ALLOW_PRIVATE_SOURCES: git.host, MOORING_SHARED_IMAGES: base, MOORING_LOG_LEVEL: 'warn' };
+  const environment = {
+    MOORING_ALLOW_PRIVATE_SOURCES: git.host,
+    MOORING_SHARED_IMAGES: base,
+    MOORING_BUILDER_IMAGE: await builderImage(),
+    MOORING_LOG_LEVEL: 'warn',
+    ...(process.env.BENCH_BUILDER === undefined ? {} : { MOORING_BUILDER: process.env.BENCH_BUILDER }),
+  };
   const service = await StartedService.start({ runtime: 'docker', environment, nodeOptions });
   const byHand = await ByHand.open(base);
   try {

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 
 import Dockerode from 'dockerode';
 
+import { builderImage } from '../../test/support/builder-image.ts';
 import { GitServer } from '../../test/support/git-server.ts';
 import { importNodeImage } from '../../test/support/images.ts';
 import { span, until } from '../../test/support/until.ts';
@@ -53,6 +54,7 @@ export async function brought(): Promise<object> {
     environment: {
       MOORING_ALLOW_PRIVATE_SOURCES: git.host,
       MOORING_SHARED_IMAGES: `${base},${REAL_IMAGE}`,
+      MOORING_BUILDER_IMAGE: await builderImage(),
       MOORING_TRUSTED_PROXIES: '127.0.0.1',
     },
   });

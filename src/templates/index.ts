@@ -1,2 +1,2 @@
-export type { ProjectFolder, Template } from './template.ts';
+export type { DockerfileFolder, ProjectFolder, Template } from './template.ts';
 export { Templates } from './templates.ts';

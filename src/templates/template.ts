@@ -12,6 +12,14 @@ export interface TemplateVariable {
   secret: boolean;
 }
 
+/** A folder with a Dockerfile of the operator's. */
+export interface DockerfileFolder {
+  kind: 'dockerfile';
+  directory: string;
+  dockerfile: string;
+  start: null;
+}
+
 /** A folder that is a project, built as the plan says. The plan null means that it is recognized by its files, as a repository is. */
 export interface ProjectFolder {
   kind: 'project';
@@ -24,7 +32,7 @@ export interface Template {
   id: string;
   name: string;
   description: string;
-  source: Exclude<ImageSource, { kind: 'project' }> | ProjectFolder;
+  source: Exclude<ImageSource, { kind: 'project' } | { kind: 'dockerfile' }> | DockerfileFolder | ProjectFolder;
   /** The port on which the agent listens; the default is 8080. */
   port: number;
   /** The health check; the default is `GET /healthz`. */

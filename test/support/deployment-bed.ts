@@ -5,6 +5,7 @@ import { join } from 'node:path';
 
 import Dockerode from 'dockerode';
 
+import { builderImage } from './builder-image.ts';
 import { GitServer, type GitEntry } from './git-server.ts';
 import { busyboxEntries, importBusyboxImage } from './images.ts';
 import { StartedService, type AnyBody, type ServiceOptions } from './started-service.ts';
@@ -37,7 +38,12 @@ export class DeploymentBed {
     const options: ServiceOptions = {
       ...others,
       runtime: 'docker',
-      environment: { MOORING_ALLOW_PRIVATE_SOURCES: `${git.host},${registry.host}`, MOORING_SHARED_IMAGES: base, ...environment },
+      environment: {
+        MOORING_ALLOW_PRIVATE_SOURCES: `${git.host},${registry.host}`,
+        MOORING_SHARED_IMAGES: base,
+        MOORING_BUILDER_IMAGE: await builderImage(),
+        ...environment,
+      },
     };
     return new DeploymentBed(docker, await StartedService.start(options), git, registry, base);
   }
@@ -91,8 +97,10 @@ export class DeploymentBed {
   /** Waits until a container that a build or an agent made runs this command line, and returns its id. */
   async running(line: string): Promise<string> {
     return until(`a container runs ${line}`, async () => {
-      for (const { Id, ImageID } of await this.docker.listContainers()) {
-        if (!(await this.isOurs(ImageID))) continue;
+      const instance = await this.service.instance();
+      for (const { Id, ImageID, Labels } of await this.docker.listContainers()) {
+        const isBuilder = 'mooring.builder' in Labels && Labels['mooring.instance'] === instance;
+        if (!isBuilder && !(await this.isOurs(ImageID))) continue;
         // A container that ends meanwhile is refused, or answered with null in place of its processes.
         const answer = await this.docker
           .getContainer(Id)

@@ -17,6 +17,7 @@ import type { BuildLog } from '../records/build-log.ts';
 import { ImageClaims } from './image-claims.service.ts';
 import { ImageReferences } from './image-references.service.ts';
 import { Repositories } from './repositories.service.ts';
+import { templateDockerfile } from './template-dockerfile.ts';
 import { templateProject } from './template-project.ts';
 
 /** The attempts to make an image available that is removed each time before it is claimed. */
@@ -110,6 +111,7 @@ export class DeploymentImages {
     const template = this.template(templateId);
     if (template === undefined) throw new RuntimeRefused(`The template ${templateId ?? ''} is not there any more.`);
     const { source, port } = template;
+    if (source.kind === 'dockerfile') return templateDockerfile(source, accountId, this.repositories.builder);
     return source.kind === 'project' ? templateProject(source, port, this.repositories.buildSettings, log) : source;
   }
 }

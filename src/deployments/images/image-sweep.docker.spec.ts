@@ -144,7 +144,7 @@ describe('an image that no agent needs', () => {
     const base = await published('base');
     const directory = await mkdtemp(join(tmpdir(), 'mooring-base-'));
     await writeFile(join(directory, 'Dockerfile'), `FROM ${base}\nLABEL mooring.instance=${bed.instance}\nRUN ["/bin/busybox", "false"]\n`);
-    const source = { kind: 'dockerfile' as const, directory, dockerfile: 'Dockerfile', start: null };
+    const source = { kind: 'dockerfile' as const, directory, dockerfile: 'Dockerfile', start: null, accountId: 'one' };
     const bases = [{ kind: 'reference' as const, reference: base, mayUse: async () => false }];
     const built = bed.runtime.ensureImage({ ...source, bases }, () => undefined, timeoutSignal(60_000));
     await expect(built).rejects.toThrow('non-zero code');

@@ -6,7 +6,7 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import type { Agent, Deployment } from '../../agents/index.ts';
 import { RESOLVE_HOST, SourceHosts } from '../../agents/services.ts';
-import { Config } from '../../platform/config/config.ts';
+import { Config, type Builder } from '../../platform/config/config.ts';
 import { fetchRepository, removeOldFetches } from '../../platform/git/fetch-repository.ts';
 import { parseRepositoryUrl } from '../../platform/git/repository-url.ts';
 import type { ResolveHost } from '../../platform/public-addresses.ts';
@@ -37,6 +37,11 @@ export class Repositories implements OnApplicationBootstrap {
   get buildSettings(): BuildSettings {
     const { buildVariables: variables, buildCaFile: caFile } = this.config;
     return { variables, caFile };
+  }
+
+  /** The operator's choice of a builder of Dockerfiles. */
+  get builder(): Builder {
+    return this.config.builder;
   }
 
   onApplicationBootstrap(): Promise<void> {

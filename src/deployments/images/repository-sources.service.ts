@@ -34,7 +34,7 @@ export class RepositorySources {
     log.line('Found a Dockerfile');
     const names = basesOf(await readFile(path, 'utf8'), this.config.builder);
     const bases = names.map((name) => this.references.sourceFor(name, accountId));
-    return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: null, bases };
+    return { kind: 'dockerfile', directory, dockerfile: DOCKERFILE, start: null, accountId, bases };
   }
 
   private async projectIn(directory: string, log: BuildLog): Promise<ImageSource> {

@@ -6,7 +6,7 @@ const manual = readFileSync(new URL('../../../docs/operations.md', import.meta.u
 
 describe('the configuration', () => {
   it('has a default for everything', () => {
-    expect(readConfig({})).toMatchObject({ port: 8080, host: '127.0.0.1', runtime: 'auto', production: false });
+    expect(readConfig({})).toMatchObject({ port: 8080, host: '127.0.0.1', runtime: 'auto', builder: 'buildkit', production: false });
   });
 
   it('names every unknown and every malformed variable at once', () => {

@@ -88,6 +88,13 @@ export class Config {
   containerStarts: number;
   imageBuilds: number;
   builder: Builder;
+  /** The name of an image for the builders, or the path of a tar of one; null means that the engine makes it. */
+  builderImage: string | null;
+  /** The AppArmor profile of the builders, where the engine has AppArmor. */
+  builderAppArmor: string;
+  /** The most MiB of one account's cache of builds, and the most caches that are kept on the engine. */
+  builderCacheMb: number;
+  builderCachesMax: number;
   /** The service's own values of the variables that `MOORING_BUILD_ENV` names. All builds of projects get them; they may hold credentials. */
   buildVariables: Record<string, string>;
   /** The file with more certificates, in PEM, that builds of projects trust; null means none. */
@@ -127,7 +134,7 @@ export class Config {
   production: boolean;
 }
 
-export const DEFAULT_BUILDER: Builder = 'engine';
+const DEFAULT_BUILDER: Builder = 'buildkit';
 
 /** Reads single variables, and collects their faults. */
 class Reader {
@@ -281,6 +288,10 @@ function agentSettings(read: Reader) {
     buildVariables: read.variables('MOORING_BUILD_ENV'),
     buildCaFile: read.path('MOORING_BUILD_CA_FILE'),
     builder: read.choice('MOORING_BUILDER', ['buildkit', 'engine'], DEFAULT_BUILDER),
+    builderImage: read.text('MOORING_BUILDER_IMAGE'),
+    builderAppArmor: read.text('MOORING_BUILDER_APPARMOR') ?? 'unconfined',
+    builderCacheMb: read.integer('MOORING_BUILDER_CACHE_MB', 10_240, 256, 1_048_576),
+    builderCachesMax: read.integer('MOORING_BUILDER_CACHES', 20, 1, 10_000),
     imageBuilds: read.integer('MOORING_IMAGE_BUILDS', 4, 1, 256),
     repositoryFetchMaxMb: read.integer('MOORING_REPOSITORY_FETCH_MAX_MB', 512, 1, 1_048_576),
     repositoryMaxMb: read.integer('MOORING_REPOSITORY_MAX_MB', 1_024, 1, 1_048_576),

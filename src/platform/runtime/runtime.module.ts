@@ -26,8 +26,13 @@ type RuntimeConfig = Pick<
   | 'containerRuntime'
   | 'agentEgress'
   | 'agentEgressPrivate'
-  | 'builder'
   | 'buildVariables'
+  | 'builder'
+  | 'builderImage'
+  | 'builderAppArmor'
+  | 'builderCacheMb'
+  | 'builderCachesMax'
+  | 'imageBuilds'
   | 'volumeMaxMb'
   | 'production'
 >;
@@ -51,8 +56,17 @@ export async function openRuntime(
       ociRuntime: config.containerRuntime,
       egress: config.agentEgress,
       open: config.agentEgressPrivate,
-      builder: config.builder,
       mirrors: mirrorsOf(config.buildVariables),
+      builder:
+        config.builder === 'engine'
+          ? 'engine'
+          : {
+              image: config.builderImage,
+              appArmor: config.builderAppArmor,
+              cacheMb: config.builderCacheMb,
+              caches: config.builderCachesMax,
+              builders: config.imageBuilds,
+            },
       volumeMaxBytes: config.volumeMaxMb === 0 ? null : config.volumeMaxMb * 1024 * 1024,
       logger: {
         log: (fields, message) => logger.log({ msg: message, ...fields }),

@@ -98,12 +98,23 @@ export interface ReferenceSource {
   credential?: () => Promise<RegistryCredential | null>;
 }
 
+/** A folder with a Dockerfile. */
+export interface DockerfileSource {
+  kind: 'dockerfile';
+  directory: string;
+  dockerfile: string;
+  start: string[] | null;
+  /** The account that it is built for, and with what was built for it before. */
+  accountId: string;
+  /** The images that it names, as it writes them. They are fetched as `reference` says before it is built, which takes nothing from elsewhere. */
+  bases?: ReferenceSource[];
+}
+
 /** The source of an image. */
 export type ImageSource =
   /** `mayUse` returns whether the engine's image of that name, given by digest or id, may be used; otherwise the image is pulled. */
   | ReferenceSource
-  /** A folder with a Dockerfile. The images in `bases`, which it names, are fetched as `reference` says before it is built. */
-  | { kind: 'dockerfile'; directory: string; dockerfile: string; start: string[] | null; bases?: ReferenceSource[] }
+  | DockerfileSource
   /** One of our programs for a language runtime: the folder's files on that runtime's base image, started by `start`. */
   | { kind: 'program'; directory: string; language: 'node'; start: string[] }
   /** A project without a Dockerfile, which is installed, built and started as the plan says. */
@@ -218,6 +229,8 @@ export interface EgressStatus {
 
 /** The state of the builds of accounts' Dockerfiles. */
 export interface DockerfileBuilds {
+  /** The reason why none can be built; null if they can, or nobody has tried. */
+  lack: string | null;
   /** The sentence that says what keeps builds from each other less than it could; null if nothing does. */
   weakness: string | null;
 }

@@ -1,16 +1,20 @@
 import type { ModuleRef } from '@nestjs/core';
 
 import { findSomeGit } from '../../../../test/support/some-git.ts';
-import { ContainerRuntime, type EgressStatus } from '../../runtime/runtime.ts';
+import { ContainerRuntime, type DockerfileBuilds, type EgressStatus } from '../../runtime/runtime.ts';
 import { ReadinessChecks } from './readiness-checks.service.ts';
 
 /** Returns what `/ready` reports of agents' egress, and the status of the service if nothing else is wrong. */
-async function told(egress: EgressStatus | null, warning: string | null = null, weakness: string | null = null) {
+async function told(
+  egress: EgressStatus | null,
+  warning: string | null = null,
+  { lack = null, weakness = null }: Partial<DockerfileBuilds> = {},
+) {
   const runtime = {
     ping: async () => undefined,
     egress: async () => egress,
     engineWarning: async () => warning,
-    dockerfileBuilds: async () => ({ weakness }),
+    dockerfileBuilds: async () => ({ lack, weakness }),
   };
   const parts = { query: async () => [], ping: async () => undefined, retention: async () => null, progress: async () => [] };
   const modules = { get: (token: unknown) => (token === ContainerRuntime ? runtime : parts) } as unknown as ModuleRef;
@@ -70,11 +74,20 @@ describe('an engine with known faults', () => {
 });
 
 describe('the builds of Dockerfiles', () => {
+  const ok = { name: 'image_builds', status: 'ok', required: false };
+
   it('are reported with what does not keep them apart, and the service is ready', async () => {
-    const ok = { name: 'image_builds', status: 'ok', required: false };
     expect(await told(well)).toMatchObject({ status: 'ready', builds: ok });
-    const detail = 'builds are not isolated from each other';
-    expect(await told(well, null, detail)).toMatchObject({ status: 'ready', builds: { ...ok, detail } });
+    const weakness = 'builds are not isolated from each other';
+    expect(await told(well, null, { weakness })).toMatchObject({ status: 'ready', builds: { ...ok, detail: weakness } });
+  });
+
+  it('are reported with the reason once it is known that there can be none, and the service is only degraded', async () => {
+    const lack = 'No Dockerfile can be built here: …';
+    expect(await told(well, null, { lack, weakness: 'more' })).toMatchObject({
+      status: 'degraded',
+      builds: { ...ok, status: 'unavailable', detail: lack },
+    });
   });
 });
 

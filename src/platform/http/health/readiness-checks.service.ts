@@ -75,7 +75,10 @@ export class ReadinessChecks {
     return lacks.length === 0 ? looked : { name: looked.name, status: 'unavailable', required: false, detail: lacks.join('; ') };
   }
 
-  /** Tells what the operator's choice of a builder leaves open, which degrades nothing. Returns null if the runtime builds no Dockerfile. */
+  /**
+   * Tells whether Dockerfiles can be built, and what the operator's choice of a builder leaves open, which degrades nothing. Returns null if the runtime
+   * builds no Dockerfile.
+   */
   private async dockerfileBuilds(): Promise<DependencyDto | null> {
     let builds: DockerfileBuilds | null | undefined;
     const looked = await this.ping('image_builds', false, ContainerRuntime, async (runtime) => {
@@ -83,6 +86,7 @@ export class ReadinessChecks {
     });
     if (builds == null) return null;
     const { name, status, required } = looked;
+    if (builds.lack !== null) return { name, status: 'unavailable', required, detail: builds.lack };
     return builds.weakness === null ? looked : { name, status, required, detail: builds.weakness };
   }
 

@@ -24,7 +24,7 @@ import type {
   TerminalRequest,
   VolumeSize,
 } from '../runtime.ts';
-import { DEFAULT_BUILDER, type Builder, type EgressMode } from '../../config/config.ts';
+import type { EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
 import { addressLabels, isListed, view } from './containers/container-view.ts';
@@ -41,6 +41,8 @@ import { ContainerLife } from './containers/container-life.ts';
 import { ContainerLookup } from './containers/container-lookup.ts';
 import { HelperVolume } from './volumes/helper-volume.ts';
 import { refuseManyVolumes } from './images/declared-volumes.ts';
+import type { DockerfileBuilder } from './builder/dockerfile-builder.ts';
+import { openBuilder, type BuilderSettings } from './builder/open-builder.ts';
 import { Images } from './images/images.ts';
 import { hasSocketFile } from './engine/local-engine.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
@@ -48,6 +50,7 @@ import { openTerminal } from './containers/terminal.ts';
 import { hasLabels, labels, networkKinds, networkName, volumeName, type Labels } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
 import { BuildNetworks } from './networks/build-networks.ts';
+import { refuseOwnLabels } from './image-sources/own-labels.ts';
 import { findImage } from './image-sources/registry.ts';
 import { dockerVolumeSizes } from './volumes/volume-sizes.ts';
 import { VolumeRoots } from './volumes/volume-roots.ts';
@@ -66,10 +69,10 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   ociRuntime: string | null;
   /** The addresses that agents may reach. */
   egress: EgressMode;
-  /** The builder of accounts' Dockerfiles. */
-  builder?: Builder;
   /** The private addresses that they may reach nevertheless. */
   open?: readonly OpenRange[];
+  /** The builder of accounts' Dockerfiles: the settings of BuildKit, or the engine's own, as when it is left out. */
+  builder?: 'engine' | BuilderSettings;
   /** The quota of new volumes, on engines that enforce one; null stands for none. */
   volumeMaxBytes?: number | null;
   logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
@@ -97,6 +100,7 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly helper: HelperVolume;
   override readonly images: Images['own'];
   private readonly sources: Images;
+  private readonly builder: DockerfileBuilder | null;
   private readonly volumeRoots: VolumeRoots;
   private readonly health = new EngineHealth((signal) => pingEngine(this.docker, signal));
   private readonly containers: ContainerLookup;
@@ -137,12 +141,16 @@ export class DockerRuntime extends ContainerRuntime {
           : options.logger?.warn({ reason: lack }, 'AGENTS ARE NOT KEPT FROM EACH OTHER’S FRAMES ON THE LINK THAT THEY SHARE'),
     });
     this.networks = new AgentNetworks(this.docker, this.instance, this.agentEgress, { mode: options.egress, publish: this.publish });
+    this.builder =
+      options.builder === undefined || options.builder === 'engine'
+        ? null
+        : openBuilder(this.docker, this.instance, this.networks, options.builder);
     this.sources = new Images({
       docker: this.docker,
       instance: this.instance,
       networks: this.networks,
       buildNetworks: new BuildNetworks(this.docker, this.instance, this.agentEgress),
-      builder: options.builder ?? DEFAULT_BUILDER,
+      builder: this.builder,
       helperImage: () => this.helper.ensureProgramImage(),
     });
     this.images = this.sources.own;
@@ -212,7 +220,7 @@ export class DockerRuntime extends ContainerRuntime {
       this.networks.ensure(network),
     ]);
     if (image === null) throw new RuntimeRefused(`The engine no longer has the image ${spec.image}: deploy again.`);
-    refuseOwnLabels(image, this.instance);
+    refuseOwnLabels(image.Config.Labels, this.instance);
     refuseManyVolumes(image);
     const rootFromImage = this.sources.opensVolume(image.Id, spec.volumePath) && this.volumeRoots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
@@ -383,16 +391,6 @@ export class DockerRuntime extends ContainerRuntime {
   override async close(): Promise<void> {
     this.agentEgress.close();
     this.closing.abort();
+    await this.builder?.close();
   }
-}
-
-/** Throws `RuntimeRefused` for an image with labels in the service's name, which every container of it would have. */
-function refuseOwnLabels({ Config }: Dockerode.ImageInspectInfo, instance: string): void {
-  const foreign = Object.entries(Config.Labels ?? {}).find(
-    ([name, value]) => name.startsWith('mooring.') && !(name === labels.instance && value === instance),
-  );
-  if (foreign !== undefined)
-    throw new RuntimeRefused(
-      `The image has the label ${foreign[0].slice(0, 60)}. Labels that begin with "mooring." are this service's own.`,
-    );
 }

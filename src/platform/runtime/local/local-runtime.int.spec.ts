@@ -54,7 +54,7 @@ describe('the local runtime, beyond the contract', () => {
     expect(await under.runtime.capabilities()).toEqual({ freeze: true, isolation: false, images: false });
     for (const source of [
       { kind: 'reference', reference: 'nginx:1', mayUse: async () => true },
-      { kind: 'dockerfile', directory: '/', dockerfile: 'Dockerfile', start: null },
+      { kind: 'dockerfile', directory: '/', dockerfile: 'Dockerfile', start: null, accountId: 'one' },
     ] as const)
       await expect(under.runtime.ensureImage(source, () => undefined, timeoutSignal(5_000))).rejects.toThrow(
         /install Docker \(Debian: docker\.io\) and start with MOORING_RUNTIME=docker/,

@@ -34,7 +34,7 @@ export const isHelperVolume = (name: string | undefined): boolean => name?.start
 
 export const volumeName = (agentId: string): string => `mooring-${agentId}`;
 /** Agents on the open network can reach what the rules allow; those on the closed one have no way out; those on the listed one reach the proxy alone.
- * Builds that have mirrors are on a network of their own. */
+ * Builds are on a network of their own, and reach the mirrors as well. */
 export const networkKinds = ['open', 'closed', 'listed', 'builds'] as const;
 export type NetworkKind = (typeof networkKinds)[number];
 export const networkName = (instance: string, kind: NetworkKind = 'open'): string =>

@@ -55,19 +55,22 @@ async function entryOf(source: string, name: string, stats: Stats): Promise<TarE
   return stats.isFile() ? { name, type: 'file', mode: stats.mode & 0o100 ? 0o755 : 0o644, source } : null;
 }
 
-/** Returns a plain tar of the entries, which is written as it is read. The stream breaks if a source can't be read or changes its size. */
-export function tarOf(entries: TarEntry[]): Readable {
+/**
+ * Returns a plain tar of the entries, which is written as it is read. All of them get the same time. The stream breaks if a source can't be read or
+ * changes its size.
+ */
+export function tarOf(entries: TarEntry[], mtime = new Date(0)): Readable {
   const tar = pack();
-  void write(tar, entries).then(
+  void write(tar, entries, mtime).then(
     () => tar.finalize(),
     (error: Error) => tar.destroy(error),
   );
   return Readable.from(tar, { objectMode: false });
 }
 
-async function write(tar: Pack, entries: TarEntry[]): Promise<void> {
+async function write(tar: Pack, entries: TarEntry[], mtime: Date): Promise<void> {
   for (const { name, type, mode, source, content, linkname } of entries) {
-    const header = { name, type, mode, mtime: new Date(0) };
+    const header = { name, type, mode, mtime };
     if (source === undefined) {
       tar.entry(linkname === undefined ? header : { ...header, linkname }, content ?? '');
       continue;

@@ -43,7 +43,13 @@ describe('a build by the engine’s own builder', () => {
   });
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  const source = (): ImageSource => ({ kind: 'dockerfile', directory: folder, dockerfile: 'Dockerfile', start: ['true'] });
+  const source = (): ImageSource => ({
+    kind: 'dockerfile',
+    directory: folder,
+    accountId: 'one',
+    dockerfile: 'Dockerfile',
+    start: ['true'],
+  });
   const write = (...steps: string[]) => writeFileSync(join(folder, 'Dockerfile'), [`FROM ${bed.image}`, ...steps, ''].join('\n'));
   const build = (signal = timeoutSignal(120_000)) => runtime.ensureImage(source(), (line) => log.push(line), signal);
   /** The networks and the containers of builds. */

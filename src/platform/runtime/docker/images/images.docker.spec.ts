@@ -34,6 +34,7 @@ describe('an image', () => {
     directory: folder,
     dockerfile: 'Dockerfile',
     start,
+    accountId: 'one',
   });
   const program: () => ImageSource = () => ({ kind: 'program', directory: folder, language: 'node', start: ['node', 'agent.mjs'] });
 
@@ -97,9 +98,9 @@ describe('an image', () => {
     const base = await bed.imageWith(['CMD ["sleep", "300"]', 'ONBUILD RUN ["/bin/echo", "triggered"]']);
     write({ Dockerfile: `FROM ${base}\n` });
     const bases = [{ kind: 'reference' as const, reference: base, mayUse: async () => true }];
-    await expect(ensure({ kind: 'dockerfile', directory: folder, dockerfile: 'Dockerfile', start: null, bases })).rejects.toThrow(
-      /has triggers/,
-    );
+    await expect(
+      ensure({ kind: 'dockerfile', directory: folder, dockerfile: 'Dockerfile', start: null, accountId: 'one', bases }),
+    ).rejects.toThrow(/has triggers/);
     expect(log.join('\n')).not.toContain('triggered');
   });
 

@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
 import { unlessAborted } from '../../../async/unless-aborted.ts';
-import type { Builder } from '../../../config/config.ts';
 import { namesSameImage, parseImageReference } from '../../../image-reference.ts';
 import { withoutHostPaths } from '../../build-failure.ts';
 import {
@@ -14,6 +13,7 @@ import {
   type ReferenceSource,
   type ResolvedImage,
 } from '../../runtime.ts';
+import type { DockerfileBuilder } from '../builder/dockerfile-builder.ts';
 import { folderEntries, hashOf, type TarEntry } from '../image-sources/build-context.ts';
 import { BuildLayers } from './build-layers.ts';
 import { startCommand } from './command.ts';
@@ -45,6 +45,12 @@ const REMEMBERED_MAX = 10_000;
 /** The time for which the base image of the last program is used without another check, ms. */
 const BASE_KEPT_MS = 10 * 60_000;
 
+/** An image that a Dockerfile names, as it writes it and as the engine has it. */
+interface FetchedBase {
+  reference: string;
+  image: Dockerode.ImageInspectInfo;
+}
+
 /** The engine's words for a layer that was removed between two steps of a build. */
 const lostLayer = /no such image: sha256:|unknown parent image id sha256:|failed to get digest sha256:|layer does not exist/i;
 
@@ -53,8 +59,8 @@ export interface ImagesOptions {
   instance: string;
   networks: AgentNetworks;
   buildNetworks: BuildNetworks;
-  /** The builder of accounts' Dockerfiles. */
-  builder: Builder;
+  /** The builder of accounts' Dockerfiles; null stands for the engine's own. */
+  builder: DockerfileBuilder | null;
   /** Returns an image with the helper program; null if there is none. */
   helperImage(): Promise<string | null>;
 }
@@ -73,7 +79,7 @@ export class Images {
   private readonly programs = new Set<string>();
   private readonly layers: BuildLayers;
   private readonly projects: ProjectBuilds;
-  private readonly builder: Builder;
+  private readonly builder: DockerfileBuilder | null;
   /** The builds of accounts' Dockerfiles by the engine's own builder. */
   readonly engineBuilds: EngineBuilds;
 
@@ -130,7 +136,7 @@ export class Images {
 
   /** Returns the state of the builds of accounts' Dockerfiles. */
   async dockerfileBuilds(): Promise<DockerfileBuilds> {
-    return { weakness: this.builder === 'engine' ? await this.engineBuilds.weakness() : null };
+    return this.builder === null ? { lack: null, weakness: await this.engineBuilds.weakness() } : this.builder.state;
   }
 
   private async reference(source: ReferenceSource, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
@@ -164,23 +170,30 @@ export class Images {
   }
 
   /** Makes the images available that a Dockerfile names. Their triggers would be instructions of the build that nobody has checked. */
-  private async fetchBases(bases: readonly ReferenceSource[], log: Log, signal: AbortSignal): Promise<void> {
+  private async fetchBases(bases: readonly ReferenceSource[], log: Log, signal: AbortSignal): Promise<FetchedBase[]> {
+    const fetched: FetchedBase[] = [];
     for (const base of bases) {
       const found = await this.fetched(base, log, signal);
       await this.own.markBase(found);
       const triggers = (found.Config as { OnBuild?: string[] | null }).OnBuild ?? [];
       if (triggers.length > 0)
         throw new RuntimeRefused(`The image ${base.reference} has triggers (ONBUILD), and nothing is built from such images.`);
+      fetched.push({ reference: base.reference, image: found });
     }
+    return fetched;
   }
 
   private async dockerfile(source: ImageSource & { kind: 'dockerfile' }, log: Log, signal: AbortSignal): Promise<ResolvedImage> {
-    await this.fetchBases(source.bases ?? [], log, signal);
-    if (existsSync(join(source.directory, '.dockerignore'))) log('.dockerignore is not looked at: the whole folder is sent to the build');
+    const bases = await this.fetchBases(source.bases ?? [], log, signal);
     const given = this.own.nameForBuild();
-    if (this.builder !== 'engine') throw new RuntimeRefused('Dockerfiles are built only with MOORING_BUILDER=engine.');
-    const request = { entries: await folderEntries(source.directory, ''), dockerfile: source.dockerfile, name: given };
-    await this.layers.follow(signal, (note) => this.engineBuilds.build(request, noting(note, log), signal));
+    const entries = await folderEntries(source.directory, '');
+    const { accountId, dockerfile } = source;
+    if (this.builder !== null) await this.builder.build({ accountId, entries, dockerfile, bases, name: given }, log, signal);
+    else {
+      if (existsSync(join(source.directory, '.dockerignore'))) log('.dockerignore is not looked at: the whole folder is sent to the build');
+      const request = { entries, dockerfile, name: given };
+      await this.layers.follow(signal, (note) => this.engineBuilds.build(request, noting(note, log), signal));
+    }
     const found = await this.found(given);
     tellVolumes(found, log);
     return resolvedFrom(await this.own.oneNameOf(found, given), found, source.start);

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { untilTrue } from '../../../../../test/support/until.ts';
 import type { BuildSettings, ProjectPlan } from '../../project-plan.ts';
-import { labels } from '../engine/names.ts';
+import { labels, networkName } from '../engine/names.ts';
 
 const canary = `canary-${randomUUID()}`;
 const node: ProjectPlan = {
@@ -149,11 +149,14 @@ describe('a project without a Dockerfile on Docker', () => {
     expect((await images()).filter(({ RepoTags }) => (RepoTags ?? ['<none>:<none>']).includes('<none>:<none>'))).toEqual([]);
   });
 
-  it('whose build is aborted leaves no container', async () => {
+  it('whose build is aborted ran on a network that no agent is on, and leaves no container', async () => {
     await put({ ...nodeFiles, 'build.js': 'console.log("building"); setInterval(() => {}, 1000)' });
     const abort = new AbortController();
     const failure = built({ ...node, build: [['node', 'build.js']] }, {}, abort.signal).catch((error: Error) => error.message);
     await untilTrue(() => lines.includes('building'));
+    const [building] = await containers();
+    const { HostConfig } = await bed.docker.getContainer(building?.Id ?? '').inspect();
+    expect(HostConfig).toMatchObject({ NetworkMode: networkName(bed.instance, 'builds'), CapDrop: ['ALL'], PidsLimit: 1_024 });
     abort.abort(new Error('canceled'));
     expect(await failure).toBe('canceled');
     await untilTrue(async () => (await containers()).length === 0);

@@ -27,10 +27,8 @@ export class AgentNetworks {
     private readonly situation: Situation,
   ) {}
 
-  /** Returns the kind of network for builds. */
-  get kindForBuilds(): NetworkKind {
-    return this.egress.hasMirrors ? 'builds' : 'open';
-  }
+  /** The kind of network for builds, on which no agent ever is. */
+  readonly kindForBuilds = 'builds' satisfies NetworkKind;
 
   /**
    * Returns the kind of network for an agent. The closed network publishes no ports, so if they have to be published, the rules of the open

@@ -227,7 +227,7 @@ describe('what an agent may reach', () => {
     await writeFile(join(directory, 'Dockerfile'), [`FROM ${bed.image}`, ...asked.map(ask), ''].join('\n'));
     const lines: string[] = [];
     await runtime.ensureImage(
-      { kind: 'dockerfile', directory, dockerfile: 'Dockerfile', start: null },
+      { kind: 'dockerfile', directory, dockerfile: 'Dockerfile', start: null, accountId: 'one' },
       (line) => lines.push(line),
       timeoutSignal(100_000),
     );

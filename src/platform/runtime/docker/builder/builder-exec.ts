@@ -1,0 +1,105 @@
+import type { Readable } from 'node:stream';
+import type Dockerode from 'dockerode';
+
+import { RuntimeUnavailable } from '../../runtime.ts';
+import { call, until } from '../engine/engine.ts';
+import { frames, type Frame } from '../engine/frames.ts';
+import { BUSYBOX } from './builder-start.ts';
+
+/** The looks at a command whose output has ended, 10 ms apart. */
+const END_LOOKS_MAX = 500;
+const OUTPUT_BYTES_MAX = 8 * 1024 * 1024;
+const SAID_BYTES_MAX = 4 * 1024;
+
+/** Where commands of one builder run. */
+export interface InsideBuilder {
+  container: Dockerode.Container;
+  /** The id of the host as which they run. It is never 0. */
+  user: number;
+}
+
+/** A command's exit code, its output, which is small, and the first part of its errors. */
+export interface Ended {
+  exitCode: number;
+  output: Buffer;
+  said: string;
+}
+
+/** Returns the command that runs the script with these parameters. In it `b tar` is busybox's tar. */
+export const shellCommand = (script: string, ...parameters: string[]): string[] => [
+  BUSYBOX,
+  'sh',
+  '-c',
+  `b() { ${BUSYBOX} "$@"; }\n${script}`,
+  'sh',
+  ...parameters,
+];
+
+/** Runs a command in the builder, yields its output as it comes, and returns its exit code. */
+export async function* execInBuilder(
+  { container, user }: InsideBuilder,
+  argv: string[],
+  stdin?: Readable,
+): AsyncGenerator<Frame, number, undefined> {
+  const withStdin = stdin !== undefined;
+  const exec = await call(container.id, (abortSignal) =>
+    container.exec({ Cmd: argv, User: `${user}:${user}`, AttachStdin: withStdin, AttachStdout: true, AttachStderr: true, abortSignal }),
+  );
+  const stream = await call(container.id, (abortSignal) => exec.start({ hijack: withStdin, stdin: withStdin, abortSignal }));
+  const broken = stdin === undefined ? () => null : feed(stdin, stream);
+  try {
+    yield* frames(stream);
+  } catch (error) {
+    throw broken() ?? error;
+  } finally {
+    stream.destroy();
+  }
+  const failure = broken();
+  if (failure !== null) throw failure;
+  return exitCodeOf(exec, container.id);
+}
+
+/** Runs a command to its end. Throws `RuntimeUnavailable` if it prints more than 8 MiB. */
+export async function runInBuilder(inside: InsideBuilder, argv: string[], stdin?: Readable): Promise<Ended> {
+  const parts = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
+  const sizes = { stdout: 0, stderr: 0 };
+  const output = execInBuilder(inside, argv, stdin);
+  for (let next = await output.next(); ; next = await output.next()) {
+    if (next.done === true)
+      return {
+        exitCode: next.value,
+        output: Buffer.concat(parts.stdout),
+        said: Buffer.concat(parts.stderr).toString('utf8', 0, SAID_BYTES_MAX).trim(),
+      };
+    const { stream, payload } = next.value;
+    sizes[stream] += payload.length;
+    if (sizes.stdout > OUTPUT_BYTES_MAX) throw new RuntimeUnavailable(new Error('a command of a builder printed too much'));
+    if (stream === 'stdout' || sizes.stderr < SAID_BYTES_MAX + payload.length) parts[stream].push(payload);
+  }
+}
+
+/** Sends the input, and returns what tells the error that broke it. */
+function feed(stdin: Readable, stream: NodeJS.ReadWriteStream & { destroy?: () => void }): () => Error | null {
+  let failure: Error | null = null;
+  stream.on('error', () => undefined);
+  stream.on('close', () => stdin.destroy());
+  stdin.on('error', (error) => {
+    failure = error;
+    stream.destroy?.();
+  });
+  stdin.pipe(stream);
+  return () => failure;
+}
+
+async function exitCodeOf(exec: Dockerode.Exec, handle: string): Promise<number> {
+  const code = await until(
+    async () => {
+      const { Running, ExitCode } = await call(handle, (abortSignal) => exec.inspect({ abortSignal } as object));
+      return Running ? null : ExitCode;
+    },
+    END_LOOKS_MAX,
+    10,
+  );
+  if (code === null) throw new RuntimeUnavailable(new Error('the output of a builder’s command ended, but the command did not'));
+  return code;
+}

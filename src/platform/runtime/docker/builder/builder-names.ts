@@ -1,0 +1,40 @@
+import { createHash } from 'node:crypto';
+
+import { labels, type Labels } from '../engine/names.ts';
+
+/** The label of a builder and of its cache, with the account that they belong to. */
+const ACCOUNT_LABEL = 'mooring.builder';
+
+/** The first of the ids that builders run as, above those that hosts give to their users and containers, and the number of ids of one builder. */
+const FIRST_ID = 1_879_048_192;
+export const IDS_PER_BUILDER = 65_536;
+/** The number of ranges. Two accounts may share one, since each is in containers of its own as well. */
+const ID_RANGES = 4_096;
+
+/** One builder of an account: each process that builds for the account at the same time has another slot, and with it another cache. */
+export interface BuilderPlace {
+  instance: string;
+  accountId: string;
+  slot: number;
+}
+
+const keyOf = ({ instance, accountId }: BuilderPlace): string => createHash('sha256').update(`${instance} ${accountId}`).digest('hex');
+
+export const builderName = (place: BuilderPlace): string => `mooring-builder-${keyOf(place).slice(0, 24)}-${place.slot}`;
+
+/** No name of an agent's volume begins so. */
+export const cacheName = (place: BuilderPlace): string => `mooring_builder_${keyOf(place).slice(0, 24)}_${place.slot}`;
+
+export const builderLabels = ({ instance, accountId }: Omit<BuilderPlace, 'slot'>): Labels => ({
+  [labels.instance]: instance,
+  [ACCOUNT_LABEL]: accountId,
+});
+
+/** Returns the labels by which the engine lists the builders and caches of all accounts. */
+export const ownFilter = (instance: string): string[] => [`${labels.instance}=${instance}`, ACCOUNT_LABEL];
+/** Returns the account of a builder or a cache. */
+export const accountOf = (found: Labels): string => found[ACCOUNT_LABEL] ?? '';
+
+/** Returns the id of the host that root of the builder's user namespace is. */
+export const firstIdOf = (place: BuilderPlace): number =>
+  FIRST_ID + IDS_PER_BUILDER * (Number.parseInt(keyOf(place).slice(0, 8), 16) % ID_RANGES);

@@ -1,0 +1,158 @@
+import type { Duplex } from 'node:stream';
+import type Dockerode from 'dockerode';
+
+import { OutputLines } from '../../output-lines.ts';
+import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
+import { call, statusOf, until } from '../engine/engine.ts';
+import { frames } from '../engine/frames.ts';
+import { ensureLabelledVolume, findVolume } from '../volumes/volumes.ts';
+import type { InsideBuilder } from './builder-exec.ts';
+import { builderLabels, cacheName, firstIdOf, type BuilderPlace } from './builder-names.ts';
+import { builderOptions, wrongBuilderSettings, type BuilderMeans } from './builder-options.ts';
+import { lackOfStart } from './builder-probe.ts';
+
+const READY_MS = 30_000;
+const SAID_CHARACTERS_MAX = 4_000;
+/** The replicas that build for one account at once, of which each has a builder and a cache of its own. */
+const SLOTS = 8;
+/** The tries to make a builder in a place that is taken, and the pause between them, ms. */
+const TAKEN_TRIES = 10;
+const TAKEN_AGAIN_MS = 200;
+
+/** One builder of an account, which ends with this process. */
+export class Builder implements InsideBuilder {
+  /** The size of the cache in KiB as it was measured last; `Infinity` if no program can measure it. */
+  usedKb = 0;
+  /** The time of that, in milliseconds of the process; -Infinity if it is measured no more. */
+  measuredAt = performance.now();
+  /** The size of the cache when the builder started; 0 until it was measured. */
+  firstKb = 0;
+  /** Resolves when the container has ended, whatever the reason. */
+  readonly ended: Promise<void>;
+  isOver = false;
+  readonly user: number;
+  private said = '';
+  private onReady: () => void = () => undefined;
+  private readonly ready = new Promise<void>((resolve) => (this.onReady = resolve));
+  private removal: Promise<void> | null = null;
+
+  private constructor(
+    readonly place: BuilderPlace,
+    readonly container: Dockerode.Container,
+    private readonly held: Duplex,
+  ) {
+    this.user = firstIdOf(place);
+    this.ended = this.read().finally(() => (this.isOver = true));
+  }
+
+  /**
+   * Makes and starts a builder of the account. `makeRoom` is called before it gets a new cache. Throws `RuntimeRefused` if the engine does not keep one
+   * of its settings, or the host can't run one.
+   */
+  static async start(
+    docker: Dockerode,
+    owner: Omit<BuilderPlace, 'slot'>,
+    means: BuilderMeans,
+    makeRoom: () => Promise<void>,
+  ): Promise<Builder> {
+    for (let slot = 0; slot < SLOTS; slot += 1) {
+      const cache = await findVolume(docker, cacheName({ ...owner, slot }));
+      if (cache === null) await makeRoom();
+      const made = await create(docker, { ...owner, slot }, means);
+      if (made !== null) return Builder.run(made, { ...owner, slot });
+    }
+    throw new RuntimeUnavailable(new Error('all places for builders of an account are taken'));
+  }
+
+  private static async run(container: Dockerode.Container, place: BuilderPlace): Promise<Builder> {
+    const options = { stream: true, stdin: true, stdout: true, stderr: true, hijack: true };
+    let builder: Builder | null = null;
+    try {
+      builder = new Builder(place, container, (await call(container.id, () => container.attach(options))) as unknown as Duplex);
+      await call(container.id, (abortSignal) => container.start({ abortSignal }));
+      await builder.untilReady();
+      return builder;
+    } catch (error) {
+      await (builder?.remove() ?? removeContainer(container));
+      const lack = error instanceof RuntimeRefused ? lackOfStart(error.message) : null;
+      throw lack === null ? error : new RuntimeRefused(lack, { cause: error });
+    }
+  }
+
+  /** The value is true if it runs and is watched, so that it can take another build. */
+  get isSound(): boolean {
+    return !this.isOver && this.measuredAt !== -Infinity;
+  }
+
+  /** Ends it at once with all that runs in it. Its cache stays. */
+  remove(): Promise<void> {
+    this.isOver = true;
+    this.removal ??= removeContainer(this.container).finally(() => this.held.destroy());
+    return this.removal;
+  }
+
+  private async untilReady(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<'late'>((resolve) => (timer = setTimeout(() => resolve('late'), READY_MS)));
+    const first = await Promise.race([this.ready.then(() => 'ready' as const), this.ended.then(() => 'ended' as const), late]);
+    clearTimeout(timer);
+    if (first === 'ended') throw new RuntimeRefused(this.said.trim() || 'the builder ended at its start without a word');
+    if (first === 'late') throw new RuntimeUnavailable(new Error(`a builder was not ready within ${READY_MS} ms: ${this.said}`));
+  }
+
+  private async read(): Promise<void> {
+    const lines = new OutputLines((line) => this.hear(line));
+    try {
+      for await (const { stream, payload } of frames(this.held)) {
+        if (stream === 'stdout') lines.take(payload);
+        else if (this.said.length < SAID_CHARACTERS_MAX) this.said += payload.toString('utf8');
+      }
+    } catch {
+      // The container has ended, or the engine, which ends it as well.
+    }
+  }
+
+  private hear(line: string): void {
+    if (line === 'ready') this.onReady();
+    if (line === 'unwatched') this.measuredAt = -Infinity;
+    const used = /^used (long|\d+)$/.exec(line)?.[1];
+    if (used === undefined) return;
+    this.measuredAt = performance.now();
+    const isFirst = this.usedKb === 0;
+    this.usedKb = used === 'long' ? Infinity : Number(used);
+    if (isFirst) this.firstKb = this.usedKb;
+  }
+}
+
+/**
+ * Returns a new container, or null if another process has one in this place. That of a process that was just killed is gone in a moment, and leaves its
+ * cache.
+ */
+async function create(docker: Dockerode, place: BuilderPlace, means: BuilderMeans): Promise<Dockerode.Container | null> {
+  await ensureLabelledVolume(docker, cacheName(place), builderLabels(place));
+  const options = builderOptions(place, means);
+  const tried = (): Promise<Dockerode.Container | null> =>
+    call(null, (abortSignal) => docker.createContainer({ ...options, abortSignal })).catch((error: unknown) => {
+      if (statusOf(error) === 409) return null;
+      throw error;
+    });
+  const container = await until(tried, TAKEN_TRIES, TAKEN_AGAIN_MS);
+  if (container === null) return null;
+  const wrong = wrongBuilderSettings(options, await call(container.id, (abortSignal) => container.inspect({ abortSignal })));
+  if (wrong.length === 0) return container;
+  await removeContainer(container);
+  throw new RuntimeRefused(`The container engine ignored settings of the builder, so no Dockerfile can be built: ${wrong.join(', ')}.`);
+}
+
+/** Removes a container with all that runs in it, and resolves when it is gone. */
+export async function removeContainer(container: Dockerode.Container): Promise<void> {
+  await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal })).catch(ignoring(404, 409));
+  // A removal may go on after its answer, and would keep the name and the cache.
+  await call(null, (abortSignal) => container.wait({ condition: 'removed', abortSignal })).catch(ignoring(404, 409));
+}
+
+const ignoring =
+  (...statuses: number[]) =>
+  (error: unknown): undefined => {
+    if (!statuses.includes(statusOf(error) ?? 0)) throw error;
+  };
