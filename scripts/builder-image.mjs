@@ -61,7 +61,14 @@ function make() {
 function addPrograms(work, tree) {
   const folder = join(work, 'packages');
   mkdirSync(folder);
-  run('apt-get', ['download', '-qq', '-o', 'APT::Sandbox::User=root', ...packages], { cwd: folder });
+  const download = () => run('apt-get', ['download', '-qq', '-o', 'APT::Sandbox::User=root', ...packages], { cwd: folder });
+  try {
+    download();
+  } catch {
+    // A machine without lists of packages, or with old ones, finds them after an update.
+    run('apt-get', ['update', '-qq']);
+    download();
+  }
   for (const file of readdirSync(folder)) run('dpkg-deb', ['-x', file, 'files'], { cwd: folder });
   for (const program of programs) {
     const source = [join(folder, 'files', program), join(folder, 'files/usr', program)].find((path) => existsSync(path));

@@ -1,4 +1,7 @@
+import { fork } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { join } from 'node:path';
 
 import Dockerode from 'dockerode';
 
@@ -37,11 +40,16 @@ interface Bed {
   base: string;
 }
 
-const attacks: Record<string, Attack> = { build: floodingBuild, output: eightYes, strangers: strangersWebhooks };
+const attacks = (): Record<string, Attack> => ({
+  build: floodingBuild,
+  loops: eightLoops,
+  output: eightYes,
+  strangers: strangersWebhooks,
+});
 
 /**
- * Measures the chats of one account's agent alone, and beside each of three things that another account brings: a build that floods its
- * network, eight commands that print without end, and webhooks of 33 addresses without the token. It needs an engine and a C compiler.
+ * Measures the chats of one account's agent alone, and beside each of what another account brings: a build that floods its network,
+ * eight commands that print without end and eight that only compute, and webhooks of 33 addresses without the token. It needs an engine and a C compiler.
  */
 export async function brought(): Promise<object> {
   if (!(await makeRealImage())) throw new Error('hostile:brought needs an engine and a C compiler for its agents');
@@ -64,7 +72,7 @@ export async function brought(): Promise<object> {
     const hostileId = await makeAgent(hostile, REAL_IMAGE);
     await chats(good, agentId, WARM_UP_CHATS);
     const figures: Record<string, object> = {};
-    for (const [name, attack] of Object.entries(attacks)) {
+    for (const [name, attack] of Object.entries(attacks())) {
       const alone = await chats(good, agentId, CHATS);
       const end = await attack({ bed, hostile, hostileId, git, base });
       const beside = await besideAttack(end, () => chats(good, agentId, CHATS));
@@ -132,8 +140,12 @@ async function floodingBuild({ hostile, git, base }: Bed): Promise<() => Promise
   };
 }
 
-async function eightYes({ hostile, hostileId }: Bed): Promise<() => Promise<void>> {
-  const command = { command: ['/.mooring/busybox', 'yes'], timeout: COMMAND_SECONDS };
+const eightYes: Attack = (bed) => eightCommands(bed, 'yes');
+/** What the processor time alone costs the others, of which an agent has its share. */
+const eightLoops: Attack = (bed) => eightCommands(bed, 'while :; do :; done');
+
+async function eightCommands({ hostile, hostileId }: Bed, script: string): Promise<() => Promise<void>> {
+  const command = { command: ['/.mooring/busybox', 'sh', '-c', script], timeout: COMMAND_SECONDS };
   const running = Array.from({ length: COMMANDS }, () => hostile.call('POST', `/api/agents/${hostileId}/exec`, command));
   // The first seconds of a command are its start.
   await span(1_000);
@@ -144,22 +156,12 @@ async function eightYes({ hostile, hostileId }: Bed): Promise<() => Promise<void
 }
 
 async function strangersWebhooks({ bed, hostileId }: Bed): Promise<() => Promise<void>> {
+  const program = join(import.meta.dirname, '..', 'support', 'strangers.ts');
   const url = `${bed.service.firstRun.url}/api/webhooks/${hostileId}`;
-  const over = new AbortController();
-  const stranger = async (n: number) => {
-    const headers = { 'content-type': 'text/plain', 'x-forwarded-for': `203.0.113.${n + 1}` };
-    while (!over.signal.aborted) {
-      const status = await fetch(url, { method: 'POST', headers, body: 'from a stranger' }).then(
-        (answer) => answer.status,
-        () => 0,
-      );
-      // A caller that is refused comes back a little later, as any program does.
-      if (status !== 202) await span(100);
-    }
-  };
-  const strangers = Array.from({ length: STRANGERS }, (_, n) => stranger(n));
+  const strangers = fork(program, [url, String(STRANGERS)], { execArgv: ['--import', './scripts/typescript.mjs'] });
+  await once(strangers, 'spawn');
   return async () => {
-    over.abort();
-    await Promise.all(strangers);
+    strangers.kill();
+    await once(strangers, 'exit');
   };
 }
