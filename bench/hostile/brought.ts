@@ -141,7 +141,7 @@ async function floodingBuild({ hostile, git, base }: Bed): Promise<() => Promise
 }
 
 const eightYes: Attack = (bed) => eightCommands(bed, 'yes');
-/** What the processor time alone costs the others, of which an agent has its share. */
+/** These print nothing: they tell what an agent's share of the processor costs the others by itself. */
 const eightLoops: Attack = (bed) => eightCommands(bed, 'while :; do :; done');
 
 async function eightCommands({ hostile, hostileId }: Bed, script: string): Promise<() => Promise<void>> {
