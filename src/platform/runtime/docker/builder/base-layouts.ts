@@ -42,18 +42,19 @@ export interface BaseLayout {
 export class BaseLayouts {
   constructor(private readonly docker: Dockerode) {}
 
-  /** Returns the layouts of the images, by their ids. They are in the order of the ids. */
-  async ensure(inside: InsideBuilder, ids: readonly string[], signal: AbortSignal): Promise<BaseLayout[]> {
+  /** Returns the layouts of the images by their ids. */
+  async ensure(inside: InsideBuilder, ids: readonly string[], signal: AbortSignal): Promise<Map<string, BaseLayout>> {
     const keys = ids.map((id) => id.replace('sha256:', ''));
     const listed = await runInBuilder(inside, shellCommand(found, String(Math.max(BASES_KEPT, ids.length) + 1), ...keys));
     if (listed.exitCode !== 0) throw failed('listed', listed.said);
     const digests = listed.output.toString('utf8').split('\n');
-    const layouts: BaseLayout[] = [];
-    for (const [at, key] of keys.entries()) {
+    const layouts = new Map<string, BaseLayout>();
+    for (const [at, id] of ids.entries()) {
       signal.throwIfAborted();
+      const folder = `${BASES_FOLDER}/${keys[at]}`;
       const known = /^[0-9a-f]{64}$/.exec(digests[at] ?? '')?.[0];
-      const digest = known ?? (await this.transfer(inside, ids[at] ?? '', `${BASES_FOLDER}/${key}`));
-      layouts.push({ folder: `${BASES_FOLDER}/${key}`, digest: `sha256:${digest}` });
+      const digest = known ?? (await this.transfer(inside, id, folder));
+      layouts.set(id, { folder, digest: `sha256:${digest}` });
     }
     return layouts;
   }

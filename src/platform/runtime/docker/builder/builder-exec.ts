@@ -2,7 +2,8 @@ import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 
 import { RuntimeUnavailable } from '../../runtime.ts';
-import { call, until } from '../engine/engine.ts';
+import { call } from '../engine/engine.ts';
+import { exitCodeOf } from '../engine/execs.ts';
 import { frames, type Frame } from '../engine/frames.ts';
 import { BUSYBOX } from './builder-start.ts';
 
@@ -11,7 +12,7 @@ const END_LOOKS_MAX = 500;
 const OUTPUT_BYTES_MAX = 8 * 1024 * 1024;
 const SAID_BYTES_MAX = 4 * 1024;
 
-/** Where commands of one builder run. */
+/** The place in which commands of one builder run. */
 export interface InsideBuilder {
   container: Dockerode.Container;
   /** The id of the host as which they run. It is never 0. */
@@ -56,7 +57,7 @@ export async function* execInBuilder(
   }
   const failure = broken();
   if (failure !== null) throw failure;
-  return exitCodeOf(exec, container.id);
+  return exitCodeOf(exec, container.id, END_LOOKS_MAX);
 }
 
 /** Runs a command to its end. Throws `RuntimeUnavailable` if it prints more than 8 MiB. */
@@ -89,17 +90,4 @@ function feed(stdin: Readable, stream: NodeJS.ReadWriteStream & { destroy?: () =
   });
   stdin.pipe(stream);
   return () => failure;
-}
-
-async function exitCodeOf(exec: Dockerode.Exec, handle: string): Promise<number> {
-  const code = await until(
-    async () => {
-      const { Running, ExitCode } = await call(handle, (abortSignal) => exec.inspect({ abortSignal } as object));
-      return Running ? null : ExitCode;
-    },
-    END_LOOKS_MAX,
-    10,
-  );
-  if (code === null) throw new RuntimeUnavailable(new Error('the output of a builder’s command ended, but the command did not'));
-  return code;
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type Dockerode from 'dockerode';
 
-import { networkName } from '../engine/names.ts';
+import { capabilitiesOf, networkName } from '../engine/names.ts';
 import { builderLabels, builderName, cacheName, firstIdOf, type BuilderPlace } from './builder-names.ts';
 import { CACHE_FOLDER, startCommand } from './builder-start.ts';
 
@@ -64,11 +64,6 @@ export function builderOptions(place: BuilderPlace, means: BuilderMeans): Docker
   };
 }
 
-const bare = (names: readonly string[] | null | undefined): string =>
-  (names ?? [])
-    .map((name) => name.replace(/^CAP_/, ''))
-    .toSorted()
-    .join();
 const isEmpty = (list: readonly unknown[] | null | undefined): boolean => (list ?? []).length === 0;
 
 /**
@@ -84,8 +79,8 @@ export function wrongBuilderSettings(asked: Dockerode.ContainerCreateOptions, ma
     Entrypoint: isDeepStrictEqual(made.Config.Entrypoint, asked.Entrypoint) && isEmpty(made.Config.Cmd),
     Env: isDeepStrictEqual(made.Config.Env, asked.Env),
     User: made.Config.User === asked.User,
-    CapDrop: bare(have.CapDrop) === bare(want.CapDrop),
-    CapAdd: bare(have.CapAdd) === bare(want.CapAdd),
+    CapDrop: capabilitiesOf(have.CapDrop) === capabilitiesOf(want.CapDrop),
+    CapAdd: capabilitiesOf(have.CapAdd) === capabilitiesOf(want.CapAdd),
     seccomp: seccompOf(have.SecurityOpt) === seccompOf(want.SecurityOpt),
     SecurityOpt: othersOf(have.SecurityOpt) === othersOf(want.SecurityOpt),
     Privileged: have.Privileged === false,

@@ -4,8 +4,9 @@ import { FairLimiter } from '../../../async/fair-limiter.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
 import { eachVolume } from '../engine/bulk-list.ts';
 import { call, statusOf } from '../engine/engine.ts';
+import { removeUntilGone } from '../engine/own-containers.ts';
 import { isFull } from './build-guard.ts';
-import { Builder, removeContainer } from './builder.ts';
+import { Builder } from './builder.ts';
 import { accountOf, cacheName, ownFilter } from './builder-names.ts';
 import type { BuilderMeans } from './builder-options.ts';
 
@@ -48,19 +49,27 @@ export class BuilderPool {
     private readonly docker: Dockerode,
     private readonly instance: string,
     private readonly limits: PoolLimits,
-    private readonly means: (signal: AbortSignal) => Promise<BuilderMeans>,
   ) {
     this.limiter = new FairLimiter({ limit: limits.builders, perAccount: 1 });
   }
 
-  /** Runs the work with the account's builder. Rejects with the signal's reason if it aborts before the work begins; the work watches it itself. */
-  use<T>(accountId: string, signal: AbortSignal, work: (builder: Builder) => Promise<T>): Promise<T> {
+  /**
+   * Runs the work with the account's builder, once `prepare` has returned what a new one is made of. Rejects with the signal's reason if it aborts
+   * before the work begins; the work watches it itself.
+   */
+  use<T>(
+    accountId: string,
+    prepare: () => Promise<BuilderMeans>,
+    signal: AbortSignal,
+    work: (builder: Builder, means: BuilderMeans) => Promise<T>,
+  ): Promise<T> {
     return this.limiter.run({ account: accountId, agent: accountId }, signal, async () => {
-      const builder = await this.acquire(accountId, signal);
+      const means = await prepare();
+      const builder = await this.acquire(accountId, means, signal);
       this.working.add(builder);
       let isSound = false;
       try {
-        const result = await work(builder);
+        const result = await work(builder, means);
         isSound = true;
         return result;
       } catch (error) {
@@ -87,7 +96,7 @@ export class BuilderPool {
     await Promise.all(all.map((builder) => builder.remove().catch(() => undefined)));
   }
 
-  private async acquire(accountId: string, signal: AbortSignal): Promise<Builder> {
+  private async acquire(accountId: string, means: BuilderMeans, signal: AbortSignal): Promise<Builder> {
     const found = this.idle.get(accountId);
     this.idle.delete(accountId);
     clearTimeout(found?.timer);
@@ -102,15 +111,14 @@ export class BuilderPool {
     }
     this.starting += 1;
     try {
-      return await this.start(accountId, signal);
+      return await this.start(accountId, means, signal);
     } finally {
       this.starting -= 1;
     }
   }
 
-  private async start(accountId: string, signal: AbortSignal): Promise<Builder> {
+  private async start(accountId: string, means: BuilderMeans, signal: AbortSignal): Promise<Builder> {
     if (this.idle.size + this.working.size + this.starting > this.limits.builders) await this.endIdle([...this.idle.keys()][0]);
-    const means = await this.means(signal);
     await this.removeLeftBehind();
     signal.throwIfAborted();
     const builder = await Builder.start(this.docker, { instance: this.instance, accountId }, means, () => this.makeRoom());
@@ -138,7 +146,7 @@ export class BuilderPool {
     const filters = { label: ownFilter(this.instance), status: ['created', 'exited', 'dead'] };
     const found = await call(null, (abortSignal) => this.docker.listContainers({ all: true, filters, abortSignal }));
     const old = found.filter(({ Created }) => Date.now() - Created * 1_000 > LEFT_BEHIND_MS);
-    for (const { Id } of old) await removeContainer(this.docker.getContainer(Id));
+    for (const { Id } of old) await removeUntilGone(this.docker.getContainer(Id));
   }
 
   /** Removes caches that no builder uses, those of accounts that did not build here for the longest time first, until there is room for one more. */

@@ -5,6 +5,7 @@ import { OutputLines } from '../../output-lines.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
 import { call, statusOf, until } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
+import { removeUntilGone } from '../engine/own-containers.ts';
 import { ensureLabelledVolume, findVolume } from '../volumes/volumes.ts';
 import type { InsideBuilder } from './builder-exec.ts';
 import { builderLabels, cacheName, firstIdOf, type BuilderPlace } from './builder-names.ts';
@@ -73,7 +74,7 @@ export class Builder implements InsideBuilder {
       await builder.untilReady();
       return builder;
     } catch (error) {
-      await (builder?.remove() ?? removeContainer(container));
+      await (builder?.remove() ?? removeUntilGone(container));
       const lack = error instanceof RuntimeRefused ? lackOfStart(error.message) : null;
       throw lack === null ? error : new RuntimeRefused(lack, { cause: error });
     }
@@ -87,7 +88,7 @@ export class Builder implements InsideBuilder {
   /** Ends it at once with all that runs in it. Its cache stays. */
   remove(): Promise<void> {
     this.isOver = true;
-    this.removal ??= removeContainer(this.container).finally(() => this.held.destroy());
+    this.removal ??= removeUntilGone(this.container).finally(() => this.held.destroy());
     return this.removal;
   }
 
@@ -101,7 +102,7 @@ export class Builder implements InsideBuilder {
   }
 
   private async read(): Promise<void> {
-    const lines = new OutputLines((line) => this.hear(line));
+    const lines = new OutputLines((line) => this.apply(line));
     try {
       for await (const { stream, payload } of frames(this.held)) {
         if (stream === 'stdout') lines.take(payload);
@@ -112,7 +113,7 @@ export class Builder implements InsideBuilder {
     }
   }
 
-  private hear(line: string): void {
+  private apply(line: string): void {
     if (line === 'ready') this.onReady();
     if (line === 'unwatched') this.measuredAt = -Infinity;
     const used = /^used (long|\d+)$/.exec(line)?.[1];
@@ -140,19 +141,6 @@ async function create(docker: Dockerode, place: BuilderPlace, means: BuilderMean
   if (container === null) return null;
   const wrong = wrongBuilderSettings(options, await call(container.id, (abortSignal) => container.inspect({ abortSignal })));
   if (wrong.length === 0) return container;
-  await removeContainer(container);
+  await removeUntilGone(container);
   throw new RuntimeRefused(`The container engine ignored settings of the builder, so no Dockerfile can be built: ${wrong.join(', ')}.`);
 }
-
-/** Removes a container with all that runs in it, and resolves when it is gone. */
-export async function removeContainer(container: Dockerode.Container): Promise<void> {
-  await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal })).catch(ignoring(404, 409));
-  // A removal may go on after its answer, and would keep the name and the cache.
-  await call(null, (abortSignal) => container.wait({ condition: 'removed', abortSignal })).catch(ignoring(404, 409));
-}
-
-const ignoring =
-  (...statuses: number[]) =>
-  (error: unknown): undefined => {
-    if (!statuses.includes(statusOf(error) ?? 0)) throw error;
-  };

@@ -61,10 +61,9 @@ export class DockerfileBuilder {
   private readonly bases: BaseLayouts;
   private readonly recent = new LRUCache<string, string[]>({ max: REMEMBERED_ACCOUNTS });
   private found: (DockerfileBuilds & { at: number }) | undefined;
-  private isUnconfined = false;
 
   constructor(private readonly parts: BuilderParts) {
-    this.pool = new BuilderPool(parts.docker, parts.instance, parts.limits, (signal) => parts.means(() => undefined, signal));
+    this.pool = new BuilderPool(parts.docker, parts.instance, parts.limits);
     this.bases = new BaseLayouts(parts.docker);
   }
 
@@ -77,12 +76,12 @@ export class DockerfileBuilder {
   async build(wanted: DockerfileBuild, log: Log, signal: AbortSignal): Promise<void> {
     const { found } = this;
     if (found !== undefined && found.lack !== null && Date.now() - found.at < LACKING_MS) throw new RuntimeRefused(found.lack);
-    // The image of the builder is made here, so that its progress is told.
-    const { appArmor } = await this.parts.means(log, signal);
-    this.isUnconfined = appArmor === 'unconfined';
+    const prepare = () => this.parts.means(log, signal);
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await this.pool.use(wanted.accountId, signal, (builder) => this.buildWith(builder, wanted, log, signal));
+        return await this.pool.use(wanted.accountId, prepare, signal, (builder, means) =>
+          this.buildWith(builder, means, wanted, log, signal),
+        );
       } catch (error) {
         if (!(error instanceof BuilderLost)) throw error;
         if (attempt >= ATTEMPTS)
@@ -99,16 +98,15 @@ export class DockerfileBuilder {
     return this.pool.close();
   }
 
-  private async buildWith(builder: Builder, wanted: DockerfileBuild, log: Log, signal: AbortSignal): Promise<void> {
+  private async buildWith(builder: Builder, means: BuilderMeans, wanted: DockerfileBuild, log: Log, signal: AbortSignal): Promise<void> {
     const { cacheMb } = this.parts.limits;
     try {
       await guarded(builder, cacheMb, signal, async () => {
-        await this.probe(builder);
+        await this.probe(builder, means);
         await this.transfer(builder, wanted, log, signal);
       });
     } catch (error) {
-      if (!(error instanceof BuildExceeds)) throw error;
-      if (builder.usedKb <= cacheMb * 1024) throw error;
+      if (!(error instanceof BuildExceeds) || builder.usedKb <= cacheMb * 1024) throw error;
       await this.pool.discard(builder);
       // The cache of a builder that just started is not measured before its build begins.
       throw isFull(builder.firstKb, cacheMb) ? new BuilderLost('The cache of the account left no room for the build') : error;
@@ -118,7 +116,7 @@ export class DockerfileBuilder {
   private async transfer(builder: Builder, wanted: DockerfileBuild, log: Log, signal: AbortSignal): Promise<void> {
     const { instance } = this.parts;
     const ids = [...new Set(wanted.bases.map(({ image }) => image.Id))];
-    const layouts = new Map((await this.bases.ensure(builder, ids, signal)).map((layout, at) => [ids[at], layout]));
+    const layouts = await this.bases.ensure(builder, ids, signal);
     const bases = wanted.bases.flatMap(({ reference, image }) => {
       const layout = layouts.get(image.Id);
       return layout === undefined ? [] : [{ reference, layout }];
@@ -177,7 +175,7 @@ export class DockerfileBuilder {
   }
 
   /** Runs a step that tells what steps can do here, once in the life of this process. Throws `RuntimeRefused` if it is too much. */
-  private async probe(builder: Builder): Promise<void> {
+  private async probe(builder: Builder, { appArmor }: BuilderMeans): Promise<void> {
     if (this.found?.lack === null) return;
     await unpack(builder, [{ name: 'Dockerfile', type: 'file', mode: 0o644, content: probeDockerfile }]);
     const copied = await runInBuilder(builder, shellCommand(addBusybox));
@@ -191,7 +189,7 @@ export class DockerfileBuilder {
       if (!(error instanceof RuntimeRefused)) throw error;
       lack = lackOfStep(error.message);
     }
-    this.found = { lack, weakness: this.isUnconfined ? UNCONFINED : null, at: Date.now() };
+    this.found = { lack, weakness: appArmor === 'unconfined' ? UNCONFINED : null, at: Date.now() };
     if (lack !== null) throw new RuntimeRefused(lack);
   }
 }

@@ -52,7 +52,7 @@ export function sharedLayers(diffIds: readonly string[], images: readonly (reado
   return Math.max(0, ...shared);
 }
 
-/** Where the files of a result are. */
+/** The place in which the files of a result are. */
 export interface ResultPlace {
   inside: InsideBuilder;
   /** The folder with the files of layers, named by their digests. */

@@ -33,8 +33,8 @@ done 2>/dev/null
  * so that no output without end leaves the container, and the command does not wait. A here-document is a pipe, whose other end is opened
  * by its number. The shell is woken (CHLD) when a copy ends; it is ended already when it is a zombie. Another pipe ends with the copies.
  *
- * Whatever the command started becomes a child of this script's parent when its own parent ends, and is killed then. Where the engine's
- * init program is not there to be that parent, a mark in the environment finds what did not remove it.
+ * A process that the command started becomes a child of this script's parent when its own parent ends, and is killed then. Where the engine's
+ * init program is not there to be that parent, such processes are found by a mark in their environment, unless they removed it.
  */
 export const supervisor = `
 limit=$1 most=$2 mark=$3 box=$4 command=; shift 4

@@ -3,7 +3,16 @@ import { allowedEntry } from '../../../allow-list.ts';
 import type { ContainerSpec } from '../../runtime.ts';
 import type { Listed } from '../networks/egress-proxy.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
-import { helperMount, labels, networkName, volumeName, type Labels, type NetworkKind } from '../engine/names.ts';
+import {
+  capabilitiesOf,
+  helperMount,
+  isAnonymousVolume,
+  labels,
+  networkName,
+  volumeName,
+  type Labels,
+  type NetworkKind,
+} from '../engine/names.ts';
 
 /**
  * The capabilities that the start scripts of ordinary images need as root, and no more: to hand their folders to a user (CHOWN,
@@ -122,16 +131,11 @@ function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSetti
 export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: Dockerode.ContainerInspectInfo): string[] {
   const want = asked.HostConfig ?? {};
   const have = made.HostConfig;
-  const bare = (names: string[] | null | undefined): string =>
-    (names ?? [])
-      .map((name) => name.replace(/^CAP_/, ''))
-      .toSorted()
-      .join();
   const known = new Set((want.Mounts ?? []).map((mount) => mount.Source));
   const security: string[] = have.SecurityOpt ?? [];
   const checks: Record<string, boolean> = {
-    CapDrop: bare(have.CapDrop) === 'ALL',
-    CapAdd: bare(have.CapAdd) === bare(want.CapAdd),
+    CapDrop: capabilitiesOf(have.CapDrop) === 'ALL',
+    CapAdd: capabilitiesOf(have.CapAdd) === capabilitiesOf(want.CapAdd),
     'no-new-privileges': security.some((option) => /^no-new-privileges(:true)?$/.test(option)),
     seccomp: !security.some((option) => /unconfined/.test(option)),
     Privileged: have.Privileged === false,
@@ -146,9 +150,7 @@ export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: D
     Runtime: want.Runtime === undefined || have.Runtime === want.Runtime,
     Binds: (have.Binds ?? []).length === 0,
     // Besides ours, only the anonymous volumes that the image itself asks for are allowed.
-    Mounts: made.Mounts.every(
-      (mount) => known.has(mount.Name ?? '') || (mount.Type === 'volume' && /^[0-9a-f]{64}$/.test(mount.Name ?? '')),
-    ),
+    Mounts: made.Mounts.every((mount) => known.has(mount.Name ?? '') || (mount.Type === 'volume' && isAnonymousVolume(mount.Name ?? ''))),
     MountsMade: (want.Mounts ?? []).every((mount) =>
       made.Mounts.some((found) => found.Destination === mount.Target && found.RW === !mount.ReadOnly && found.Name === mount.Source),
     ),

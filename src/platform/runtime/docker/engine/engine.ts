@@ -173,6 +173,13 @@ export async function mapBounded<T, R>(items: readonly T[], width: number, work:
   return answers;
 }
 
+/** Passes over the errors of calls that the engine answered with one of these statuses. */
+export const ignoring =
+  (...statuses: number[]) =>
+  (error: unknown): undefined => {
+    if (!statuses.includes(statusOf(error) ?? 0)) throw error;
+  };
+
 /** Ignores the engine's answer that nothing had to be changed. */
 export async function ignoring304(work: Promise<unknown>): Promise<void> {
   try {

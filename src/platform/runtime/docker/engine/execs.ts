@@ -3,14 +3,14 @@ import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
 import { call, until } from './engine.ts';
 import { frames } from './frames.ts';
 
-/** Returns the exit code of a command whose output has ended. */
-export async function exitCodeOf(exec: Dockerode.Exec, handle: string): Promise<number> {
+/** Returns the exit code of a command whose output has ended. It is looked for 10 ms apart, at most `looksMax` times. Throws `RuntimeUnavailable`. */
+export async function exitCodeOf(exec: Dockerode.Exec, handle: string, looksMax = 200): Promise<number> {
   const code = await until(
     async () => {
       const { Running, ExitCode } = await call(handle, (abortSignal) => exec.inspect({ abortSignal }));
       return Running ? null : ExitCode;
     },
-    200,
+    looksMax,
     10,
   );
   if (code === null) throw new RuntimeUnavailable(new Error('the command’s output ended, but the command did not'));

@@ -32,6 +32,9 @@ export const helperVolumeName = (hash: string): string => helperVolumePrefix + h
 /** Returns whether a mount is that of a helper volume. An image's own volumes have names that the engine makes up. */
 export const isHelperVolume = (name: string | undefined): boolean => name?.startsWith(helperVolumePrefix) === true;
 
+/** Returns whether the engine made the name up, as it does for volumes that an image declares. */
+export const isAnonymousVolume = (name: string): boolean => /^[0-9a-f]{64}$/.test(name);
+
 export const volumeName = (agentId: string): string => `mooring-${agentId}`;
 /** Agents on the open network can reach what the rules allow; those on the closed one have no way out; those on the listed one reach the proxy alone.
  * Builds are on a network of their own, and reach the mirrors as well. */
@@ -59,3 +62,10 @@ export function identityOf(found: Labels): ContainerIdentity {
 
 export const hasLabels = (found: Labels | null | undefined, wanted: Labels): boolean =>
   Object.entries(wanted).every(([name, value]) => found?.[name] === value);
+
+/** Returns the names of capabilities in one spelling, in which the same ones are equal. */
+export const capabilitiesOf = (names: readonly string[] | null | undefined): string =>
+  (names ?? [])
+    .map((name) => name.replace(/^CAP_/, ''))
+    .toSorted()
+    .join();

@@ -9,9 +9,10 @@ import { OutputLines } from '../../output-lines.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { filesInto } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
-import { call, portErrors, statusOf } from '../engine/engine.ts';
+import { call, portErrors } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
 import { labels } from '../engine/names.ts';
+import { attachInput, removeUntilGone } from '../engine/own-containers.ts';
 
 const PIDS_MAX = 1_024;
 /** The bytes of output that are read in a second: of all builds, and of one; and how many at a time. */
@@ -55,9 +56,7 @@ export async function runBuildStep(place: BuildPlace, step: BuildStep, log: (lin
   const container = await call(null, (abortSignal) => docker.createContainer({ ...options(place, step), abortSignal }));
   let input: Duplex | null = null;
   try {
-    input = (await call(null, () => container.attach({ stream: true, stdin: true, hijack: true }))) as unknown as Duplex;
-    // Its end is seen by the commands, which end with the container.
-    input.on('error', () => undefined).resume();
+    input = await attachInput(container);
     // The engine writes files only into a container in which nothing has run.
     const environment = { ...step.settings.variables, ...(await trust(container, step.settings)) };
     await call(container.id, (abortSignal) => container.start({ abortSignal }));
@@ -67,9 +66,8 @@ export async function runBuildStep(place: BuildPlace, step: BuildStep, log: (lin
     await portErrors(null, () => container.commit({ repo, tag, changes: step.changes, abortSignal: signal }));
   } finally {
     input?.destroy();
-    await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal })).catch(unlessGone);
-    // The engine keeps an image as long as a container of it exists, and a removal may go on after its answer.
-    await call(null, (abortSignal) => container.wait({ condition: 'removed', abortSignal })).catch(unlessGone);
+    // The engine keeps an image as long as a container of it exists.
+    await removeUntilGone(container);
   }
 }
 
@@ -160,10 +158,4 @@ async function runCommand(
   signal.throwIfAborted();
   const { ExitCode } = await call(container.id, (abortSignal) => exec.inspect({ abortSignal } as object));
   if (ExitCode !== 0) throw new RuntimeRefused(commandFailure(command, ExitCode, last));
-}
-
-function unlessGone(error: unknown): void {
-  const status = statusOf(error);
-  // A removal is on its way already if the container ended by itself.
-  if (status !== 404 && status !== 409) throw error;
 }

@@ -1,7 +1,8 @@
 import type { Duplex } from 'node:stream';
 import type Dockerode from 'dockerode';
-import { call, statusOf } from '../engine/engine.ts';
+import { call } from '../engine/engine.ts';
 import { helperProgram, labels } from '../engine/names.ts';
+import { attachInput, removeContainer } from '../engine/own-containers.ts';
 
 /** The processes of a build, the one of its holder included. */
 export const BUILD_PIDS_MAX = 1_024;
@@ -38,9 +39,7 @@ export class BuildHolder {
   static async start(docker: Dockerode, options: HolderOptions): Promise<BuildHolder> {
     const container = await call(null, (abortSignal) => docker.createContainer({ ...holderOptions(options), abortSignal }));
     try {
-      const input = (await call(null, () => container.attach({ stream: true, stdin: true, hijack: true }))) as unknown as Duplex;
-      // The end of the input is seen as the end of the container.
-      input.on('error', () => undefined).resume();
+      const input = await attachInput(container);
       await call(container.id, (abortSignal) => container.start({ abortSignal }));
       return new BuildHolder(container, input, options.limits.unbounded === null ? `${CONTAINERS_CGROUP}/${container.id}` : null);
     } catch (error) {
@@ -77,11 +76,5 @@ function holderOptions({ instance, name, image, limits }: HolderOptions): Docker
   };
 }
 
-async function remove(container: Dockerode.Container): Promise<void> {
-  try {
-    await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal }));
-  } catch (error) {
-    // Its removal is on its way already if it has ended by itself.
-    if (![404, 409].includes(statusOf(error) ?? 0)) throw error;
-  }
-}
+/** Its removal is on its way already if it has ended by itself. */
+const remove = (container: Dockerode.Container): Promise<void> => removeContainer(container, [404, 409]);

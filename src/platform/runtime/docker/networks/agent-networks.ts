@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../../runtime.ts';
-import { call, statusOf, until } from '../engine/engine.ts';
+import { call, ignoring, statusOf, until } from '../engine/engine.ts';
 import type { AgentEgress } from './agent-egress.ts';
 import { networkOptions, networksOf } from './bridges.ts';
 import { bridgeOf, subnetOf } from './links.ts';
@@ -78,13 +78,13 @@ export class AgentNetworks {
     };
     const make = (more: Partial<Dockerode.NetworkCreateOptions>): Promise<unknown> =>
       // A range may be taken, and a name made, by somebody else meanwhile.
-      call(null, (abortSignal) => this.docker.createNetwork({ ...network, ...more, abortSignal })).catch(ignore(403, 409));
+      call(null, (abortSignal) => this.docker.createNetwork({ ...network, ...more, abortSignal })).catch(ignoring(403, 409));
     if (kind !== 'listed') return void (await make({}));
     // Agents on this network have fixed addresses, which an engine allows only in a range that was named. It chooses a free one first.
     const draft = `${name}-draft`;
     await make({ Name: draft });
-    const drafted = await call(null, () => this.docker.getNetwork(draft).inspect()).catch(ignore(404));
-    await call(null, () => this.docker.getNetwork(draft).remove()).catch(ignore(404));
+    const drafted = await call(null, () => this.docker.getNetwork(draft).inspect()).catch(ignoring(404));
+    await call(null, () => this.docker.getNetwork(draft).remove()).catch(ignoring(404));
     if (drafted) await make({ IPAM: { Driver: 'default', Config: [{ Subnet: subnetOf(drafted) }] } });
   }
 
@@ -98,7 +98,7 @@ export class AgentNetworks {
   /** Removes the network. Returns whether it is gone; the engine keeps it while containers run on it. */
   private async remove(id: string): Promise<boolean> {
     try {
-      await call(null, () => this.docker.getNetwork(id).remove()).catch(ignore(404));
+      await call(null, () => this.docker.getNetwork(id).remove()).catch(ignoring(404));
       return true;
     } catch (error) {
       if (statusOf(error) === 403) return false;
@@ -106,9 +106,3 @@ export class AgentNetworks {
     }
   }
 }
-
-const ignore =
-  (...statuses: number[]) =>
-  (error: unknown): void => {
-    if (!statuses.includes(statusOf(error) ?? 0)) throw error;
-  };

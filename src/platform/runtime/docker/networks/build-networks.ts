@@ -1,8 +1,9 @@
 import type Dockerode from 'dockerode';
 import { retry } from '../../../async/retry.ts';
 import { RuntimeRefused } from '../../runtime.ts';
-import { call, statusOf } from '../engine/engine.ts';
+import { call, ignoring } from '../engine/engine.ts';
 import { hasLabels, labels } from '../engine/names.ts';
+import { removeContainer } from '../engine/own-containers.ts';
 import type { AgentEgress } from './agent-egress.ts';
 import { networkOptions, networksOfBuilds } from './bridges.ts';
 import { bridgeOf } from './links.ts';
@@ -40,9 +41,7 @@ export class BuildNetworks {
   /** Removes the network, once no container is on it any more. */
   async remove(nameOrId: string): Promise<void> {
     const removed = async () => {
-      await call(null, () => this.docker.getNetwork(nameOrId).remove()).catch((error: unknown) => {
-        if (statusOf(error) !== 404) throw error;
-      });
+      await call(null, () => this.docker.getNetwork(nameOrId).remove()).catch(ignoring(404));
     };
     await retry(removed, { ...REMOVAL, mayPass: (error) => error instanceof RuntimeRefused });
   }
@@ -58,11 +57,7 @@ export class BuildNetworks {
     for (const { Id, Labels } of networks) if (!names.has(Labels?.[labels.build])) await this.remove(Id);
     for (const { Id, State, Created } of holders) {
       if (State !== 'created' || Date.now() - Created * 1_000 < START_MS) continue;
-      await call(null, (abortSignal) => this.docker.getContainer(Id).remove({ force: true, v: true, abortSignal })).catch(
-        (error: unknown) => {
-          if (statusOf(error) !== 404) throw error;
-        },
-      );
+      await removeContainer(this.docker.getContainer(Id));
     }
   }
 }

@@ -16,6 +16,7 @@ import { macOf, subnetOf } from './links.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
 import type { ContainerIdentities, KnownContainer } from '../engine/container-identities.ts';
 import { hasLabels, labels, networkName, proxyName, type Labels } from '../engine/names.ts';
+import { removeContainer } from '../engine/own-containers.ts';
 import { ensureNodeBase } from '../image-sources/node-base.ts';
 
 const program = fileURLToPath(new URL('./egress-proxy.mjs', import.meta.url));
@@ -235,11 +236,7 @@ export class EgressProxy {
 
   private async remove(): Promise<void> {
     if ((await this.standing()) === null) return;
-    try {
-      await call(null, (abortSignal) => this.docker.getContainer(proxyName(this.instance)).remove({ force: true, v: true, abortSignal }));
-    } catch (error) {
-      if (statusOf(error) !== 404 && statusOf(error) !== 409) throw error;
-    }
+    await removeContainer(this.docker.getContainer(proxyName(this.instance)), [404, 409]);
   }
 }
 

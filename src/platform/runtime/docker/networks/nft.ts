@@ -10,6 +10,7 @@ import { call, CALL_TIMEOUT_MS, statusOf } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
 import { labels } from '../engine/names.ts';
+import { removeContainer } from '../engine/own-containers.ts';
 import { machineProgram } from '../image-sources/node-base.ts';
 import { findImage, importImage } from '../image-sources/registry.ts';
 
@@ -45,7 +46,7 @@ export class Nft {
       await filesInto(container, '/', tar);
       return await this.ran(container);
     } finally {
-      await remove(container);
+      await removeContainer(container);
     }
   }
 
@@ -59,7 +60,7 @@ export class Nft {
       try {
         return nameserversOf(await this.ran(container));
       } finally {
-        await remove(container);
+        await removeContainer(container);
       }
     };
     return onNetwork('bridge').catch((error: unknown) => {
@@ -128,14 +129,6 @@ export class Nft {
       return name;
     }
     throw new RuntimeRefused('this machine has no nft: install the package nftables');
-  }
-}
-
-async function remove(container: Dockerode.Container): Promise<void> {
-  try {
-    await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal }));
-  } catch (error) {
-    if (statusOf(error) !== 404) throw error;
   }
 }
 

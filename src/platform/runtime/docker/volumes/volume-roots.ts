@@ -1,9 +1,10 @@
 import type Dockerode from 'dockerode';
 import { filesInto } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
-import { call, statusOf } from '../engine/engine.ts';
+import { call } from '../engine/engine.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { volumeName } from '../engine/names.ts';
+import { removeContainer } from '../engine/own-containers.ts';
 import type { EnsuredVolume } from './volumes.ts';
 
 const mount = '/.mooring-volume';
@@ -75,11 +76,7 @@ export class VolumeRoots {
   }
 
   private async discard(nameOrId: string): Promise<void> {
-    try {
-      await call(null, (abortSignal) => this.docker.getContainer(nameOrId).remove({ force: true, v: true, abortSignal }));
-    } catch (error) {
-      if (statusOf(error) !== 404) throw error;
-    }
+    await removeContainer(this.docker.getContainer(nameOrId));
   }
 }
 

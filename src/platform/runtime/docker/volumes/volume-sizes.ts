@@ -2,9 +2,10 @@ import type Dockerode from 'dockerode';
 import { RuntimeRefused, type MeasureBounds, type VolumeSize } from '../../runtime.ts';
 import { eachContainer } from '../engine/bulk-list.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
-import { call, statusOf } from '../engine/engine.ts';
+import { call } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
-import { helperProgram, labels, volumeName } from '../engine/names.ts';
+import { helperProgram, isAnonymousVolume, labels, volumeName } from '../engine/names.ts';
+import { removeContainer } from '../engine/own-containers.ts';
 import { findVolume } from './volumes.ts';
 
 const mount = '/volumes';
@@ -81,9 +82,7 @@ export async function dockerVolumeSizes(
     return await call(null, () => sizesIn(logged as unknown as AsyncIterable<Buffer>, volumes), withinMs + END_MS);
   } finally {
     clearTimeout(timer);
-    await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal })).catch((error: unknown) => {
-      if (statusOf(error) !== 404) throw error;
-    });
+    await removeContainer(container);
   }
 }
 
@@ -93,7 +92,7 @@ async function volumesOf(docker: Dockerode, identities: ContainerIdentities, age
   await eachContainer(docker, [`${labels.instance}=${identities.instance}`, labels.agent], ({ Names, Labels, Mounts }) => {
     const known = identities.identify(Names, Labels);
     if (known === null) return;
-    const declared = (Mounts ?? []).flatMap(({ Type, Name = '' }) => (Type === 'volume' && /^[0-9a-f]{64}$/.test(Name) ? [Name] : []));
+    const declared = (Mounts ?? []).flatMap(({ Type, Name = '' }) => (Type === 'volume' && isAnonymousVolume(Name) ? [Name] : []));
     volumes.get(known.agentId)?.push(...declared);
   });
   let count = 0;

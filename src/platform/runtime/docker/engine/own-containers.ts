@@ -1,0 +1,30 @@
+import type { Duplex } from 'node:stream';
+import type Dockerode from 'dockerode';
+import { call, ignoring } from './engine.ts';
+
+/**
+ * Attaches to the input of a container that was created to read it. The input ends with this process, so that a container whose program ends
+ * with its input does too.
+ */
+export async function attachInput(container: Dockerode.Container): Promise<Duplex> {
+  const input = (await call(null, () => container.attach({ stream: true, stdin: true, hijack: true }))) as unknown as Duplex;
+  // An input that breaks has ended, which the container sees.
+  return input.on('error', () => undefined).resume();
+}
+
+/**
+ * Ends a container with all that runs in it, and removes it and its anonymous volumes. It does nothing if there is no such container, or, with
+ * 409 among `passedOver`, if the engine is just removing it.
+ */
+export async function removeContainer(container: Dockerode.Container, passedOver: readonly number[] = [404]): Promise<void> {
+  await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal })).catch(ignoring(...passedOver));
+}
+
+/**
+ * Removes a container, and resolves when it is gone: a removal may go on after its answer, and keeps the name, the image and the volumes. One that has
+ * ended by itself may be on its way already.
+ */
+export async function removeUntilGone(container: Dockerode.Container): Promise<void> {
+  await removeContainer(container, [404, 409]);
+  await call(null, (abortSignal) => container.wait({ condition: 'removed', abortSignal })).catch(ignoring(404, 409));
+}
