@@ -5,7 +5,7 @@ import { bothOf } from '../platform/async/both-of.ts';
 import { pause } from '../platform/async/pause.ts';
 import { agentEvents, deploymentStep, isInTransit, type Agent, type AgentRecord, type AgentSettings } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
+import { ContainerGone, EngineUnsupported, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { AgentRecords, type AgentAtRevision } from './records/agent-records.ts';
@@ -73,7 +73,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
   }
 
   async reconcile(agentId: string, { signal, assertLease, withoutSlot, setAccount }: SagaPass): Promise<Date | null> {
-    const pass: Pass = { agentId, signal, assertLease, withoutSlot, started: null, made: null, refused: false };
+    const pass: Pass = { agentId, signal, assertLease, withoutSlot, started: null, made: null, refused: false, freezeRefused: false };
     const first = await this.records.load(agentId);
     if (first === null) return this.unknown(pass);
     setAccount(first.agent.accountId);
@@ -87,7 +87,6 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
   }
 
   private async walk(pass: Pass, first: AgentAtRevision): Promise<Date | null> {
-    const canFreeze = await this.engine.canFreeze();
     let kept: Actual | null = null;
     for (let count = 0; count < STEPS_MAX && !pass.signal.aborted; count++) {
       const seen = count === 0 ? first : await this.records.load(pass.agentId);
@@ -95,7 +94,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       const { agent } = seen;
       // Nothing that only a new look would show interrupts a deployment, so its last look is reused where the outcome of the step is known.
       const actual: Actual = (agent.status === 'deploying' ? kept : null) ?? (await this.engine.observe(pass, agent.generation));
-      const rules = this.steps.rules(canFreeze);
+      const rules = this.steps.rules(await this.engine.canFreeze(pass));
       const step = nextStep(agent, actual, rules, this.engine.now());
       if (step.do === 'rest') {
         if (agent.status === 'deleted') await this.close(pass, seen);
@@ -105,7 +104,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       const done = await this.tryTo(pass, seen, step);
       kept = done ? actualAfter(step, actual, pass.made) : null;
       if (done) sagaStep(this.name, pass.agentId, step.do === 'record' ? step.record.type : step.do);
-      else if (!isInTransit(agent)) return this.next(agent, actual, rules);
+      else if (!isInTransit(agent) && step.do !== 'freeze') return this.next(agent, actual, rules);
     }
     return this.engine.now();
   }
@@ -118,9 +117,11 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
     try {
       return await this.take(pass, seen, step);
     } catch (error) {
-      const again = error instanceof ContainerGone || (error instanceof RuntimeRefused && !pass.refused);
-      if (!again) throw error;
-      pass.refused ||= error instanceof RuntimeRefused;
+      const isRefused = error instanceof RuntimeRefused;
+      // The agent then sleeps by being stopped.
+      if (isRefused && step.do === 'freeze') pass.freezeRefused = true;
+      else if (error instanceof ContainerGone || (isRefused && !pass.refused)) pass.refused ||= isRefused;
+      else throw error;
       return false;
     }
   }
@@ -314,7 +315,9 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
     const seen = await this.records.load(pass.agentId);
     const agent = seen?.agent ?? null;
     const overdue = agent?.deadlineAt != null && this.engine.now().getTime() >= Date.parse(agent.deadlineAt);
-    if (seen === null || agent === null || !isInTransit(agent) || (error instanceof RuntimeUnavailable && !overdue)) throw error;
+    // A deployment that somebody just asked for need not wait for another engine.
+    const waits = error instanceof EngineUnsupported ? agent?.status !== 'deploying' : error instanceof RuntimeUnavailable;
+    if (seen === null || agent === null || !isInTransit(agent) || (waits && !overdue)) throw error;
     const kind = error instanceof RuntimeRefused ? 'timeout' : 'runtime';
     const deploymentId = agent.deployment?.id ?? '';
     const record: AgentRecord =

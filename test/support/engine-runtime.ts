@@ -3,7 +3,7 @@ import type Dockerode from 'dockerode';
 
 import { RESOLVE_HOST } from '../../src/agents/services.ts';
 import type { ResolveHost } from '../../src/platform/public-addresses.ts';
-import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
+import { DockerRuntime, type DockerRuntimeOptions } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { testContainerKey } from './container-key.ts';
 import type { TestServer } from './http-server.ts';
@@ -12,9 +12,15 @@ import type { TestServer } from './http-server.ts';
 class TestRuntime {}
 
 /** Provides the runtime on that engine, and where the names of registries lead. */
-export function runtimeOn(docker: Dockerode, instance: string, resolve: ResolveHost): DynamicModule {
+export function runtimeOn(
+  docker: Dockerode,
+  instance: string,
+  resolve: ResolveHost,
+  options: Partial<DockerRuntimeOptions> = {},
+): DynamicModule {
   const containerKey = testContainerKey(instance);
-  const runtime = () => new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'all' });
+  const runtime = () =>
+    new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'all', ...options });
   return {
     module: TestRuntime,
     global: true,

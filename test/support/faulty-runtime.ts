@@ -51,7 +51,7 @@ export class FaultyRuntime {
           'ping',
           'available',
           'egress',
-          'engineWarning',
+          'engineStatus',
           'volumeSizes',
           'close',
         ].includes(String(name))

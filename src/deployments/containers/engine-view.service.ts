@@ -25,6 +25,8 @@ export interface Pass {
   made: ContainerView | null;
   /** True after the engine refused a step once: the container may have changed since it was seen. */
   refused: boolean;
+  /** True after the engine refused to freeze the container, which is stopped then. */
+  freezeRefused: boolean;
 }
 
 /** Reads the actual state of agents, and follows the changes on the engine. */
@@ -46,8 +48,8 @@ export class EngineView {
     return this.clock.now();
   }
 
-  async canFreeze(): Promise<boolean> {
-    return (await this.runtime.capabilities()).freeze;
+  async canFreeze({ freezeRefused }: Pass): Promise<boolean> {
+    return !freezeRefused && (await this.runtime.capabilities()).freeze;
   }
 
   /**

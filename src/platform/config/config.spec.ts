@@ -30,6 +30,12 @@ describe('the configuration', () => {
     expect(() => readConfig({ NODE_ENV: 'production' })).toThrow('MOORING_MASTER_KEY must be given with NODE_ENV=production');
   });
 
+  it('requires that the engine enforces the limits of agents in production, unless it says otherwise', () => {
+    const production = { NODE_ENV: 'production', MOORING_MASTER_KEY: 'a'.repeat(64) };
+    const required = [{}, production, { ...production, MOORING_REQUIRE_LIMITS: 'off' }, { MOORING_REQUIRE_LIMITS: 'on' }];
+    expect(required.map((each) => readConfig(each).requireLimits)).toEqual([false, true, false, true]);
+  });
+
   it('is listed completely in docs/operations.md', () => {
     const names = [...source.matchAll(/read\.\w+\('([A-Z_]+)'/g)].map(([, name]) => name as string);
     expect(names.length).toBeGreaterThan(20);

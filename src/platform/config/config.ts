@@ -108,6 +108,8 @@ export class Config {
   agentEgress: EgressMode;
   /** Private addresses that agents may reach all the same. */
   agentEgressPrivate: OpenRange[];
+  /** True if no agent may start on an engine that does not enforce its limits. */
+  requireLimits: boolean;
   /** The memory for the states of streams, in MiB. */
   stateCacheMb: number;
   /** The most streams (logs, histories, exports) that one process has open: in all, and for one account. */
@@ -216,11 +218,13 @@ class Reader {
 /** Reads the configuration. Throws one error that names every unknown or malformed variable. */
 export function readConfig(environment: Environment): Config {
   const read = new Reader(environment);
+  const production = environment.NODE_ENV === 'production';
   const config: Config = {
     ...placeSettings(read),
     ...accountSettings(read),
     ...agentSettings(read),
-    production: environment.NODE_ENV === 'production',
+    requireLimits: read.onOff('MOORING_REQUIRE_LIMITS', production),
+    production,
   };
   read.found.push(...read.unknown().map((name) => `${name} is not a setting of Mooring`));
   checkTogether(config, read.found);

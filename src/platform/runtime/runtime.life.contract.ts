@@ -294,6 +294,20 @@ export function sleep(bed: TestBed): void {
     expect((await bed.runtime.inspect(view.agentId)).containers).toEqual([]);
   });
 
+  it('leaves an agent as it is that it can’t freeze, so that it can be stopped', async () => {
+    if (await freezes()) return;
+    const view = await bed.running({ ON_SIGTERM: 'finish' });
+    await bed.ask(view, 'GET', '/count');
+    await expect(bed.runtime.freeze(view.handle)).rejects.toThrow(RuntimeRefused);
+    expect((await bed.look(view)).state).toBe('running');
+    expect((await bed.ask(view, 'GET', '/count')).text).toBe('2');
+    await bed.runtime.stop(view.handle, 10);
+    expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 7 });
+    await bed.runtime.start(view.handle);
+    await bed.answers(view);
+    expect((await bed.ask(view, 'GET', '/starts')).text).toBe('2');
+  });
+
   it('refuses to freeze or thaw a container that does not run', async () => {
     if (!(await freezes())) return;
     const view = await bed.created();

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Test } from '@nestjs/testing';
 import { readConfig } from '../config/config.ts';
 import { ConfigModule } from '../config/config.module.ts';
+import { EngineStandIn } from '../../../test/support/engine-stand-in/engine-stand-in.ts';
 import { testContainerKey } from '../../../test/support/container-key.ts';
 import { freshDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { until } from '../../../test/support/until.ts';
@@ -86,13 +87,44 @@ describe('the choice of a runtime', () => {
     });
 
     it('takes the local runtime if the engine does not answer', async () => {
-      let close: () => void = () => undefined;
-      await listen((write) => {
-        close = () => write('');
-      });
+      const waiting: ((text: string) => void)[] = [];
+      await listen((write) => waiting.push(write));
       const runtime = await openRuntime(config('auto'), home, logger, key);
       expect(runtime.name).toBe('local');
-      close();
+      for (const write of waiting) write('');
+    });
+  });
+
+  describe('with an engine that is not supported', () => {
+    let engine: EngineStandIn;
+    beforeEach(async () => {
+      engine = await EngineStandIn.start();
+      engine.traits.version = { Version: '5.3.1', Components: [{ Name: 'Podman Engine' }] };
+      process.env.DOCKER_HOST = `unix://${engine.socket}`;
+    });
+    afterEach(() => engine.close());
+
+    it('takes the local runtime, and says why', async () => {
+      const runtime = await openRuntime(config('auto'), home, logger, key);
+      expect(runtime.name).toBe('local');
+      expect(said.join('\n')).toMatch(/is Podman[^]*Docker Engine 20\.10 to 29 is supported[^]*AGENTS ARE NOT ISOLATED/);
+      await runtime.close();
+    });
+
+    it('does not start in production, and says why', async () => {
+      await expect(openRuntime(config('auto', true), home, logger, key)).rejects.toThrow(/is Podman.*NODE_ENV=production/);
+      engine.traits.version = {};
+      engine.traits.api.highest = 40;
+      await expect(openRuntime(config('auto', true), home, logger, key)).rejects.toThrow(/version 1\.41 of its API.*NODE_ENV=production/);
+    });
+
+    it('waits for another one if Docker is configured, as it waits for one that is away', async () => {
+      const runtime = await openRuntime(config('docker'), home, logger, key);
+      expect(await runtime.engineStatus()).toMatchObject({ lack: expect.stringContaining('is Podman') });
+      expect(said.join('\n')).toMatch(/THE CONTAINER ENGINE IS NOT SUPPORTED.*Podman/);
+      await expect(runtime.ping()).rejects.toThrow(/is Podman/);
+      expect(await runtime.available()).toBe(false);
+      await runtime.close();
     });
   });
 

@@ -13,10 +13,11 @@ import { DockerRuntime } from './docker/docker-runtime.ts';
 import { mirrorsOf } from './docker/networks/mirrors.ts';
 import { sharedInstance, type Instance } from './instance-id.ts';
 import { LocalRuntime } from './local/local-runtime.ts';
-import { ContainerRuntime } from './runtime.ts';
+import { ContainerRuntime, EngineUnsupported } from './runtime.ts';
 
 /** The time for which `auto` waits for an engine, ms. */
 const ENGINE_ANSWERS_MS = 2_000;
+const NO_ENGINE = 'No container engine answers.';
 
 type RuntimeConfig = Pick<
   Config,
@@ -34,12 +35,13 @@ type RuntimeConfig = Pick<
   | 'builderCachesMax'
   | 'imageBuilds'
   | 'volumeMaxMb'
+  | 'requireLimits'
   | 'production'
 >;
 type Log = Pick<Logger, 'log' | 'warn'>;
 
 /**
- * Opens the configured runtime. Throws if `auto` finds no engine in production, since agents would not be isolated, and if agents would be
+ * Opens the configured runtime. Throws if `auto` finds no supported engine in production, since agents would not be isolated, and if agents would be
  * processes of a data folder that is not the installation's.
  */
 export async function openRuntime(
@@ -48,6 +50,7 @@ export async function openRuntime(
   logger: Log,
   keyOfContainers: () => Promise<KeyObject>,
 ): Promise<ContainerRuntime> {
+  let lack: string | null = NO_ENGINE;
   if (config.runtime !== 'local') {
     const docker = new DockerRuntime({
       instance: instance.id,
@@ -68,22 +71,24 @@ export async function openRuntime(
               builders: config.imageBuilds,
             },
       volumeMaxBytes: config.volumeMaxMb === 0 ? null : config.volumeMaxMb * 1024 * 1024,
+      requireLimits: config.requireLimits,
       logger: {
         log: (fields, message) => logger.log({ msg: message, ...fields }),
         warn: (fields, message) => logger.warn({ msg: message, ...fields }),
       },
     });
-    if (config.runtime === 'docker' || (await answersSoon(docker))) {
+    lack = config.runtime === 'docker' ? null : await lackSoon(docker);
+    if (lack === null) {
       void warnOfBuilds(docker, logger);
       return docker;
     }
     await docker.close();
-    logger.log('No container engine answers');
+    logger.log(lack);
   }
   if (config.production)
     throw new Error(
-      'No container engine answers, and without one agents are not isolated, which is refused with NODE_ENV=production: ' +
-        'start a Docker Engine, or say where it is with DOCKER_HOST.',
+      `${lack} Without a Docker Engine agents are not isolated, which is refused with NODE_ENV=production: ` +
+        'start one, or say where it is with DOCKER_HOST.',
     );
   if (!instance.hasFolder)
     throw new Error(
@@ -102,14 +107,15 @@ async function warnOfBuilds(runtime: ContainerRuntime, logger: Log): Promise<voi
   if (builds?.weakness != null) logger.warn({ msg: 'BUILDS OF DOCKERFILES ARE NOT ISOLATED (MOORING_BUILDER)', reason: builds.weakness });
 }
 
-async function answersSoon(runtime: ContainerRuntime): Promise<boolean> {
+/** Returns why the engine can't be used, in a sentence; null if it can. */
+async function lackSoon(runtime: ContainerRuntime): Promise<string | null> {
   let timer: NodeJS.Timeout | undefined;
-  const tooLate = new Promise<boolean>((resolve) => {
-    timer = setTimeout(() => resolve(false), ENGINE_ANSWERS_MS);
+  const tooLate = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve(NO_ENGINE), ENGINE_ANSWERS_MS);
   });
   const answers = runtime.ping().then(
-    () => true,
-    () => false,
+    () => null,
+    (error: unknown) => (error instanceof EngineUnsupported ? error.message : NO_ENGINE),
   );
   try {
     return await Promise.race([answers, tooLate]);

@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream';
 
 import type { AllowList } from '../allow-list.ts';
+import type { EngineStatus } from './engine-status.ts';
 import type { AgentFiles } from './files.ts';
 import type { ImageStore } from './image-store.ts';
 import type { BuildSettings, ProjectPlan } from './project-plan.ts';
@@ -237,9 +238,17 @@ export interface DockerfileBuilds {
 
 /** The engine can't be reached, or hangs. The outcome of the call is unknown; try again later. */
 export class RuntimeUnavailable extends Error {
-  constructor(cause: unknown) {
-    super('the container engine does not answer', { cause });
+  constructor(cause: unknown, message = 'the container engine does not answer') {
+    super(message, { cause });
     this.name = 'RuntimeUnavailable';
+  }
+}
+
+/** The engine answers, and can't be used. That counts as unavailable, since agents have to be left as they are; `message` says why. */
+export class EngineUnsupported extends RuntimeUnavailable {
+  constructor(reason: string) {
+    super(undefined, reason);
+    this.name = 'EngineUnsupported';
   }
 }
 
@@ -298,10 +307,10 @@ export abstract class ContainerRuntime {
   /** The images that are kept. */
   abstract readonly images: ImageStore;
   abstract capabilities(): Promise<RuntimeCapabilities>;
-  /** Makes one call to the engine. */
+  /** Makes one call to the engine. Throws `RuntimeUnavailable`. */
   abstract ping(): Promise<void>;
-  /** Returns a fault of the engine that the operator can mend, in a sentence that strangers may read; null if none is known. */
-  abstract engineWarning(): Promise<string | null>;
+  /** Returns what is wrong with the engine. Throws `RuntimeUnavailable`. */
+  abstract engineStatus(): Promise<EngineStatus>;
   /**
    * Returns whether the engine answers, within a second. It costs nothing if the engine answered a call just before; otherwise all
    * concurrent callers share one ping. Never throws.

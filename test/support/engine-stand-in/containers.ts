@@ -6,6 +6,7 @@ import { EngineProblem } from './engine-problem.ts';
 import type { EventFeed } from './event-feed.ts';
 import { Listeners } from './listeners.ts';
 import type { StandInProgram } from './program.ts';
+import type { StandInTraits } from './traits.ts';
 
 const AGENT_LABEL = 'mooring.agent';
 
@@ -107,9 +108,10 @@ export class StandInContainers {
     this.tell(container, 'stop');
   }
 
-  pause(container: StandInContainer): void {
+  pause(container: StandInContainer, traits: StandInTraits): void {
     if (container.status === 'paused') throw new EngineProblem(409, `Container ${container.id} is already paused`);
     if (!container.running) throw new EngineProblem(409, `Container ${container.id} is not running`);
+    traits.assertPauses(container.id);
     container.freeze();
     this.tell(container, 'pause');
   }

@@ -42,6 +42,10 @@ describe('the stand-in of an engine', () => {
     events(bed);
   });
 
+  it('is asked for one version of its API by every call', () => {
+    expect([...engine.traits.asked]).toEqual(['1.41']);
+  });
+
   it('keeps its containers while it is unavailable', async () => {
     const view = await bed.running();
     const before = await bed.look(view);
@@ -70,5 +74,27 @@ describe('the stand-in of an engine', () => {
     const view = await bed.running({}, { image });
     const answer = await bed.ask(view, 'POST', '/messages', JSON.stringify({ id: '1', text: 'hello' }));
     expect(JSON.parse(answer.text)).toEqual({ response: 'heard hello' });
+  });
+});
+
+describe('the stand-in of an engine without cgroups', () => {
+  let without: EngineStandIn;
+  const bed = new TestBed(async () => dockerUnderTest(new Dockerode({ socketPath: without.socket })));
+  beforeAll(async () => {
+    without = await EngineStandIn.start({ otherwise: standInProbe });
+    Object.assign(without.traits.info ?? {}, { CgroupDriver: 'none', MemoryLimit: false });
+    without.traits.pauseRefusal = 'OCI runtime pause failed: cannot toggle freezer: cgroups not configured for container: unknown';
+    await bed.open();
+  });
+  afterAll(async () => {
+    await bed.close();
+    await without.close();
+  });
+
+  it('says that it can freeze no agent', async () => {
+    expect(await bed.runtime.capabilities()).toMatchObject({ freeze: false });
+  });
+  describe('sleep', () => {
+    sleep(bed);
   });
 });

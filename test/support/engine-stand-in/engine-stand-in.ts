@@ -13,6 +13,7 @@ import { inspectedImage, listedImage, StandInImages, type StandInImage } from '.
 import { sendLog } from './logs.ts';
 import { messagesProgram, type StandInProgram } from './program.ts';
 import { RealEngine } from './real-engine.ts';
+import { StandInTraits } from './traits.ts';
 
 export interface StandInOptions {
   /** The programs of images, by reference. */
@@ -47,6 +48,7 @@ const HELPER = /^mooring-helper[-:]/;
 export class EngineStandIn {
   readonly socket = join(tmpdir(), `mooring-stand-in-${randomBytes(6).toString('hex')}.sock`);
   readonly images = new StandInImages();
+  readonly traits = new StandInTraits();
   readonly containers: StandInContainers;
   private readonly events = new EventFeed();
   private readonly networks = new Map<string, object>();
@@ -96,8 +98,8 @@ export class EngineStandIn {
 
   private async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://engine');
-    const path = decodeURIComponent(url.pathname.replace(/^\/v\d+\.\d+(?=\/)/, ''));
     try {
+      const path = decodeURIComponent(this.traits.servedPath(url.pathname));
       for (const [method, pattern, handle] of this.routes) {
         const match = request.method === method ? pattern.exec(path) : null;
         if (match === null) continue;
@@ -116,12 +118,8 @@ export class EngineStandIn {
 
   private readonly routes: Route[] = [
     ['GET', /^\/_ping$/, ({ response }) => response.end('OK')],
-    [
-      'GET',
-      /^\/version$/,
-      ({ response }) => send(response, { ApiVersion: '1.41', Version: 'stand-in', Os: 'linux', Arch: architecture() }),
-    ],
-    ['GET', /^\/info$/, ({ response }) => send(response, { Containers: this.containers.count, OperatingSystem: 'stand-in' })],
+    ['GET', /^\/version$/, ({ response }) => send(response, this.traits.version)],
+    ['GET', /^\/info$/, ({ response }) => send(response, this.traits.infoWith(this.containers.count))],
     ['GET', /^\/events$/, (call) => this.follow(call)],
     ['POST', /^\/containers\/create$/, (call) => this.create(call)],
     ['GET', /^\/containers\/json$/, (call) => this.list(call)],
@@ -183,7 +181,7 @@ export class EngineStandIn {
       if (verb === 'start') await this.containers.start(container);
       else if (verb === 'stop') await this.containers.stop(container, Number(query.get('t') ?? 10));
       else if (verb === 'kill') await this.containers.stop(container, 0);
-      else if (verb === 'pause') this.containers.pause(container);
+      else if (verb === 'pause') this.containers.pause(container, this.traits);
       else this.containers.unpause(container);
       response.writeHead(204).end();
     });
@@ -333,10 +331,6 @@ export class EngineStandIn {
   private isReal(image: string): boolean {
     return this.real !== null && (HELPER.test(image) || image === 'mooring-helper' || this.options.real?.includes(image) === true);
   }
-}
-
-function architecture(): string {
-  return process.arch === 'x64' ? 'amd64' : process.arch;
 }
 
 function send(response: ServerResponse, body: unknown, status = 200): void {

@@ -1,19 +1,20 @@
 import type { ModuleRef } from '@nestjs/core';
 
 import { findSomeGit } from '../../../../test/support/some-git.ts';
+import type { EngineStatus } from '../../runtime/engine-status.ts';
 import { ContainerRuntime, type DockerfileBuilds, type EgressStatus } from '../../runtime/runtime.ts';
 import { ReadinessChecks } from './readiness-checks.service.ts';
 
 /** Returns what `/ready` reports of agents' egress, and the status of the service if nothing else is wrong. */
 async function told(
   egress: EgressStatus | null,
-  warning: string | null = null,
+  engine: Partial<EngineStatus> = {},
   { lack = null, weakness = null }: Partial<DockerfileBuilds> = {},
 ) {
   const runtime = {
     ping: async () => undefined,
     egress: async () => egress,
-    engineWarning: async () => warning,
+    engineStatus: async () => ({ lack: null, warnings: [], ...engine }),
     dockerfileBuilds: async () => ({ lack, weakness }),
   };
   const parts = { query: async () => [], ping: async () => undefined, retention: async () => null, progress: async () => [] };
@@ -68,8 +69,14 @@ describe('what agents may reach', () => {
 describe('an engine with known faults', () => {
   it('is named in the detail, and the service stays ready', async () => {
     const runtime = { name: 'runtime', status: 'ok', required: false };
-    expect(await told(well, 'upgrade it')).toMatchObject({ status: 'ready', runtime: { ...runtime, detail: 'upgrade it' } });
+    const warnings = ['upgrade it', 'no limits'];
+    expect(await told(well, { warnings })).toMatchObject({ status: 'ready', runtime: { ...runtime, detail: 'upgrade it; no limits' } });
     expect((await told(well)).runtime).toEqual(runtime);
+  });
+
+  it('is unavailable where no agent is started on it, with the reason, and the service is only degraded', async () => {
+    const runtime = { name: 'runtime', status: 'unavailable', required: false, detail: 'it is Podman' };
+    expect(await told(well, { lack: 'it is Podman', warnings: ['upgrade it'] })).toMatchObject({ status: 'degraded', runtime });
   });
 });
 
@@ -79,12 +86,12 @@ describe('the builds of Dockerfiles', () => {
   it('are reported with what does not keep them apart, and the service is ready', async () => {
     expect(await told(well)).toMatchObject({ status: 'ready', builds: ok });
     const weakness = 'builds are not isolated from each other';
-    expect(await told(well, null, { weakness })).toMatchObject({ status: 'ready', builds: { ...ok, detail: weakness } });
+    expect(await told(well, {}, { weakness })).toMatchObject({ status: 'ready', builds: { ...ok, detail: weakness } });
   });
 
   it('are reported with the reason once it is known that there can be none, and the service is only degraded', async () => {
     const lack = 'No Dockerfile can be built here: …';
-    expect(await told(well, null, { lack, weakness: 'more' })).toMatchObject({
+    expect(await told(well, {}, { lack, weakness: 'more' })).toMatchObject({
       status: 'degraded',
       builds: { ...ok, status: 'unavailable', detail: lack },
     });

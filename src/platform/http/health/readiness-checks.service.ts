@@ -6,6 +6,7 @@ import { EventStore } from '../../event-store/event-store.ts';
 import { hasGit } from '../../git/git-process.ts';
 import { type ReadModelProgress, ReadModels } from '../../projections/projection.ts';
 import { ContainerRuntime, type DockerfileBuilds, type EgressStatus } from '../../runtime/runtime.ts';
+import type { EngineStatus } from '../../runtime/engine-status.ts';
 import type { DependencyDto, ReadinessDto } from './health.dto.ts';
 
 /** The time after which a dependency counts as unavailable, ms. */
@@ -56,14 +57,18 @@ export class ReadinessChecks {
     };
   }
 
-  /** Checks the engine. A fault that an upgrade mends is a detail, and changes no status. */
+  /** Checks the engine. One on which no agent starts is unavailable; what else is wrong with it is a detail, and changes no status. */
   private async containerEngine(): Promise<DependencyDto> {
-    let warning: string | null = null;
-    const { name, status, required } = await this.ping('runtime', false, ContainerRuntime, async (runtime) => {
+    let engine: EngineStatus = { lack: null, warnings: [] };
+    const looked = await this.ping('runtime', false, ContainerRuntime, async (runtime) => {
+      engine = await runtime.engineStatus();
       await runtime.ping();
-      warning = await runtime.engineWarning();
     });
-    return { name, status, required, ...(status === 'unavailable' || warning === null ? {} : { detail: warning }) };
+    const { name, status, required } = looked;
+    if (engine.lack !== null) return { name, status: 'unavailable', required, detail: engine.lack };
+    return status === 'unavailable' || engine.warnings.length === 0
+      ? looked
+      : { name, status, required, detail: engine.warnings.join('; ') };
   }
 
   /** Checks whether the egress rules are enforced. Returns null if the runtime has no such rules, or is unavailable. */

@@ -24,15 +24,16 @@ import type {
   TerminalRequest,
   VolumeSize,
 } from '../runtime.ts';
+import type { EngineStatus } from '../engine-status.ts';
 import type { EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
-import { addressLabels, isListed, view } from './containers/container-view.ts';
-import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, isBridgeFull, pingEngine, statusOf, until } from './engine/engine.ts';
+import { isListed, view } from './containers/container-view.ts';
+import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, isBridgeFull, pinApiVersion, pingEngine } from './engine/engine.ts';
 import { filesInto, plainTar } from './engine/archive.ts';
 import { ContainerIdentities, type KnownContainer } from './engine/container-identities.ts';
+import { EngineChecks } from './engine/engine-checks.ts';
 import { EngineHealth } from './engine/engine-health.ts';
-import { EngineVersion, LOWEST_SAFE_VERSION } from './engine/engine-version.ts';
 import { engineEvents } from './engine/events.ts';
 import { execInContainer } from './containers/exec.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './containers/hardening.ts';
@@ -47,14 +48,13 @@ import { Images } from './images/images.ts';
 import { hasSocketFile } from './engine/local-engine.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
 import { openTerminal } from './containers/terminal.ts';
-import { hasLabels, labels, networkKinds, networkName, volumeName, type Labels } from './engine/names.ts';
+import { labels, networkKinds, networkName } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
 import { BuildNetworks } from './networks/build-networks.ts';
 import { refuseOwnLabels } from './image-sources/own-labels.ts';
 import { findImage } from './image-sources/registry.ts';
 import { dockerVolumeSizes } from './volumes/volume-sizes.ts';
-import { VolumeRoots } from './volumes/volume-roots.ts';
-import { ensureLabelledVolume, findVolume, removeAgentVolume } from './volumes/volumes.ts';
+import { AgentVolumes } from './volumes/agent-volumes.ts';
 
 export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   /** The installation's id, short hex, which is part of labels and names. */
@@ -75,16 +75,16 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   builder?: 'engine' | BuilderSettings;
   /** The quota of new volumes, on engines that enforce one; null stands for none. */
   volumeMaxBytes?: number | null;
+  /** True if no agent may start on an engine that does not enforce its limits. */
+  requireLimits?: boolean;
   logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
-/** The attempts to create a container, 50 ms apart. */
-const CREATE_TRIES_MAX = 200;
 const PING_TIMEOUT_MS = 5_000;
 const BRIDGE_FULL =
   'There is no room for one more running agent: a network of the container engine takes 1,023. Stop one, or let one go to sleep.';
 
-/** Runs agents as containers of a Docker Engine, API 1.41 or later. */
+/** Runs agents as containers of a Docker Engine that serves version 1.41 of the API. */
 export class DockerRuntime extends ContainerRuntime {
   override readonly name = 'docker';
   override readonly files: DockerFiles;
@@ -96,34 +96,30 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly publish: boolean;
   private readonly agentEgress: AgentEgress;
   private readonly networks: AgentNetworks;
-  private readonly volumeMaxBytes: number | null;
   private readonly helper: HelperVolume;
   override readonly images: Images['own'];
   private readonly sources: Images;
   private readonly builder: DockerfileBuilder | null;
-  private readonly volumeRoots: VolumeRoots;
+  private readonly volumes: AgentVolumes;
   private readonly health = new EngineHealth((signal) => pingEngine(this.docker, signal));
   private readonly containers: ContainerLookup;
   private readonly life: ContainerLife;
-  private readonly version: EngineVersion;
+  private readonly engine: EngineChecks;
   private readonly closing = new AbortController();
 
   constructor(options: DockerRuntimeOptions) {
     super();
-    this.docker = options.docker ?? new Dockerode();
+    this.docker = pinApiVersion(options.docker ?? new Dockerode());
     this.files = new DockerFiles(this.docker);
-    this.version = new EngineVersion(this.docker, (version) =>
-      options.logger?.warn(
-        { version, lowest: LOWEST_SAFE_VERSION },
-        'THE DOCKER ENGINE HAS KNOWN FAULTS (CVE-2026-41568, CVE-2026-42306): upgrade it',
-      ),
-    );
+    this.engine = new EngineChecks(this.docker, this.health, {
+      requireLimits: options.requireLimits ?? false,
+      warn: (fields, message) => options.logger?.warn(fields, message),
+    });
     this.instance = options.instance;
     this.identities = new ContainerIdentities(options.instance, options.containerKey);
     this.containers = new ContainerLookup(this.docker, this.identities, this.health);
-    this.life = new ContainerLife(this.docker, this.containers);
+    this.life = new ContainerLife(this.docker, this.containers, this.engine);
     this.ociRuntime = options.ociRuntime;
-    this.volumeMaxBytes = options.volumeMaxBytes ?? null;
     this.publish = process.platform !== 'linux' || !hasSocketFile(this.docker);
     this.agentEgress = new AgentEgress({
       ...options,
@@ -131,6 +127,7 @@ export class DockerRuntime extends ContainerRuntime {
       identities: this.identities,
       mode: options.egress,
       open: options.open ?? [],
+      ready: () => this.engine.assertSupported(),
       onChange: (lack) =>
         lack === null
           ? options.logger?.log({}, 'what agents may reach is enforced again')
@@ -154,48 +151,43 @@ export class DockerRuntime extends ContainerRuntime {
       helperImage: () => this.helper.ensureProgramImage(),
     });
     this.images = this.sources.own;
-    this.volumeRoots = new VolumeRoots(this.docker, this.identities);
+    this.volumes = new AgentVolumes(this.docker, this.identities, options.volumeMaxBytes ?? null);
     this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>
       options.logger?.warn({ reason }, 'no helper program: agents are made without exec'),
     );
   }
 
   override async capabilities(): Promise<RuntimeCapabilities> {
-    return { freeze: true, isolation: true, images: true };
+    return { freeze: this.engine.canFreeze, isolation: true, images: true };
   }
 
   override async ping(): Promise<void> {
+    await this.engine.assertSupported();
     await this.health.observe(() => call(null, (signal) => pingEngine(this.docker, signal), PING_TIMEOUT_MS));
   }
 
-  override engineWarning(): Promise<string | null> {
-    return this.version.warning();
+  override engineStatus(): Promise<EngineStatus> {
+    return this.engine.status();
   }
 
-  override available(): Promise<boolean> {
-    return this.health.available();
+  override async available(): Promise<boolean> {
+    return (await this.health.available()) && this.engine.isSupported;
   }
 
-  override ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
+  override async ensureImage(source: ImageSource, log: (line: string) => void, signal: AbortSignal): Promise<ResolvedImage> {
+    await this.engine.assertStartable();
     return this.sources.ensure(source, log, AbortSignal.any([signal, this.closing.signal]));
   }
 
   override async ensureVolume(agentId: string): Promise<void> {
-    await this.ownVolume(agentId);
-  }
-
-  private async ownVolume(agentId: string): Promise<Dockerode.VolumeInspectInfo> {
-    const labelled = ensureLabelledVolume(this.docker, volumeName(agentId), this.volumeLabels(agentId), this.volumeMaxBytes);
-    return this.volumeRoots.made(await labelled);
-  }
-
-  private volumeLabels(agentId: string): Labels {
-    return { [labels.instance]: this.instance, [labels.agent]: agentId };
+    await this.engine.assertSupported();
+    await this.volumes.ensure(agentId);
   }
 
   override async removeVolume(agentId: string): Promise<void> {
+    await this.engine.assertSupported();
     try {
-      await removeAgentVolume(this.docker, this.instance, agentId);
+      await this.volumes.remove(agentId);
     } catch (error) {
       // An unknown container may keep the volume, so the next lookup is by label.
       this.containers.expectAny(agentId);
@@ -204,32 +196,34 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async volumeSizes(agentIds: readonly string[], bounds: MeasureBounds): Promise<ReadonlyMap<string, VolumeSize>> {
+    await this.engine.assertSupported();
     const image = await this.helper.ensureProgramImage();
     if (image === null) throw new RuntimeRefused('there is no helper program');
     return dockerVolumeSizes({ docker: this.docker, identities: this.identities, image }, agentIds, bounds);
   }
 
   override async create(spec: ContainerSpec): Promise<ContainerView> {
+    await this.engine.assertStartable();
     const network = this.networks.kindFor(spec.egress);
     // The engine itself creates missing volumes and networks that a container names, but without our labels, so all of them are ensured
     // first.
     const [helperVolume, volume, image] = await Promise.all([
       this.helper.ensure(),
-      this.ownVolume(spec.agentId),
+      this.volumes.ensure(spec.agentId),
       findImage(this.docker, spec.image),
       this.networks.ensure(network),
     ]);
     if (image === null) throw new RuntimeRefused(`The engine no longer has the image ${spec.image}: deploy again.`);
     refuseOwnLabels(image.Config.Labels, this.instance);
     refuseManyVolumes(image);
-    const rootFromImage = this.sources.opensVolume(image.Id, spec.volumePath) && this.volumeRoots.isUntouched(volume);
-    if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumeRoots.open(spec.agentId, volume, image.Id);
+    const rootFromImage = this.sources.opensVolume(image.Id, spec.volumePath) && this.volumes.roots.isUntouched(volume);
+    if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumes.roots.open(spec.agentId, volume, image.Id);
     const { identities, ociRuntime, publish } = this;
     const listed = network === 'listed' ? await this.agentEgress.seat() : null;
     const options = createOptions(spec, { identities, network, listed, helperVolume, ociRuntime, publish, rootFromImage });
     this.containers.expect(spec);
-    const container = await this.createOrAdopt(spec, options);
-    this.volumeRoots.mounted(volume, rootFromImage);
+    const container = await this.life.createOrAdopt(this.identities.nameOf(spec), options);
+    this.volumes.roots.mounted(volume, rootFromImage);
     if (listed !== null) await this.agentEgress.listed();
     const made = await this.containers.look(container.id);
     const ignored = ignoredSettings(options, made);
@@ -241,36 +235,8 @@ export class DockerRuntime extends ContainerRuntime {
     return view({ agentId, generation, deploymentId }, made);
   }
 
-  private async createOrAdopt(spec: ContainerSpec, options: Dockerode.ContainerCreateOptions): Promise<Dockerode.Container> {
-    const name = this.identities.nameOf(spec);
-    const made = await until(
-      async () => {
-        const created = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal })).catch(
-          (error: unknown) => {
-            if (statusOf(error) === 409) return null;
-            throw error;
-          },
-        );
-        if (created !== null) return created;
-        const standing = await this.containers.standing(name);
-        // The engine reserves the name before the container is visible: another call is just creating it.
-        if (standing === null) return null;
-        if (this.containers.identify(standing) === null)
-          throw new RuntimeRefused(`A container named ${name} exists that this installation did not make.`);
-        const isWanted = standing.HostConfig.NetworkMode === options.HostConfig?.NetworkMode;
-        if (isWanted && hasLabels(standing.Config.Labels, { ...options.Labels, ...addressLabels(standing) }))
-          return this.docker.getContainer(standing.Id);
-        await this.remove(standing.Id);
-        return null;
-      },
-      CREATE_TRIES_MAX,
-      50,
-    );
-    if (made === null) throw new RuntimeRefused(`The container name ${name} stays taken.`);
-    return made;
-  }
-
   override async start(handle: ContainerHandle): Promise<void> {
+    await this.engine.assertStartable();
     await this.agentEgress.settle();
     if (this.agentEgress.isLacking && isListed(await this.containers.look(handle))) this.agentEgress.refuseUnheld();
     const start = () => ignoring304(call(handle, (abortSignal) => this.docker.getContainer(handle).start({ abortSignal })));
@@ -311,14 +277,16 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async inspect(agentId: string, generation?: number): Promise<{ containers: ContainerView[]; volume: boolean }> {
+    await this.engine.assertSupported();
     const [containers, volume] = await Promise.all([
       this.containers.of(agentId, generation),
-      this.health.observe(() => findVolume(this.docker, volumeName(agentId))),
+      this.health.observe(() => this.volumes.exists(agentId)),
     ]);
-    return { containers, volume: hasLabels(volume?.Labels, this.volumeLabels(agentId)) };
+    return { containers, volume };
   }
 
   override async list(): Promise<RuntimeList> {
+    await this.engine.assertSupported();
     const label = [`${labels.instance}=${this.instance}`, labels.agent];
     const [containers, volumes] = await Promise.all([
       this.containers.all(),
@@ -357,7 +325,7 @@ export class DockerRuntime extends ContainerRuntime {
     for await (const event of engineEvents(this.docker, this.identities, this.health, either, notes)) {
       if (event.kind === 'lost') {
         this.agentEgress.doubt();
-        this.version.check();
+        this.engine.check();
         void this.sources.engineBuilds.removeLeftOvers();
       }
       yield event;
@@ -365,6 +333,7 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override async address(container: ContainerName, port: number): Promise<{ host: string; port: number }> {
+    await this.engine.assertSupported();
     const name = this.identities.nameOf(container);
     const found = await this.containers.look(name);
     if (this.containers.identify(found) === null) throw new ContainerGone(name);
@@ -380,7 +349,8 @@ export class DockerRuntime extends ContainerRuntime {
     return { host, port };
   }
 
-  override egress(): Promise<EgressStatus> {
+  override async egress(): Promise<EgressStatus> {
+    await this.engine.assertSupported();
     return this.agentEgress.read();
   }
 

@@ -25,6 +25,7 @@ import {
   type TerminalRequest,
   type VolumeSize,
 } from '../runtime.ts';
+import type { EngineStatus } from '../engine-status.ts';
 import { filePath } from '../file-paths.ts';
 import { unpack } from './archive.ts';
 import { exists, removeFolder, writeJson } from './atomic-file.ts';
@@ -332,8 +333,8 @@ export class LocalRuntime extends ContainerRuntime {
     return null;
   }
 
-  async engineWarning(): Promise<null> {
-    return null;
+  async engineStatus(): Promise<EngineStatus> {
+    return { lack: null, warnings: [] };
   }
 
   /** Does nothing, since agents go on running, as they do under an engine. */

@@ -1,19 +1,54 @@
 import type Dockerode from 'dockerode';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable, type ContainerHandle, type ContainerState } from '../../runtime.ts';
+import type { EngineChecks } from '../engine/engine-checks.ts';
+import { isFreezeUnsupported } from '../engine/engine-facts.ts';
 import { call, CALL_TIMEOUT_MS, ignoring304, statusOf, until } from '../engine/engine.ts';
 import type { ContainerLookup } from './container-lookup.ts';
-import { inspectedState } from './container-view.ts';
+import { hasLabels } from '../engine/names.ts';
+import { addressLabels, inspectedState } from './container-view.ts';
 
+/** The attempts to create a container, 50 ms apart. */
+const CREATE_TRIES_MAX = 200;
 /** The looks at a removal that the engine has begun. */
 const REMOVAL_LOOKS_MAX = 100;
 const REMOVAL_LOOK_MS = 100;
 
-/** Stops, freezes, thaws and removes containers. A container that is in the wanted state already is left as it is. */
+/** Creates, stops, freezes, thaws and removes containers. A container that is in the wanted state already is left as it is. */
 export class ContainerLife {
   constructor(
     private readonly docker: Dockerode,
     private readonly containers: ContainerLookup,
+    private readonly engine: EngineChecks,
   ) {}
+
+  /** Creates the container, or returns the standing one if it is the same. Any other of ours that has the name is removed. */
+  async createOrAdopt(name: string, options: Dockerode.ContainerCreateOptions): Promise<Dockerode.Container> {
+    const made = await until(
+      async () => {
+        const created = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal })).catch(
+          (error: unknown) => {
+            if (statusOf(error) === 409) return null;
+            throw error;
+          },
+        );
+        if (created !== null) return created;
+        const standing = await this.containers.standing(name);
+        // The engine reserves the name before the container is visible: another call is just creating it.
+        if (standing === null) return null;
+        if (this.containers.identify(standing) === null)
+          throw new RuntimeRefused(`A container named ${name} exists that this installation did not make.`);
+        const isWanted = standing.HostConfig.NetworkMode === options.HostConfig?.NetworkMode;
+        if (isWanted && hasLabels(standing.Config.Labels, { ...options.Labels, ...addressLabels(standing) }))
+          return this.docker.getContainer(standing.Id);
+        await this.remove(standing.Id);
+        return null;
+      },
+      CREATE_TRIES_MAX,
+      50,
+    );
+    if (made === null) throw new RuntimeRefused(`The container name ${name} stays taken.`);
+    return made;
+  }
 
   async stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {
     if (inspectedState(await this.containers.look(handle)) === 'frozen') await this.thaw(handle);
@@ -23,7 +58,13 @@ export class ContainerLife {
   }
 
   async freeze(handle: ContainerHandle): Promise<void> {
-    await this.settle(handle, 'frozen', () => call(handle, (abortSignal) => this.docker.getContainer(handle).pause({ abortSignal })));
+    const pause = (abortSignal: AbortSignal) => this.docker.getContainer(handle).pause({ abortSignal });
+    try {
+      await this.settle(handle, 'frozen', () => call(handle, pause));
+    } catch (error) {
+      if (error instanceof RuntimeRefused && isFreezeUnsupported(error)) this.engine.noteFreezeRefused();
+      throw error;
+    }
   }
 
   async thaw(handle: ContainerHandle): Promise<void> {

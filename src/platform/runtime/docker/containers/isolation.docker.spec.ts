@@ -193,7 +193,7 @@ describe('an agent’s container', () => {
       // The egress rules can't be loaded there, and the status says so.
       const because = expect.stringContaining('on another machine');
       expect(await runtime.egress()).toMatchObject({ lack: because, linkLack: because });
-      expect(said).toEqual([
+      expect(said.filter((line) => !line.includes('KNOWN FAULTS'))).toEqual([
         expect.stringMatching(/WHAT AGENTS MAY REACH IS NOT ENFORCED.*on another machine/),
         expect.stringMatching(/AGENTS ARE NOT KEPT FROM EACH OTHER’S FRAMES.*on another machine/),
       ]);

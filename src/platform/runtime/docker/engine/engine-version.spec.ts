@@ -1,7 +1,6 @@
-import type Dockerode from 'dockerode';
 import fc from 'fast-check';
 
-import { EngineVersion, LOWEST_SAFE_VERSION, safetyOf, type Safety } from './engine-version.ts';
+import { safetyOf, type Safety } from './engine-version.ts';
 
 const safety = (Version: string, Components?: { Name: string }[]) => safetyOf({ Version, Components: Components ?? [{ Name: 'Engine' }] });
 
@@ -40,39 +39,5 @@ describe('the version of the engine', () => {
         expect(['safe', 'below', 'unknown']).toContain(safety(more));
       }),
     );
-  });
-});
-
-describe('an engine with known faults', () => {
-  function versionOf(answers: string[]) {
-    const told: string[] = [];
-    const version = jest.fn(async () => {
-      const answer = answers.shift();
-      if (answer === undefined) throw Object.assign(new Error('connect ENOENT'), { code: 'ENOENT' });
-      return { Version: answer };
-    });
-    return { told, version, of: new EngineVersion({ version } as unknown as Dockerode, (each) => told.push(each)) };
-  }
-
-  it('is told of once for each version, and asked again only after a while or when it was away', async () => {
-    const { told, version, of } = versionOf(['20.10.24', '20.10.24', '28.0.0', '29.5.1']);
-    expect(await of.warning()).toContain(`older than ${LOWEST_SAFE_VERSION}`);
-    await of.warning();
-    expect(version).toHaveBeenCalledTimes(1);
-    for (const tells of [true, true, false]) {
-      of.check();
-      expect((await of.warning()) !== null).toBe(tells);
-    }
-    expect(told).toEqual(['20.10.24', '28.0.0']);
-  });
-
-  it('is not told of by its version in the sentence, which strangers may read', async () => {
-    expect(await versionOf(['20.10.24']).of.warning()).not.toContain('20.10');
-  });
-
-  it('is asked again at once after it did not answer', async () => {
-    const { of, version } = versionOf([]);
-    for (let n = 0; n < 2; n += 1) await expect(of.warning()).rejects.toThrow('does not answer');
-    expect(version).toHaveBeenCalledTimes(2);
   });
 });

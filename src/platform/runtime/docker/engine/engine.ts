@@ -5,6 +5,8 @@ import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { pause } from '../../../async/pause.ts';
 import { ContainerGone, RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
 
+/** The version of the engine's API that every call asks for: the newest of Docker Engine 20.10, which 29 still serves. */
+export const API_VERSION = '1.41';
 /** The timeout of an ordinary call to the engine, ms. */
 export const CALL_TIMEOUT_MS = 30_000;
 
@@ -131,6 +133,12 @@ export async function checkTakesConnections(docker: Dockerode): Promise<void> {
   } finally {
     socket.destroy();
   }
+}
+
+/** Makes all calls of the client ask for one version of the API. Without one, each engine answers in its newest form. */
+export function pinApiVersion(docker: Dockerode): Dockerode {
+  (docker.modem as { version?: string }).version = `v${API_VERSION}`;
+  return docker;
 }
 
 /** Pings the engine. The client library accepts the signal, though its types do not say so. */

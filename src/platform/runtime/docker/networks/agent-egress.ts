@@ -34,6 +34,8 @@ export interface EgressOptions {
   open: readonly OpenRange[];
   /** The hosts that builds may reach, whatever the mode. */
   mirrors?: readonly Mirror[];
+  /** Throws if the engine is not one to load rules on. */
+  ready?: () => Promise<void>;
   /** Called with the reason when the rules can't be enforced, and with null when they can be again. */
   onChange: (lack: string | null) => void;
   /** The same for the rules that keep agents' links apart. */
@@ -138,6 +140,7 @@ export class AgentEgress {
     clearTimeout(this.timer);
     try {
       const { doubts } = this;
+      await this.options.ready?.();
       const bridges = await agentBridges(this.options.docker, this.options.identities.instance);
       this.hasListed = bridges.listed.length > 0;
       const status = await this.apply(bridges);
