@@ -3,7 +3,6 @@
  * the path of a tar that an engine can load. It is made once for each version, outside of the checkout, while other processes that want it wait.
  */
 import { spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import {
   chmodSync,
   copyFileSync,
@@ -17,28 +16,22 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const self = fileURLToPath(import.meta.url);
+import { cache, goProgram, makeOnce, moduleFolder, run, say, shortHash } from './go-programs.mjs';
+
 const buildkit = 'v0.34.2';
-const goVersion = 'go1.26.8';
 const packages = ['busybox-static', 'runc', 'tini', 'uidmap', 'util-linux'];
 const programs = ['bin/busybox', 'usr/sbin/runc', 'usr/bin/tini', 'usr/bin/newuidmap', 'usr/bin/newgidmap', 'usr/bin/unshare'];
 /** The ids of the host that builders may run as: those of builder-names.ts. */
 const ids = 'root:1879048192:268435456\n';
 
-const cache = join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'mooring-test');
-const key = createHash('sha256').update(readFileSync(self)).digest('hex').slice(0, 16);
+// Whatever makes the image is in these two files.
+const key = shortHash(['builder-image.mjs', 'go-programs.mjs'].map((name) => readFileSync(join(import.meta.dirname, name), 'utf8')).join());
 const tar = join(cache, `builder-${key}.tar`);
 
-if (!existsSync(tar)) {
-  mkdirSync(cache, { recursive: true });
-  if (process.argv.includes('--locked')) make();
-  else run('flock', [join(cache, 'builder.lock'), process.execPath, self, '--locked'], { stdio: ['ignore', 'ignore', 'inherit'] });
-}
-if (!process.argv.includes('--locked')) console.log(tar);
+makeOnce(fileURLToPath(import.meta.url), tar, make);
 
 function make() {
   say(`making the image of the builders (BuildKit ${buildkit}), which takes some minutes once`);
@@ -83,30 +76,11 @@ function addPrograms(work, tree) {
 
 function compile(work, into) {
   const go = goProgram();
+  if (go === null) throw new Error('There is no Go to build BuildKit with: install the package golang-go.');
   const env = { ...process.env, CGO_ENABLED: '0', GOFLAGS: '', GOTOOLCHAIN: process.env.GOTOOLCHAIN ?? 'auto' };
-  const found = run(go, ['mod', 'download', '-json', `github.com/moby/buildkit@${buildkit}`], { env, cwd: work, stdio: 'pipe' });
   // Built where it lies, since it has settings that hold only for the main module.
   const words = ['build', '-trimpath', '-buildvcs=false', '-ldflags=-s -w', '-o', `${into}/`, './cmd/buildkitd', './cmd/buildctl'];
-  run('nice', [go, ...words], { env, cwd: JSON.parse(found).Dir });
-}
-
-/** Returns a Go that can build it. A Go before 1.21 gets no other version by itself, but has the newer one as a module. */
-function goProgram() {
-  const found = ['go', '/usr/local/go/bin/go'].find((path) => spawnSync(path, ['version']).status === 0);
-  if (found === undefined) throw new Error('There is no Go to build BuildKit with: install the package golang-go.');
-  const minor = Number(/go1\.(\d+)/.exec(spawnSync(found, ['version'], { encoding: 'utf8' }).stdout)?.[1] ?? 0);
-  if (minor >= 21) return found;
-  const machine = { x64: 'amd64', arm64: 'arm64' }[process.arch];
-  const module = `golang.org/toolchain@v0.0.1-${goVersion}.linux-${machine}`;
-  const { Dir } = JSON.parse(run(found, ['mod', 'download', '-json', module], { cwd: cache, stdio: 'pipe' }));
-  const toolchain = join(cache, goVersion);
-  if (!existsSync(join(toolchain, 'bin/go'))) {
-    run('cp', ['-r', Dir, toolchain]);
-    run('chmod', ['-R', 'u+w', toolchain]);
-    run('chmod', ['-R', '+x', join(toolchain, 'bin'), join(toolchain, 'pkg/tool')]);
-  }
-  process.env.GOTOOLCHAIN = 'local';
-  return join(toolchain, 'bin/go');
+  run('nice', [go, ...words], { env, cwd: moduleFolder(go, `github.com/moby/buildkit@${buildkit}`, { env, cwd: work }) });
 }
 
 function addFolders(tree) {
@@ -148,15 +122,4 @@ function copy(source, target, mode) {
   mkdirSync(dirname(target), { recursive: true });
   copyFileSync(source, target);
   chmodSync(target, mode);
-}
-
-function run(program, words, options = {}) {
-  const { status, error, stdout } = spawnSync(program, words, { encoding: 'utf8', stdio: ['ignore', 2, 2], ...options });
-  if (error !== undefined) throw error;
-  if (status !== 0) throw new Error(`${program} ${words.slice(0, 3).join(' ')} failed with exit code ${status}`);
-  return stdout;
-}
-
-function say(line) {
-  console.error(`[mooring] ${line}`);
 }

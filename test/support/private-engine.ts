@@ -1,6 +1,6 @@
 import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Dockerode from 'dockerode';
@@ -8,9 +8,12 @@ import { addWitness } from '../runner/evidence.ts';
 import { until } from './until.ts';
 import { containersOn } from './witnesses.ts';
 
+/** The folder of the engine's programs, as scripts/modern-engine.mjs prints it; undefined stands for the machine's own engine. */
+const modernEngine = process.env.TEST_ENGINE;
+
 /**
  * An engine of one test, which can be stopped and started again, in its own network namespace, because an engine manages the machine's
- * bridge and packet filter. Only root can start one.
+ * bridge and packet filter. Only root can start one. With `TEST_ENGINE` it is a newer one than the machine's, and has containerd's store of images.
  */
 export class PrivateEngine {
   private readonly folder = mkdtempSync(join(tmpdir(), 'mooring-engine-'));
@@ -44,7 +47,10 @@ export class PrivateEngine {
     const at = (name: string) => join(this.folder, name);
     const paths = ['--data-root', at('data'), '--exec-root', at('exec'), '--pidfile', at('pid'), '--host', `unix://${this.socket}`];
     const [program = '', ...words] = this.inside;
-    this.daemon = spawn(program, [...words, 'dockerd', ...paths, ...settings], { stdio: 'ignore' });
+    const PATH = [...(modernEngine === undefined ? [] : [modernEngine]), process.env.PATH].join(':');
+    writeFileSync(at('daemon.json'), JSON.stringify(modernEngine === undefined ? {} : { features: { 'containerd-snapshotter': true } }));
+    const command = [...words, 'dockerd', '--config-file', at('daemon.json'), ...paths, ...settings];
+    this.daemon = spawn(program, command, { stdio: 'ignore', env: { ...process.env, PATH } });
     await until(
       'the private engine answers',
       () =>

@@ -13,6 +13,8 @@ const dns = ['--dns', places.nameserver];
 const server = { command: ['/bin/busybox', 'httpd', '-f', '-p', String(webPort), '-h', '/www'] };
 const listed = { ...server, egress: { allow: [`somewhere.example:${webPort}`, `*.Example.org:${webPort}`, `inner.example:${webPort}`] } };
 const refused = expect.stringContaining('Connection refused');
+/** In a closed network newer engines give no route to any other. */
+const unreached = expect.stringMatching(/Connection refused|Network is unreachable/);
 const notFound = expect.stringContaining('No route to host');
 const reached = expect.stringContaining(`reached ${places.internet}`);
 const forbidden = expect.stringContaining('403');
@@ -75,7 +77,6 @@ describe('an agent with a list of names', () => {
 
   async function expectList(): Promise<void> {
     await call(bed.runtime, agent, neighbour);
-    const [network] = Object.values((await engine.docker.getContainer(agent.handle).inspect()).NetworkSettings.Networks);
     expect({
       listed: await gets('somewhere.example'),
       wildcard: await gets('a.b.example.org'),
@@ -83,7 +84,7 @@ describe('an agent with a list of names', () => {
       neighboursName: await gets('only.example'),
       privateName: await gets('inner.example'),
       directly: await hears(places.internet),
-      gateway: await hears(network?.Gateway ?? ''),
+      gateway: await hears(await around.gatewayOf(agent.handle)),
       neighbour: await hears((await bed.runtime.address(neighbour, webPort)).host),
       itsName: await gets('only.example', neighbour),
       notItsName: await gets('somewhere.example', neighbour),
@@ -93,7 +94,7 @@ describe('an agent with a list of names', () => {
       other: forbidden,
       neighboursName: forbidden,
       privateName: forbidden,
-      directly: refused,
+      directly: unreached,
       gateway: refused,
       neighbour: notFound,
       itsName: reached,
@@ -253,7 +254,7 @@ describe('an agent with a list of names', () => {
       forbidden,
     ]);
     expect([await nc(places.internet, held), await nc((await other.runtime.address(second, webPort)).host, held)]).toEqual([
-      refused,
+      unreached,
       notFound,
     ]);
     expect(await nc(places.neighbour, free)).toContain(`reached ${places.neighbour}`);
