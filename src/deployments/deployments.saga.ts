@@ -1,17 +1,24 @@
 import { Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap, type OnModuleInit } from '@nestjs/common';
 
-import { timeoutSignal } from '../platform/async/timeout-signal.ts';
 import { bothOf } from '../platform/async/both-of.ts';
 import { pause } from '../platform/async/pause.ts';
 import { agentEvents, deploymentStep, isInTransit, type Agent, type AgentRecord, type AgentSettings } from '../agents/index.ts';
 import { idOf, type StoredEvent } from '../platform/event-store/event-store.ts';
-import { ContainerGone, EngineUnsupported, RuntimeRefused, RuntimeUnavailable, type ContainerView } from '../platform/runtime/runtime.ts';
+import {
+  ContainerGone,
+  EngineUnsupported,
+  ImageGone,
+  RuntimeRefused,
+  RuntimeUnavailable,
+  type ContainerView,
+} from '../platform/runtime/runtime.ts';
 import { sagaStep } from '../platform/sagas/saga-step.ts';
 import { Sagas, type Saga, type SagaKey, type SagaPass } from '../platform/sagas/saga.ts';
 import { AgentRecords, type AgentAtRevision } from './records/agent-records.ts';
+import { endedEarly, failureOf } from './records/failures.ts';
 import { ContainerSteps } from './containers/container-steps.service.ts';
 import { Differences } from './differences/differences.service.ts';
-import { EngineView, type Pass } from './containers/engine-view.service.ts';
+import { deadlineSignal, EngineView, type Pass } from './containers/engine-view.service.ts';
 import { actualAfter, nextCheckAt, nextStep, type Actual, type Rules, type Step } from './containers/next-step.decider.ts';
 
 /** The largest number of steps in one pass; the next pass continues. */
@@ -122,8 +129,24 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       if (isRefused && step.do === 'freeze') pass.freezeRefused = true;
       else if (error instanceof ContainerGone || (isRefused && !pass.refused)) pass.refused ||= isRefused;
       else throw error;
+      if (error instanceof ImageGone) await this.pullAgain(pass, seen, error);
       return false;
     }
+  }
+
+  /** Pulls the image anew that the engine has lost, such as after its disk was cleared or it was replaced by another one. */
+  private async pullAgain(pass: Pass, { agent }: AgentAtRevision, gone: ImageGone): Promise<void> {
+    const pull = (signal: AbortSignal) => this.steps.images.pullAgain(gone, agent.accountId, () => undefined, signal);
+    try {
+      await this.engine.runWithinDeadline(pass, agent, 'pull', this.staleness(pass, agent), pull);
+    } catch (error) {
+      if (pass.signal.aborted || !(await this.isOver(pass, agent))) throw error;
+    }
+  }
+
+  /** Returns whether a transition is stale or out of time; the next look tells which. */
+  private async isOver(pass: Pass, agent: Agent): Promise<boolean> {
+    return (await this.staleness(pass, agent)()) || deadlineSignal(agent, this.engine.now()).aborted;
   }
 
   /** Takes a step. Returns false if a wait was interrupted or the decision is stale. */
@@ -202,15 +225,8 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
     const log = await this.records.openBuildLog(pass.agentId, agent, agent.deployment?.id ?? '');
     try {
       await this.steps.logPrivateVariables(pass.agentId, agent, log);
-      const resolving = pass.withoutSlot(() =>
-        this.engine.runUntilStale(pass, false, this.staleness(pass, agent), (stale) => {
-          const signal = AbortSignal.any([stale, deadlineSignal(agent, this.engine.now())]);
-          const work = this.steps.images.workFor(agent);
-          return this.engine.runWithinLimit(pass, agent.accountId, work, signal, () =>
-            this.steps.images.resolve(pass.agentId, agent, log, signal),
-          );
-        }),
-      );
+      const resolve = (signal: AbortSignal) => this.steps.images.resolve(pass.agentId, agent, log, signal);
+      const resolving = this.engine.runWithinDeadline(pass, agent, this.steps.images.workFor(agent), this.staleness(pass, agent), resolve);
       const [record] = await bothOf(resolving, this.recordMeanwhile(pass, seen, meanwhile));
       // The work may take long. Other events on the stream meanwhile are no reason to repeat it, so the record follows the current
       // revision.
@@ -222,9 +238,7 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
     } catch (error) {
       await log.flush();
       if (pass.signal.aborted || error instanceof RuntimeUnavailable) throw error;
-      // The deployment is stale or out of time; the next look tells which.
-      if (await this.staleness(pass, agent)()) return false;
-      if (deadlineSignal(agent, this.engine.now()).aborted) return false;
+      if (await this.isOver(pass, agent)) return false;
       throw error;
     }
   }
@@ -376,19 +390,4 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
 function changesOnlyWords({ type, data }: StoredEvent): boolean {
   if (type !== 'AgentConfigured') return false;
   return Object.keys(data.changes as Partial<AgentSettings>).every((setting) => WORDS.has(setting));
-}
-
-function endedEarly(agent: Agent, { exitCode, oomKilled }: ContainerView): AgentRecord {
-  const how = `exit code ${exitCode ?? 'unknown'}${oomKilled ? ', out of memory' : ''}`;
-  const deploymentId = agent.deployment?.id ?? '';
-  return { type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason: `The container ended before it was ready (${how}).` };
-}
-
-function failureOf(deploymentId: string, reason: string): AgentRecord {
-  return { type: 'RecordDeploymentFailure', deploymentId, kind: 'deployment', reason };
-}
-
-function deadlineSignal(agent: Agent, now: Date): AbortSignal {
-  const leftMs = agent.deadlineAt === null ? 0 : Date.parse(agent.deadlineAt) - now.getTime();
-  return leftMs <= 0 ? AbortSignal.abort() : timeoutSignal(leftMs);
 }

@@ -5,7 +5,7 @@ import { Config } from '../platform/config/config.ts';
 import { Database } from '../platform/database/database.ts';
 import { tableOf } from '../platform/projections/projection.ts';
 import { deploymentsProjection } from './deployments.projection.ts';
-import { NeededImages } from './images/image-sweep.queries.ts';
+import { digestOfColumn, NeededImages } from './images/image-sweep.queries.ts';
 
 @QueryHandler(NeededImages)
 export class NeededImagesHandler implements IQueryHandler<NeededImages> {
@@ -14,21 +14,22 @@ export class NeededImagesHandler implements IQueryHandler<NeededImages> {
     private readonly config: Config,
   ) {}
 
-  async execute({ pins }: NeededImages): Promise<ReadonlySet<string>> {
+  async execute({ digests }: NeededImages): Promise<ReadonlySet<string>> {
     const deployments = tableOf(deploymentsProjection);
     const agents = tableOf(agentsProjection);
-    const rows = await this.database.query<{ pin: string }>(
-      `select pin from unnest($1::text[]) pin
+    const candidate = digestOfColumn(`(state->'candidate'->>'image')`);
+    const rows = await this.database.query<{ digest: string }>(
+      `select digest from unnest($1::text[]) digest
         where exists (
           select from ${deployments} used
             join ${agents} agent on agent.agent_id = used.agent_id
-           where used.image = pin and used.status = 'success'
-             and (select count(distinct newer.image) from ${deployments} newer
-                   where newer.agent_id = used.agent_id and newer.status = 'success' and newer.image <> used.image
+           where ${digestOfColumn('used.image')} = digest and used.status = 'success'
+             and (select count(distinct ${digestOfColumn('newer.image')}) from ${deployments} newer
+                   where newer.agent_id = used.agent_id and newer.status = 'success' and ${digestOfColumn('newer.image')} <> digest
                      and (newer.started_at, newer.id) > (used.started_at, used.id)) < $2)
-           or exists (select from ${agents} where status = 'deploying' and state->'candidate'->>'image' = pin)`,
-      [pins, this.config.rollbackImagesMax],
+           or exists (select from ${agents} where status = 'deploying' and ${candidate} = digest)`,
+      [digests, this.config.rollbackImagesMax],
     );
-    return new Set(rows.map(({ pin }) => pin));
+    return new Set(rows.map(({ digest }) => digest));
   }
 }

@@ -52,6 +52,13 @@ export function canonicalRepository(reference: ImageReference): string {
   return `${host}/${host === DEFAULT_REGISTRY && !repository.includes('/') ? `library/${repository}` : repository}`;
 }
 
+/**
+ * Returns the digest or id of a pinned image, `[name@]digest`. It alone says which image is meant: an image may be pinned under any of its names.
+ */
+export function digestOfPin(pin: string): string {
+  return pin.slice(pin.lastIndexOf('@') + 1);
+}
+
 /** Returns whether the two name the same image: the same repository and digest, or the same tag (by default `latest`). */
 export function namesSameImage(one: ImageReference, other: ImageReference): boolean {
   if (canonicalRepository(one) !== canonicalRepository(other)) return false;

@@ -1,6 +1,8 @@
 import { Injectable } from '@nestjs/common';
 
+import type { Agent } from '../../agents/index.ts';
 import { Activity, Agents } from '../../agents/services.ts';
+import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { Clock } from '../../platform/clock.ts';
 import type { EventWatch } from '../../platform/event-store/following/event-waits.ts';
 import type { SagaPass } from '../../platform/sagas/saga.ts';
@@ -88,6 +90,22 @@ export class EngineView {
     });
   }
 
+  /** Runs long work as soon as the engine may do more of its kind. Its signal aborts when it is stale, or the transition is out of time. */
+  runWithinDeadline<T>(
+    pass: Pass,
+    agent: Agent,
+    kind: EngineWork,
+    isStale: () => Promise<boolean>,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return pass.withoutSlot(() =>
+      this.runUntilStale(pass, false, isStale, (stale) => {
+        const signal = AbortSignal.any([stale, deadlineSignal(agent, this.now())]);
+        return this.runWithinLimit(pass, agent.accountId, kind, signal, () => work(signal));
+      }),
+    );
+  }
+
   /** Runs long work whose signal aborts as soon as an event makes it stale or, with `engineToo`, its container changes. */
   async runUntilStale<T>(
     pass: Pass,
@@ -121,4 +139,10 @@ export class EngineView {
   interruptWait(agentId: string): void {
     this.interruptible.get(agentId)?.abort();
   }
+}
+
+/** Returns a signal that aborts at the end of the agent's transition. */
+export function deadlineSignal(agent: Agent, now: Date): AbortSignal {
+  const leftMs = agent.deadlineAt === null ? 0 : Date.parse(agent.deadlineAt) - now.getTime();
+  return leftMs <= 0 ? AbortSignal.abort() : timeoutSignal(leftMs);
 }

@@ -94,14 +94,20 @@ export class DeploymentImages {
     return { ...(await ensure(await this.sourceOf(deployment, agent.accountId, log))), commitSha: null };
   }
 
+  /** Pulls a pinned image anew. Throws `gone` if the pin has no name that a registry could know. */
+  async pullAgain(gone: ImageGone, accountId: string, log: (line: string) => void, signal: AbortSignal): Promise<void> {
+    if (parseImageReference(gone.image)?.digest == null) throw gone;
+    await this.runtime.ensureImage(this.references.sourceFor(gone.image, accountId), log, signal);
+  }
+
   /** Returns the image of an earlier deployment as it was. One that the engine does not have any more is pulled again if a registry has it. */
   private async bringBack(earlier: EarlierImage, accountId: string, log: BuildLog, signal: AbortSignal): Promise<ResolvedImage> {
     const { image, image_name: name, command } = earlier;
     try {
       return await this.runtime.ensureImage({ kind: 'earlier', earlier: { image, name, command } }, log.line, signal);
     } catch (error) {
-      if (!(error instanceof ImageGone) || parseImageReference(image)?.digest == null) throw error;
-      await this.runtime.ensureImage(this.references.sourceFor(image, accountId), log.line, signal);
+      if (!(error instanceof ImageGone)) throw error;
+      await this.pullAgain(error, accountId, log.line, signal);
       return { image, name, command };
     }
   }

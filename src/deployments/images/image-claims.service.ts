@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../platform/database/database.ts';
+import { digestOfColumn } from './image-sweep.queries.ts';
 
 /** The largest number of claims that are looked at in one go. */
 const CLAIMS_MAX = 1_000;
@@ -41,11 +42,11 @@ export class ImageClaims {
   }
 
   /** Runs the work while no deployment can claim an image, unless one of these is claimed. Returns false if it did not run. */
-  async unlessClaimed(pins: readonly string[], work: () => Promise<boolean>): Promise<boolean> {
+  async unlessClaimed(digests: readonly string[], work: () => Promise<boolean>): Promise<boolean> {
     return this.database.transaction(async (client) => {
       // Claims need the weaker lock of an insert, and don't exclude each other.
       await client.query('lock table image_claims in share row exclusive mode');
-      const { rowCount } = await client.query('select from image_claims where image = any($1) limit 1', [pins]);
+      const { rowCount } = await client.query(`select from image_claims where ${digestOfColumn('image')} = any($1) limit 1`, [digests]);
       return rowCount === 0 && (await work());
     });
   }

@@ -35,14 +35,14 @@ export class ImageNeeds {
     await this.claims.release(ended);
   }
 
-  /** Returns those of the images that agents need according to the read models. */
-  known(pins: readonly string[]): Promise<ReadonlySet<string>> {
-    return this.queries.execute(new NeededImages(pins));
+  /** Returns those of the images, given by digest or id, that agents need according to the read models. */
+  known(digests: readonly string[]): Promise<ReadonlySet<string>> {
+    return this.queries.execute(new NeededImages(digests));
   }
 
   /** Runs the work while no deployment can claim an image, unless an agent needs one of these. Returns false if it did not run. */
-  unlessNeeded(pins: readonly string[], work: () => Promise<boolean>): Promise<boolean> {
+  unlessNeeded(digests: readonly string[], work: () => Promise<boolean>): Promise<boolean> {
     // An image is needed as long as its claim stands, and then according to the read models, so no need is missed between the two.
-    return this.claims.unlessClaimed(pins, async () => (await this.known(pins)).size === 0 && work());
+    return this.claims.unlessClaimed(digests, async () => (await this.known(digests)).size === 0 && work());
   }
 }

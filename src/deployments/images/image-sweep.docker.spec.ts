@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -11,6 +11,7 @@ import { DockerBed } from '../../../test/support/docker-bed.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../test/support/features.ts';
 import type { TestServer } from '../../../test/support/http-server.ts';
+import { answering } from '../../../test/support/answering-image.ts';
 import { TestRegistry } from '../../../test/support/test-registry.ts';
 import { until } from '../../../test/support/until.ts';
 import { SourceHosts } from '../../agents/services.ts';
@@ -54,12 +55,7 @@ describe('an image that no agent needs', () => {
 
   /** Publishes an image whose program answers on the agent's port, and returns a reference to it. */
   async function published(tag: string): Promise<string> {
-    const files = [
-      ...['bin', 'www', 'tmp', 'data'].map((name) => ({ name, type: 'directory' as const, mode: 0o755 })),
-      { name: 'bin/busybox', type: 'file' as const, mode: 0o755, content: await readFile('/bin/busybox') },
-      { name: 'www/healthz', type: 'file' as const, mode: 0o644, content: `${tag} ${randomUUID()}` },
-    ];
-    return registry.publish(tag, files, ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www']);
+    return registry.publish(tag, await answering.files(`${tag} ${randomUUID()}`), answering.command);
   }
 
   const call = (account: string, method: string, path: string, json?: unknown) =>

@@ -1,10 +1,15 @@
 import { Query } from '@nestjs/cqrs';
 
-/** Returns those of the pinned images that an agent runs, or could go back to. The read models may be behind the log. */
+/** Returns those of the digests and ids whose images an agent runs, or could go back to. The read models may be behind the log. */
 export class NeededImages extends Query<ReadonlySet<string>> {
-  constructor(readonly pins: readonly string[]) {
+  constructor(readonly digests: readonly string[]) {
     super();
   }
+}
+
+/** Returns the SQL of the digest or id in a column of pins, as `digestOfPin` returns it. */
+export function digestOfColumn(column: string): string {
+  return `substr(${column}, strpos(${column}, '@') + 1)`;
 }
 
 /** The result of a look for images that no agent needs. */

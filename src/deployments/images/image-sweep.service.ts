@@ -49,13 +49,13 @@ export class ImageSweep {
 
   private async unneeded(): Promise<StoredImage[]> {
     const { own } = await this.runtime.images.list();
-    const needed = await this.needs.known(own.flatMap(({ pins }) => pins));
-    return own.filter((image) => !this.isKept(image) && !image.pins.some((pin) => needed.has(pin)));
+    const needed = await this.needs.known(own.flatMap(({ digests }) => digests));
+    return own.filter((image) => !this.isKept(image) && !image.digests.some((digest) => needed.has(digest)));
   }
 
   private async removed(image: StoredImage): Promise<boolean> {
     try {
-      return await this.needs.unlessNeeded(image.pins, () => this.runtime.images.remove(image.id));
+      return await this.needs.unlessNeeded(image.digests, () => this.runtime.images.remove(image.id));
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
       this.logger.warn(`An image that no agent needs was not removed: ${error.message}`);

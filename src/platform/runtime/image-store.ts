@@ -1,8 +1,8 @@
 /** An image that this installation pulled or built for its agents. */
 export interface StoredImage {
   id: string;
-  /** The texts by which deployments may have pinned it: its id, and its digests at registries. */
-  pins: readonly string[];
+  /** Its id and its digests at registries, without names: each may be in the pin of a deployment. */
+  digests: readonly string[];
   /** Its tags, those that others gave it included. */
   names: readonly string[];
   /** The size in bytes, with the layers that it shares with other images. It is 0 if it was not measured in time. */

@@ -260,9 +260,12 @@ export class RuntimeRefused extends Error {
   }
 }
 
-/** The engine does not have the image of an earlier deployment any more. */
+/** The engine does not have the pinned image of a deployment any more. */
 export class ImageGone extends RuntimeRefused {
-  constructor({ name }: ResolvedImage) {
+  constructor(
+    readonly image: string,
+    name = image,
+  ) {
     super(`The engine does not have the image ${name} of that deployment any more. Deploy it anew.`);
     this.name = 'ImageGone';
   }

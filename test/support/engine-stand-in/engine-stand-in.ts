@@ -9,7 +9,7 @@ import type { CreateBody, Labels } from './container.ts';
 import { StandInContainers } from './containers.ts';
 import { EngineProblem } from './engine-problem.ts';
 import { EventFeed, type EngineEventFilter } from './event-feed.ts';
-import { inspectedImage, listedImage, StandInImages, type StandInImage } from './images.ts';
+import { StandInImages, type ImageStoreKind, type StandInImage } from './images.ts';
 import { sendLog } from './logs.ts';
 import { messagesProgram, type StandInProgram } from './program.ts';
 import { RealEngine } from './real-engine.ts';
@@ -22,6 +22,8 @@ export interface StandInOptions {
   trickling?: readonly string[];
   /** The references of images whose containers the machine's own engine runs. */
   real?: readonly string[];
+  /** The store of its images; by default the graph store. */
+  store?: ImageStoreKind;
   /** The program of every other image; by default, one that answers each message at once. */
   otherwise?: StandInProgram;
 }
@@ -47,7 +49,7 @@ const HELPER = /^mooring-helper[-:]/;
  */
 export class EngineStandIn {
   readonly socket = join(tmpdir(), `mooring-stand-in-${randomBytes(6).toString('hex')}.sock`);
-  readonly images = new StandInImages();
+  readonly images: StandInImages;
   readonly traits = new StandInTraits();
   readonly containers: StandInContainers;
   private readonly events = new EventFeed();
@@ -56,6 +58,7 @@ export class EngineStandIn {
   private server: Server | null = null;
 
   private constructor(private readonly options: StandInOptions) {
+    this.images = new StandInImages(options.store ?? 'graph');
     this.containers = new StandInContainers((image) => this.programOf(image), this.events);
     this.real = options.real === undefined ? null : new RealEngine();
     for (const name of Object.keys(options.programs ?? {})) this.images.pulled(name);
@@ -130,9 +133,17 @@ export class EngineStandIn {
     ['DELETE', /^\/containers\/(?<name>[^/]+)$/, (call) => this.remove(call)],
     ['POST', /^\/images\/create$/, (call) => this.bring(call)],
     ['POST', /^\/build$/, (call) => this.build(call)],
-    ['GET', /^\/images\/json$/, ({ response }) => send(response, [...this.images.all()].map(listedImage))],
+    [
+      'GET',
+      /^\/images\/json$/,
+      ({ response }) =>
+        send(
+          response,
+          [...this.images.all()].map((image) => this.images.listed(image)),
+        ),
+    ],
     ['DELETE', /^\/images\/(?<name>.+)$/, (call) => this.onImage(call, () => this.untag(call))],
-    ['GET', /^\/images\/(?<name>.+)\/json$/, (call) => this.onImage(call, (image) => send(call.response, inspectedImage(image)))],
+    ['GET', /^\/images\/(?<name>.+)\/json$/, (call) => this.onImage(call, (image) => send(call.response, this.images.inspect(image)))],
     ['POST', /^\/images\/(?<name>.+)\/tag$/, (call) => this.onImage(call, (image) => this.tag(call, image))],
     ['POST', /^\/volumes\/create$/, (call) => this.makeVolume(call)],
     ['GET', /^\/volumes$/, (call) => this.listVolumes(call)],
@@ -163,8 +174,10 @@ export class EngineStandIn {
   }
 
   private async list({ request, response, query }: Call): Promise<void> {
-    const { label = [] } = JSON.parse(query.get('filters') ?? '{}') as { label?: string[] };
-    const own = this.containers.bearing(label, ['1', 'true'].includes(query.get('all') ?? ''));
+    const { label = [], ancestor } = JSON.parse(query.get('filters') ?? '{}') as { label?: string[]; ancestor?: string[] };
+    const own = this.containers
+      .bearing(label, ['1', 'true'].includes(query.get('all') ?? ''))
+      .filter(({ parts }) => ancestor === undefined || ancestor.some((name) => this.images.find(name)?.id === parts.imageId));
     const others = this.real === null ? [] : ((await this.real.ask('GET', request.url ?? '')).body as object[]);
     send(response, [...own.map((container) => container.listed()), ...others]);
   }
@@ -217,16 +230,22 @@ export class EngineStandIn {
   private pull(name: string, response: ServerResponse): void {
     response.writeHead(200, { 'content-type': 'application/json' });
     response.write(`${JSON.stringify({ status: `Pulling from ${name}` })}\n`);
-    if (this.options.trickling?.includes(name) !== true) {
-      this.images.pulled(name);
-      return void response.end(`${JSON.stringify({ status: `Status: Downloaded newer image for ${name}` })}\n`);
-    }
+    if (this.options.trickling?.includes(name) !== true) return void response.end(`${JSON.stringify(this.download(name))}\n`);
     let current = 0;
     const timer = setInterval(() => {
       current += 1;
       response.write(`${JSON.stringify({ id: 'layer', status: 'Downloading', progressDetail: { current, total: 1_000_000 } })}\n`);
     }, TRICKLE_MS);
     response.on('close', () => clearInterval(timer));
+  }
+
+  private download(name: string): object {
+    try {
+      this.images.pulled(name);
+      return { status: `Status: Downloaded newer image for ${name}` };
+    } catch (error) {
+      return { error: (error as Error).message };
+    }
   }
 
   private async build({ request, response, query }: Call): Promise<void> {
@@ -250,8 +269,9 @@ export class EngineStandIn {
     response.writeHead(201).end();
   }
 
-  private untag({ name, response }: Call): void {
-    this.images.untag(name);
+  private untag({ name, query, response }: Call): void {
+    const isUsed = ({ id }: StandInImage) => this.containers.bearing([], true).some(({ parts }) => parts.imageId === id);
+    this.images.remove(name, ['1', 'true'].includes(query.get('force') ?? ''), isUsed);
     send(response, [{ Untagged: name }]);
   }
 

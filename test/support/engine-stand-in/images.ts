@@ -4,11 +4,21 @@ import { Readable } from 'node:stream';
 import { extract } from 'tar-stream';
 
 import type { Labels } from './container.ts';
+import { EngineProblem } from './engine-problem.ts';
+
+/**
+ * The stores of images that engines have. In the graph store an image's id is none of its digests at registries, and `name@digest` is a name like others.
+ * In containerd's store the id is the digest, and `name@digest` means whatever has this id as long as a tag of that name points at it.
+ */
+export type ImageStoreKind = 'graph' | 'containerd';
 
 /** An image that the stand-in has. */
 export interface StandInImage {
   id: string;
+  /** Its tags. */
   names: Set<string>;
+  /** The names with a digest by which it was pulled; in the graph store also those that its tags brought along. */
+  digests: Set<string>;
   labels: Labels;
   entrypoint: string[];
   /** The files of an imported image, by path without a leading slash; built and pulled images keep none. */
@@ -21,18 +31,39 @@ const FILES_BYTES_MAX = 16 * 1024 * 1024;
 export class StandInImages {
   private readonly byId = new Map<string, StandInImage>();
   private readonly byName = new Map<string, StandInImage>();
+  /** The contents that registries serve, by tag and by digest. */
+  private readonly served = new Map<string, string>();
+
+  constructor(private readonly store: ImageStoreKind) {}
 
   find(nameOrId: string): StandInImage | undefined {
-    return this.byName.get(nameOrId) ?? this.byName.get(`${nameOrId}:latest`) ?? this.byId.get(nameOrId);
+    return this.byName.get(nameOrId) ?? this.byName.get(`${nameOrId}:latest`) ?? this.byId.get(nameOrId) ?? this.withDigest(nameOrId);
   }
 
   all(): Iterable<StandInImage> {
     return this.byId.values();
   }
 
-  /** Adds the image as a pull does: the id follows from the name. */
+  /** Has the registry of that name serve this content under it from now on. */
+  publish(name: string, content: string): void {
+    this.served.set(name, content).set(digestOf(content), content);
+  }
+
+  /** Adds the image as a pull does. What nobody has published is served too, with its name as the content. */
   pulled(name: string): StandInImage {
-    return this.keep(name, name, {}, new Map());
+    const [repository, digest] = name.split('@');
+    if (digest === undefined && !this.served.has(name)) this.publish(name, name);
+    const content = this.served.get(digest ?? name);
+    if (content === undefined) throw new EngineProblem(404, `manifest for ${name} not found: manifest unknown`);
+    const image = this.keep(
+      this.store === 'graph' ? hashOf(content) : digestOf(content),
+      digest === undefined ? name : null,
+      {},
+      new Map(),
+    );
+    if (this.store === 'graph') image.digests.add(`${repositoryOf(repository ?? name)}@${digestOf(content)}`);
+    else if (digest !== undefined) image.digests.add(name);
+    return image;
   }
 
   /** Adds an image from the tar of an import or a build; the id follows from the content. */
@@ -50,51 +81,115 @@ export class StandInImages {
     }
     const dockerfile = [...changes, ...(files.get('Dockerfile')?.toString('utf8').split('\n') ?? [])];
     const labels = Object.fromEntries(dockerfile.flatMap((line) => (/^LABEL (\S+?)=(\S*)/.exec(line) ? [labelOf(line)] : [])));
-    const image = this.keep(hash.update(changes.join('\n')).digest('hex'), name, labels, files);
+    const image = this.keep(hashOf(hash.update(changes.join('\n')).digest('hex')), name, labels, files);
     const entrypoint = dockerfile.find((line) => line.startsWith('ENTRYPOINT '));
     if (entrypoint !== undefined) image.entrypoint = JSON.parse(entrypoint.slice('ENTRYPOINT '.length)) as string[];
     return image;
   }
 
+  /** Gives the image the tag, which another one may lose. That one stays, and is found by its id. */
   tag(image: StandInImage, name: string): void {
+    this.byName.get(name)?.names.delete(name);
     image.names.add(name);
     this.byName.set(name, image);
   }
 
-  remove(image: StandInImage): void {
-    this.byId.delete(image.id);
-    for (const name of image.names) this.byName.delete(name);
+  /** Removes the names that are meant, and the image with the last one unless it is used. Throws what the engine answers to that. */
+  remove(nameOrId: string, isForced: boolean, isUsed: (image: StandInImage) => boolean): void {
+    const image = this.find(nameOrId);
+    if (image === undefined) throw new EngineProblem(404, `No such image: ${nameOrId}`);
+    const all = [...image.names, ...image.digests];
+    const repositories = new Set(all.map(repositoryOf));
+    const meant = nameOrId === image.id ? all : this.meantBy(nameOrId, image);
+    if (nameOrId === image.id && repositories.size > 1 && !isForced)
+      throw new EngineProblem(409, `unable to delete ${nameOrId} (must be forced) - image is referenced in multiple repositories`);
+    const isLast = meant.length === all.length;
+    if (isLast && !isForced && isUsed(image)) throw new EngineProblem(409, `unable to delete ${nameOrId}: a container is using it`);
+    for (const name of meant) {
+      image.names.delete(name);
+      image.digests.delete(name);
+      this.byName.delete(name);
+    }
+    if (isLast) this.byId.delete(image.id);
   }
 
-  /** Removes the name, and the image with its last one. */
-  untag(name: string): void {
-    const image = this.byName.get(name);
-    image?.names.delete(name);
-    this.byName.delete(name);
-    if (image?.names.size === 0) this.remove(image);
+  /** Returns the image as the engine tells it, with all of its names. */
+  inspect(image: StandInImage): object {
+    const { id, labels, entrypoint } = image;
+    return {
+      Id: id,
+      RepoTags: this.tagsOf(image),
+      RepoDigests: this.digestsOf(image),
+      Config: { Entrypoint: entrypoint, Cmd: null, Env: [], User: '', Labels: labels },
+    };
   }
 
-  private keep(content: string, name: string | null, labels: Labels, files: Map<string, Buffer>): StandInImage {
-    const id = `sha256:${createHash('sha256').update(content).digest('hex')}`;
-    const image = this.byId.get(id) ?? { id, names: new Set(), labels, entrypoint: ['program'], files };
+  /** Returns the image as the engine lists it. containerd's store tells one digest only, that of the last name in its order. */
+  listed(image: StandInImage): object {
+    const { id, labels } = image;
+    const digests = this.digestsOf(image);
+    const told = this.store === 'graph' ? digests : digests.toSorted(byFullName).slice(-1);
+    return {
+      Id: id,
+      ParentId: '',
+      RepoTags: this.tagsOf(image),
+      RepoDigests: told,
+      Labels: labels,
+      Size: 1_000_000,
+      Created: 1_700_000_000,
+    };
+  }
+
+  /** containerd's store tells names with a digest among the tags as well. */
+  private tagsOf({ names, digests }: StandInImage): string[] {
+    return [...names, ...(this.store === 'graph' ? [] : digests)];
+  }
+
+  private digestsOf({ id, names, digests }: StandInImage): string[] {
+    if (this.store === 'graph') return [...digests];
+    return [...new Set([...names, ...digests].map((name) => `${repositoryOf(name)}@${id}`))];
+  }
+
+  /** Returns the names that go with this one. The last tag of a repository takes the repository's digests along. */
+  private meantBy(name: string, image: StandInImage): string[] {
+    const siblings = [...image.names].filter((each) => repositoryOf(each) === repositoryOf(name));
+    const digests = [...image.digests].filter((each) => repositoryOf(each) === repositoryOf(name));
+    if (name.includes('@')) return this.store === 'graph' ? [name] : [...siblings, ...digests];
+    const tag = image.names.has(name) ? name : `${name}:latest`;
+    return siblings.length > 1 ? [tag] : [tag, ...digests];
+  }
+
+  private withDigest(name: string): StandInImage | undefined {
+    const [, digest] = name.split('@');
+    if (digest === undefined) return undefined;
+    const images = this.store === 'graph' ? [...this.byId.values()] : [this.byId.get(digest)];
+    return images.find((image) => image !== undefined && this.digestsOf(image).includes(`${repositoryOf(name)}@${digest}`));
+  }
+
+  private keep(id: string, name: string | null, labels: Labels, files: Map<string, Buffer>): StandInImage {
+    const image = this.byId.get(id) ?? { id, names: new Set(), digests: new Set(), labels, entrypoint: ['program'], files };
     this.byId.set(id, image);
     if (name !== null) this.tag(image, name);
     return image;
   }
 }
 
-export function inspectedImage(image: StandInImage): object {
-  const { id, names, labels, entrypoint } = image;
-  return {
-    Id: id,
-    RepoTags: [...names],
-    RepoDigests: [],
-    Config: { Entrypoint: entrypoint, Cmd: null, Env: [], User: '', Labels: labels },
-  };
+function hashOf(content: string): string {
+  return `sha256:${createHash('sha256').update(content).digest('hex')}`;
 }
 
-export function listedImage({ id, names, labels }: StandInImage): object {
-  return { Id: id, ParentId: '', RepoTags: [...names], RepoDigests: [], Labels: labels, Size: 1_000_000, Created: 1_700_000_000 };
+/** Returns the digest of the manifest with which a registry serves the content. */
+function digestOf(content: string): string {
+  return hashOf(`the manifest of ${content}`);
+}
+
+function repositoryOf(name: string): string {
+  return name.replace(/@.*$/, '').replace(/:[^/]*$/, '');
+}
+
+function byFullName(one: string, other: string): number {
+  const [first, second] = [one, other].map((name) => (/^[^/]*[.:]/.test(name) ? name : `docker.io/${name}`));
+  return (first ?? '') < (second ?? '') ? -1 : 1;
 }
 
 function labelOf(line: string): [string, string] {

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import Dockerode from 'dockerode';
 import type { OpenRange } from '../../open-ranges.ts';
-import { RuntimeRefused, ContainerGone, ContainerRuntime } from '../runtime.ts';
+import { RuntimeRefused, ContainerGone, ContainerRuntime, ImageGone } from '../runtime.ts';
 import type {
   ContainerHandle,
   ContainerName,
@@ -52,7 +52,7 @@ import { labels, networkKinds, networkName } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
 import { BuildNetworks } from './networks/build-networks.ts';
 import { refuseOwnLabels } from './image-sources/own-labels.ts';
-import { findImage } from './image-sources/registry.ts';
+import { findPinned } from './image-sources/registry.ts';
 import { dockerVolumeSizes } from './volumes/volume-sizes.ts';
 import { AgentVolumes } from './volumes/agent-volumes.ts';
 
@@ -210,17 +210,19 @@ export class DockerRuntime extends ContainerRuntime {
     const [helperVolume, volume, image] = await Promise.all([
       this.helper.ensure(),
       this.volumes.ensure(spec.agentId),
-      findImage(this.docker, spec.image),
+      findPinned(this.docker, spec.image),
       this.networks.ensure(network),
     ]);
-    if (image === null) throw new RuntimeRefused(`The engine no longer has the image ${spec.image}: deploy again.`);
+    if (image === null) throw new ImageGone(spec.image);
     refuseOwnLabels(image.Config.Labels, this.instance);
     refuseManyVolumes(image);
     const rootFromImage = this.sources.opensVolume(image.Id, spec.volumePath) && this.volumes.roots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumes.roots.open(spec.agentId, volume, image.Id);
     const { identities, ociRuntime, publish } = this;
     const listed = network === 'listed' ? await this.agentEgress.seat() : null;
-    const options = createOptions(spec, { identities, network, listed, helperVolume, ociRuntime, publish, rootFromImage });
+    // The image is given by its id, since an engine may know no pin of it by which it was found.
+    const found = { ...spec, image: image.Id };
+    const options = createOptions(found, { identities, network, listed, helperVolume, ociRuntime, publish, rootFromImage });
     this.containers.expect(spec);
     const container = await this.life.createOrAdopt(this.identities.nameOf(spec), options);
     this.volumes.roots.mounted(volume, rootFromImage);

@@ -33,7 +33,7 @@ export class LocalImages implements ImageStore {
 
   /** Returns the image of an earlier deployment, whose folder is kept. Throws `ImageGone` if it is gone. */
   async earlier(earlier: ResolvedImage, log: (line: string) => void): Promise<ResolvedImage> {
-    if (!(await this.has(earlier.image))) throw new ImageGone(earlier);
+    if (!(await this.has(earlier.image))) throw new ImageGone(earlier.image, earlier.name);
     log(`Using ${earlier.name} as it was deployed before.`);
     return earlier;
   }
@@ -61,7 +61,7 @@ export class LocalImages implements ImageStore {
     try {
       const folder = join(this.folder, name);
       await stat(folder);
-      return { id: name, pins: [name], names: [], bytes: await this.bytesOf(name, folder, end), builtOnAt: null, isBase: false };
+      return { id: name, digests: [name], names: [], bytes: await this.bytesOf(name, folder, end), builtOnAt: null, isBase: false };
     } catch (error) {
       if (isMissing(error)) return null;
       throw error;
@@ -70,7 +70,14 @@ export class LocalImages implements ImageStore {
 
   private async installation({ key, usedAt }: { key: string; usedAt: Date }, end: number): Promise<StoredImage> {
     const id = `${PACKAGES}${key}`;
-    return { id, pins: [], names: [], bytes: await this.bytesOf(id, join(this.packages.root, key), end), builtOnAt: usedAt, isBase: false };
+    return {
+      id,
+      digests: [],
+      names: [],
+      bytes: await this.bytesOf(id, join(this.packages.root, key), end),
+      builtOnAt: usedAt,
+      isBase: false,
+    };
   }
 
   private async bytesOf(id: string, folder: string, end: number): Promise<number> {

@@ -1,6 +1,6 @@
 import type Dockerode from 'dockerode';
 import { timeoutSignal } from '../../../async/timeout-signal.ts';
-import { parseImageReference } from '../../../image-reference.ts';
+import { digestOfPin, parseImageReference } from '../../../image-reference.ts';
 import { type RegistryCredential, RuntimeRefused } from '../../runtime.ts';
 import { call, CALL_TIMEOUT_MS, jsonLines, portErrors, statusOf } from '../engine/engine.ts';
 import { type Progress, PullProgress } from './pull-progress.ts';
@@ -25,6 +25,15 @@ export async function findImage(docker: Dockerode, reference: string): Promise<D
     if (statusOf(error) === 404) return null;
     throw error;
   }
+}
+
+/**
+ * Returns the pinned image as this engine has it, or null. An engine forgets `name@digest` with the last tag of that name, but with containerd's store
+ * the digest is also the image's id, by which it is found as long as its content is there.
+ */
+export async function findPinned(docker: Dockerode, pin: string): Promise<Dockerode.ImageInspectInfo | null> {
+  const digest = digestOfPin(pin);
+  return (await findImage(docker, pin)) ?? (digest === pin ? null : findImage(docker, digest));
 }
 
 /**

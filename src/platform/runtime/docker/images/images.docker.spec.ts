@@ -9,7 +9,7 @@ import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { DockerBed } from '../../../../../test/support/docker-bed.ts';
 import { importNodeImage } from '../../../../../test/support/images.ts';
 import { until } from '../../../../../test/support/until.ts';
-import { RuntimeRefused, ShellCommand, type ContainerView, type ImageSource, type ResolvedImage } from '../../runtime.ts';
+import { ImageGone, RuntimeRefused, ShellCommand, type ContainerView, type ImageSource, type ResolvedImage } from '../../runtime.ts';
 
 describe('an image', () => {
   let bed: DockerBed;
@@ -42,17 +42,21 @@ describe('an image', () => {
   const nothingCopied = async ({ handle }: ContainerView) =>
     (await bed.docker.getContainer(handle).inspect()).HostConfig.Mounts?.every(({ VolumeOptions }) => VolumeOptions?.NoCopy);
 
-  it('by reference is what the engine has, pinned by its id', async () => {
-    const { Id } = await bed.docker.getImage(bed.image).inspect();
-    expect(await ensure(named(bed.image))).toEqual({ image: Id, name: bed.image, command: ['sleep', '300'] });
+  /** Returns the pin of the image, which has one name: its digest under that name, or its id where it has no digest. */
+  const pinOf = async (image: string) => {
+    const { Id, RepoDigests } = await bed.docker.getImage(image).inspect();
+    return RepoDigests[0] ?? Id;
+  };
+
+  it('by reference is what the engine has, pinned by its digest or id', async () => {
+    expect(await ensure(named(bed.image))).toEqual({ image: await pinOf(bed.image), name: bed.image, command: ['sleep', '300'] });
   });
 
   it('that the engine has but the caller may not use is pulled from its registry, as if the engine did not have it', async () => {
-    const { Id } = await bed.docker.getImage(bed.image).inspect();
     const asked: string[] = [];
     const source: ImageSource = { kind: 'reference', reference: bed.image, mayUse: async (image) => asked.push(image) === 0 };
     await expect(ensure(source)).rejects.toThrow(RuntimeRefused);
-    expect(asked).toEqual([Id]);
+    expect(asked).toEqual([await pinOf(bed.image)]);
     expect(log[0]).toBe(`Pulling ${bed.image}`);
   });
 
@@ -174,7 +178,7 @@ describe('an image', () => {
     expect((await ensure(program())).name).not.toBe(first.name);
     write({ 'agent.mjs': '0' });
     await bed.docker.getImage(first.image).remove({ force: true });
-    await expect(bed.runtime.create(bed.spec({ image: first.image }))).rejects.toThrow(/no longer has the image/);
+    await expect(bed.runtime.create(bed.spec({ image: first.image }))).rejects.toThrow(ImageGone);
     const again = await ensure(program());
     expect(again.name).toBe(first.name);
     await expect(bed.runtime.create(bed.spec({ image: again.image }))).resolves.toMatchObject({ state: 'created' });

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type Dockerode from 'dockerode';
 import { unlessAborted } from '../../../async/unless-aborted.ts';
-import { namesSameImage, parseImageReference } from '../../../image-reference.ts';
+import { canonicalRepository, namesSameImage, parseImageReference } from '../../../image-reference.ts';
 import { withoutHostPaths } from '../../build-failure.ts';
 import {
   ImageGone,
@@ -28,7 +28,7 @@ import type { BuildNetworks } from '../networks/build-networks.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
 import { ensureNodeBase } from '../image-sources/node-base.ts';
 import { ensureProjectBase } from '../image-sources/project-base.ts';
-import { checkReference, findImage, pull } from '../image-sources/registry.ts';
+import { checkReference, findImage, findPinned, pull } from '../image-sources/registry.ts';
 
 type Log = (line: string) => void;
 
@@ -143,7 +143,6 @@ export class Images {
     const { reference } = source;
     const found = await this.fetched(source, log, signal);
     tellVolumes(found, log);
-    // The registry knows the digest too, so that the same image can be pulled again; an image that was never pulled has only its id.
     return { image: pinned(found, reference), name: reference, command: startCommand(found.Config, null) };
   }
 
@@ -232,8 +231,8 @@ export class Images {
   }
 
   private async earlier({ earlier }: ImageSource & { kind: 'earlier' }, log: Log): Promise<ResolvedImage> {
-    const found = await findImage(this.docker, earlier.image);
-    if (found === null) throw new ImageGone(earlier);
+    const found = await findPinned(this.docker, earlier.image);
+    if (found === null) throw new ImageGone(earlier.image, earlier.name);
     log(`Using ${earlier.name} as it was deployed before (${earlier.image})`);
     tellVolumes(found, log);
     return earlier;
@@ -342,8 +341,19 @@ function resolvedFrom(name: string, { Id, Config }: Dockerode.ImageInspectInfo, 
   return { image: Id, name, command: startCommand(Config, start) };
 }
 
-function pinned(image: Dockerode.ImageInspectInfo, reference: string): string {
-  return digestOf(image, reference) ?? image.Id;
+/**
+ * Returns the image's pin. The registry knows the digest too, so that the same image can be pulled again under the name before it. An image that was
+ * never pulled has only its id, unless the engine's ids are digests.
+ */
+function pinned({ Id, RepoDigests }: Dockerode.ImageInspectInfo, reference: string): string {
+  const digests = RepoDigests ?? [];
+  const wanted = repositoryOf(reference);
+  return digests.find((digest) => repositoryOf(digest) === wanted) ?? digests[0] ?? Id;
+}
+
+function repositoryOf(name: string): string | null {
+  const parsed = parseImageReference(name);
+  return parsed === null ? null : canonicalRepository(parsed);
 }
 
 /** Returns whether the image has this name. An engine also finds an image by the beginning of its id, which is no name. */
@@ -356,10 +366,4 @@ function bearsName({ RepoTags, RepoDigests }: Dockerode.ImageInspectInfo, refere
     // A name with a digest may also have a tag, but the digest decides.
     return namesSameImage(borne, wanted.digest === null ? wanted : { ...wanted, tag: null });
   });
-}
-
-function digestOf(image: Dockerode.ImageInspectInfo, reference: string): string | undefined {
-  const digests = image.RepoDigests ?? [];
-  const repository = reference.replace(/@.*$/, '').replace(/:[^/]*$/, '');
-  return digests.find((digest) => digest.startsWith(`${repository}@`)) ?? digests[0];
 }

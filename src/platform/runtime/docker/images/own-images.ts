@@ -1,11 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type Dockerode from 'dockerode';
 
-import { canonicalRepository, parseImageReference } from '../../../image-reference.ts';
+import { canonicalRepository, digestOfPin, parseImageReference } from '../../../image-reference.ts';
 import type { ImageStore, StoredImage, StoredImages } from '../../image-store.ts';
 import { call, mapBounded, statusOf } from '../engine/engine.ts';
 import { hasLabels, labels } from '../engine/names.ts';
-import { findImage } from '../image-sources/registry.ts';
+import { findImage, findPinned } from '../image-sources/registry.ts';
 
 /** The timeout of one removal, in milliseconds. Deployments may wait for it, so that it is shorter than that of other calls. */
 const REMOVAL_TIMEOUT_MS = 8_000;
@@ -70,7 +70,7 @@ export class OwnImages implements ImageStore {
   }
 
   async has(image: string): Promise<boolean> {
-    return (await findImage(this.docker, image)) !== null;
+    return (await findPinned(this.docker, image)) !== null;
   }
 
   async list(): Promise<StoredImages> {
@@ -94,8 +94,10 @@ export class OwnImages implements ImageStore {
     const ours = tags.filter((tag) => this.isOurs(tag));
     const pulled = tags.filter((tag) => ours.includes(this.markOf(tag, id)));
     const isSharedWithOthers = tags.length > ours.length + pulled.length;
-    // Our own tags go last, so that the image is still known as ours if this ends in the middle.
-    const names = [...pulled, ...(isSharedWithOthers ? [] : (found.RepoDigests ?? [])), ...ours];
+    // Our own tags go last, so that the image is still known as ours if this ends in the middle. An engine whose ids are digests takes each repository for
+    // one that knows the digest, and with our repository's all of our tags would go.
+    const digests = isSharedWithOthers ? [] : (found.RepoDigests ?? []).filter((digest) => !this.isOurs(digest));
+    const names = [...pulled, ...digests, ...ours];
     for (const name of names.length === 0 ? [id] : names) if (!(await this.removed(name))) return false;
     return true;
   }
@@ -125,7 +127,7 @@ export class OwnImages implements ImageStore {
     const tags = tagsOf(image);
     return {
       id: image.Id,
-      pins: [image.Id, ...digestsOf(image)],
+      digests: [image.Id, ...digestsOf(image).map(digestOfPin)],
       names: tags,
       bytes: image.Size,
       builtOnAt: await this.builtOnAt(image),
@@ -149,8 +151,9 @@ export class OwnImages implements ImageStore {
     return hasLabels(image.Labels, { [labels.instance]: this.instance });
   }
 
-  private isOurs(tag: string): boolean {
-    return tag.startsWith(`${this.repository}:`);
+  /** Returns whether a name with a tag or a digest is of our repository. */
+  private isOurs(name: string): boolean {
+    return [':', '@'].some((separator) => name.startsWith(`${this.repository}${separator}`));
   }
 
   private get repository(): string {

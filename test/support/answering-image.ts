@@ -1,0 +1,15 @@
+import { readFile } from 'node:fs/promises';
+
+import type { TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
+
+/** An image whose program answers on the agent's port with what is published in it. */
+export const answering = {
+  command: ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www'],
+  async files(content: string): Promise<TarEntry[]> {
+    return [
+      ...['bin', 'www', 'tmp', 'data'].map((name) => ({ name, type: 'directory' as const, mode: 0o755 })),
+      { name: 'bin/busybox', type: 'file', mode: 0o755, content: await readFile('/bin/busybox') },
+      { name: 'www/healthz', type: 'file', mode: 0o644, content },
+    ];
+  },
+};
