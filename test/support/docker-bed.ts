@@ -55,6 +55,11 @@ export class DockerBed {
     return name;
   }
 
+  /** Notes an image that a test made otherwise, which is removed at the end. */
+  remember(image: string): void {
+    this.images.push(image);
+  }
+
   spec(other: Partial<ContainerSpec> = {}): ContainerSpec {
     return containerSpec(this.image, other);
   }

@@ -29,12 +29,13 @@ import type { EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
 import { isListed, view } from './containers/container-view.ts';
-import { call, CALL_TIMEOUT_MS, hasLeftoverTask, ignoring304, isBridgeFull, pinApiVersion, pingEngine } from './engine/engine.ts';
+import { call, CALL_TIMEOUT_MS, hasLeftoverTask, isBridgeFull, pinApiVersion, pingEngine } from './engine/engine.ts';
 import { filesInto, plainTar } from './engine/archive.ts';
 import { ContainerIdentities, type KnownContainer } from './engine/container-identities.ts';
 import { EngineChecks } from './engine/engine-checks.ts';
 import { EngineHealth } from './engine/engine-health.ts';
 import { engineEvents } from './engine/events.ts';
+import { GuardedStart } from './containers/guarded-start.ts';
 import { execInContainer } from './containers/exec.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './containers/hardening.ts';
 import { DockerFiles } from './files/docker-files.ts';
@@ -45,6 +46,7 @@ import { refuseManyVolumes } from './images/declared-volumes.ts';
 import type { DockerfileBuilder } from './builder/dockerfile-builder.ts';
 import { openBuilder, type BuilderSettings } from './builder/open-builder.ts';
 import { Images } from './images/images.ts';
+import { refuseLargeConfig } from './images/large-config.ts';
 import { hasSocketFile } from './engine/local-engine.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
 import { openTerminal } from './containers/terminal.ts';
@@ -105,6 +107,7 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly containers: ContainerLookup;
   private readonly life: ContainerLife;
   private readonly engine: EngineChecks;
+  private readonly starts: GuardedStart;
   private readonly closing = new AbortController();
 
   constructor(options: DockerRuntimeOptions) {
@@ -151,6 +154,7 @@ export class DockerRuntime extends ContainerRuntime {
       helperImage: () => this.helper.ensureProgramImage(),
     });
     this.images = this.sources.own;
+    this.starts = new GuardedStart(this.docker, this.identities, this.containers, this.health, this.sources);
     this.volumes = new AgentVolumes(this.docker, this.identities, options.volumeMaxBytes ?? null);
     this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>
       options.logger?.warn({ reason }, 'no helper program: agents are made without exec'),
@@ -216,6 +220,8 @@ export class DockerRuntime extends ContainerRuntime {
     if (image === null) throw new ImageGone(spec.image);
     refuseOwnLabels(image.Config.Labels, this.instance);
     refuseManyVolumes(image);
+    refuseLargeConfig(image.Config);
+    await this.starts.checkImage({ ...spec, image: image.Id });
     const rootFromImage = this.sources.opensVolume(image.Id, spec.volumePath) && this.volumes.roots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumes.roots.open(spec.agentId, volume, image.Id);
     const { identities, ociRuntime, publish } = this;
@@ -241,22 +247,19 @@ export class DockerRuntime extends ContainerRuntime {
     await this.engine.assertStartable();
     await this.agentEgress.settle();
     if (this.agentEgress.isLacking && isListed(await this.containers.look(handle))) this.agentEgress.refuseUnheld();
-    const start = () => ignoring304(call(handle, (abortSignal) => this.docker.getContainer(handle).start({ abortSignal })));
+    if (!(await this.starts.isStartable(handle))) await this.life.removeForAnother(handle);
+    const start = () => this.starts.start(handle);
     try {
       await start();
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
-      if (hasLeftoverTask(error)) {
-        await this.remove(handle);
-        throw new ContainerGone(handle);
-      }
+      if (hasLeftoverTask(error)) await this.life.removeForAnother(handle);
       if (isBridgeFull(error)) throw new RuntimeRefused(BRIDGE_FULL, { cause: error });
       if (!error.message.includes(networkName(this.instance))) throw error;
       // The network was removed while no container ran on it.
       const found = await this.containers.look(handle);
       // The next one may have another range, and the container has its address of the lost one.
-      if (isListed(found)) await this.remove(handle);
-      if (isListed(found)) throw new ContainerGone(handle);
+      if (isListed(found)) await this.life.removeForAnother(handle);
       await this.networks.ensure(found.HostConfig.NetworkMode === networkName(this.instance, 'closed') ? 'closed' : 'open');
       await start();
     }

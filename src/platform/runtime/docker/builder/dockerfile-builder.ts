@@ -3,10 +3,11 @@ import { LRUCache } from 'lru-cache';
 
 import { pause } from '../../../async/pause.ts';
 import { RuntimeRefused, type DockerfileBuilds } from '../../runtime.ts';
-import { labels, type Labels } from '../engine/names.ts';
+import { labels } from '../engine/names.ts';
 import { tarOf, type TarEntry } from '../image-sources/build-context.ts';
 import { refuseOwnLabels } from '../image-sources/own-labels.ts';
 import { findImage } from '../image-sources/registry.ts';
+import { refuseLargeConfig, type ImageConfig } from '../images/large-config.ts';
 import { BaseLayouts } from './base-layouts.ts';
 import { BuildExceeds, BuilderLost, guarded, isFull } from './build-guard.ts';
 import { BuildProgress, buildFailure } from './build-progress.ts';
@@ -123,8 +124,9 @@ export class DockerfileBuilder {
     });
     await unpack(builder, wanted.entries);
     const built = await this.run(builder, { dockerfile: wanted.dockerfile, bases, labels: { [labels.instance]: instance } }, log);
-    const { config } = JSON.parse(built.config) as { config?: { Labels?: Labels | null } };
+    const { config } = JSON.parse(built.config) as { config?: ImageConfig };
     refuseOwnLabels(config?.Labels, instance);
+    refuseLargeConfig(config);
     await this.load(builder, wanted, built, signal);
   }
 

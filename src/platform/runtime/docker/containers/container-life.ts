@@ -91,6 +91,12 @@ export class ContainerLife {
     if (gone === null) throw new RuntimeUnavailable(new Error(`the removal of ${handle} does not end`));
   }
 
+  /** Removes a container that can't serve, and throws `ContainerGone`, after which the agent gets another one. */
+  async removeForAnother(handle: ContainerHandle): Promise<never> {
+    await this.remove(handle);
+    throw new ContainerGone(handle);
+  }
+
   /** Ignores a refusal if the container is in the wanted state already. */
   private async settle(handle: ContainerHandle, wanted: ContainerState, act: () => Promise<unknown>): Promise<void> {
     try {

@@ -1,5 +1,14 @@
 import type Dockerode from 'dockerode';
-import { ContainerGone, type ContainerHandle, type ContainerName, type ContainerView, type ListedContainer } from '../../runtime.ts';
+import { LRUCache } from 'lru-cache';
+import {
+  ContainerGone,
+  RuntimeRefused,
+  RuntimeUnavailable,
+  type ContainerHandle,
+  type ContainerName,
+  type ContainerView,
+  type ListedContainer,
+} from '../../runtime.ts';
 import { containerIdsOf, eachContainer } from '../engine/bulk-list.ts';
 import { outdatedName, type ContainerIdentities, type KnownContainer } from '../engine/container-identities.ts';
 import type { EngineHealth } from '../engine/engine-health.ts';
@@ -9,10 +18,13 @@ import { listedView, view } from './container-view.ts';
 import { Generations } from './generations.ts';
 
 const LOOKS_AT_ONCE = 8;
+const HUNG_MAX = 2_000;
 
 /** Finds the containers of this installation's agents, by name where it can. */
 export class ContainerLookup {
   private readonly generations = new Generations();
+  /** The reasons by the ids and names of containers at whose start the engine hung. */
+  private readonly hung = new LRUCache<string, string>({ max: HUNG_MAX });
   /** The agents with outdated containers; null until a list of all containers has told them. */
   private outdated: Set<string> | null = null;
 
@@ -22,9 +34,27 @@ export class ContainerLookup {
     private readonly health: EngineHealth,
   ) {}
 
-  /** Returns what the engine tells of a container, given by its name or id. Throws `ContainerGone` if there is none. */
-  look(handle: ContainerHandle): Promise<Dockerode.ContainerInspectInfo> {
-    return this.health.observe(() => call(handle, (abortSignal) => this.docker.getContainer(handle).inspect({ abortSignal })));
+  /**
+   * Returns what the engine tells of a container, given by its name or id. Throws `ContainerGone` if there is none, and `RuntimeRefused` if the
+   * engine does not answer for one at whose start it hung.
+   */
+  async look(handle: ContainerHandle): Promise<Dockerode.ContainerInspectInfo> {
+    try {
+      const found = await this.health.observe(() =>
+        call(handle, (abortSignal) => this.docker.getContainer(handle).inspect({ abortSignal })),
+      );
+      this.hung.delete(handle);
+      return found;
+    } catch (error) {
+      const reason = this.hung.get(handle);
+      if (reason === undefined || !(error instanceof RuntimeUnavailable) || !(await this.health.available())) throw error;
+      throw new RuntimeRefused(reason, { cause: error });
+    }
+  }
+
+  /** Notes that the engine hung at the start of a container, and keeps the reason. */
+  noteHung(nameAndId: readonly string[], reason: string): void {
+    for (const each of nameAndId) this.hung.set(each.replace(/^\//, ''), reason);
   }
 
   /** Does as `look`, but returns null if there is no such container. */

@@ -4,7 +4,7 @@ import type Dockerode from 'dockerode';
 import { pack } from 'tar-stream';
 
 import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
-import { fileIn, filesInto } from './archive.ts';
+import { fileIn, filesInto, statsIn } from './archive.ts';
 import { CALL_TIMEOUT_MS } from './engine.ts';
 
 const CONTENT = 'content '.repeat(100);
@@ -56,6 +56,22 @@ describe('a file of a container', () => {
     const { container, putArchive } = refusingContainer('', status);
     await expect(filesInto(container, '/', new PassThrough())).rejects.toThrow('has not been started');
     expect(putArchive).not.toHaveBeenCalled();
+    await expect(statsIn(container)).rejects.toThrow('has not been started');
+  });
+
+  it.each([
+    [0o644, 'file'],
+    [2 ** 31 + 0o755, 'directory'],
+    [2 ** 27 + 0o777, 'link'],
+    [2 ** 25 + 0o644, 'pipe'],
+    [2 ** 26 + 2 ** 21 + 0o666, 'device'],
+    [2 ** 24, 'socket'],
+  ])('is told of as the engine tells of it: %d', async (mode, kind) => {
+    const header = Buffer.from(JSON.stringify({ name: 'x', size: 7, mode, linkTarget: '' })).toString('base64');
+    const answer = { headers: { 'x-docker-container-path-stat': header }, resume: () => undefined };
+    const container = { id: 'x', inspect: async () => ({ State: { Status: 'created' } }), infoArchive: async () => answer };
+    const stat = await statsIn(container as unknown as Dockerode.Container);
+    expect(await stat('/x')).toEqual({ kind, size: 7, target: '' });
   });
 });
 

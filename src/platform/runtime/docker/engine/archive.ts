@@ -1,8 +1,9 @@
+import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { extract } from 'tar-stream';
 import { RuntimeRefused } from '../../runtime.ts';
-import { call, CALL_TIMEOUT_MS } from './engine.ts';
+import { call, CALL_TIMEOUT_MS, ignoring } from './engine.ts';
 
 const TAR_BLOCK_BYTES = 512;
 /** The offset of `ustar` in a tar header. */
@@ -97,4 +98,38 @@ export async function fileIn(container: Dockerode.Container, path: string, mostB
     }
   });
   return Buffer.concat(parts);
+}
+
+/** The bits of a mode, as the engine's language has them, of which a regular file has none. */
+const KIND_BITS = { directory: 31, link: 27, device: 26, pipe: 25, socket: 24, 'character device': 21, 'irregular file': 19 } as const;
+
+export interface FileStat {
+  kind: keyof typeof KIND_BITS | 'file';
+  size: number;
+  /** The path that a link leads to in the container, through all others; empty if it is no link. */
+  target: string;
+}
+
+/**
+ * Returns what tells of each path what is there, in itself: a link is not followed, and nothing is opened. It is null for nothing. Throws
+ * `RuntimeRefused` for a container that has ever been started.
+ */
+export async function statsIn(container: Dockerode.Container): Promise<(path: string) => Promise<FileStat | null>> {
+  await checkCreated(container);
+  return async (path) => {
+    const asked = call(container.id, (abortSignal) => container.infoArchive({ path, abortSignal }) as Promise<unknown>);
+    const answer = (await asked.catch(ignoring(404))) as IncomingMessage | undefined;
+    if (answer === undefined) return null;
+    answer.resume();
+    return statOf(answer.headers['x-docker-container-path-stat']);
+  };
+}
+
+function statOf(header: string | string[] | undefined): FileStat {
+  const { mode, size, linkTarget } = JSON.parse(Buffer.from(String(header), 'base64').toString('utf8')) as Record<string, unknown>;
+  if (typeof mode !== 'number' || typeof size !== 'number') throw new RuntimeRefused('The engine does not tell the kind of a file.');
+  const kinds = Object.entries(KIND_BITS) as [keyof typeof KIND_BITS, number][];
+  // The bits are those of a number of 32 bits, which the operators of this language would take for a negative one.
+  const kind = kinds.find(([, bit]) => Math.floor(mode / 2 ** bit) % 2 === 1)?.[0] ?? 'file';
+  return { kind, size, target: typeof linkTarget === 'string' ? linkTarget : '' };
 }

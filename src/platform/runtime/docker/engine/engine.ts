@@ -146,18 +146,29 @@ export function pingEngine(docker: Dockerode, abortSignal: AbortSignal): Promise
   return (docker as unknown as { ping(options: { abortSignal: AbortSignal }): Promise<unknown> }).ping({ abortSignal });
 }
 
-/** Yields the objects of an engine stream that has one JSON object a line. */
-export async function* jsonLines<T>(stream: AsyncIterable<Buffer | string>): AsyncGenerator<T> {
+/**
+ * Yields the objects of an engine stream that has one JSON object a line. A line that is too long is passed over and told to `onSkip`; without one,
+ * it ends the stream with `RuntimeRefused`.
+ */
+export async function* jsonLines<T>(stream: AsyncIterable<Buffer | string>, onSkip?: () => void): AsyncGenerator<T> {
   const decoder = new TextDecoder();
   let rest = '';
+  let isSkipping = false;
   for await (const chunk of stream) {
     rest += typeof chunk === 'string' ? chunk : decoder.decode(chunk, { stream: true });
-    if (rest.length > JSON_LINE_CHARACTERS_MAX) throw new RuntimeRefused('the engine sent a line without an end');
     const lines = rest.split('\n');
     rest = lines.pop() ?? '';
-    for (const line of lines) if (line.trim() !== '') yield JSON.parse(line) as T;
+    for (const line of lines) {
+      if (!isSkipping && line.trim() !== '') yield JSON.parse(line) as T;
+      isSkipping = false;
+    }
+    if (rest.length <= JSON_LINE_CHARACTERS_MAX && !isSkipping) continue;
+    if (onSkip === undefined) throw new RuntimeRefused('the engine sent a line without an end');
+    if (!isSkipping) onSkip();
+    isSkipping = true;
+    rest = '';
   }
-  if (rest.trim() !== '') yield JSON.parse(rest) as T;
+  if (!isSkipping && rest.trim() !== '') yield JSON.parse(rest) as T;
 }
 
 /** Runs `work` until it returns a value other than null, at most `tries` times, `pauseMs` apart. Returns null if it never does. */

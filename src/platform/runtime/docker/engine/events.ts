@@ -4,6 +4,7 @@ import type { RuntimeEvent } from '../../runtime.ts';
 import type { ContainerIdentities, KnownContainer } from './container-identities.ts';
 import { agentOfVolume, labels, proxyName } from './names.ts';
 import type { EngineHealth } from './engine-health.ts';
+import { noteOversized } from './oversized.ts';
 import { call, jsonLines } from './engine.ts';
 
 const FIRST_RETRY_MS = 100;
@@ -42,6 +43,8 @@ export async function* engineEvents(
   signal: AbortSignal,
   notes: EventNotes,
 ): AsyncGenerator<RuntimeEvent> {
+  // An event repeats the labels of what it tells of, so that only those of the container with the large ones are passed over.
+  const onSkip = (): void => noteOversized(docker, 'events');
   const backoff = new Backoff({ firstMs: FIRST_RETRY_MS, lastMs: LAST_RETRY_MS });
   while (!signal.aborted) {
     try {
@@ -49,7 +52,7 @@ export async function* engineEvents(
       backoff.reset();
       health.answered();
       yield { kind: 'lost' };
-      for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>)) {
+      for await (const event of jsonLines<EngineEvent>(stream as AsyncIterable<Buffer>, onSkip)) {
         if (isProxyEnd(event, identities.instance)) notes.proxyEnded();
         if (isBuildEnd(event, identities.instance)) notes.buildEnded();
         const container = containerOf(event, identities);

@@ -44,8 +44,21 @@ describe('a long list of JSON objects', () => {
     expect(await read('{"Volumes":null,"Warnings":null}', 2, [100])).toEqual([]);
   });
 
-  it('is refused if an object never ends', async () => {
-    const endless = `[{"a":"${'x'.repeat(5 * 1024 * 1024)}`;
+  it.each([[65_536], [1_000_000]])(
+    'is read without an object that is too long, which is told of once, in pieces of %d bytes',
+    async (size) => {
+      const long = { a: 'x"]}\\'.repeat(2 * 1024 * 1024), b: [{}] };
+      const onSkip = jest.fn();
+      const found: unknown[] = [];
+      const text = JSON.stringify([{ n: 1 }, { n: 2 }, long, { n: 3 }, long, { n: 4 }]);
+      for await (const objects of jsonObjects(inChunks(text, [size]), 1, onSkip)) found.push(...objects);
+      expect(found).toEqual([{ n: 1 }, { n: 2 }, { n: 3 }, { n: 4 }]);
+      expect(onSkip).toHaveBeenCalledTimes(2);
+    },
+  );
+
+  it.each([1, 5 * 1024 * 1024])('is refused if an object of %d bytes never ends', async (size) => {
+    const endless = `[{"a":"${'x'.repeat(size)}`;
     await expect(read(endless, 1, [1_000_000])).rejects.toThrow('without an end');
   });
 });

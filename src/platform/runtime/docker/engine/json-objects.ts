@@ -2,7 +2,7 @@ import { setImmediate as othersTurn } from 'node:timers/promises';
 
 import { RuntimeRefused } from '../../runtime.ts';
 
-/** The largest object, in bytes; a listed container takes about a thousand. */
+/** The largest object that is read, in bytes; a listed container takes about a thousand. */
 const LONGEST_OBJECT = 4 * 1024 * 1024;
 /** The number of bytes after which the event loop gets a turn; parsing them takes about a millisecond. */
 const SLICE = 64 * 1024;
@@ -18,30 +18,41 @@ for (const byte of [0x7d, 0x5d]) meanings[byte] = CLOSING;
 /**
  * Yields the JSON objects of a long list in batches, as they arrive. Depth 1 is that of the objects in `[{…}, {…}]`, 2 that of those in
  * `{"Volumes": [{…}, {…}]}`. A list of ten thousand containers takes no more memory than one of ten, and its parsing does not block the
- * event loop.
+ * event loop. An object that is too long is passed over, since whoever can make one would keep everybody else from the list; `onSkip` is told of it.
  */
-export async function* jsonObjects(stream: AsyncIterable<Buffer>, depth: 1 | 2): AsyncGenerator<unknown[]> {
+export async function* jsonObjects(
+  stream: AsyncIterable<Buffer>,
+  depth: 1 | 2,
+  onSkip: () => void = () => undefined,
+): AsyncGenerator<unknown[]> {
   const scan = new Scan(depth);
   let rest: Buffer = Buffer.alloc(0);
   let sinceTurn = 0;
   for await (const chunk of stream) {
     const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
     for (const [from, to] of scan.objectsIn(bytes, rest.length)) yield JSON.parse(`[${bytes.toString('utf8', from, to)}]`) as unknown[];
-    const keepFrom = scan.isInside ? scan.begin : bytes.length;
+    const keepFrom = scan.isInside && !scan.isSkipping ? scan.begin : bytes.length;
     rest = bytes.subarray(keepFrom);
     scan.begin -= keepFrom;
-    if (rest.length > LONGEST_OBJECT) throw new RuntimeRefused('the engine sent an object without an end');
+    if (rest.length > LONGEST_OBJECT) {
+      if (!scan.isSkipping) onSkip();
+      scan.isSkipping = true;
+      rest = Buffer.alloc(0);
+    }
     sinceTurn += chunk.length;
     if (sinceTurn < SLICE) continue;
     sinceTurn = 0;
     await othersTurn();
   }
+  if (scan.isInside) throw new RuntimeRefused('the engine sent an object without an end');
 }
 
 /** Finds the beginnings and ends of objects across several buffers. */
 class Scan {
   /** The offset of the unfinished object in the current bytes. */
   begin = 0;
+  /** The value is true while the bytes of the object are not kept. */
+  isSkipping = false;
   private level = 0;
   private inText = false;
   private escaped = false;
@@ -74,8 +85,10 @@ class Scan {
         // Another list of the same depth may follow; it is parsed separately.
         if (level < depth) range = null;
         if (level !== depth) continue;
-        if (range === null) ranges.push((range = [this.begin, at + 1]));
+        if (this.isSkipping) range = null;
+        else if (range === null) ranges.push((range = [this.begin, at + 1]));
         else range[1] = at + 1;
+        this.isSkipping = false;
       }
     }
     Object.assign(this, { level, inText, escaped });

@@ -1,0 +1,43 @@
+import { DockerBed } from '../../../../../test/support/docker-bed.ts';
+
+describe('an image whose files of accounts the engine must not open', () => {
+  let bed: DockerBed;
+  beforeAll(async () => (bed = await DockerBed.open()));
+  afterAll(() => bed.close());
+
+  /** Makes an image of what the script leaves, with these lines of a Dockerfile. */
+  async function imageOf(script: string, changes: string[] = []): Promise<string> {
+    const made = await bed.docker.createContainer({ Image: bed.image, Entrypoint: ['/bin/busybox', 'sh', '-c', script] });
+    try {
+      await made.start();
+      await made.wait();
+      const { Id } = (await made.commit({ changes: ['ENTRYPOINT []', 'CMD ["sleep","300"]', ...changes] as never })) as { Id: string };
+      bed.remember(Id);
+      return Id;
+    } finally {
+      await made.remove({ force: true });
+    }
+  }
+
+  it.each([
+    ['a pipe', 'busybox rm -f /etc/passwd; busybox mkfifo /etc/passwd', [], '/etc/passwd is no ordinary file, but a pipe'],
+    ['a link', 'busybox ln -s /dev/zero /etc/group', [], '/etc/group is no ordinary file, but a link'],
+    ['a pipe below a volume', 'busybox rm -f /etc/passwd; busybox mkfifo /etc/passwd', ['VOLUME /etc'], 'but a pipe'],
+    ['a file that a volume may hide', 'busybox ln -s /etc /x', ['VOLUME /x'], 'would take the place'],
+  ])('is refused before anything is started: %s', async (_, script, changes, refusal) => {
+    const image = await imageOf(script, changes);
+    await expect(bed.runtime.create(bed.spec({ image }))).rejects.toThrow(refusal);
+  });
+
+  it('gets another container if its program made a pipe of one, and the same one if it did not', async () => {
+    const view = await bed.running();
+    expect((await bed.run(view, 'echo x >/etc/mine; rm -f /etc/passwd; mkfifo /etc/passwd')).exitCode).toBe(0);
+    await bed.runtime.stop(view.handle, 0);
+    await expect(bed.runtime.start(view.handle)).rejects.toMatchObject({ name: 'ContainerGone' });
+    const other = await bed.running();
+    expect((await bed.run(other, 'echo x >/etc/mine')).exitCode).toBe(0);
+    await bed.runtime.stop(other.handle, 0);
+    await bed.runtime.start(other.handle);
+    expect(await bed.output(other, 'cat /etc/mine')).toBe('x\n');
+  });
+});

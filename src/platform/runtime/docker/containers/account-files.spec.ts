@@ -1,0 +1,70 @@
+import fc from 'fast-check';
+import type { FileStat } from '../engine/archive.ts';
+import { AccountChanges, checkAccountFiles } from './account-files.ts';
+
+type Files = Record<string, FileStat['kind'] | `→${string}`>;
+const of = (files: Files) => async (path: string) => {
+  const found = files[path];
+  if (found === undefined) return null;
+  return { kind: found.startsWith('→') ? 'link' : found, size: 900, target: found.replace(/^→/, '') } as FileStat;
+};
+const usual: Files = { '/etc': 'directory', '/etc/passwd': 'file', '/etc/group': 'file' };
+
+describe('the files of accounts of an image', () => {
+  it.each<[string, Files]>([
+    ['ordinary', usual],
+    ['not there', { '/etc': 'directory' }],
+    ['those of an image with links elsewhere', { ...usual, '/var': 'directory', '/var/run': '→/run', '/data': '→/srv/data' }],
+  ])('let a container start if they are %s', async (_, files) => {
+    await expect(checkAccountFiles(of(files), ['/data', '/var/run/x'])).resolves.toBeUndefined();
+  });
+
+  it.each(['pipe', 'device', 'character device', 'socket', 'directory', 'link'] as const)('are refused if one is a %s', async (kind) => {
+    for (const path of ['/etc/passwd', '/etc/group'])
+      await expect(checkAccountFiles(of({ ...usual, [path]: kind }), [])).rejects.toThrow(`${path} is no ordinary file, but a ${kind}`);
+  });
+
+  it('are refused if they are large, or in a folder that is a link', async () => {
+    const large = async (path: string) => ({ ...((await of(usual)(path)) as FileStat), size: 2 * 1024 * 1024 });
+    await expect(checkAccountFiles(large, [])).rejects.toThrow('more than 1 MiB');
+    await expect(checkAccountFiles(of({ ...usual, '/etc': '→/data' }), [])).rejects.toThrow('/etc is no folder, but a link');
+  });
+
+  it.each<[string, Files, string]>([
+    ['on the folder', {}, '/etc'],
+    ['on a file', {}, '/etc/./passwd'],
+    ['on a link to the folder', { '/data': '→/etc' }, '/data'],
+    ['below a link to the root', { '/a': 'directory', '/a/b': '→/' }, '/a/b/etc/'],
+    ['on a link to the root', { '/data': '→/' }, '/data'],
+  ])('are refused if a volume is mounted %s', async (_, links, volume) => {
+    await expect(checkAccountFiles(of({ ...usual, ...links }), [volume])).rejects.toThrow('would take the place');
+  });
+});
+
+describe('a container that ran', () => {
+  const changed = (...lines: string[]) => {
+    const changes = new AccountChanges();
+    for (const line of lines) changes.add(line.slice(2), { C: 0, A: 1, D: 2 }[line[0] as string] ?? 0);
+    return changes.any;
+  };
+
+  it('is started again if its program left the files of accounts alone', () => {
+    expect(changed()).toBe(false);
+    expect(changed('C /etc', 'A /etc/nginx.conf', 'C /root', 'A /root/passwd')).toBe(false);
+  });
+
+  it.each([
+    ['a file', ['C /etc', 'C /etc/passwd']],
+    ['a file that was removed', ['C /etc', 'D /etc/group']],
+    ['the folder, which may be a link now', ['C /etc']],
+    ['the folder, which was made anew', ['A /etc', 'A /etc/hosts']],
+  ])('is made anew if its program changed %s', (_, lines) => expect(changed(...lines)).toBe(true));
+
+  it('is made anew whatever else its program changed', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string().map((name) => `A /etc/${name}`)), (others) => {
+        expect(changed(...others, 'C /etc/passwd', ...others)).toBe(true);
+      }),
+    );
+  });
+});

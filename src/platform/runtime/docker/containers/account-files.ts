@@ -1,0 +1,154 @@
+import { posix } from 'node:path';
+import type Dockerode from 'dockerode';
+import { LRUCache } from 'lru-cache';
+import { RuntimeRefused } from '../../runtime.ts';
+import { statsIn, type FileStat } from '../engine/archive.ts';
+import { eachChange } from '../engine/bulk-list.ts';
+import type { ContainerIdentities } from '../engine/container-identities.ts';
+import { call } from '../engine/engine.ts';
+import { removeContainer } from '../engine/own-containers.ts';
+import { findImage } from '../image-sources/registry.ts';
+import { declaredVolumes } from '../images/declared-volumes.ts';
+
+const FOLDER = '/etc';
+/** The files that the engine opens as root of its machine, whatever they are, whenever it starts a container. */
+const accountFiles: readonly string[] = ['/etc/passwd', '/etc/group'];
+const FILE_BYTES_MAX = 1024 * 1024;
+/** The links and folders on the ways to volumes that are looked at in one image. */
+const STATS_MAX = 400;
+const REMEMBERED_MAX = 10_000;
+
+type Stat = (path: string) => Promise<FileStat | null>;
+
+export interface Checked {
+  agentId: string;
+  /** The id of the image. */
+  image: string;
+  volumePath: string;
+}
+
+/**
+ * Keeps the engine from opening what an image or a program has put in the place of the files of accounts: a pipe would hang it, and a device is a
+ * device of its machine. An image is looked at once, in a container that is never started and has no volume, so that no program can be in the
+ * way.
+ */
+export class AccountFiles {
+  private readonly checked = new LRUCache<string, true>({ max: REMEMBERED_MAX });
+  private readonly checking = new Map<string, Promise<void>>();
+
+  constructor(
+    private readonly docker: Dockerode,
+    private readonly identities: ContainerIdentities,
+  ) {}
+
+  /** Throws `RuntimeRefused` if no container of the image may be started with the volume at this path. */
+  async checkImage({ agentId, image, volumePath }: Checked): Promise<void> {
+    const key = `${image} ${volumePath}`;
+    if (this.checked.has(key)) return;
+    const checking = this.checking.get(key) ?? this.checkOnce({ agentId, image, volumePath }).finally(() => this.checking.delete(key));
+    this.checking.set(key, checking);
+    await checking;
+    this.checked.set(key, true);
+  }
+
+  /**
+   * Returns whether the files are still those of the image. The engine lists what a container that ran has changed without following a path, and
+   * without its volumes, which programs of others may change meanwhile.
+   */
+  async areUnchanged({ Id, State, HostConfig }: Dockerode.ContainerInspectInfo): Promise<boolean> {
+    if (State.Status === 'created' || HostConfig.ReadonlyRootfs === true) return true;
+    const changes = new AccountChanges();
+    try {
+      await eachChange(this.docker, Id, ({ Path, Kind }) => changes.add(Path, Kind));
+    } catch (error) {
+      if (error instanceof RuntimeRefused) return false;
+      throw error;
+    }
+    return !changes.any;
+  }
+
+  /** The container is the agent's generation 0, so that one left by a crash is removed like every lower generation. */
+  private async checkOnce({ agentId, image, volumePath }: Checked): Promise<void> {
+    const found = await findImage(this.docker, image);
+    if (found === null) throw new RuntimeRefused('The engine no longer has the image: deploy again.');
+    const volumes = declaredVolumes(found, []).map((path) => posix.normalize(path));
+    const identity = { agentId, generation: 0, deploymentId: '' };
+    const options = {
+      name: this.identities.nameOf(identity),
+      Image: image,
+      Entrypoint: ['never-started'],
+      Labels: this.identities.labelsOf(identity),
+      // A volume that the image declares would hide what is below it. One in memory, which the engine never mounts, takes its place.
+      HostConfig: { NetworkMode: 'none', Tmpfs: Object.fromEntries(volumes.map((path) => [path, ''])) },
+    };
+    await removeContainer(this.docker.getContainer(options.name));
+    const container = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
+    try {
+      await checkAccountFiles(await statsIn(container), [...volumes, volumePath]);
+    } finally {
+      await removeContainer(container);
+    }
+  }
+}
+
+/** Throws `RuntimeRefused` unless the files are ordinary ones, or none, and no volume can bring others into their place. */
+export async function checkAccountFiles(stat: Stat, volumes: readonly string[]): Promise<void> {
+  const folder = await stat(FOLDER);
+  if (folder !== null && folder.kind !== 'directory')
+    throw new RuntimeRefused(`The image can’t be run: its ${FOLDER} is no folder, but a ${folder.kind}.`);
+  for (const path of accountFiles) {
+    const file = folder === null ? null : await stat(path);
+    if (file === null) continue;
+    if (file.kind !== 'file') throw new RuntimeRefused(`The image can’t be run: its ${path} is no ordinary file, but a ${file.kind}.`);
+    if (file.size > FILE_BYTES_MAX) throw new RuntimeRefused(`The image can’t be run: its ${path} has more than 1 MiB.`);
+  }
+  const resolve = resolver(stat);
+  for (const volume of volumes) {
+    const end = await resolve(volume);
+    if (end === '/' || accountFiles.some((path) => path === end || path.startsWith(`${end}/`)))
+      throw new RuntimeRefused(`The image can’t be run: the volume ${volume} would take the place of ${accountFiles.join(' and ')}.`);
+  }
+}
+
+/** Returns what follows a path through all links to where a volume is mounted. */
+function resolver(stat: Stat): (path: string) => Promise<string> {
+  const known = new Map<string, FileStat | null>();
+  return async (path) => {
+    let end = '/';
+    for (const part of posix.normalize(path).split('/').filter(Boolean)) {
+      const next = posix.join(end, part);
+      if (!known.has(next)) {
+        if (known.size >= STATS_MAX) throw new RuntimeRefused('The image can’t be run: the paths of its volumes have too many parts.');
+        known.set(next, await stat(next));
+      }
+      const found = known.get(next);
+      end = found?.kind === 'link' ? posix.normalize(found.target) : next;
+    }
+    return end;
+  };
+}
+
+/** The kinds of changes as the engine numbers them. */
+const MODIFIED = 0;
+
+/** Gathers from the changes of a container whether the files of accounts are among them. */
+export class AccountChanges {
+  private isFileChanged = false;
+  private isFolderListed = false;
+  private isFolderAnother = false;
+  private hasChild = false;
+
+  add(path: string, kind: number): void {
+    if (accountFiles.includes(path)) this.isFileChanged = true;
+    if (path === FOLDER) {
+      this.isFolderListed = true;
+      this.isFolderAnother = kind !== MODIFIED;
+    }
+    if (path.startsWith(`${FOLDER}/`)) this.hasChild = true;
+  }
+
+  /** The value is true if they may be others. A folder that is listed with nothing in it may be a link now. */
+  get any(): boolean {
+    return this.isFileChanged || this.isFolderAnother || (this.isFolderListed && !this.hasChild);
+  }
+}

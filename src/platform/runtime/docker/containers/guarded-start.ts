@@ -1,0 +1,73 @@
+import type Dockerode from 'dockerode';
+import { LRUCache } from 'lru-cache';
+import { RuntimeRefused, RuntimeUnavailable, type ContainerHandle } from '../../runtime.ts';
+import { call, ignoring304 } from '../engine/engine.ts';
+import type { ContainerIdentities } from '../engine/container-identities.ts';
+import type { EngineHealth } from '../engine/engine-health.ts';
+import { volumeName } from '../engine/names.ts';
+import type { Images } from '../images/images.ts';
+import { AccountFiles, type Checked } from './account-files.ts';
+import type { ContainerLookup } from './container-lookup.ts';
+import { isUnprivileged } from './hardening.ts';
+
+const HANGS =
+  'The container engine does not finish the start of this container, and was asked twice. It may have to be restarted to remove it.';
+
+/** The mount point of a volume that a container has lost. */
+const DEFAULT_VOLUME_PATH = '/data';
+
+/** Starts containers that the engine can start without harm to its machine or itself. */
+export class GuardedStart {
+  /** The containers whose start the engine did not end, though it answered others. */
+  private readonly hung = new LRUCache<ContainerHandle, true>({ max: 1_000 });
+  private readonly names = new LRUCache<ContainerHandle, string>({ max: 1_000 });
+  private readonly accountFiles: AccountFiles;
+
+  constructor(
+    private readonly docker: Dockerode,
+    identities: ContainerIdentities,
+    private readonly containers: ContainerLookup,
+    private readonly health: Pick<EngineHealth, 'available'>,
+    /** Knows the images that the service built, in which no text of a tenant has changed the files of accounts. */
+    private readonly images: Pick<Images, 'opensVolume'>,
+  ) {
+    this.accountFiles = new AccountFiles(docker, identities);
+  }
+
+  /** Throws `RuntimeRefused` if no container of the image may be started with the volume at this path. */
+  async checkImage(checked: Checked): Promise<void> {
+    if (!this.images.opensVolume(checked.image, checked.volumePath)) await this.accountFiles.checkImage(checked);
+  }
+
+  /**
+   * Returns false if the container has to be made anew, since its program has changed files that the engine would open. Throws `RuntimeRefused`
+   * for one whose image no container may be started of.
+   */
+  async isStartable(handle: ContainerHandle): Promise<boolean> {
+    const found = await this.containers.look(handle);
+    if (found.State.Running) return true;
+    this.names.set(handle, found.Name);
+    const agentId = this.containers.identify(found)?.agentId ?? '';
+    const volumePath = found.Mounts.find(({ Name }) => Name === volumeName(agentId))?.Destination ?? DEFAULT_VOLUME_PATH;
+    await this.checkImage({ agentId, image: found.Image, volumePath });
+    const isKept = this.images.opensVolume(found.Image, volumePath) && isUnprivileged(found.Config.User);
+    return isKept || this.accountFiles.areUnchanged(found);
+  }
+
+  /** Starts it. Throws `RuntimeRefused` if the engine hangs at its start for the second time, while it answers other calls. */
+  async start(handle: ContainerHandle): Promise<void> {
+    try {
+      await ignoring304(call(handle, (abortSignal) => this.docker.getContainer(handle).start({ abortSignal })));
+      this.hung.delete(handle);
+    } catch (error) {
+      if (!(error instanceof RuntimeUnavailable) || !isSilence(error) || !(await this.health.available())) throw error;
+      if (this.hung.has(handle)) throw new RuntimeRefused(HANGS, { cause: error });
+      this.hung.set(handle, true);
+      this.containers.noteHung([handle, this.names.get(handle) ?? ''], HANGS);
+      throw error;
+    }
+  }
+}
+
+/** Returns whether a call ended because no answer came in its time. */
+const isSilence = ({ cause }: RuntimeUnavailable): boolean => cause instanceof Error && /^no answer within/.test(cause.message);
