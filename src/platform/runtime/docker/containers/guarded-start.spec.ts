@@ -18,7 +18,9 @@ describe('a container at whose start the engine hangs', () => {
     const container = {
       start: () => ((isHung = true), never()),
       inspect: async () =>
-        isHung ? never() : { Name: '/mooring-one', Image: 'image', State: { Status: 'created' }, Config: { Labels: {} }, Mounts: [] },
+        isHung
+          ? never()
+          : { Name: '/mooring-one', Image: 'image', State: { Status: 'created' }, Config: { Labels: {} }, HostConfig: {}, Mounts: [] },
     };
     const docker = { getContainer: () => container } as unknown as Dockerode;
     const identities = new ContainerIdentities('abcdef012345', testContainerKey('abcdef012345'));

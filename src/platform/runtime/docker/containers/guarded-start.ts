@@ -8,7 +8,7 @@ import { volumeName } from '../engine/names.ts';
 import type { Images } from '../images/images.ts';
 import { AccountFiles, type Checked } from './account-files.ts';
 import type { ContainerLookup } from './container-lookup.ts';
-import { isUnprivileged } from './hardening.ts';
+import { asksForbiddenNames, isUnprivileged } from './hardening.ts';
 
 const HANGS =
   'The container engine does not finish the start of this container, and was asked twice. It may have to be restarted to remove it.';
@@ -25,7 +25,7 @@ export class GuardedStart {
 
   constructor(
     private readonly docker: Dockerode,
-    identities: ContainerIdentities,
+    private readonly identities: ContainerIdentities,
     private readonly containers: ContainerLookup,
     private readonly health: Pick<EngineHealth, 'available'>,
     /** Knows the images that the service built, in which no text of a tenant has changed the files of accounts. */
@@ -40,12 +40,13 @@ export class GuardedStart {
   }
 
   /**
-   * Returns false if the container has to be made anew, since its program has changed files that the engine would open. Throws `RuntimeRefused`
-   * for one whose image no container may be started of.
+   * Returns false if the container has to be made anew: its program has changed files that the engine would open, or an earlier release made it
+   * with more than it may have. Throws `RuntimeRefused` for one whose image no container may be started of.
    */
   async isStartable(handle: ContainerHandle): Promise<boolean> {
     const found = await this.containers.look(handle);
     if (found.State.Running) return true;
+    if (asksForbiddenNames(found, this.identities.instance)) return false;
     this.names.set(handle, found.Name);
     const agentId = this.containers.identify(found)?.agentId ?? '';
     const volumePath = found.Mounts.find(({ Name }) => Name === volumeName(agentId))?.Destination ?? DEFAULT_VOLUME_PATH;

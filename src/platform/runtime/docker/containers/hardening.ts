@@ -8,6 +8,7 @@ import {
   helperMount,
   isAnonymousVolume,
   labels,
+  networkKinds,
   networkName,
   volumeName,
   type Labels,
@@ -19,6 +20,19 @@ import {
  * DAC_OVERRIDE, FOWNER), become that user (SETUID, SETGID), end what they started (KILL), and listen below 1024 (NET_BIND_SERVICE).
  */
 const capabilities = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'NET_BIND_SERVICE', 'SETGID', 'SETUID'];
+
+/**
+ * The name server of agents that may reach nobody by themselves, which is none: an engine before 26.0 would ask one on the loopback address of its
+ * host from there, where no rule holds the agent. Now it asks in the agent's own network.
+ */
+const NO_NAMES = ['127.0.0.1'];
+const mayAskNames = (kind: NetworkKind): boolean => kind === 'open' || kind === 'builds';
+
+/** Returns whether the container was made by an earlier release that left name servers to agents which may reach nobody. */
+export function asksForbiddenNames({ HostConfig }: Dockerode.ContainerInspectInfo, instance: string): boolean {
+  const kind = networkKinds.find((each) => networkName(instance, each) === HostConfig.NetworkMode);
+  return kind !== undefined && !mayAskNames(kind) && (HostConfig.Dns ?? []).join() !== NO_NAMES.join();
+}
 
 export interface Surroundings {
   identities: ContainerIdentities;
@@ -73,6 +87,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
       RestartPolicy: { Name: 'no' },
       LogConfig: { Type: 'json-file', Config: { 'max-size': '10m', 'max-file': '3' } },
       NetworkMode: network,
+      ...(mayAskNames(around.network) ? {} : { Dns: NO_NAMES }),
       ReadonlyRootfs: spec.readOnlyRoot,
       Tmpfs: Object.fromEntries(spec.tmpfs.map((path) => [path, 'rw,nosuid,nodev,mode=1777'])),
       Mounts: mounts(spec, around),
@@ -146,6 +161,7 @@ export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: D
     RestartPolicy: (have.RestartPolicy?.Name ?? '') === 'no',
     LogConfig: have.LogConfig?.Type === 'json-file' && (have.LogConfig.Config as Record<string, string>)['max-size'] === '10m',
     NetworkMode: have.NetworkMode === want.NetworkMode,
+    Dns: want.Dns === undefined || (have.Dns ?? []).join() === want.Dns.join(),
     ReadonlyRootfs: have.ReadonlyRootfs === want.ReadonlyRootfs,
     Runtime: want.Runtime === undefined || have.Runtime === want.Runtime,
     Binds: (have.Binds ?? []).length === 0,
