@@ -186,6 +186,7 @@ export class AgentEgress {
       nameservers: this.nameservers,
       ranges: open,
       mirrors: bridges.builds.length === 0 ? [] : await this.mirrors.read(),
+      proxies: this.hasListed ? await this.proxy.sources() : [],
     });
   }
 

@@ -74,6 +74,13 @@ export class EgressProxy {
     return { address, proxy: `http://${proxyAddress(subnet)}:${PROXY_PORT}` };
   }
 
+  /** Returns the addresses from which the proxy connects, none while it does not run. */
+  async sources(): Promise<string[]> {
+    const found = await this.standing();
+    const networks = Object.values(found?.NetworkSettings.Networks ?? {});
+    return networks.map(({ IPAddress }) => IPAddress).filter((address) => address !== '');
+  }
+
   /** Starts the proxy, or removes it if no agent needs it, and tells it the lists. Returns the number of refused requests, by reason. */
   async settle(): Promise<Requests> {
     // One that began before the call may have listed the agents too early, so one more follows it.

@@ -13,10 +13,21 @@ export interface Opened {
   ranges: readonly OpenRange[];
   /** The addresses that builds may reach, private or not. */
   mirrors: readonly OpenRange[];
+  /** The addresses of the proxy of agents with a list of names, which connects on behalf of all of them. */
+  proxies: readonly string[];
 }
 
-/** The kinds of destinations of refused packets. */
-export const refusedTo = ['private', 'host', 'agents', 'anywhere'] as const;
+/**
+ * The connections that one agent or builder may have through the host at a time, how many new ones a second, and how many at once before that
+ * holds: the host has one table for all of them and its own, in which a closed one stays for two minutes.
+ */
+const CONNECTIONS_MAX = 2_000;
+const CONNECTIONS_A_SECOND = 100;
+/** The same of a proxy, which bounds each agent's share itself. */
+const PROXY_CONNECTIONS_MAX = 8_192;
+
+/** The kinds of destinations of refused packets; `connections` are those of one more connection than an agent may have. */
+export const refusedTo = ['private', 'host', 'agents', 'anywhere', 'connections'] as const;
 
 const nameOf = (instance: string): string => `inet mooring_${instance}`;
 
@@ -48,6 +59,7 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
     mode === 'none'
       ? [refuse('anywhere')]
       : [...toHost, `ip daddr @private4 ${refuse('private')}`, `ip6 daddr @private6 ${refuse('private')}`];
+  const bounded = 'ct state new jump bounded';
   const hooked = (hook: 'forward' | 'input'): string[] =>
     chain(
       hook,
@@ -80,17 +92,49 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
       opened.nameservers.filter((address) => address.includes(':')),
     ),
     ...chain('refuse', ['meta l4proto tcp reject with tcp reset', 'reject with icmpx admin-prohibited']),
-    ...chain('open_forward', [answers, ...amongAgents, ...outward]),
-    ...chain('builds_forward', [answers, ...amongAgents, ...toMirrors, ...outward]),
+    ...boundedConnections(table, opened.proxies, refuse('connections')),
+    ...chain('open_forward', [answers, ...amongAgents, bounded, ...outward]),
+    ...chain('builds_forward', [answers, ...amongAgents, bounded, ...toMirrors, ...outward]),
     ...chain('closed_forward', [answers, ...amongAgents, refuse('anywhere')]),
-    ...chain('open_input', [answers, neighbours, ...toHost, refuse('host')]),
-    ...chain('builds_input', [answers, neighbours, ...toMirrors, ...toHost, refuse('host')]),
+    ...chain('open_input', [answers, neighbours, bounded, ...toHost, refuse('host')]),
+    ...chain('builds_input', [answers, neighbours, bounded, ...toMirrors, ...toHost, refuse('host')]),
     ...chain('closed_input', [answers, neighbours, refuse('host')]),
     ...hooked('forward'),
     ...hooked('input'),
     `list counters table ${table}`,
     '',
   ].join('\n');
+}
+
+/**
+ * Returns the chain that new connections go through. Its sets are never emptied, since the kernel counts only the connections that it has entered in
+ * them; it drops addresses without any by itself.
+ */
+function boundedConnections(table: string, proxies: readonly string[], refuse: string): string[] {
+  const families = [
+    { version: 4, source: 'ip saddr', own: proxies.filter((address) => !address.includes(':')) },
+    { version: 6, source: 'ip6 saddr', own: proxies.filter((address) => address.includes(':')) },
+  ];
+  const kept = (name: string, type: string, more = ''): string =>
+    `add set ${table} ${name} { type ${type}; size 65535; flags dynamic${more} }`;
+  return [
+    ...families.flatMap(({ version, own }) => [
+      ...setCommands(table, `proxies${version}`, `ipv${version}_addr`, own),
+      kept(`connections${version}`, `ipv${version}_addr`, ';'),
+      kept(`proxied${version}`, `ipv${version}_addr`, ';'),
+      kept(`openings${version}`, `ipv${version}_addr`, ',timeout; timeout 1m;'),
+    ]),
+    ...chainCommands(
+      table,
+      'bounded',
+      families.flatMap(({ version, source }) => [
+        `${source} @proxies${version} add @proxied${version} { ${source} ct count over ${PROXY_CONNECTIONS_MAX} } ${refuse}`,
+        `${source} @proxies${version} return`,
+        `add @connections${version} { ${source} ct count over ${CONNECTIONS_MAX} } ${refuse}`,
+        `update @openings${version} { ${source} limit rate over ${CONNECTIONS_A_SECOND}/second burst ${CONNECTIONS_MAX} packets } ${refuse}`,
+      ]),
+    ),
+  ];
 }
 
 /** Returns the number of packets refused since the tables were created, by destination, from nft's lists of counters. */
