@@ -29,7 +29,7 @@ import type { EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
 import { isListed, view } from './containers/container-view.ts';
-import { call, CALL_TIMEOUT_MS, hasLeftoverTask, isBridgeFull, pinApiVersion, pingEngine } from './engine/engine.ts';
+import { call, CALL_TIMEOUT_MS, hasLeftoverTask, hasLostNetwork, isBridgeFull, pinApiVersion, pingEngine } from './engine/engine.ts';
 import { filesInto, plainTar } from './engine/archive.ts';
 import { ContainerIdentities, type KnownContainer } from './engine/container-identities.ts';
 import { EngineChecks } from './engine/engine-checks.ts';
@@ -84,7 +84,7 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
 
 const PING_TIMEOUT_MS = 5_000;
 const BRIDGE_FULL =
-  'There is no room for one more running agent: a network of the container engine takes 1,023. Stop one, or let one go to sleep.';
+  'There is no room for one more running agent: a network of the container engine takes about 1,020. Stop one, or let one go to sleep.';
 
 /** Runs agents as containers of a Docker Engine that serves version 1.41 of the API. */
 export class DockerRuntime extends ContainerRuntime {
@@ -170,8 +170,10 @@ export class DockerRuntime extends ContainerRuntime {
     await this.health.observe(() => call(null, (signal) => pingEngine(this.docker, signal), PING_TIMEOUT_MS));
   }
 
-  override engineStatus(): Promise<EngineStatus> {
-    return this.engine.status();
+  override async engineStatus(): Promise<EngineStatus> {
+    const { lack, warnings } = await this.engine.status();
+    const { hostWarning } = this.agentEgress;
+    return { lack, warnings: hostWarning === null ? warnings : [...warnings, hostWarning] };
   }
 
   override async available(): Promise<boolean> {
@@ -253,7 +255,7 @@ export class DockerRuntime extends ContainerRuntime {
       await start();
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
-      if (hasLeftoverTask(error)) await this.life.removeForAnother(handle);
+      if (hasLeftoverTask(error) || hasLostNetwork(error)) await this.life.removeForAnother(handle);
       if (isBridgeFull(error)) throw new RuntimeRefused(BRIDGE_FULL, { cause: error });
       if (!error.message.includes(networkName(this.instance))) throw error;
       // The network was removed while no container ran on it.

@@ -71,4 +71,4 @@ export class GuardedStart {
 }
 
 /** Returns whether a call ended because no answer came in its time. */
-const isSilence = ({ cause }: RuntimeUnavailable): boolean => cause instanceof Error && /^no answer within/.test(cause.message);
+const isSilence = ({ cause }: RuntimeUnavailable): boolean => cause instanceof Error && cause.message.startsWith('no answer within');

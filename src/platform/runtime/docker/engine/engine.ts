@@ -72,8 +72,11 @@ export function hasLeftoverTask(refused: RuntimeRefused): boolean {
   return /\btask [0-9a-f]+: already exists/.test(refused.message);
 }
 
-/** Returns whether a container could not be started because the bridge of its network has no free port. */
-export const isBridgeFull = (refused: RuntimeRefused): boolean => /\bexchange full\b/i.test(refused.message);
+/** Returns whether a container that ran before could not be started because the network that it was on is gone. It takes no other one of that name. */
+export const hasLostNetwork = (refused: RuntimeRefused): boolean => /\bnetwork [0-9a-f]{64} not found/.test(refused.message);
+
+/** Returns whether a container could not be started because its network has no free port or address. */
+export const isBridgeFull = (refused: RuntimeRefused): boolean => /\bexchange full\b|no available (IPv4 )?addresses/i.test(refused.message);
 
 /**
  * Makes one call to the engine, with a timeout of its own (ms), and converts its errors. The timeout does not rely on the client library,

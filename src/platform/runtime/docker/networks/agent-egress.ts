@@ -5,11 +5,13 @@ import type { EgressMode } from '../../../config/config.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
 import { EgressProxy, type Listed } from './egress-proxy.ts';
 import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
+import { HostLimits, readHere } from './host-limits.ts';
 import { linkRules } from './link-rules.ts';
 import { reachPorts } from './links.ts';
 import { MirrorAddresses, type Mirror } from './mirrors.ts';
 import { Nft } from './nft.ts';
 import { PacketTables } from './packet-tables.ts';
+import { isLocalEngine } from '../engine/local-engine.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 
 /** Returns a status in which nothing was refused yet. */
@@ -40,6 +42,8 @@ export interface EgressOptions {
   onChange: (lack: string | null) => void;
   /** The same for the rules that keep agents' links apart. */
   onLinkChange: (linkLack: string | null) => void;
+  /** Receives the names of limits of the host's kernel that are too low. */
+  onLowLimits?: (names: readonly string[]) => void;
 }
 
 /**
@@ -59,6 +63,7 @@ export class AgentEgress {
   private status: EgressStatus = unrefused(null, null);
   private readonly proxy: EgressProxy;
   private readonly mirrors: MirrorAddresses;
+  private readonly limits: HostLimits;
   private hasListed = false;
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
@@ -67,6 +72,7 @@ export class AgentEgress {
     this.nft = new Nft(options.docker, options.identities.instance);
     this.tables = new PacketTables(this.nft, options.identities.instance);
     this.mirrors = new MirrorAddresses(options.mirrors ?? []);
+    this.limits = new HostLimits((file) => this.hostFile(file), options.onLowLimits ?? (() => undefined));
     this.proxy = new EgressProxy(options.docker, options.identities, options.open);
   }
 
@@ -101,6 +107,11 @@ export class AgentEgress {
   refuseUnheld(): void {
     const { lack, proxyLack } = this.status;
     if (this.isLacking) throw new RuntimeRefused(`An agent can't be held to a list of names: ${lack ?? proxyLack}.`);
+  }
+
+  /** Returns what is known of limits of the host that are too low, in a sentence that strangers may read; null if nothing is. */
+  get hostWarning(): string | null {
+    return this.limits.warning;
   }
 
   /** Tells that builds may reach more than agents. */
@@ -147,10 +158,17 @@ export class AgentEgress {
       this.tell(this.hasListed && status.lack === null ? { ...status, ...(await this.settleProxy()) } : status);
       this.covered = new Set([...bridges.open, ...bridges.closed, ...bridges.builds, ...bridges.listed.map(({ bridge }) => bridge)]);
       this.heard = doubts;
+      await this.limits.refresh().catch(() => undefined);
     } finally {
       clearTimeout(this.timer);
       if (!this.closed) this.timer = setTimeout(() => void this.load().catch(() => undefined), RELOAD_MS).unref();
     }
+  }
+
+  /** Returns the content of a file of the engine's machine; null if it can't be read. */
+  private async hostFile(file: string): Promise<string | null> {
+    const here = (await isLocalEngine(this.options.docker)) ? await readHere(file) : null;
+    return here ?? this.nft.hostFile(file).catch(() => null);
   }
 
   private async settleProxy(): Promise<Pick<EgressStatus, 'proxyLack' | 'refusedRequests'>> {

@@ -4,11 +4,17 @@ import { call, ignoring, statusOf, until } from '../engine/engine.ts';
 import type { AgentEgress } from './agent-egress.ts';
 import { networkOptions, networksOf } from './bridges.ts';
 import { bridgeOf, subnetOf } from './links.ts';
+import { beginningOf, isLarger } from './listed-addresses.ts';
 import { labels, networkName, type NetworkKind } from '../engine/names.ts';
 import type { EgressMode } from '../../../config/config.ts';
 import type { AgentEgress as WantedEgress } from '../../runtime.ts';
 
 const TRIES_MAX = 10;
+/**
+ * The length of the prefix of networks' ranges. A bridge has room for as many running agents as the smaller one has addresses. Agents with a list keep
+ * theirs while they sleep.
+ */
+const bitsOf = (kind: NetworkKind): number => (kind === 'listed' ? 20 : 22);
 
 interface Situation {
   mode: EgressMode;
@@ -19,6 +25,8 @@ interface Situation {
 /** The agents' own bridges, on which they can't reach each other. They are created on demand, and again after their removal. */
 export class AgentNetworks {
   private readonly making = new Map<NetworkKind, Promise<void>>();
+  /** The kinds of networks whose range was compared with the one that they would get today. */
+  private readonly compared = new Set<NetworkKind>();
 
   constructor(
     private readonly docker: Dockerode,
@@ -57,8 +65,9 @@ export class AgentNetworks {
       // An engine allows several networks of one name, but then does not resolve the name. Callers that created them at the same time keep
       // the oldest.
       if (standing.length > 1) await this.removeAllButOne(standing);
-      else if (standing.length === 0) await this.create(name, kind);
-      return standing.length === 1 ? (standing[0] ?? null) : null;
+      else if (standing[0] === undefined) await this.create(name, kind);
+      else if (!(await this.removeLarger(kind, standing[0]))) return standing[0];
+      return null;
     };
     const network = await until(settled, TRIES_MAX, 20);
     if (network === null) throw new RuntimeRefused(`The network ${name} can't be made.`);
@@ -79,13 +88,29 @@ export class AgentNetworks {
     const make = (more: Partial<Dockerode.NetworkCreateOptions>): Promise<unknown> =>
       // A range may be taken, and a name made, by somebody else meanwhile.
       call(null, (abortSignal) => this.docker.createNetwork({ ...network, ...more, abortSignal })).catch(ignoring(403, 409));
-    if (kind !== 'listed') return void (await make({}));
-    // Agents on this network have fixed addresses, which an engine allows only in a range that was named. It chooses a free one first.
+    // The engine's own ranges are so large that one agent could fill the host's table of neighbours with questions for addresses of its network, and
+    // agents with fixed addresses need a range that was named. The engine chooses a free range first, of which the network gets the beginning.
     const draft = `${name}-draft`;
     await make({ Name: draft });
     const drafted = await call(null, () => this.docker.getNetwork(draft).inspect()).catch(ignoring(404));
     await call(null, () => this.docker.getNetwork(draft).remove()).catch(ignoring(404));
-    if (drafted) await make({ IPAM: { Driver: 'default', Config: [{ Subnet: subnetOf(drafted) }] } });
+    if (!drafted) return;
+    const range = subnetOf(drafted);
+    await make(range === '' ? {} : { IPAM: { Driver: 'default', Config: [{ Subnet: beginningOf(range, bitsOf(kind)) }] } });
+  }
+
+  /**
+   * Removes a network of an earlier release, whose range is larger than one is made with now, if no container has it. One that sleeps would have to be
+   * made anew for another network, and lose the volumes that its image declares.
+   */
+  private async removeLarger(kind: NetworkKind, network: Dockerode.NetworkInspectInfo): Promise<boolean> {
+    const range = subnetOf(network);
+    if (this.compared.has(kind) || range === '') return false;
+    this.compared.add(kind);
+    if (!isLarger(range, bitsOf(kind))) return false;
+    const filters = JSON.stringify({ network: [network.Name] });
+    const users = await call(null, (abortSignal) => this.docker.listContainers({ all: true, limit: 1, filters, abortSignal }));
+    return users.length === 0 && this.remove(network.Id);
   }
 
   /** Removes all but the oldest, or also the oldest if a container runs on another one. */

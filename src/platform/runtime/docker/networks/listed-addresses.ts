@@ -32,6 +32,14 @@ export function freeAddress(subnet: string, taken: ReadonlySet<string>): string 
   throw new RuntimeRefused('The network of agents with a list of names has no free address: give the engine larger address pools.');
 }
 
+/** Returns the first part of a range, with a prefix of this length; the range itself if it is not larger. */
+export function beginningOf(subnet: string, bits: number): string {
+  return isLarger(subnet, bits) ? `${addressAt(rangeOf(subnet).first)}/${bits}` : subnet;
+}
+
+/** Returns whether a range is larger than one with a prefix of this length. */
+export const isLarger = (subnet: string, bits: number): boolean => rangeOf(subnet).count > 2 ** (32 - bits);
+
 function rangeOf(subnet: string): { first: number; count: number } {
   const [network, bits] = ipaddr.IPv4.parseCIDR(subnet);
   const count = 2 ** (32 - bits);

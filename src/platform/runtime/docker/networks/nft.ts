@@ -70,6 +70,16 @@ export class Nft {
     });
   }
 
+  /** Returns the content of a file as it is in the network of the engine's host. Throws `RuntimeRefused` if there is none. */
+  async hostFile(path: string): Promise<string> {
+    const container = await this.make([catProgram, path], 'host', []);
+    try {
+      return await this.ran(container);
+    } finally {
+      await removeContainer(container);
+    }
+  }
+
   private async make(words: string[], network: string, rights: string[]): Promise<Dockerode.Container> {
     this.image ??= this.ensureImage();
     const image = await this.image.catch((error: unknown) => {

@@ -1,0 +1,32 @@
+import { HostLimits } from './host-limits.ts';
+
+describe('the limits of the host’s kernel that agents share', () => {
+  const limitsOf = (values: Record<string, string>) => {
+    const onLow = jest.fn();
+    const read = jest.fn(async (file: string) => values[file] ?? null);
+    return { onLow, read, limits: new HostLimits(read, onLow) };
+  };
+  const neighbours = '/proc/sys/net/ipv4/neigh/default/gc_thresh3';
+  const terminals = '/proc/sys/kernel/pty/max';
+
+  it('are named if one agent could take them all, once until they change', async () => {
+    const values: Record<string, string> = { [neighbours]: '1024\n', [terminals]: '4096\n' };
+    const { limits, onLow, read } = limitsOf(values);
+    await limits.refresh(0);
+    await limits.refresh(1_000);
+    expect(read).toHaveBeenCalledTimes(2);
+    expect(limits.warning).toContain('(net.ipv4.neigh.default.gc_thresh3, kernel.pty.max)');
+    values[neighbours] = '65536\n';
+    await limits.refresh(3_600_000);
+    await limits.refresh(7_200_000);
+    expect(onLow.mock.calls).toEqual([[['net.ipv4.neigh.default.gc_thresh3', 'kernel.pty.max']], [['kernel.pty.max']]]);
+  });
+
+  it('are not complained of where they are high, or not known', async () => {
+    for (const values of [{ [neighbours]: '16384\n', [terminals]: '1048576\n' }, {}, { [neighbours]: 'x' }]) {
+      const { limits, onLow } = limitsOf(values);
+      await limits.refresh();
+      expect([limits.warning, onLow.mock.calls]).toEqual([null, []]);
+    }
+  });
+});
