@@ -144,7 +144,7 @@ export class DockerRuntime extends ContainerRuntime {
     this.builder =
       options.builder === undefined || options.builder === 'engine'
         ? null
-        : openBuilder(this.docker, this.instance, this.networks, options.builder);
+        : openBuilder(this.docker, this.identities, this.networks, options.builder);
     this.sources = new Images({
       docker: this.docker,
       instance: this.instance,

@@ -5,6 +5,11 @@ import type { Builder } from './builder.ts';
 
 /** The pause between two looks at what the builder reports, ms. */
 const LOOK_MS = 250;
+/** The files of a cache for each MiB that it may have. */
+const FILES_PER_MB = 128;
+/** The free space at which builds end: what they take without a name that could be measured, everything else on the disk would lack. */
+const RESERVE_KB_MAX = 4 * 1024 * 1024;
+const RESERVE_PART = 0.05;
 /** The part of its bound up to which a cache is taken as it is by the next build. */
 const FULL_PART = 0.6;
 /** The longest time in which the size of a cache is not told, ms. A large one is measured for some seconds. */
@@ -29,11 +34,24 @@ export class BuildExceeds extends RuntimeRefused {
 /** Returns whether the cache has less room than a build should have. */
 export const isFull = (usedKb: number, cacheMb: number): boolean => usedKb > cacheMb * 1024 * FULL_PART;
 
+/** Returns the number of files that a cache of this size may have. */
+export const filesMaxOf = (cacheMb: number): number => cacheMb * FILES_PER_MB;
+
+/** Returns the space of a disk that builds leave to everything else on it. */
+const reserveKbOf = (sizeKb: number): number => Math.min(RESERVE_KB_MAX, sizeKb * RESERVE_PART);
+
 /** Returns why a build has to end, from what its builder reports; null if it may go on. */
-export function excessOf({ usedKb, measuredAt }: Pick<Builder, 'usedKb' | 'measuredAt'>, cacheMb: number, now: number): string | null {
+export function excessOf(
+  { usedKb, hasTooManyFiles, disk, measuredAt }: Pick<Builder, 'usedKb' | 'hasTooManyFiles' | 'disk' | 'measuredAt'>,
+  cacheMb: number,
+  now: number,
+): string | null {
+  if (hasTooManyFiles)
+    return `The build and the cache of its account made more than ${filesMaxOf(cacheMb)} files, so that the build was ended and the cache emptied.`;
   if (usedKb === Infinity) return 'The build made paths that are too long to be measured, and was ended.';
   if (usedKb > cacheMb * 1024)
     return `The build and the cache of its account took more than ${cacheMb} MiB, so that the build was ended and the cache emptied.`;
+  if (disk.freeKb < reserveKbOf(disk.sizeKb)) return 'The disk on which builds are made is nearly full, so that the build was ended.';
   if (measuredAt === -Infinity)
     return `The build ran so many processes that none was left to watch it, and was ended: all steps together may have ${BUILDER_PIDS_MAX}.`;
   if (now - measuredAt > UNMEASURED_MS) return 'The size of the build could not be measured any more, so that it was ended.';

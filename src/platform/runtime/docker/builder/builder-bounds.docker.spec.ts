@@ -34,6 +34,7 @@ describe('a build', () => {
       'a user in a folder that only that user may read',
       'USER 10001\nRUN mkdir -m 700 /tmp/mine && dd if=/dev/zero of=/tmp/mine/big bs=1M count=4000',
     ],
+    ['one that keeps the file open and removed', 'RUN exec 3>/big; rm /big; dd if=/dev/zero bs=1M count=1500 >&3; sleep 30'],
   ])(
     'whose step writes more than the cache may hold, as %s, ends alone',
     async (_, step) => {
@@ -43,6 +44,12 @@ describe('a build', () => {
     },
     120_000,
   );
+
+  it('whose step makes very many empty files ends alone, and its cache is emptied', async () => {
+    const step = 'RUN mkdir /many; i=0; while [ $i -lt 80000 ]; do : >/many/$i; i=$((i+1)); done; sleep 30';
+    await expect(bed.lines([step], { accountId: 'files' })).rejects.toThrow(/more than 51200 files/);
+    expect(await bed.caches('files')).toEqual([]);
+  }, 180_000);
 
   it('that forks without end ends alone, while another account builds', async () => {
     const bomb = bed.lines(['RUN i=0; while [ $i -lt 3000 ]; do sleep 271 & i=$((i+1)); done; sleep 271'], { accountId: 'bomb' });

@@ -1,5 +1,3 @@
-import { createHash } from 'node:crypto';
-
 import { labels, type Labels } from '../engine/names.ts';
 
 /** The label of a builder and of its cache, with the account that they belong to. */
@@ -16,16 +14,16 @@ export interface BuilderPlace {
   instance: string;
   accountId: string;
   slot: number;
+  /** The account's code under the installation's key, in hex. Steps can ask for the names of builders, which tell nothing without the key. */
+  code: string;
 }
 
-const keyOf = ({ instance, accountId }: BuilderPlace): string => createHash('sha256').update(`${instance} ${accountId}`).digest('hex');
-
-export const builderName = (place: BuilderPlace): string => `mooring-builder-${keyOf(place).slice(0, 24)}-${place.slot}`;
+export const builderName = ({ code, slot }: BuilderPlace): string => `mooring-builder-${code.slice(0, 24)}-${slot}`;
 
 /** No name of an agent's volume begins so. */
-export const cacheName = (place: BuilderPlace): string => `mooring_builder_${keyOf(place).slice(0, 24)}_${place.slot}`;
+export const cacheName = ({ code, slot }: BuilderPlace): string => `mooring_builder_${code.slice(0, 24)}_${slot}`;
 
-export const builderLabels = ({ instance, accountId }: Omit<BuilderPlace, 'slot'>): Labels => ({
+export const builderLabels = ({ instance, accountId }: Pick<BuilderPlace, 'instance' | 'accountId'>): Labels => ({
   [labels.instance]: instance,
   [ACCOUNT_LABEL]: accountId,
 });
@@ -36,5 +34,4 @@ export const ownFilter = (instance: string): string[] => [`${labels.instance}=${
 export const accountOf = (found: Labels): string => found[ACCOUNT_LABEL] ?? '';
 
 /** Returns the id of the host that root of the builder's user namespace is. */
-export const firstIdOf = (place: BuilderPlace): number =>
-  FIRST_ID + IDS_PER_BUILDER * (Number.parseInt(keyOf(place).slice(0, 8), 16) % ID_RANGES);
+export const firstIdOf = ({ code }: BuilderPlace): number => FIRST_ID + IDS_PER_BUILDER * (Number.parseInt(code.slice(-8), 16) % ID_RANGES);

@@ -3,8 +3,17 @@ import type Dockerode from 'dockerode';
 import { firstIdOf } from './builder-names.ts';
 import { builderOptions, wrongBuilderSettings } from './builder-options.ts';
 
-const place = { instance: 'abc', accountId: 'account; rm -rf /', slot: 0 };
-const asked = builderOptions(place, { image: 'image', memoryBytes: 1024, cpus: 1.5, keepMb: 100, seccomp: '{"a": 1}', appArmor: null });
+const place = { instance: 'abc', accountId: 'account; rm -rf /', slot: 0, code: 'c0de'.repeat(16) };
+const asked = builderOptions(place, {
+  image: 'image',
+  memoryBytes: 1024,
+  cpus: 1.5,
+  keepMb: 100,
+  cacheBytes: 1024,
+  filesMax: 1_000,
+  seccomp: '{"a": 1}',
+  appArmor: null,
+});
 
 type HostConfig = Record<string, unknown>;
 const made = (host: HostConfig = {}, config: HostConfig = {}): Dockerode.ContainerInspectInfo =>

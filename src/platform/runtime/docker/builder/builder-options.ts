@@ -17,6 +17,10 @@ export interface BuilderMeans {
   cpus: number;
   /** The size of the cache that BuildKit keeps after a build, in MiB. */
   keepMb: number;
+  /** The size that it may have during one, in bytes, where the engine has quotas of volumes. */
+  cacheBytes: number;
+  /** The files that the cache may have. */
+  filesMax: number;
   /** The text of the seccomp profile. */
   seccomp: string;
   /** The name of the AppArmor profile; null where the engine has no AppArmor. */
@@ -31,7 +35,7 @@ export function builderOptions(place: BuilderPlace, means: BuilderMeans): Docker
   return {
     name: builderName(place),
     Image: means.image,
-    Entrypoint: startCommand(firstIdOf(place), means.keepMb),
+    Entrypoint: startCommand(firstIdOf(place), means),
     Cmd: [],
     Env: [`PATH=${PATH}`],
     User: '0:0',

@@ -3,6 +3,7 @@ import type Dockerode from 'dockerode';
 import { FairLimiter } from '../../../async/fair-limiter.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
 import { eachVolume } from '../engine/bulk-list.ts';
+import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { call, statusOf } from '../engine/engine.ts';
 import { removeUntilGone } from '../engine/own-containers.ts';
 import { isFull } from './build-guard.ts';
@@ -47,7 +48,7 @@ export class BuilderPool {
 
   constructor(
     private readonly docker: Dockerode,
-    private readonly instance: string,
+    private readonly identities: Pick<ContainerIdentities, 'instance' | 'builderCodeOf'>,
     private readonly limits: PoolLimits,
   ) {
     this.limiter = new FairLimiter({ limit: limits.builders, perAccount: 1 });
@@ -96,6 +97,10 @@ export class BuilderPool {
     await Promise.all(all.map((builder) => builder.remove().catch(() => undefined)));
   }
 
+  private get instance(): string {
+    return this.identities.instance;
+  }
+
   private async acquire(accountId: string, means: BuilderMeans, signal: AbortSignal): Promise<Builder> {
     const found = this.idle.get(accountId);
     this.idle.delete(accountId);
@@ -121,7 +126,12 @@ export class BuilderPool {
     if (this.idle.size + this.working.size + this.starting > this.limits.builders) await this.endIdle([...this.idle.keys()][0]);
     await this.removeLeftBehind();
     signal.throwIfAborted();
-    const builder = await Builder.start(this.docker, { instance: this.instance, accountId }, means, () => this.makeRoom());
+    const builder = await Builder.start(
+      this.docker,
+      { instance: this.instance, accountId, code: this.identities.builderCodeOf(accountId) },
+      means,
+      () => this.makeRoom(),
+    );
     if (!this.isClosed) return builder;
     await builder.remove();
     throw new RuntimeUnavailable(new Error('the service ends'));

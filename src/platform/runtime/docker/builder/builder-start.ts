@@ -47,11 +47,12 @@ insecure-entitlements = []
 
 /**
  * Runs as process 2 of the builder, root of its user namespace. It tells on its output when BuildKit takes builds, then each second how many KiB the
- * cache has, or that a path in it is too long to be measured, and that it measures no more, as when there are no processes left for it. It ends with
- * its input, which the service holds, and then everything does.
+ * cache has, or that a path in it is too long to be measured or that it has too many files; how many KiB are open and removed, which no folder shows; how
+ * many are free on the disk, and how many it has. It says that it measures no more, as when there are no processes left for it. It ends with its input,
+ * which the service holds, and then everything does.
  */
 const script = `
-box=$1 settings=$2 policy=$3
+box=$1 settings=$2 policy=$3 most=$4
 "$box" mkdir -p ${RUN_FOLDER} && cd / || exit 1
 printf %s "$settings" >${RUN_FOLDER}/buildkitd.toml
 printf %s "$policy" >${POLICY_FILE}
@@ -65,7 +66,16 @@ echo ready >&4
 (
   trap 'echo unwatched >&4' EXIT
   while kill -0 $daemon 2>/dev/null; do
-    "$box" du -skx ${CACHE_FOLDER} 2>&1 | "$box" awk '/File name too long/ { long = 1 } { last = $1 } END { print "used " (long ? "long" : last) }' >&4
+    used=$("$box" du -akx ${CACHE_FOLDER} 2>&1 | "$box" awk -v most="$most" '
+      /File name too long/ { long = 1 }
+      /^[0-9]+\t/ { if (++count > most) { many = 1; exit } }
+      { last = $1 }
+      END { print many ? "many" : long ? "long" : last }')
+    removed=$("$box" find /proc/[0-9]*/fd -mindepth 1 -maxdepth 1 -exec "$box" stat -L -c '%h %d %i %b' {} + 2>/dev/null | "$box" awk '
+      $1 == "0" && !seen[$2 " " $3]++ { sum += $4 }
+      END { print int(sum / 2) }')
+    disk=$("$box" df -kP ${CACHE_FOLDER} | "$box" awk 'END { print $4, $2 }')
+    echo "used $used $removed $disk" >&4
     "$box" sleep 1
   done
 ) </dev/null 2>/dev/null &
@@ -76,8 +86,22 @@ wait $daemon
  * Returns the command of a builder. Root of the container has two rights, with which it makes the user namespace and becomes its root; after that no
  * process has any right outside. No text of a tenant is in it.
  */
-export function startCommand(firstId: number, keepMb: number): string[] {
+export function startCommand(firstId: number, { keepMb, filesMax }: { keepMb: number; filesMax: number }): string[] {
   const map = `${firstId},0,${IDS_PER_BUILDER}`;
   const launcher = ['unshare', '--user', '--mount', `--map-users=${map}`, `--map-groups=${map}`, '--setuid', '0', '--setgid', '0'];
-  return [...launcher, '--', 'tini', '--', BUSYBOX, 'sh', '-c', script, 'builder', BUSYBOX, daemonSettings(keepMb), sourcePolicy];
+  return [
+    ...launcher,
+    '--',
+    'tini',
+    '--',
+    BUSYBOX,
+    'sh',
+    '-c',
+    script,
+    'builder',
+    BUSYBOX,
+    daemonSettings(keepMb),
+    sourcePolicy,
+    String(filesMax),
+  ];
 }

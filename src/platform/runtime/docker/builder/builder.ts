@@ -22,8 +22,12 @@ const TAKEN_AGAIN_MS = 200;
 
 /** One builder of an account, which ends with this process. */
 export class Builder implements InsideBuilder {
-  /** The size of the cache in KiB as it was measured last; `Infinity` if no program can measure it. */
+  /** The size of the cache in KiB as it was measured last, with files that are open and removed; `Infinity` if it can't be measured to its end. */
   usedKb = 0;
+  /** The value is true if the cache has more files than it may. */
+  hasTooManyFiles = false;
+  /** The free space and the size of the disk of the cache, in KiB. */
+  disk = { freeKb: Infinity, sizeKb: Infinity };
   /** The time of that, in milliseconds of the process; -Infinity if it is measured no more. */
   measuredAt = performance.now();
   /** The size of the cache when the builder started; 0 until it was measured. */
@@ -116,11 +120,13 @@ export class Builder implements InsideBuilder {
   private apply(line: string): void {
     if (line === 'ready') this.onReady();
     if (line === 'unwatched') this.measuredAt = -Infinity;
-    const used = /^used (long|\d+)$/.exec(line)?.[1];
+    const [, used, removedKb, freeKb, sizeKb] = /^used (long|many|\d+) (\d+) (\d+) (\d+)$/.exec(line) ?? [];
     if (used === undefined) return;
     this.measuredAt = performance.now();
     const isFirst = this.usedKb === 0;
-    this.usedKb = used === 'long' ? Infinity : Number(used);
+    this.hasTooManyFiles = used === 'many';
+    this.usedKb = /^\d+$/.test(used) ? Number(used) + Number(removedKb) : Infinity;
+    this.disk = { freeKb: Number(freeKb), sizeKb: Number(sizeKb) };
     if (isFirst) this.firstKb = this.usedKb;
   }
 }
@@ -130,7 +136,7 @@ export class Builder implements InsideBuilder {
  * cache.
  */
 async function create(docker: Dockerode, place: BuilderPlace, means: BuilderMeans): Promise<Dockerode.Container | null> {
-  await ensureLabelledVolume(docker, cacheName(place), builderLabels(place));
+  await ensureLabelledVolume(docker, cacheName(place), builderLabels(place), means.cacheBytes);
   const options = builderOptions(place, means);
   const tried = (): Promise<Dockerode.Container | null> =>
     call(null, (abortSignal) => docker.createContainer({ ...options, abortSignal })).catch((error: unknown) => {

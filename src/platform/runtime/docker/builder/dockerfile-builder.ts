@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 
 import { pause } from '../../../async/pause.ts';
 import { RuntimeRefused, type DockerfileBuilds } from '../../runtime.ts';
+import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { labels } from '../engine/names.ts';
 import { tarOf, type TarEntry } from '../image-sources/build-context.ts';
 import { refuseOwnLabels } from '../image-sources/own-labels.ts';
@@ -47,7 +48,7 @@ export interface DockerfileBuild {
 
 export interface BuilderParts {
   docker: Dockerode;
-  instance: string;
+  identities: ContainerIdentities;
   limits: PoolLimits;
   /** Returns what builders are made of, when their network is there. */
   means: (log: Log, signal: AbortSignal) => Promise<BuilderMeans>;
@@ -64,7 +65,7 @@ export class DockerfileBuilder {
   private found: (DockerfileBuilds & { at: number }) | undefined;
 
   constructor(private readonly parts: BuilderParts) {
-    this.pool = new BuilderPool(parts.docker, parts.instance, parts.limits);
+    this.pool = new BuilderPool(parts.docker, parts.identities, parts.limits);
     this.bases = new BaseLayouts(parts.docker);
   }
 
@@ -115,7 +116,7 @@ export class DockerfileBuilder {
   }
 
   private async transfer(builder: Builder, wanted: DockerfileBuild, log: Log, signal: AbortSignal): Promise<void> {
-    const { instance } = this.parts;
+    const { instance } = this.parts.identities;
     const ids = [...new Set(wanted.bases.map(({ image }) => image.Id))];
     const layouts = await this.bases.ensure(builder, ids, signal);
     const bases = wanted.bases.flatMap(({ reference, image }) => {

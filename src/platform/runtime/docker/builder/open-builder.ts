@@ -1,8 +1,10 @@
 import type Dockerode from 'dockerode';
 
 import { unlessAborted } from '../../../async/unless-aborted.ts';
+import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { call } from '../engine/engine.ts';
 import type { AgentNetworks } from '../networks/agent-networks.ts';
+import { filesMaxOf } from './build-guard.ts';
 import { BuilderImage, readSeccomp } from './builder-image.ts';
 import type { BuilderMeans } from './builder-options.ts';
 import type { PoolLimits } from './builder-pool.ts';
@@ -21,9 +23,16 @@ const CPU_PART = 0.75;
 const CPUS_MAX = 4;
 /** The part of a cache that BuildKit keeps when a build has ended. */
 const KEPT_PART = 0.4;
+/** A quota is somewhat larger than the bound, so that a build which takes too much is ended with our sentence. */
+const QUOTA_PART = 1.1;
 
 /** Returns the builder of Dockerfiles on this engine. It makes nothing before the first build. */
-export function openBuilder(docker: Dockerode, instance: string, networks: AgentNetworks, settings: BuilderSettings): DockerfileBuilder {
+export function openBuilder(
+  docker: Dockerode,
+  identities: ContainerIdentities,
+  networks: AgentNetworks,
+  settings: BuilderSettings,
+): DockerfileBuilder {
   const image = new BuilderImage(docker, settings.image);
   let fixed: Promise<Pick<BuilderMeans, 'seccomp' | 'cpus' | 'appArmor'>> | null = null;
   const means = async (log: (line: string) => void, signal: AbortSignal): Promise<BuilderMeans> => {
@@ -34,9 +43,15 @@ export function openBuilder(docker: Dockerode, instance: string, networks: Agent
       image.ensure(log, signal),
       unlessAborted(networks.ensure(networks.kindForBuilds), signal),
     ]);
-    return { ...ofHost, image: id, memoryBytes: MEMORY_BYTES, keepMb: Math.ceil(settings.cacheMb * KEPT_PART) };
+    const { cacheMb } = settings;
+    const cache = {
+      keepMb: Math.ceil(cacheMb * KEPT_PART),
+      cacheBytes: Math.ceil(cacheMb * QUOTA_PART) * 1024 * 1024,
+      filesMax: filesMaxOf(cacheMb),
+    };
+    return { ...ofHost, ...cache, image: id, memoryBytes: MEMORY_BYTES };
   };
-  return new DockerfileBuilder({ docker, instance, limits: settings, means });
+  return new DockerfileBuilder({ docker, identities, limits: settings, means });
 }
 
 /** Returns what does not change while the engine runs. */

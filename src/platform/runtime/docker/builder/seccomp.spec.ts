@@ -25,6 +25,10 @@ describe('the system calls of a builder', () => {
     expect(never.split(' ').filter((name) => allowing(name).length > 0)).toEqual([]);
   });
 
+  it('make no watchers of files, which the kernel counts for the host’s root', () => {
+    expect(['inotify_init', 'inotify_init1', 'fanotify_init'].filter((name) => allowing(name).length > 0)).toEqual([]);
+  });
+
   it.each(['clone', 'unshare'])('make every namespace but that of the network with %s', (name) => {
     const newNetwork = 0x40000000;
     expect(allowing(name).map(({ args }) => args)).toEqual([[{ index: 0, value: newNetwork, valueTwo: 0, op: 'SCMP_CMP_MASKED_EQ' }]]);

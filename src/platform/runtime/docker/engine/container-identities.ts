@@ -36,6 +36,11 @@ export class ContainerIdentities {
     return `agent-${this.code('host name', agentId).toString('hex', 0, HOST_NAME_BYTES)}`;
   }
 
+  /** Returns what the names and the user ids of an account's builders are made of, in hex. */
+  builderCodeOf(accountId: string): string {
+    return this.code('builder', accountId).toString('hex');
+  }
+
   /** Returns the labels of a container. `egress` are those from which the proxy's table is made. */
   labelsOf({ agentId, generation, deploymentId }: ContainerIdentity, egress: Labels = {}): Labels {
     const own = {
