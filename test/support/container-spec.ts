@@ -17,6 +17,7 @@ export function containerSpec(image: string, other: Partial<ContainerSpec> = {})
     memoryBytes: 64 * 1024 * 1024,
     cpus: 1,
     pids: 64,
+    openFiles: 4_096,
     readOnlyRoot: false,
     egress: 'internet',
     tmpfs: [],

@@ -45,6 +45,7 @@ export function containerSpec(
     memoryBytes: (template?.resources.memoryMb ?? config.agentMemoryMb) * 1024 * 1024,
     cpus: config.agentCpus,
     pids: template?.resources.pids ?? config.agentPids,
+    openFiles: config.agentOpenFiles,
     readOnlyRoot: template?.readOnlyRoot ?? false,
     egress: agent.settings.egress ?? 'internet',
     tmpfs: template?.tmpfs ?? [],

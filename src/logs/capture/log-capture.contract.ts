@@ -85,7 +85,15 @@ export function capturing(open: () => Promise<Printer>): void {
     bytes: Uint8Array = Buffer.alloc(0),
   ): Promise<ContainerView> {
     const { runtime, image, command } = printer;
-    const limits = { memoryBytes: 64 * 1024 * 1024, cpus: 1, pids: 64, readOnlyRoot: false, egress: 'internet' as const, tmpfs: [] };
+    const limits = {
+      memoryBytes: 64 * 1024 * 1024,
+      cpus: 1,
+      pids: 64,
+      openFiles: 1_024,
+      readOnlyRoot: false,
+      egress: 'internet' as const,
+      tmpfs: [],
+    };
     const who = { agentId, generation, deploymentId: randomUUID(), user: null, port: 8080, volumePath: '/data' };
     const environment = {
       FIRST: String(first),

@@ -78,6 +78,7 @@ export class Config {
   agentMemoryMb: number;
   agentCpus: number;
   agentPids: number;
+  agentOpenFiles: number;
   /** The most MiB in an agent's volume; 0 means no limit. */
   volumeMaxMb: number;
   /** The most files, folders and links in an agent's volume. They are counted only where `volumeMaxMb` is a limit. */
@@ -286,6 +287,7 @@ function agentSettings(read: Reader) {
     agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
     agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
     agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
+    agentOpenFiles: read.integer('MOORING_AGENT_OPEN_FILES', 16_384, 256, 1_048_576),
     ...volumeSettings(read),
     engineCalls: read.integer('MOORING_ENGINE_CALLS', 32, 1, 1_024),
     containerStarts: read.integer('MOORING_CONTAINER_STARTS', 16, 1, 1_024),

@@ -73,6 +73,8 @@ export interface ContainerSpec extends ContainerIdentity {
   /** The number of cores; 0.5 is half of one. */
   cpus: number;
   pids: number;
+  /** The files that one process may have open. */
+  openFiles: number;
   readOnlyRoot: boolean;
   egress: AgentEgress;
   /** The paths of tmpfs mounts. */

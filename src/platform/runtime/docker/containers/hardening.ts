@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type Dockerode from 'dockerode';
 import { allowedEntry } from '../../../allow-list.ts';
 import type { ContainerSpec } from '../../runtime.ts';
@@ -81,6 +82,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
       Privileged: false,
       Init: true,
       PidsLimit: spec.pids,
+      Ulimits: [{ Name: 'nofile', Soft: spec.openFiles, Hard: spec.openFiles }],
       Memory: spec.memoryBytes,
       MemorySwap: spec.memoryBytes,
       NanoCpus: Math.round(spec.cpus * 1e9),
@@ -156,6 +158,7 @@ export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: D
     Privileged: have.Privileged === false,
     Init: have.Init === true,
     PidsLimit: have.PidsLimit === want.PidsLimit,
+    Ulimits: isDeepStrictEqual(limitsOf(have), limitsOf(want)),
     Memory: have.Memory === want.Memory,
     NanoCpus: have.NanoCpus === want.NanoCpus,
     RestartPolicy: (have.RestartPolicy?.Name ?? '') === 'no',
@@ -175,6 +178,9 @@ export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: D
     .filter(([, kept]) => !kept)
     .map(([name]) => name);
 }
+
+const limitsOf = ({ Ulimits }: Dockerode.HostConfig): unknown[] =>
+  ((Ulimits ?? []) as { Name: string; Soft: number; Hard: number }[]).map(({ Name, Soft, Hard }) => [Name, Soft, Hard]);
 
 /** Returns whether the user of an image or a container is not root. */
 export const isUnprivileged = (user: string | undefined): boolean => !/^(|0|root)(:.*)?$/.test(user ?? '');

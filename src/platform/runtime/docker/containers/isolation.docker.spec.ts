@@ -63,6 +63,11 @@ describe('an agent’s container', () => {
     expect(await bed.output(view, 'echo well')).toBe('well\n');
   });
 
+  it('has no more files open in a process than its limit, so that one takes few of the machine’s terminals', async () => {
+    const view = await bed.running({ openFiles: 512 });
+    expect(await bed.output(view, 'ulimit -Sn; ulimit -Hn')).toBe('512\n512\n');
+  });
+
   it('is killed at its memory limit, and that is known', async () => {
     const ended = async () => {
       const view = await bed.running({ memoryBytes: 16 * 1024 * 1024, command: ['/bin/busybox', 'tail', '/dev/zero'] });
