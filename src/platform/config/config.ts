@@ -79,6 +79,7 @@ export class Config {
   agentCpus: number;
   agentPids: number;
   agentOpenFiles: number;
+  imageMaxMb: number;
   /** The most MiB in an agent's volume; 0 means no limit. */
   volumeMaxMb: number;
   /** The most files, folders and links in an agent's volume. They are counted only where `volumeMaxMb` is a limit. */
@@ -303,6 +304,7 @@ function agentSettings(read: Reader) {
     repositoryMaxMb: read.integer('MOORING_REPOSITORY_MAX_MB', 1_024, 1, 1_048_576),
     repositoryFilesMax: read.integer('MOORING_REPOSITORY_FILES_MAX', 50_000, 1, 10_000_000),
     imagePulls: read.integer('MOORING_IMAGE_PULLS', 16, 1, 1_024),
+    imageMaxMb: read.integer('MOORING_IMAGE_MAX_MB', 8_192, 16, 1_048_576),
     rollbackImagesMax: read.integer('MOORING_ROLLBACK_IMAGES_MAX', 5, 1, 1_000),
     deepSleepAfterSeconds: read.integer('MOORING_DEEP_SLEEP_AFTER', 900, 0, 31_536_000),
     deployTimeoutSeconds: read.integer('MOORING_DEPLOY_TIMEOUT', 900, 1, 86_400),

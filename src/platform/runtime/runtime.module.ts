@@ -35,6 +35,7 @@ type RuntimeConfig = Pick<
   | 'builderCachesMax'
   | 'imageBuilds'
   | 'volumeMaxMb'
+  | 'imageMaxMb'
   | 'requireLimits'
   | 'production'
 >;
@@ -70,6 +71,7 @@ export async function openRuntime(
               caches: config.builderCachesMax,
               builders: config.imageBuilds,
             },
+      imageMaxBytes: config.imageMaxMb * 1024 * 1024,
       volumeMaxBytes: config.volumeMaxMb === 0 ? null : config.volumeMaxMb * 1024 * 1024,
       requireLimits: config.requireLimits,
       logger: {

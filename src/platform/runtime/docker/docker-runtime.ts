@@ -75,6 +75,8 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   open?: readonly OpenRange[];
   /** The builder of accounts' Dockerfiles: the settings of BuildKit, or the engine's own, as when it is left out. */
   builder?: 'engine' | BuilderSettings;
+  /** The size that an image may have as its registry sends it, in bytes; by default there is no bound. */
+  imageMaxBytes?: number;
   /** The quota of new volumes, on engines that enforce one; null stands for none. */
   volumeMaxBytes?: number | null;
   /** True if no agent may start on an engine that does not enforce its limits. */
@@ -151,6 +153,7 @@ export class DockerRuntime extends ContainerRuntime {
       networks: this.networks,
       buildNetworks: new BuildNetworks(this.docker, this.instance, this.agentEgress),
       builder: this.builder,
+      imageMaxBytes: options.imageMaxBytes,
       helperImage: () => this.helper.ensureProgramImage(),
     });
     this.images = this.sources.own;

@@ -63,6 +63,12 @@ export class PullProgress {
     return last !== layer.last;
   }
 
+  /** The size of the layers that the engine lacks, as they are sent; a lower bound until the download of each has begun. */
+  get wantedBytes(): number {
+    const wanted = [...this.layers.values()].filter(({ isPresent }) => !isPresent);
+    return sum(wanted.map(({ total, received }) => Math.max(total ?? 0, received)));
+  }
+
   /** Tells how much was pulled, when the pull has ended well. */
   end(): void {
     if (this.layers.size > 0) this.tell();

@@ -3,6 +3,7 @@ import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { digestOfPin, parseImageReference } from '../../../image-reference.ts';
 import { type RegistryCredential, RuntimeRefused } from '../../runtime.ts';
 import { call, CALL_TIMEOUT_MS, jsonLines, portErrors, statusOf } from '../engine/engine.ts';
+import { type PullBounds, watchDisk } from './pull-bounds.ts';
 import { type Progress, PullProgress } from './pull-progress.ts';
 
 /**
@@ -77,22 +78,31 @@ interface Patience {
   silenceMs?: number;
 }
 
+interface PullOptions extends Patience {
+  credential?: RegistryCredential | null;
+  bounds?: PullBounds;
+}
+
 /**
  * Pulls an image. The credential is passed to the engine for this pull alone, which sends it to the image's registry and, if that names one, to
  * its token server. It logs the progress in a bounded number of lines. The registry must answer within 60 s, and be silent for no longer than
- * `PULL_SILENCE_MS` after that; only the signal bounds the whole pull.
+ * `PULL_SILENCE_MS` after that. Its size is bounded as `bounds` say, and its time by the signal.
  */
 export async function pull(
   docker: Dockerode,
   reference: string,
   log: (line: string) => void,
   signal: AbortSignal,
-  { credential = null, answerMs = 60_000, silenceMs = PULL_SILENCE_MS }: { credential?: RegistryCredential | null } & Patience = {},
+  { credential = null, answerMs = 60_000, silenceMs = PULL_SILENCE_MS, bounds }: PullOptions = {},
 ): Promise<void> {
   const silence = new AbortController();
   const giveUp = (message: string) => silence.abort(new RuntimeRefused(message));
   let timer = setTimeout(() => giveUp(`The registry did not answer within ${answerMs / 1_000} s.`), answerMs);
   const either = AbortSignal.any([signal, silence.signal]);
+  const unwatch =
+    bounds === undefined
+      ? () => undefined
+      : watchDisk(bounds.disk, () => giveUp(`The disk for images is nearly full, so ${reference} was not pulled.`));
   const tagged = /@|:[^/]*$/.test(reference) ? reference : `${reference}:latest`;
   try {
     await portErrors(null, async () => {
@@ -100,6 +110,8 @@ export async function pull(
       const progress = new PullProgress(log);
       await follow(stream, (step) => {
         if (!progress.take(step)) return;
+        if (bounds !== undefined && progress.wantedBytes > bounds.maxBytes)
+          giveUp(`The image ${reference} is too large: its layers have more than ${Math.floor(bounds.maxBytes / 1024 ** 2)} MiB.`);
         clearTimeout(timer);
         timer = setTimeout(() => giveUp(`The pull of ${reference} made no progress for ${silenceMs / 1_000} s.`), silenceMs);
       });
@@ -109,6 +121,7 @@ export async function pull(
     if (either.aborted) throw either.reason;
     throw error instanceof RuntimeRefused ? new RuntimeRefused(pullRefusal(reference, error.message), { cause: error }) : error;
   } finally {
+    unwatch();
     clearTimeout(timer);
   }
 }

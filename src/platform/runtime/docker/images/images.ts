@@ -28,6 +28,7 @@ import type { BuildNetworks } from '../networks/build-networks.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
 import { ensureNodeBase } from '../image-sources/node-base.ts';
 import { ensureProjectBase } from '../image-sources/project-base.ts';
+import { engineDisk, type PullBounds } from '../image-sources/pull-bounds.ts';
 import { checkReference, findImage, findPinned, pull } from '../image-sources/registry.ts';
 
 type Log = (line: string) => void;
@@ -61,6 +62,8 @@ export interface ImagesOptions {
   buildNetworks: BuildNetworks;
   /** The builder of accounts' Dockerfiles; null stands for the engine's own. */
   builder: DockerfileBuilder | null;
+  /** The size that an image may have as its registry sends it, in bytes; by default there is no bound. */
+  imageMaxBytes?: number | undefined;
   /** Returns an image with the helper program; null if there is none. */
   helperImage(): Promise<string | null>;
 }
@@ -80,6 +83,7 @@ export class Images {
   private readonly layers: BuildLayers;
   private readonly projects: ProjectBuilds;
   private readonly builder: DockerfileBuilder | null;
+  private readonly bounds: PullBounds;
   /** The builds of accounts' Dockerfiles by the engine's own builder. */
   readonly engineBuilds: EngineBuilds;
 
@@ -90,6 +94,7 @@ export class Images {
     this.instance = instance;
     this.networks = networks;
     this.builder = options.builder;
+    this.bounds = { maxBytes: options.imageMaxBytes ?? Infinity, disk: engineDisk(docker) };
     this.engineBuilds = new EngineBuilds({ ...options, networks: options.buildNetworks });
     this.own = new OwnImages(docker, instance);
     this.projects = new ProjectBuilds({
@@ -160,7 +165,7 @@ export class Images {
       const given = (await credential?.()) ?? null;
       await beforePull?.();
       log(`Pulling ${reference}`);
-      await pull(this.docker, reference, log, signal, { credential: given });
+      await pull(this.docker, reference, log, signal, { credential: given, bounds: this.bounds });
       await this.own.markPulled(await this.found(reference), reference, before);
       return this.found(reference);
     }
@@ -294,7 +299,7 @@ export class Images {
     if (Date.now() - this.registryMissedAt > REGISTRY_FORGIVEN_MS) {
       try {
         log(`Pulling ${base}`);
-        await pull(this.docker, base, log, signal, { answerMs: REGISTRY_TIMEOUT_MS });
+        await pull(this.docker, base, log, signal, { answerMs: REGISTRY_TIMEOUT_MS, bounds: this.bounds });
         return base;
       } catch (error) {
         if (signal.aborted || !(error instanceof RuntimeRefused)) throw error;
