@@ -8,7 +8,7 @@ import { labels } from '../engine/names.ts';
 import { tarOf, type TarEntry } from '../image-sources/build-context.ts';
 import { refuseOwnLabels } from '../image-sources/own-labels.ts';
 import { findImage } from '../image-sources/registry.ts';
-import { refuseLargeConfig, type ImageConfig } from '../images/large-config.ts';
+import { refuseLargeConfig, type ImageConfig } from '../image-sources/large-config.ts';
 import { BaseLayouts } from './base-layouts.ts';
 import { BuildExceeds, BuilderLost, guarded, isFull } from './build-guard.ts';
 import { BuildProgress, buildFailure } from './build-progress.ts';

@@ -8,7 +8,7 @@ import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { call } from '../engine/engine.ts';
 import { removeContainer } from '../engine/own-containers.ts';
 import { findImage } from '../image-sources/registry.ts';
-import { declaredVolumes } from '../images/declared-volumes.ts';
+import { declaredVolumes } from '../image-sources/declared-volumes.ts';
 
 const FOLDER = '/etc';
 /** The files that the engine opens as root of its machine, whatever they are, whenever it starts a container. */

@@ -5,7 +5,6 @@ import { call, ignoring304 } from '../engine/engine.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import type { EngineHealth } from '../engine/engine-health.ts';
 import { volumeName } from '../engine/names.ts';
-import type { Images } from '../images/images.ts';
 import { AccountFiles, type Checked } from './account-files.ts';
 import type { ContainerLookup } from './container-lookup.ts';
 import { asksForbiddenNames, isUnprivileged } from './hardening.ts';
@@ -29,7 +28,7 @@ export class GuardedStart {
     private readonly containers: ContainerLookup,
     private readonly health: Pick<EngineHealth, 'available'>,
     /** Knows the images that the service built, in which no text of a tenant has changed the files of accounts. */
-    private readonly images: Pick<Images, 'opensVolume'>,
+    private readonly images: { opensVolume(imageId: string, volumePath: string): boolean },
   ) {
     this.accountFiles = new AccountFiles(docker, identities);
   }

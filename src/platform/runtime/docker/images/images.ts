@@ -17,7 +17,7 @@ import type { DockerfileBuilder } from '../builder/dockerfile-builder.ts';
 import { folderEntries, hashOf, type TarEntry } from '../image-sources/build-context.ts';
 import { BuildLayers } from './build-layers.ts';
 import { startCommand } from './command.ts';
-import { volumesLine } from './declared-volumes.ts';
+import { volumesLine } from '../image-sources/declared-volumes.ts';
 import { BUILD_MEMORY_BYTES, EngineBuilds, sendBuild, type BuildRequest } from './engine-builds.ts';
 import { OwnImages } from './own-images.ts';
 import { ProjectBuilds } from './project-builds.ts';

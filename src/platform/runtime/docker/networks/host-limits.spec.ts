@@ -23,7 +23,8 @@ describe('the limits of the host’s kernel that agents share', () => {
   });
 
   it('are not complained of where they are high, or not known', async () => {
-    for (const values of [{ [neighbours]: '16384\n', [terminals]: '1048576\n' }, {}, { [neighbours]: 'x' }]) {
+    const known: Record<string, string>[] = [{ [neighbours]: '16384\n', [terminals]: '1048576\n' }, {}, { [neighbours]: 'x' }];
+    for (const values of known) {
       const { limits, onLow } = limitsOf(values);
       await limits.refresh();
       expect([limits.warning, onLow.mock.calls]).toEqual([null, []]);

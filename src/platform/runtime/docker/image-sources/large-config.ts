@@ -7,6 +7,7 @@ const CONFIG_BYTES_MAX = 256 * 1024;
 export interface ImageConfig {
   ExposedPorts?: Record<string, unknown> | null;
   Labels?: Record<string, string> | null;
+  Env?: string[] | null;
 }
 
 /**
