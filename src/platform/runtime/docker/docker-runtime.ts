@@ -35,6 +35,7 @@ import { ContainerIdentities, type KnownContainer } from './engine/container-ide
 import { EngineChecks } from './engine/engine-checks.ts';
 import { EngineHealth } from './engine/engine-health.ts';
 import { engineEvents } from './engine/events.ts';
+import { watchOversized } from './engine/oversized.ts';
 import { GuardedStart } from './containers/guarded-start.ts';
 import { execInContainer } from './containers/exec.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './containers/hardening.ts';
@@ -157,6 +158,12 @@ export class DockerRuntime extends ContainerRuntime {
       helperImage: () => this.helper.ensureProgramImage(),
     });
     this.images = this.sources.own;
+    watchOversized(this.docker, (what) =>
+      options.logger?.warn(
+        { what },
+        'THE ENGINE’S ANSWER HAD PARTS OF MORE THAN 4 MiB, WHICH WERE PASSED OVER: look for very large labels',
+      ),
+    );
     this.starts = new GuardedStart(this.docker, this.identities, this.containers, this.health, this.sources);
     this.volumes = new AgentVolumes(this.docker, this.identities, options.volumeMaxBytes ?? null);
     this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>

@@ -1,17 +1,19 @@
-import { Logger } from '@nestjs/common';
 import type Dockerode from 'dockerode';
 
-const logger = new Logger('ContainerRuntime');
-/** The number of parts of answers of each engine that were too long to be read. */
-const counts = new WeakMap<Dockerode, number>();
+export type Oversized = 'list' | 'events';
 
-/** Counts a part of an answer that was passed over, and logs the first. Labels are most of what can be so long, so that nothing of it is logged. */
-export function noteOversized(docker: Dockerode, what: 'list' | 'events'): void {
-  const count = (counts.get(docker) ?? 0) + 1;
-  counts.set(docker, count);
-  if (count === 1)
-    logger.warn({
-      msg: 'THE ENGINE TOLD OF SOMETHING IN MORE THAN 4 MiB, WHICH WAS PASSED OVER: look for containers, images or volumes with very large labels',
-      what,
-    });
+/** The number of parts of answers of each engine that were too long to be read, and who is told of the first. */
+const known = new WeakMap<Dockerode, { count: number; onFirst: (what: Oversized) => void }>();
+
+/** Has the function called at the first part of an answer that is passed over. Labels are most of what can be so long, so that it is told nothing of it. */
+export function watchOversized(docker: Dockerode, onFirst: (what: Oversized) => void): void {
+  known.set(docker, { count: 0, onFirst });
+}
+
+/** Counts a part of an answer that was passed over. */
+export function noteOversized(docker: Dockerode, what: Oversized): void {
+  const found = known.get(docker);
+  if (found === undefined) return;
+  found.count += 1;
+  if (found.count === 1) found.onFirst(what);
 }
