@@ -53,7 +53,7 @@ export class EngineStandIn {
   readonly traits = new StandInTraits();
   readonly containers: StandInContainers;
   private readonly events = new EventFeed();
-  private readonly networks = new Map<string, object>();
+  private readonly networks = new Map<string, { Id: string; Name: string }>();
   private readonly real: RealEngine | null;
   private server: Server | null = null;
 
@@ -129,6 +129,8 @@ export class EngineStandIn {
     ['GET', /^\/containers\/(?<name>[^/]+)\/json$/, (call) => this.onContainer(call, (c) => send(call.response, c.inspect()))],
     ['GET', /^\/containers\/(?<name>[^/]+)\/logs$/, (call) => this.onContainer(call, (c) => sendLog(c, call.query, call.response))],
     ['GET', /^\/containers\/(?<name>[^/]+)\/archive$/, (call) => this.archive(call)],
+    ['HEAD', /^\/containers\/(?<name>[^/]+)\/archive$/, (call) => this.onContainer(call, () => call.response.writeHead(404).end())],
+    ['GET', /^\/containers\/(?<name>[^/]+)\/changes$/, (call) => this.onContainer(call, () => send(call.response, null))],
     ['POST', /^\/containers\/(?<name>[^/]+)\/(?<verb>start|stop|kill|pause|unpause)$/, (call) => this.act(call)],
     ['DELETE', /^\/containers\/(?<name>[^/]+)$/, (call) => this.remove(call)],
     ['POST', /^\/images\/create$/, (call) => this.bring(call)],
@@ -151,6 +153,7 @@ export class EngineStandIn {
     ['DELETE', /^\/volumes\/(?<name>[^/]+)$/, (call) => this.onVolume(call, () => this.removeVolume(call))],
     ['POST', /^\/networks\/create$/, (call) => this.makeNetwork(call)],
     ['GET', /^\/networks$/, (call) => this.listNetworks(call)],
+    ['GET', /^\/networks\/(?<name>[^/]+)$/, (call) => this.inspectNetwork(call)],
     ['DELETE', /^\/networks\/(?<name>[^/]+)$/, (call) => this.removeNetwork(call)],
   ];
 
@@ -332,10 +335,21 @@ export class EngineStandIn {
     send(response, [...this.networks.values()]);
   }
 
+  private inspectNetwork({ name, request, response }: Call): void {
+    if (this.real !== null) return this.real.pass(request, response);
+    send(response, this.network(name));
+  }
+
   private removeNetwork({ name, request, response }: Call): void {
     if (this.real !== null) return this.real.pass(request, response);
-    if (!this.networks.delete(name)) throw new EngineProblem(404, `network ${name} not found`);
+    this.networks.delete(this.network(name).Id);
     response.writeHead(204).end();
+  }
+
+  private network(name: string): { Id: string; Name: string } {
+    const found = this.networks.get(name) ?? [...this.networks.values()].find(({ Name }) => Name === name);
+    if (found === undefined) throw new EngineProblem(404, `network ${name} not found`);
+    return found;
   }
 
   private programOf(image: string): StandInProgram {
