@@ -73,6 +73,18 @@ describe('The database', () => {
     expect(database.pool.waitingCount).toBe(0);
   });
 
+  it('answers a ping while every connection of the shared pool is taken and others wait for one', async () => {
+    const all = database.pool.options.max;
+    const taken = await Promise.all(Array.from({ length: all }, () => database.pool.connect()));
+    const waiting = database.query('select 1 as one');
+    try {
+      await database.ping();
+    } finally {
+      for (const client of taken) client.release();
+    }
+    expect(await waiting).toEqual([{ one: 1 }]);
+  });
+
   it('survives the loss of every connection, and continues listening', async () => {
     const heard: string[] = [];
     const stop = await database.listen('tidings', (payload) => heard.push(payload));

@@ -25,6 +25,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const STATEMENT_TIMEOUT_MS = 30_000;
 const LOCK_TIMEOUT_MS = 10_000;
 const IDLE_IN_TRANSACTION_TIMEOUT_MS = 30_000;
+const PING_TIMEOUT_MS = 3_000;
 
 const logger = new Logger('Database');
 
@@ -35,6 +36,7 @@ export class Database {
   private readonly opened: { name: string; pool: pg.Pool }[];
   private readonly beforeCloseHooks: (() => Promise<void>)[] = [];
   private readonly afterCloseHooks: (() => Promise<void>)[] = [];
+  private readonly pings: pg.Pool;
   private closed: Promise<void> | null = null;
 
   constructor(
@@ -43,12 +45,18 @@ export class Database {
     private readonly connection: pg.PoolConfig,
   ) {
     this.opened = [{ name: 'shared', pool }];
+    this.pings = this.openPool('pings', 1, { query_timeout: PING_TIMEOUT_MS });
     this.notifications = new NotificationListener(() => new pg.Client({ ...connection, keepAlive: true }));
   }
 
   /** Runs one statement and returns its rows. 64-bit integers are returned as text. */
   async query<Row extends pg.QueryResultRow = Record<string, unknown>>(sql: string, values?: unknown[]): Promise<Row[]> {
     return (await this.pool.query<Row>(sql, values)).rows;
+  }
+
+  /** Resolves if the server answers, however many statements wait for a connection of the shared pool. */
+  async ping(): Promise<void> {
+    await this.pings.query('select 1');
   }
 
   /** Runs `work` in a transaction (READ COMMITTED): commits when it returns, rolls back when it throws. */

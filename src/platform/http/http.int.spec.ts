@@ -90,6 +90,19 @@ describe('what operators look at', () => {
     });
   });
 
+  it('/ready tells callers on other machines its status alone, unless they have the token of the metrics', async () => {
+    const ready = async (headers = {}) => (await server.request('GET', '/ready', { headers })).json;
+    const forwarded = { 'x-forwarded-for': '203.0.113.7' };
+    expect(await ready(forwarded)).toEqual({ status: 'unavailable' });
+    server.config.metricsToken = 'a-token-of-sixteen';
+    try {
+      expect(await ready({ ...forwarded, authorization: 'Bearer another' })).toEqual({ status: 'unavailable' });
+      expect(await ready({ ...forwarded, authorization: 'Bearer a-token-of-sixteen' })).toMatchObject({ dependencies: expect.any(Array) });
+    } finally {
+      server.config.metricsToken = null;
+    }
+  });
+
   it('/metrics counts by route, not by address', async () => {
     await server.request('GET', '/t/fails/metric-canary');
     const { text, headers } = await server.request('GET', '/metrics');

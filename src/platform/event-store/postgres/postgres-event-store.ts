@@ -5,6 +5,7 @@ import type { JsonObject } from '../event-definition.ts';
 import {
   classOf,
   EventStore,
+  EventStoreUnavailable,
   OutcomeUnknown,
   StreamClosed,
   WrongExpectedRevision,
@@ -189,7 +190,9 @@ export class PostgresEventStore extends EventStore {
   }
 
   async ping(): Promise<void> {
-    await ask(this.database.pool, { name: 'ping', text: 'select 1', values: [] });
+    await this.database.ping().catch((error: unknown) => {
+      throw new EventStoreUnavailable(error);
+    });
   }
 
   /** Ends subscriptions and waits for appends in flight. Leaves the database open. */

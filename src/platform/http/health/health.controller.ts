@@ -27,14 +27,18 @@ export class HealthController {
     return { status: 'ok', runtime: 'fleet', ...(isLocal(request) ? { version } : {}) };
   }
 
-  /** Returns whether the dependencies of the service are available: 503 if the database or the event store is not. */
+  /**
+   * Returns whether the dependencies of the service are available: 503 if the database or the event store is not. Callers on the same machine, and those who
+   * send the token of the metrics, also get each dependency.
+   */
   @Get('ready')
   @Public()
   @Header('cache-control', 'no-store')
-  async ready(@Res({ passthrough: true }) reply: FastifyReply): Promise<ReadinessDto> {
-    const readiness = await this.checks.look();
-    void reply.status(readiness.status === 'unavailable' ? 503 : 200);
-    return readiness;
+  async ready(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<ReadinessDto> {
+    const { status, dependencies } = await this.checks.latest();
+    void reply.status(status === 'unavailable' ? 503 : 200);
+    // Strangers have no use for what is lacking here, such as an update of the engine.
+    return { status, ...(isLocal(request) || this.hasMetricsToken(request) ? { dependencies } : {}) };
   }
 
   /** Returns Prometheus metrics, unless configured otherwise only to callers on this machine. A token may be required. */
@@ -43,10 +47,16 @@ export class HealthController {
   async metrics(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
     const { metricsLoopbackOnly, metricsToken } = this.config;
     if (metricsLoopbackOnly && !isLocal(request)) throw new Refusal('not_found', 'There is nothing at this address.');
-    if (metricsToken !== null && !isEqual(request.headers.authorization ?? '', `Bearer ${metricsToken}`))
+    if (metricsToken !== null && !this.hasMetricsToken(request))
       throw new Refusal('unauthenticated', 'Send Authorization: Bearer and the token of MOORING_METRICS_TOKEN.');
     void reply.header('content-type', this.measured.contentType);
     return this.measured.text();
+  }
+
+  /** Returns whether the token of the metrics is configured, and was sent. */
+  private hasMetricsToken({ headers }: FastifyRequest): boolean {
+    const { metricsToken } = this.config;
+    return metricsToken !== null && isEqual(headers.authorization ?? '', `Bearer ${metricsToken}`);
   }
 }
 

@@ -17,5 +17,6 @@ export class DependencyDto {
 
 export class ReadinessDto {
   status: 'ready' | 'degraded' | 'unavailable';
-  dependencies: DependencyDto[];
+  /** Only for callers on the same machine, and for those who send the token of the metrics. */
+  dependencies?: DependencyDto[];
 }

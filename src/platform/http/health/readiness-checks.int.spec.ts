@@ -17,9 +17,9 @@ async function told(
     engineStatus: async () => ({ lack: null, warnings: [], ...engine }),
     dockerfileBuilds: async () => ({ lack, weakness }),
   };
-  const parts = { query: async () => [], ping: async () => undefined, retention: async () => null, progress: async () => [] };
+  const parts = { ping: async () => undefined, retention: async () => null, progress: async () => [] };
   const modules = { get: (token: unknown) => (token === ContainerRuntime ? runtime : parts) } as unknown as ModuleRef;
-  const { status, dependencies } = await new ReadinessChecks(modules).look();
+  const { status, dependencies } = await new ReadinessChecks(modules).latest();
   const find = (wanted: string) => dependencies.find(({ name }) => name === wanted);
   return { status, egress: find('agent_egress'), builds: find('image_builds'), git: find('git'), runtime: find('runtime') };
 }
@@ -106,5 +106,52 @@ describe('a machine without git', () => {
       status: 'degraded',
       git: { status: 'unavailable', required: false, detail: expect.stringContaining('this machine has no git') },
     });
+  });
+});
+
+describe('a check of the dependencies', () => {
+  const parts = (progress: () => Promise<object[]>) => ({
+    ping: async () => undefined,
+    retention: async () => null,
+    egress: async () => null,
+    engineStatus: async () => ({ lack: null, warnings: [] }),
+    dockerfileBuilds: async () => null,
+    progress,
+  });
+  const checksOf = (all: object) => new ReadinessChecks({ get: () => all } as unknown as ModuleRef);
+
+  it('is made once for all who ask at the same time, and within a second', async () => {
+    const progress = jest.fn(async () => []);
+    const checks = checksOf(parts(progress));
+    const answers = await Promise.all(Array.from({ length: 300 }, () => checks.latest()));
+    expect(answers.every(({ dependencies }) => dependencies.some(({ name }) => name === 'read_models'))).toBe(true);
+    await checks.latest();
+    expect(progress).toHaveBeenCalledTimes(1);
+  });
+
+  it('finds the service only degraded if read models that were ready are late to tell how far they are', async () => {
+    jest.useFakeTimers();
+    try {
+      const never = new Promise<object[]>(() => undefined);
+      const progress = jest.fn(() => never);
+      progress.mockResolvedValueOnce([{ name: 'agents', ready: true, serving: true, reason: null }]);
+      const checks = checksOf(parts(progress));
+      const latest = async () => {
+        // The check before is too old by then.
+        await jest.advanceTimersByTimeAsync(2_000);
+        const asked = checks.latest();
+        await jest.advanceTimersByTimeAsync(5_000);
+        const { status, dependencies } = await asked;
+        return { status, readModels: dependencies.find(({ name }) => name === 'read_models') };
+      };
+      const readModels = { name: 'read_models', status: 'ok', required: true };
+      expect(await latest()).toMatchObject({ readModels });
+      expect(await latest()).toMatchObject({ status: 'degraded', readModels: { ...readModels, status: 'unavailable', required: false } });
+      const beforeTheFirst = checksOf(parts(() => never)).latest();
+      await jest.advanceTimersByTimeAsync(5_000);
+      expect(await beforeTheFirst).toMatchObject({ status: 'unavailable' });
+    } finally {
+      jest.useRealTimers();
+    }
   });
 });

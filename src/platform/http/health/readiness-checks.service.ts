@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 
+import { KeptAnswer } from '../../async/kept-answer.ts';
 import { Database } from '../../database/database.ts';
 import { EventStore } from '../../event-store/event-store.ts';
 import { hasGit } from '../../git/git-process.ts';
@@ -13,16 +14,27 @@ import type { DependencyDto, ReadinessDto } from './health.dto.ts';
 const PING_TIMEOUT_MS = 3_000;
 /** The delay of the removal of old output from which on it is reported, ms. */
 const RETENTION_LATE_MS = 3_600_000;
+/** The time for which a check serves all who ask, ms, since anybody may ask, and a check asks the database and the engine. */
+const KEPT_MS = 1_000;
 
 /** Checks the dependencies of the service. */
 @Injectable()
 export class ReadinessChecks {
+  private readonly kept = new KeptAnswer(() => this.check(), KEPT_MS);
+  /** The value is true if all read models were ready when they were last asked. */
+  private wereReady = false;
+
   constructor(private readonly modules: ModuleRef) {}
 
+  /** Returns the latest check, at most a second old. Callers share the one that is under way. */
+  latest(): Promise<Required<ReadinessDto>> {
+    return this.kept.get();
+  }
+
   /** Returns `unavailable` if a required dependency is unavailable, and `degraded` if another one is. */
-  async look(): Promise<ReadinessDto> {
+  private async check(): Promise<Required<ReadinessDto>> {
     const dependencies = await Promise.all([
-      this.ping('database', true, Database, async (database) => void (await database.query('select 1'))),
+      this.ping('database', true, Database, (database) => database.ping()),
       this.ping('event_store', true, EventStore, (store) => store.ping()),
       this.readModels(),
       this.ping('log_retention', false, EventStore, async (store) => {
@@ -42,13 +54,18 @@ export class ReadinessChecks {
 
   /**
    * Checks the read models. They are required until each is filled and has caught up. A stopped one serves its rows on every replica alike,
-   * so the service is only degraded.
+   * so the service is only degraded. It is only degraded too if all were ready and the question for their progress is late, which waits for a
+   * connection behind the statements of requests.
    */
   private async readModels(): Promise<DependencyDto> {
     let progress: ReadModelProgress[] = [];
-    const looked = await this.ping('read_models', true, ReadModels, async (readModels) => void (progress = await readModels.progress()));
+    const looked = await this.ping('read_models', true, ReadModels, async (readModels) => {
+      progress = await readModels.progress();
+      this.wereReady = progress.every(({ ready }) => ready);
+    });
+    if (looked.status === 'unavailable') return { name: looked.name, status: looked.status, required: !this.wereReady };
     const wrong = progress.filter(({ reason }) => reason !== null);
-    if (looked.status === 'unavailable' || wrong.length === 0) return looked;
+    if (wrong.length === 0) return looked;
     return {
       name: looked.name,
       status: 'unavailable',
