@@ -1,6 +1,6 @@
 import { Injectable, Logger, type OnModuleDestroy } from '@nestjs/common';
 
-import { type Agent, agentNotFound, publicPathOf, startTimeoutOf } from '../agents/index.ts';
+import { type Agent, agentNotFound, type AgentState, publicPathOf, startTimeoutOf } from '../agents/index.ts';
 import { Agents, WakeGate } from '../agents/services.ts';
 import { Config } from '../platform/config/config.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
@@ -62,7 +62,7 @@ export class PublicTraffic implements OnModuleDestroy {
   }
 
   private async pass(call: Call, agentId: string, place: Place): Promise<void> {
-    const agent = await this.publicAgent(agentId);
+    const agent = publicAgent(await this.agents.findForStranger(agentId, call.context.ip ?? ''));
     const leave = this.open.take(agent.accountId, agentId);
     try {
       await this.awake(call, agentId, agent, place);
@@ -86,20 +86,17 @@ export class PublicTraffic implements OnModuleDestroy {
   /** Checks all agents with open calls, because events that closed one may have been missed in a gap. */
   private checkAll(): void {
     for (const agentId of this.calls.keys())
-      this.publicAgent(agentId).catch((error: unknown) => {
-        if (error instanceof Refusal && error.code === 'agent_not_found') this.end(agentId);
-        else this.logger.warn({ msg: 'it is not known whether an agent is still public', agent_id: agentId, err: error });
-      });
+      this.agents
+        .find(agentId)
+        .then(publicAgent)
+        .catch((error: unknown) => {
+          if (error instanceof Refusal && error.code === 'agent_not_found') this.end(agentId);
+          else this.logger.warn({ msg: 'it is not known whether an agent is still public', agent_id: agentId, err: error });
+        });
   }
 
   private end(agentId: string): void {
     for (const call of this.calls.get(agentId) ?? []) call.disconnect();
-  }
-
-  private async publicAgent(agentId: string): Promise<Agent> {
-    const { state } = await this.agents.find(agentId);
-    if (state?.settings.public !== true || state.status === 'deleting' || state.status === 'deleted') throw agentNotFound();
-    return state;
   }
 
   private async awake(call: Call, agentId: string, { accountId, status, release }: Agent, place: Place): Promise<void> {
@@ -113,6 +110,11 @@ export class PublicTraffic implements OnModuleDestroy {
       await exchange({ call, endpoint, woken, ...place, ...timeouts });
     });
   }
+}
+
+function publicAgent({ state }: { state: AgentState }): Agent {
+  if (state?.settings.public !== true || state.status === 'deleting' || state.status === 'deleted') throw agentNotFound();
+  return state;
 }
 
 interface Place {

@@ -10,6 +10,7 @@ import { base62 } from '../platform/crypto/base62.ts';
 import { Keyring } from '../platform/crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
 import type { Position } from '../platform/event-store/event-store.ts';
+import { NETWORK_BITS, networkOf } from '../platform/network-of.ts';
 import { newId } from '../platform/new-id.ts';
 import { webhookTokenDecider, type WebhookTokenState } from './webhook-tokens.decider.ts';
 
@@ -50,6 +51,12 @@ export class WebhookTokens {
   /** Returns what is known of the agent's token; null if none was issued. */
   async load(agentId: string, upTo?: Position): Promise<WebhookTokenState> {
     return (await this.aggregates.load(streamOf(agentId), webhookTokenDecider, upTo)).state;
+  }
+
+  /** Does as `load`, for a caller at that address who is not known. Throws `rate_limited`; see `Aggregates.loadForStranger`. */
+  async loadForStranger(agentId: string, address: string, upTo?: Position): Promise<WebhookTokenState> {
+    const network = networkOf(address, NETWORK_BITS);
+    return (await this.aggregates.loadForStranger(network, streamOf(agentId), webhookTokenDecider, upTo)).state;
   }
 
   private async issue({ agentId, context }: TokenRequest, tokenId: string, replaces: boolean): Promise<string> {

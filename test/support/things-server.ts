@@ -100,8 +100,12 @@ class ThingsController {
   @Get('endless') @Public() endless(@CurrentCall() call: Call) {
     call.beginResponse(200, [], false).write('the beginning');
   }
+  @Get('missing') @RequireCaller() missing() {
+    throw new Refusal('agent_not_found', 'There is no such agent.');
+  }
   @Get('fails/:how') @Public() fails(@Param('how') how: string) {
     if (how === 'engine') throw new RuntimeUnavailable(new Error('canary inside'));
+    if (how === 'missing') throw new Refusal('agent_not_found', 'There is no such agent.');
     if (how === 'refusal') throw new Refusal('seat_limit', 'All 3 seats are taken.', { members: { seats: 3 } });
     throw new Error('canary inside');
   }

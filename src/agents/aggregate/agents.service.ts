@@ -10,6 +10,7 @@ import {
 } from '../../platform/event-store/event-store.ts';
 import { EventWaits, type EventWatch } from '../../platform/event-store/following/event-waits.ts';
 import type { CommandContext } from '../../platform/context/command-context.ts';
+import { NETWORK_BITS, networkOf } from '../../platform/network-of.ts';
 import type { Agent, AgentState } from './agent-state.decider.ts';
 import { agentStream } from './agent-stream.ts';
 import { agentDecider, agentNotFound, owned, type AgentCommand } from './agents.decider.ts';
@@ -42,6 +43,11 @@ export class Agents {
   /** Returns the newest state of an agent of any account, even if it is deleted; null if there never was one. */
   find(agentId: string, upTo?: Position): Promise<Loaded<AgentState>> {
     return this.aggregates.load(agentStream(agentId), agentDecider, upTo);
+  }
+
+  /** Does as `find`, for a caller at that address who is not known. Throws `rate_limited`; see `Aggregates.loadForStranger`. */
+  findForStranger(agentId: string, address: string, upTo?: Position): Promise<Loaded<AgentState>> {
+    return this.aggregates.loadForStranger(networkOf(address, NETWORK_BITS), agentStream(agentId), agentDecider, upTo);
   }
 
   /** Executes the command. Throws the errors of the agent's rules, and those of `Aggregates.execute`. */

@@ -100,7 +100,20 @@ export class Aggregates {
    * end only once (`CommandContext.seenUpTo`). Throws Refusal `event_store_unavailable`.
    */
   async load<S, C, E extends AnyEvent>(stream: string, decider: Decider<S, C, E>, upTo?: Position): Promise<Loaded<S>> {
-    return loaded(await available(() => this.states.newest<S>(stream, decider, upTo)));
+    return loaded(await available(() => this.states.newest<S>(stream, decider, { upTo })));
+  }
+
+  /**
+   * Does as `load`, for a caller of that network who is not known: such callers have a small share of the database. Throws `rate_limited` too,
+   * if many of them ask for what is not in memory.
+   */
+  async loadForStranger<S, C, E extends AnyEvent>(
+    network: string,
+    stream: string,
+    decider: Decider<S, C, E>,
+    upTo?: Position,
+  ): Promise<Loaded<S>> {
+    return loaded(await available(() => this.states.newest<S>(stream, decider, { upTo, stranger: network })));
   }
 
   /**

@@ -35,10 +35,11 @@ describe('What a process knows of streams', () => {
   });
 
   /** Opens another process, whose reads of streams the test may replace. */
-  async function another(readStream?: EventStore['readStream']) {
+  async function another(readStream?: EventStore['readStream'], head?: EventStore['head']) {
     const own = openStore(database, place.url, catalogue);
     others.push(own);
     if (readStream !== undefined) own.readStream = readStream;
+    if (head !== undefined) own.head = head;
     const opened = openAggregates(database, own, catalogue);
     await opened.follower.onApplicationBootstrap();
     return opened;
@@ -102,5 +103,64 @@ describe('What a process knows of streams', () => {
     await aggregates.execute(stream, counter, 2, context);
     isPutBack = true;
     expect(await states.read(stream, counter)).toMatchObject({ state: 6, revision: 1 });
+  });
+
+  /** Opens another process, and counts the streams that it reads. */
+  async function counted(head?: EventStore['head']) {
+    const read: string[] = [];
+    const opened = await another((name, options) => {
+      read.push(name);
+      return store.readStream(name, options);
+    }, head);
+    return { ...opened, read };
+  }
+
+  it('asks once for a stream that does not exist, until somebody appends to it', async () => {
+    const stream = `counter-${uuidv4()}`;
+    const { aggregates: writer } = await another();
+    const { aggregates, follower, read } = await counted();
+    for (let n = 0; n < 3; n += 1) expect(await aggregates.load(stream, counter)).toMatchObject({ state: 0, revision: -1 });
+    expect(await aggregates.loadForStranger('network', stream, counter)).toMatchObject({ revision: -1 });
+    expect(await aggregates.load(stream, counter, follower.position)).toMatchObject({ revision: -1 });
+    expect(read).toEqual([stream]);
+    const { position } = await writer.execute(stream, counter, 1, context);
+    expect(await aggregates.load(stream, counter, position)).toMatchObject({ state: 1, revision: 0 });
+    await writer.execute(stream, counter, 1, context);
+    expect(await aggregates.load(stream, counter)).toMatchObject({ state: 2, revision: 1 });
+  });
+
+  it('shows a stream to strangers, too, from the moment on in which another process appended to it', async () => {
+    const stream = `counter-${uuidv4()}`;
+    const { aggregates: writer } = await another();
+    const { aggregates, read } = await counted();
+    const asked = () => aggregates.loadForStranger('network', stream, counter);
+    expect([(await asked()).revision, (await asked()).revision]).toEqual([-1, -1]);
+    expect(read).toEqual([stream]);
+    await writer.execute(stream, counter, 1, context);
+    expect(await asked()).toMatchObject({ state: 1, revision: 0 });
+  });
+
+  it('shows a stream that it appended to itself after it did not exist', async () => {
+    const stream = `counter-${uuidv4()}`;
+    const { aggregates } = await counted();
+    expect(await aggregates.load(stream, counter)).toMatchObject({ revision: -1 });
+    await aggregates.execute(stream, counter, 1, context);
+    expect(await aggregates.load(stream, counter)).toMatchObject({ state: 1 });
+  });
+
+  it('asks again for a stream that did not exist when events were skipped, or the log was restored', async () => {
+    const stream = `counter-${uuidv4()}`;
+    let restored: string | null = null;
+    const { aggregates, follower, read } = await counted(async () => restored ?? (await store.head('core')));
+    await aggregates.execute(`counter-${uuidv4()}`, counter, 1, context);
+    await follower.catchUpToHead();
+    await aggregates.load(stream, counter);
+    restored = '0'.repeat(20);
+    await aggregates.load(stream, counter);
+    restored = null;
+    expect(read.filter((name) => name === stream)).toHaveLength(2);
+    await follower.onApplicationBootstrap();
+    await aggregates.load(stream, counter);
+    expect(read.filter((name) => name === stream)).toHaveLength(3);
   });
 });

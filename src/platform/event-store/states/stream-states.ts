@@ -4,10 +4,12 @@ import { Backoff } from '../../async/retry.ts';
 import { Config } from '../../config/config.ts';
 import { EventStore, type Position, type StoredEvent } from '../event-store.ts';
 import { LogFollower } from '../following/log-follower.ts';
+import { AbsentStreams } from './absent-streams.ts';
 import { sizeOf } from './size.ts';
 import { Snapshots } from './snapshots.ts';
 import { StateCache } from './state-cache.ts';
 import { absent, advanced, type AnyDecider, type StreamState } from './stream-state.ts';
+import { StrangersReads } from './strangers-reads.ts';
 
 /** The number of events that are read before a snapshot is looked up: most streams are shorter. */
 const FIRST_EVENTS = 200;
@@ -32,13 +34,24 @@ const FOLD_AT_ONCE = 500;
 /** A count of the events received so far, to be compared with a later count. */
 export type Moment = number;
 
+/** For whom a state is read, and how new it has to be. */
+export interface ReadOptions {
+  /** The end of the log up to which every event has to be in the state; by default it is that at the time of the call. */
+  upTo?: Position | undefined;
+  /** The network of a caller that is not known, whose reads have a small share of the database. */
+  stranger?: string | undefined;
+}
+
 /**
  * Keeps the states of streams. A cached state holds every event of its stream that was received from the log, since each is folded in on
- * arrival; so once the log's head has been received, the state is the newest, and the stream need not be read.
+ * arrival; so once the log's head has been received, the state is the newest, and the stream need not be read. That a stream does not exist
+ * is remembered likewise, until an event of it is received.
  */
 @Injectable()
 export class StreamStates {
   private readonly cache: StateCache;
+  private readonly absences = new AbsentStreams();
+  private readonly strangers = new StrangersReads();
   /** The revision of the last event received, by stream. */
   private readonly heard = new LRUCache<string, number>({ max: HEARD_MAX });
   private currentMoment: Moment = 0;
@@ -64,11 +77,16 @@ export class StreamStates {
   }
 
   /**
-   * Returns the state with all events up to the position, or up to the log's head at the time of the call. Throws `EventStoreUnavailable`.
+   * Returns the state with all events up to the position, or up to the log's head at the time of the call. Throws `EventStoreUnavailable`,
+   * and `rate_limited` for a caller that is not known.
    */
-  async newest<S>(stream: string, decider: AnyDecider<S>, upTo?: Position): Promise<StreamState<S>> {
+  async newest<S>(stream: string, decider: AnyDecider<S>, { upTo, stranger }: ReadOptions = {}): Promise<StreamState<S>> {
     const before = this.known(stream, decider);
-    if (before === undefined) return this.read(stream, decider);
+    if (before === undefined) {
+      if (await this.isAbsent(stream, upTo)) return absent(decider);
+      if (stranger === undefined) return this.read(stream, decider);
+      return this.strangers.run(stranger, () => this.readForStranger(stream, decider));
+    }
     if (upTo !== undefined && upTo <= this.follower.position) return before;
     const head = await this.catchUpToHead();
     const known = this.known(stream, decider);
@@ -80,12 +98,16 @@ export class StreamStates {
   }
 
   /** Returns the newest state by reading the stream. Throws `EventStoreUnavailable`. */
-  async read<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
+  async read<S>(stream: string, decider: AnyDecider<S>, isForStranger = false): Promise<StreamState<S>> {
     const backoff = new Backoff({ firstMs: READ_AGAIN_MS, lastMs: Infinity });
     for (let reads = 1; ; reads += 1) {
       const since = this.currentMoment;
+      const { position } = this.follower;
       const found = await this.readOn(stream, decider);
-      if (found.revision < 0) return found;
+      if (found.revision < 0) {
+        if (this.isComplete(stream, found, since)) this.absences.add(stream, position, isForStranger);
+        return found;
+      }
       if (this.isComplete(stream, found, since)) return this.keep(stream, decider, found);
       // Events arrived meanwhile, or a node of the store lags, or the log was restored. A state that may be incomplete is not kept.
       if (reads === READS_MAX) {
@@ -114,6 +136,7 @@ export class StreamStates {
   /** Drops everything that is known of the stream. */
   forget(stream: string): void {
     this.cache.forget(stream);
+    this.absences.forget(stream);
     this.heard.delete(stream);
   }
 
@@ -129,12 +152,14 @@ export class StreamStates {
   private miss(): void {
     this.currentMoment += HEARD_MAX + 1;
     this.cache.clear();
+    this.absences.clear();
     this.heard.clear();
   }
 
-  /** Folds the event into the cached states of its stream; a state that it does not directly follow is dropped. */
+  /** Folds the event into the cached states of its stream; a state that it does not directly follow is dropped. The stream exists now. */
   private take(event: StoredEvent): void {
     const { stream, revision, id } = event;
+    this.absences.forget(stream);
     try {
       for (const [decider, known] of this.cache.peek(stream)) {
         if (revision < known.revision || (revision === known.revision && id === known.eventId)) continue;
@@ -143,6 +168,24 @@ export class StreamStates {
     } catch {
       this.cache.forget(stream);
     }
+  }
+
+  /** Returns whether the stream is known not to exist, up to the position or to the log's head at the time of the call. */
+  private async isAbsent(stream: string, upTo: Position | undefined): Promise<boolean> {
+    const found = this.absences.get(stream);
+    if (found === undefined) return false;
+    if (upTo !== undefined && upTo <= this.follower.position) return true;
+    const head = await this.catchUpToHead();
+    if (head === null) return false;
+    // A log that ends earlier than it did was restored to an older state, and may have gone on in another way since.
+    if (head < found) this.absences.forget(stream);
+    return this.absences.get(stream) !== undefined;
+  }
+
+  /** Reads the stream, unless another caller has done so while this one waited for its turn. */
+  private async readForStranger<S>(stream: string, decider: AnyDecider<S>): Promise<StreamState<S>> {
+    if (this.known(stream, decider) !== undefined) return this.newest(stream, decider);
+    return (await this.isAbsent(stream, undefined)) ? absent(decider) : this.read(stream, decider, true);
   }
 
   /** Returns the log's head once all events up to it were received; null if that fails, so that the stream has to be read. */

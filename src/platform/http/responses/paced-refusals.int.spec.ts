@@ -53,6 +53,15 @@ describe('refusals of a caller that gets many of them', () => {
     await held.answers;
   });
 
+  it('are held back for strangers who ask for what does not exist, and not for known callers', async () => {
+    const { answers, answered } = flood(() => server.request('GET', '/t/fails/missing'));
+    await until('the first is answered', () => (answered() > 0 ? true : undefined));
+    const known = flood(() => server.request('GET', '/t/missing', { credential: 'mk_computers' }));
+    for (const answer of await known.answers) expectProblem(answer, 404, 'agent_not_found');
+    expect(answered()).toBeLessThan(MANY);
+    for (const answer of await answers) expectProblem(answer, 404, 'agent_not_found');
+  });
+
   it('are not held back where a credential ends while its callers wait', async () => {
     let release: () => void = () => undefined;
     seen.gate = new Promise((resolve) => (release = resolve));

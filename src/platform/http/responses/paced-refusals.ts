@@ -9,7 +9,10 @@ import { Config } from '../../config/config.ts';
 import { Metrics } from '../../observability/metrics.ts';
 import { type MooringRequest, shareOrNetworkOf } from '../requests/request.ts';
 
-/** The statuses of refusals that say that the request itself is wrong. Others, such as 404 and 409, tell the state of something. */
+/**
+ * The statuses of refusals that say that the request itself is wrong. Others, such as 404 and 409, tell a known caller the state of something. To
+ * one that is not known, a 404 is one more wrong request: it may ask for any number of ids that nothing has.
+ */
 const PACED = new Set([400, 401, 403, 413, 415, 429]);
 /** The longest time for which a refusal is held back, in seconds. */
 const HELD_SECONDS = 5;
@@ -66,5 +69,5 @@ export class PacedRefusals implements OnModuleInit {
 function isPaced(request: Request, { statusCode }: FastifyReply): boolean {
   // The credential of a known caller ended while it waited, which it is told at once.
   if (statusCode === 401 && request.caller !== undefined) return false;
-  return PACED.has(statusCode) || request.is404;
+  return PACED.has(statusCode) || (statusCode === 404 && request.caller === undefined) || request.is404;
 }

@@ -42,7 +42,7 @@ export class LatestRows {
    * there on. `upTo` is as for `Aggregates.load`. Throws `EventStoreUnavailable`.
    */
   async find<T extends ProjectionTable>(projection: Projection<T>, stream: string, upTo?: Position): Promise<LatestRow<T>> {
-    const { state, position } = await this.states.newest(stream, this.deciderOf(projection), upTo);
+    const { state, position } = await this.states.newest(stream, this.deciderOf(projection), { upTo });
     return { row: state === null ? undefined : asRead(projection.table, state as WrittenRow<T>), position };
   }
 
