@@ -29,10 +29,12 @@ export class WebhookCallers implements OnModuleInit {
   }
 
   /** Throws `agent_not_found`, `unauthenticated`, and `rate_limited` if the caller's budget is known to be spent. */
-  private async callerOf({ agentId: given, tokens, address, seenUpTo }: Invoke): Promise<Caller> {
+  private async callerOf({ agentId: given, tokens, address, bodyBytes, seenUpTo }: Invoke): Promise<Caller> {
     const agentId = agentIdOf(given);
-    const [{ state: agent }, issued] = await Promise.all([this.agents.find(agentId, seenUpTo), this.tokens.load(agentId, seenUpTo)]);
+    // Whoever sends ids that nothing has asks for one stream and not for two.
+    const { state: agent } = await this.agents.findForStranger(agentId, address, seenUpTo);
     if (agent === null || agent.status === 'deleting' || agent.status === 'deleted') throw agentNotFound();
+    const issued = await this.tokens.loadForStranger(agentId, address, seenUpTo);
     const { accountId } = agent;
     const hasToken = tokens.length > 0;
     if (hasToken) checkTokens(tokens, issued);
@@ -41,6 +43,7 @@ export class WebhookCallers implements OnModuleInit {
     // The address itself is in the metadata of the event; a budget needs no more than to tell addresses apart.
     const budget = hasToken ? `token ${issued?.id}` : `address ${hash('sha256', networkOf(address, NETWORK_BITS)).slice(0, 16)}`;
     this.budgets.refuseSpent(agentId, budget);
+    if (!hasToken) this.budgets.refuseSpentDay(agentId, bodyBytes);
     return {
       kind: 'webhook',
       id: agentId,

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
+import { Database } from '../../src/platform/database/database.ts';
+import { Aggregates } from '../../src/platform/event-store/aggregates.ts';
 import { tokenlessConversation, webhookConversation } from '../../src/messages/index.ts';
 import { startTalk, type Talk } from '../support/talk.ts';
 import { until } from '../support/until.ts';
@@ -118,7 +120,28 @@ describe('webhooks without the token', () => {
     await event('it is delivered', ofOwner, 'MessageDelivered', mine.json.message_id as string);
     expect(await fromStranger('a short one', 4)).toMatchObject(accepted);
     const counted = (await ofStrangers()).reduce((sum, { data }) => sum + ((data.counted as { bytes: number } | undefined)?.bytes ?? 0), 0);
-    expect(counted).toBe(901 * KIB);
+    expect(counted).toBe(908 * KIB);
+  });
+
+  it('beyond the day cost no row and no look at the log, whatever their keys and addresses', async () => {
+    const body = Buffer.alloc(300 * KIB, 'x');
+    for (const address of [1, 2, 3]) expect(await fromStranger(body, address)).toMatchObject(accepted);
+    const keyed = (address: number) => post(body, { 'x-forwarded-for': `203.0.113.${address}`, 'idempotency-key': randomUUID() });
+    const database = talk.server.app.get(Database, { strict: false });
+    const rows = async () => (await database.query('select id from idempotency_keys')).length;
+    const before = await rows();
+    expect((await keyed(4)).status).toBe(429);
+    const executed = jest.spyOn(talk.server.app.get(Aggregates, { strict: false }), 'execute');
+    const answers = await Promise.all([5, 6, 7].map(keyed));
+    expect(answers.map(({ status, headers }) => [status, Number(headers.get('retry-after')) > 23 * 3_600])).toEqual(
+      Array.from({ length: 3 }, () => [429, true]),
+    );
+    const decided = executed.mock.calls.map(([, , command]) => (command as { type: string }).type);
+    executed.mockRestore();
+    expect(decided.filter((type) => ['AcceptMessage', 'StorePart'].includes(type))).toEqual([]);
+    expect(await rows()).toBe(before);
+    expect(await fromStranger('a short one', 4)).toMatchObject(accepted);
+    expect(await fromOwner(body)).toMatchObject(accepted);
   });
 
   it('stand in the list of deliveries and in a thread of their own, and can be delivered again', async () => {

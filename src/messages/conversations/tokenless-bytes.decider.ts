@@ -4,8 +4,8 @@ import type { CountedBytes } from './conversations.events.ts';
 const HOUR_MS = 3_600_000;
 /** The number of hours that count: those of a day, and the one in which that day began. */
 const HOURS_COUNTED = 25;
-/** The least that a webhook counts as, in bytes: its events take that much, however short it is. */
-const COUNTED_BYTES_MIN = 1_024;
+/** The least that a webhook counts as, in bytes: its events, and its rows in the read models, take that much, however short it is. */
+const COUNTED_BYTES_MIN = 8_192;
 
 /** The webhooks without a token that came in one hour, in bytes. */
 export interface BytesOfHour {

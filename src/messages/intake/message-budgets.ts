@@ -7,6 +7,7 @@ import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
 import type { ConversationEvent } from '../conversations/conversations.events.ts';
 import { BUDGET_WINDOW_MS, type Draws } from '../conversations/message-budget.decider.ts';
+import { countedBytes } from '../conversations/tokenless-bytes.decider.ts';
 
 /** The number of agents whose chats are remembered, and of callers that were refused. */
 const AGENTS_MAX = 10_000;
@@ -22,6 +23,8 @@ export class MessageBudgets implements OnModuleInit, OnModuleDestroy {
   private readonly chats = new LRUCache<string, number[]>({ max: AGENTS_MAX, ttl: BUDGET_WINDOW_MS });
   /** Maps an agent and a caller to the time until which the caller is refused, by `performance.now()`. */
   private readonly refused = new LRUCache<string, number>({ max: REFUSED_MAX });
+  /** The size of webhooks without a token that an agent's day has no room for, and the time until which that holds, by `performance.now()`. */
+  private readonly spentDays = new LRUCache<string, { bytes: number; until: number }>({ max: REFUSED_MAX });
   private stopListening = () => {};
 
   constructor(
@@ -56,10 +59,32 @@ export class MessageBudgets implements OnModuleInit, OnModuleDestroy {
     this.refused.delete(key);
   }
 
-  /** Remembers a refusal of the caller, for as long as it was told to wait. A longer wait is only for webhooks of that size. */
-  noteRefusal(agentId: string, caller: string, { code, facts: { retryAfterSeconds = 0 } }: Refusal): void {
+  /** Throws `rate_limited` while it is known that the agent's day has no room for a webhook without a token of that length. */
+  refuseSpentDay(agentId: string, bodyBytes: number): void {
+    const spent = this.spentDays.get(agentId);
+    if (spent === undefined || countedBytes(bodyBytes, 0) < spent.bytes) return;
+    const leftMs = spent.until - performance.now();
+    if (leftMs > 0)
+      throw new Refusal('rate_limited', 'The agent takes no more webhooks of that size without its token today.', {
+        retryAfterSeconds: leftMs / 1_000,
+      });
+    this.spentDays.delete(agentId);
+  }
+
+  /**
+   * Remembers a refusal for as long as the caller was told to wait. One that waits longer than the window is that of the agent's day, which holds for
+   * all callers without a token whose webhooks are not smaller.
+   */
+  noteRefusal(agentId: string, { caller, tokenless }: Draws, { code, facts: { retryAfterSeconds = 0 } }: Refusal): void {
+    if (code !== 'rate_limited') return;
     const waitMs = retryAfterSeconds * 1_000;
-    if (code === 'rate_limited' && waitMs <= BUDGET_WINDOW_MS) this.refused.set(`${agentId} ${caller}`, performance.now() + waitMs);
+    const until = performance.now() + waitMs;
+    if (waitMs <= BUDGET_WINDOW_MS) this.refused.set(`${agentId} ${caller}`, until);
+    else if (tokenless !== undefined) {
+      const known = this.spentDays.get(agentId);
+      const isNarrower = known === undefined || known.until <= performance.now() || tokenless.bytes <= known.bytes;
+      if (isNarrower) this.spentDays.set(agentId, { bytes: tokenless.bytes, until });
+    }
   }
 
   private onEvents(events: readonly StoredEvent[]): void {

@@ -56,14 +56,14 @@ export class MessageIntake {
   async webhook(webhook: PostedWebhook): Promise<void> {
     const { accountId, agentId, messageId, caller, hasToken } = webhook;
     const takeBack = this.rate.take(accountId, hasToken ? 'webhook' : 'tokenless', messageId);
+    const [conversationId, draws] = hasToken
+      ? [webhookConversation(agentId), this.budgets.drawsOf(agentId, caller)]
+      : [tokenlessConversation(agentId), this.budgets.tokenlessDrawsOf(agentId, caller, sizeOf(webhook))];
     try {
-      const stored = hasToken
-        ? await this.append(webhook, webhookConversation(agentId), this.budgets.drawsOf(agentId, caller))
-        : await this.append(webhook, tokenlessConversation(agentId), this.budgets.tokenlessDrawsOf(agentId, caller, sizeOf(webhook)));
-      if (!stored) takeBack();
+      if (!(await this.append(webhook, conversationId, draws))) takeBack();
     } catch (error) {
       takeBack();
-      if (error instanceof Refusal) this.budgets.noteRefusal(agentId, caller, error);
+      if (error instanceof Refusal) this.budgets.noteRefusal(agentId, draws, error);
       throw error;
     }
   }

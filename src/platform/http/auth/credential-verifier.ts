@@ -8,6 +8,8 @@ export interface Invoke {
   /** The tokens that were sent: in the header, in the query, or in both. */
   tokens: readonly string[];
   address: string;
+  /** The length of the body, in bytes; 0 if the headers do not tell it. */
+  bodyBytes: number;
   /** The head of the log when the request came; absent if it is not known. */
   seenUpTo?: Position | undefined;
 }

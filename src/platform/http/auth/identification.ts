@@ -47,7 +47,9 @@ export class Identification {
 
   private senderOf(request: Request): Promise<Caller> {
     const { agentId = '' } = request.params as { agentId?: string };
-    return this.verifier.verifyInvoke({ agentId, tokens: invokeTokensOf(request), address: request.ip, seenUpTo: request.seenUpTo });
+    const bodyBytes = Number(request.headers['content-length'] ?? 0);
+    const { ip: address, seenUpTo } = request;
+    return this.verifier.verifyInvoke({ agentId, tokens: invokeTokensOf(request), address, bodyBytes, seenUpTo });
   }
 
   private async holderOf({ headers, url }: FastifyRequest, ticket: unknown): Promise<Caller> {

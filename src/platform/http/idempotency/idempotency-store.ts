@@ -37,4 +37,6 @@ export abstract class IdempotencyStore {
   abstract finish(claim: Claim, answer: StoredAnswer): Promise<void>;
   /** Lets another try proceed at once, under the same id. It may be with another request only if `requestStays` is false. */
   abstract release(claim: Claim, requestStays: boolean): Promise<void>;
+  /** Forgets the key, whose first try was refused and left nothing: refusals without number must not fill the table. */
+  abstract forget(claim: Claim): Promise<void>;
 }

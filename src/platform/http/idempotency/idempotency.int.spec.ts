@@ -1,6 +1,7 @@
 import type { TestServer } from '../../../../test/support/http-server.ts';
 import { expectProblem, grants, positions, reached, seen, startThings } from '../../../../test/support/things-server.ts';
 import { Database } from '../../database/database.ts';
+import { Refusal } from '../../errors/refusal.ts';
 import { START } from '../../event-store/event-store.ts';
 
 let server: TestServer;
@@ -54,6 +55,23 @@ describe('an idempotency key', () => {
   it('may be used again after a refusal, with a corrected request', async () => {
     expectProblem(await once('k4', { name: 1 }), 400, 'invalid_request');
     expect((await once('k4', { name: 'ok' })).status).toBe(201);
+  });
+
+  it('leaves no row behind if its only try was refused', async () => {
+    const database = server.app.get(Database, { strict: false });
+    const rows = async () => (await database.query('select id from idempotency_keys')).length;
+    const before = await rows();
+    for (let n = 0; n < 5; n += 1) expectProblem(await once(`refused-${n}`, { name: 1 }), 400, 'invalid_request');
+    expect(await rows()).toBe(before);
+  });
+
+  it('keeps its row if a try was refused after another one had failed inside', async () => {
+    seen.failNext = new Error('after the append');
+    expectProblem(await once('k9'), 500, 'internal_error');
+    seen.failNext = new Refusal('seat_limit', 'All seats are taken.');
+    expectProblem(await once('k9'), 402, 'seat_limit');
+    expect((await once('k9')).status).toBe(201);
+    expect(new Set(seen.made).size).toBe(1);
   });
 
   it('keeps its id over a try that failed inside, so that the work is not done twice', async () => {

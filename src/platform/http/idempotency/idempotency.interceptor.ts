@@ -81,7 +81,9 @@ export class IdempotencyInterceptor implements NestInterceptor {
     } catch (error) {
       // A refusal says what is wrong with the request, so a corrected one may follow. Any other failure may have left partial work.
       const refused = problems[toRefusal(error).code].status < 500;
-      await this.store.release(claim, !refused).catch((reason: unknown) => this.logger.warn({ msg: 'claim not released', err: reason }));
+      const leftNothing = refused && claim.isFirst && request.commandContext?.writtenUpTo === undefined;
+      const released = leftNothing ? this.store.forget(claim) : this.store.release(claim, !refused);
+      await released.catch((reason: unknown) => this.logger.warn({ msg: 'claim not released', err: reason }));
       throw error;
     }
   }

@@ -90,6 +90,15 @@ export class PostgresIdempotencyStore extends IdempotencyStore implements OnModu
     );
   }
 
+  async forget({ owner, accountId, keyHash }: Claim): Promise<void> {
+    this.running.delete(owner);
+    await this.database.query(`delete from idempotency_keys where account_id = $1 and key_hash = $2 and owner = $3 and state = 'running'`, [
+      accountId,
+      keyHash,
+      owner,
+    ]);
+  }
+
   private async read(accountId: string, keyHash: Buffer): Promise<Row | undefined> {
     const rows = await this.database.query<Row>(
       'select id, state, request, answer, false as is_first from idempotency_keys where account_id = $1 and key_hash = $2',
