@@ -1,12 +1,14 @@
 /**
  * The addresses that belong to one machine or one network: this network, private use, shared by a provider's customers, loopback,
  * link-local (which includes 169.254.169.254, where clouds serve secrets), protocols, benchmarks, multicast, and reserved ones.
+ * Azure's platform answers its virtual machines, and nobody else, at 168.63.129.16, which lies in a public range.
  */
 export const privateRanges4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
   '100.64.0.0/10',
   '127.0.0.0/8',
+  '168.63.129.16/32',
   '169.254.0.0/16',
   '172.16.0.0/12',
   '192.0.0.0/24',
