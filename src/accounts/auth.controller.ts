@@ -4,6 +4,7 @@ import { CommandBus, QueryBus } from '@nestjs/cqrs';
 import { Config } from '../platform/config/config.ts';
 import { Public, RequireCaller, RequireSession } from '../platform/http/auth/access.ts';
 import { type Call, CurrentCall } from '../platform/http/call.ts';
+import { LoginLimiter } from '../platform/http/auth/login-limiter.ts';
 import { ReadsModel } from '../platform/http/responses/reads-model.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { AccountDto, LoginDto, RegisterDto, SessionDto, toAccountDto } from './accounts.dto.ts';
@@ -18,15 +19,17 @@ export class AuthController {
     private readonly commands: CommandBus,
     private readonly queries: QueryBus,
     private readonly signIn: SignIn,
+    private readonly limiter: LoginLimiter,
     private readonly config: Config,
   ) {}
 
-  /** Opens an account for the caller, if the operator allows it. */
+  /** Opens an account for the caller, if the operator allows it. Ten tries an hour come from one address (429 with `Retry-After`). */
   @Post('register')
   @Public()
   async register(@Body() { email, password, name }: RegisterDto, @CurrentCall() { context }: Call): Promise<AccountDto> {
     if (!this.config.openRegistration)
       throw new Refusal('registration_closed', 'Registration is closed. Ask an administrator for an account.');
+    await this.limiter.takeRegistration(context.ip ?? '');
     const id = await this.commands.execute(new OpenAccount(context, { email, password, name, role: 'member' }, null));
     return toAccountDto(await this.queries.execute(new GetWrittenAccount(id)));
   }

@@ -61,6 +61,25 @@ describe('registration', () => {
     expect([answer.status, answer.json.code]).toEqual([403, 'registration_closed']);
   });
 
+  it('opens ten accounts an hour for one address, and goes on for others', async () => {
+    const open = await start({ MOORING_OPEN_REGISTRATION: 'true', MOORING_TRUSTED_PROXIES: '127.0.0.1' });
+    try {
+      const register = (n: number, from: string) =>
+        open.request('POST', '/api/auth/register', {
+          json: { email: `a${n}@example.com`, password, name: 'A' },
+          headers: { 'x-forwarded-for': from },
+        });
+      const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => register(n, `2001:db8:1:${n}::1`)));
+      expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([...Array.from({ length: 10 }, () => 201), 429, 429]);
+      const refused = answers.find(({ status }) => status === 429);
+      expect(refused?.json.code).toBe('rate_limited');
+      expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(3_000);
+      expect((await register(20, '203.0.113.7')).status).toBe(201);
+    } finally {
+      await open.close();
+    }
+  });
+
   it('opens an account that can sign in at once, and only one for an address', async () => {
     const open = await start({ MOORING_OPEN_REGISTRATION: 'true' });
     try {

@@ -11,18 +11,22 @@ import { nextTurn, TURN_KEPT_MS } from './sign-in-turns.ts';
 const WINDOW_SECONDS = 60;
 /** The attempts from one address, whatever the account. */
 const TRIES_OF_ADDRESS = 10;
+/** The accounts that are opened from one site in an hour, since every share of the service is an account's. */
+const REGISTRATIONS_OF_SITE = 10;
+const REGISTRATION_WINDOW_SECONDS = 3_600;
 /** The time for which an address is known after a sign-in from it, in seconds. */
 const KNOWN_SECONDS = 90 * 86_400;
-/** The length of the prefix whose addresses share one turn, in bits: providers give whole sites to their customers. */
+/** The length of the prefix whose addresses share one turn and the accounts of an hour, in bits: providers give whole sites to their customers. */
 const SITE_BITS = 48;
 /** The first part of the advisory locks under which the turns of an account are given. */
 const TURNS_LOCK = 5041;
 
-/** Limits attempts to sign in. They are counted in PostgreSQL, and so for all replicas together. */
+/** Limits attempts to sign in and to open accounts. They are counted in PostgreSQL, and so for all replicas together. */
 @Injectable()
 export class LoginLimiter {
   private readonly addresses: RateLimiterPostgres;
   private readonly known: RateLimiterPostgres;
+  private readonly registrations: RateLimiterPostgres;
 
   constructor(private readonly database: Database) {
     const limiter = (keyPrefix: string, points: number, duration: number) =>
@@ -37,6 +41,7 @@ export class LoginLimiter {
       });
     this.addresses = limiter('login-address', TRIES_OF_ADDRESS, WINDOW_SECONDS);
     this.known = limiter('login-known', 1, KNOWN_SECONDS);
+    this.registrations = limiter('registration-site', REGISTRATIONS_OF_SITE, REGISTRATION_WINDOW_SECONDS);
   }
 
   /**
@@ -45,7 +50,7 @@ export class LoginLimiter {
    */
   async take(address: string, account: string): Promise<void> {
     const network = networkOf(address, NETWORK_BITS);
-    await consume(this.addresses, network);
+    await consume(this.addresses, network, `There may be ${TRIES_OF_ADDRESS} such tries to sign in a minute.`);
     const isKnown = (await this.known.get(pairOf(network, account))) !== null;
     if (isKnown) return;
     const waitMs = await this.turnOf(networkOf(address, SITE_BITS), account);
@@ -53,6 +58,12 @@ export class LoginLimiter {
     throw new Refusal('rate_limited', 'Many others try to sign in to this account. Try again after Retry-After: it is your turn then.', {
       retryAfterSeconds: Math.ceil(waitMs / 1_000),
     });
+  }
+
+  /** Counts one attempt to open an account, whatever becomes of it. Throws `rate_limited`. */
+  async takeRegistration(address: string): Promise<void> {
+    const site = networkOf(address, SITE_BITS);
+    await consume(this.registrations, site, `${REGISTRATIONS_OF_SITE} accounts may be opened from one address in an hour.`);
   }
 
   /** Remembers a successful sign-in to the account from this address. */
@@ -83,14 +94,12 @@ export class LoginLimiter {
 
 const SET_ROW = 'insert into rate_limits (key, points, expire) values ($1, 1, $2) on conflict (key) do update set expire = excluded.expire';
 
-async function consume(limiter: RateLimiterPostgres, key: string): Promise<void> {
+async function consume(limiter: RateLimiterPostgres, key: string, rule: string): Promise<void> {
   try {
     await limiter.consume(key);
   } catch (reason) {
     if (!(reason instanceof RateLimiterRes)) throw reason;
-    throw new Refusal('rate_limited', `There may be ${limiter.points} such tries to sign in a minute.`, {
-      retryAfterSeconds: Math.ceil(reason.msBeforeNext / 1_000),
-    });
+    throw new Refusal('rate_limited', rule, { retryAfterSeconds: Math.ceil(reason.msBeforeNext / 1_000) });
   }
 }
 
