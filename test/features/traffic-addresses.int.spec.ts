@@ -49,8 +49,12 @@ describe('a request to a public agent', () => {
     expect(agent.seen.length).toBe(before);
   });
 
-  it('may not name two hosts', async () => {
-    const answer = await sendRaw(talk.server.url, `GET ${pathOf()} HTTP/1.1\r\nhost: a\r\nhost: b\r\nconnection: close\r\n\r\n`);
+  it.each([
+    ['two hosts', '/', 'host: a\r\nhost: b'],
+    ['a host that is no name', '/', 'host: a.test:80x'],
+    ['a host that its address contradicts', 'http://other.test/', 'host: a.test'],
+  ])('may not name %s', async (_, before, host) => {
+    const answer = await sendRaw(talk.server.url, `GET ${before}${pathOf().slice(1)} HTTP/1.1\r\n${host}\r\nconnection: close\r\n\r\n`);
     expect(answer).toMatch(/^HTTP\/1.1 400 /);
     expect(answer).toContain('"invalid_request"');
   });

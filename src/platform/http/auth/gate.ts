@@ -8,6 +8,7 @@ import type { Caller } from '../../context/caller.ts';
 import { unauthenticated } from './credential.ts';
 import { Identification } from './identification.ts';
 import { Refusal } from '../../errors/refusal.ts';
+import { hostFault } from '../requests/host.ts';
 import { OpenRequests } from './open-requests.ts';
 import { Positions } from '../responses/positions.ts';
 import { RouteTable } from './route-table.ts';
@@ -37,9 +38,9 @@ export class Gate implements OnModuleInit {
   }
 
   private async admit(request: FastifyRequest & MooringRequest, reply: FastifyReply): Promise<void> {
-    if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
-      throw new Refusal('invalid_request', 'The Host header is missing.');
-    if (hasTwoHosts(request.raw.rawHeaders)) throw new Refusal('invalid_request', 'There is more than one Host header.');
+    const { rawHeaders, httpVersion } = request.raw;
+    const fault = hostFault({ rawHeaders, httpVersion, target: request.originalUrl });
+    if (fault !== null) throw new Refusal('invalid_request', fault);
     if (request.is404) throw new Refusal('not_found', 'There is nothing at this address.');
     const rules = this.routes.rulesOf(request);
     const { access, readModels } = rules;
@@ -63,9 +64,4 @@ function check(access: Access, caller: Caller): void {
   if (access.kind === 'admin' && caller.role !== 'admin')
     throw new Refusal('insufficient_scope', "This route needs an administrator's session.", { members: { required_role: 'admin' } });
   if (access.kind === 'scope') requireScope(caller, access.anyOf, 'This route');
-}
-
-/** Returns whether a request names two hosts (RFC 9112, 3.2): a proxy before the service may take the one and Node the other. */
-function hasTwoHosts(rawHeaders: readonly string[]): boolean {
-  return rawHeaders.filter((text, at) => at % 2 === 0 && text.toLowerCase() === 'host').length > 1;
 }
