@@ -132,6 +132,13 @@ describe('a caller', () => {
     ['a password for the agent alone', ['WWW-Authenticate', 'Basic realm="x"'], 'www-authenticate', `Basic realm="${prefix} x"`],
     ['no orders for the whole origin: a session', ['Secure-Session-Registration', '(ES256)'], 'secure-session-registration', undefined],
     ['no orders for the whole origin: a dictionary', ['Use-As-Dictionary', 'match="/*"'], 'use-as-dictionary', undefined],
+    ['no orders for the whole origin: pages to fetch', ['Speculation-Rules', '"/rules.json"'], 'speculation-rules', undefined],
+    ['no order to the proxy in front: another file', ['X-Accel-Redirect', '/metrics'], 'x-accel-redirect', undefined],
+    ['no order to the proxy in front: how long to keep it', ['x_accel_expires', '600'], 'x_accel_expires', undefined],
+    ['no order to the proxy in front: a file of the host', ['X-Sendfile', '/etc/passwd'], 'x-sendfile', undefined],
+    ['no order to the proxy in front: a file, older', ['X-LIGHTTPD-send-file', '/etc/passwd'], 'x-lighttpd-send-file', undefined],
+    ['no order to the proxy in front: another address', ['X-Reproxy-URL', 'http://10.0.0.1/'], 'x-reproxy-url', undefined],
+    ['what only looks like one', ['X-Accelerated', 'yes'], 'x-accelerated', 'yes'],
     ['no cookie for the whole host', ['Set-Cookie', '__Host-a=b; Path=/; Secure'], 'set-cookie', undefined],
   ])('of an agent under a path gets %s', (_, raw, name, value) => {
     expect(toCaller(raw)(name)).toEqual(value);

@@ -45,6 +45,12 @@ const ofTheService = new Set([
 /** Headers of a response that the service sets itself. */
 const ofTheAnswer = new Set(['x-agent-woken', 'x-event-position', 'x-request-id']);
 
+/**
+ * Headers by which a program tells the proxy in front of it to send another file or address in place of its response, or to keep it: that proxy
+ * serves the service, whose own addresses it would send.
+ */
+const forTheProxy = /^x-(accel|sendfile|lighttpd|litespeed|reproxy)(-|$)/;
+
 /** Headers that change the caller's dealings with all of an origin, which under a path is that of the service and of all other agents. */
 const originWide = new Set([
   'accept-ch',
@@ -62,6 +68,7 @@ const originWide = new Set([
   'secure-session-registration',
   'service-worker-allowed',
   'set-login',
+  'speculation-rules',
   'strict-transport-security',
   'use-as-dictionary',
 ]);
@@ -111,7 +118,7 @@ export function headersForCaller(raw: RawHeaders, host: string, prefix: string |
   const kept: string[] = [];
   for (const [name, value] of pairs(raw)) {
     const key = name.toLowerCase();
-    if (hopByHop.has(key) || named.has(key) || ofTheAnswer.has(key)) continue;
+    if (hopByHop.has(key) || named.has(key) || ofTheAnswer.has(key) || forTheProxy.test(key.replaceAll('_', '-'))) continue;
     if (prefix !== null && originWide.has(key)) continue;
     if (key === 'set-cookie') kept.push(...cookie(name, value, prefix));
     else if (key === 'www-authenticate' && prefix !== null) kept.push(...challenge(name, value, prefix));
