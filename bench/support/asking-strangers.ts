@@ -22,10 +22,10 @@ const orders = on(process, 'message');
 const { url, method, path, connections } = await next<Asking>();
 const agent = new Agent({ keepAlive: true, maxSockets: connections });
 const answers: Answers = {};
-let isOver = false;
+const state = { isOver: false };
 const asking = Promise.all(Array.from({ length: connections }, goOn));
 await next();
-isOver = true;
+state.isOver = true;
 process.send?.(answers);
 await asking;
 agent.destroy();
@@ -37,7 +37,7 @@ async function next<T>(): Promise<T> {
 }
 
 async function goOn(): Promise<void> {
-  while (!isOver) {
+  while (!state.isOver) {
     const status = await ask();
     answers[status] = (answers[status] ?? 0) + 1;
   }

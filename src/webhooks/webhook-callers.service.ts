@@ -28,7 +28,7 @@ export class WebhookCallers implements OnModuleInit {
     this.verifier.registerInvokes((invoke) => this.callerOf(invoke));
   }
 
-  /** Throws `agent_not_found`, `unauthenticated`, and `rate_limited` if the caller's budget is known to be spent. */
+  /** Throws `agent_not_found`, `unauthenticated`, and `rate_limited`. A caller whose budget is known to be spent has a refusal. */
   private async callerOf({ agentId: given, tokens, address, bodyBytes, seenUpTo }: Invoke): Promise<Caller> {
     const agentId = agentIdOf(given);
     // Whoever sends ids that nothing has asks for one stream and not for two.
@@ -42,8 +42,7 @@ export class WebhookCallers implements OnModuleInit {
       throw refused('Send the token of the agent, in X-Service-Webhook-Token or as the query parameter token.');
     // The address itself is in the metadata of the event; a budget needs no more than to tell addresses apart.
     const budget = hasToken ? `token ${issued?.id}` : `address ${hash('sha256', networkOf(address, NETWORK_BITS)).slice(0, 16)}`;
-    this.budgets.refuseSpent(agentId, budget);
-    if (!hasToken) this.budgets.refuseSpentDay(agentId, bodyBytes);
+    const refusal = this.budgets.refusalOf(agentId, budget) ?? (hasToken ? null : this.budgets.refusalOfDay(agentId, bodyBytes));
     return {
       kind: 'webhook',
       id: agentId,
@@ -51,7 +50,7 @@ export class WebhookCallers implements OnModuleInit {
       accountId,
       role: 'member',
       scopes: new Set(),
-      webhook: { budget, hasToken },
+      webhook: { budget, hasToken, ...(refusal === null ? {} : { refusal }) },
     };
   }
 }

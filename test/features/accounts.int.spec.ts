@@ -69,11 +69,12 @@ describe('registration', () => {
           json: { email: `a${n}@example.com`, password, name: 'A' },
           headers: { 'x-forwarded-for': from },
         });
-      const answers = await Promise.all(Array.from({ length: 12 }, (_, n) => register(n, `2001:db8:1:${n}::1`)));
-      expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([...Array.from({ length: 10 }, () => 201), 429, 429]);
-      const refused = answers.find(({ status }) => status === 429);
-      expect(refused?.json.code).toBe('rate_limited');
-      expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(3_000);
+      const statuses = [];
+      for (let n = 0; n < 10; n += 1) statuses.push((await register(n, `2001:db8:1:${n}::1`)).status);
+      expect(statuses).toEqual(Array.from({ length: 10 }, () => 201));
+      const refused = await register(10, '2001:db8:1:ffff::1');
+      expect([refused.status, refused.json.code]).toEqual([429, 'rate_limited']);
+      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(3_000);
       expect((await register(20, '203.0.113.7')).status).toBe(201);
     } finally {
       await open.close();

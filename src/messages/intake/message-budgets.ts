@@ -2,7 +2,8 @@ import { Injectable, type OnModuleDestroy, type OnModuleInit } from '@nestjs/com
 import { LRUCache } from 'lru-cache';
 
 import { Config } from '../../platform/config/config.ts';
-import { Refusal } from '../../platform/errors/refusal.ts';
+import type { SpentBudget } from '../../platform/context/caller.ts';
+import type { Refusal } from '../../platform/errors/refusal.ts';
 import type { StoredEvent } from '../../platform/event-store/event-store.ts';
 import { LogFollower } from '../../platform/event-store/following/log-follower.ts';
 import type { ConversationEvent } from '../conversations/conversations.events.ts';
@@ -50,25 +51,23 @@ export class MessageBudgets implements OnModuleInit, OnModuleDestroy {
     return { ...this.drawsOf(agentId, caller), tokenless: { bytes, bytesPerDay: this.config.tokenlessMbPerDay * MIB } };
   }
 
-  /** Throws `rate_limited` while a refusal of the caller holds, so that it costs neither a body nor a look at the log. */
-  refuseSpent(agentId: string, caller: string): void {
+  /** Returns the refusal of the caller that still holds, so that it costs neither a body nor a look at the log; null if there is none. */
+  refusalOf(agentId: string, caller: string): SpentBudget | null {
     const key = `${agentId} ${caller}`;
     const leftMs = (this.refused.get(key) ?? 0) - performance.now();
-    if (leftMs > 0)
-      throw new Refusal('rate_limited', 'The agent takes no more messages of this caller for now.', { retryAfterSeconds: leftMs / 1_000 });
+    if (leftMs > 0) return refusal('The agent takes no more messages of this caller for now.', leftMs);
     this.refused.delete(key);
+    return null;
   }
 
-  /** Throws `rate_limited` while it is known that the agent's day has no room for a webhook without a token of that length. */
-  refuseSpentDay(agentId: string, bodyBytes: number): void {
+  /** Returns a refusal while it is known that the agent's day has no room for a webhook without a token of that length; else null. */
+  refusalOfDay(agentId: string, bodyBytes: number): SpentBudget | null {
     const spent = this.spentDays.get(agentId);
-    if (spent === undefined || countedBytes(bodyBytes, 0) < spent.bytes) return;
+    if (spent === undefined || countedBytes(bodyBytes, 0) < spent.bytes) return null;
     const leftMs = spent.until - performance.now();
-    if (leftMs > 0)
-      throw new Refusal('rate_limited', 'The agent takes no more webhooks of that size without its token today.', {
-        retryAfterSeconds: leftMs / 1_000,
-      });
+    if (leftMs > 0) return refusal('The agent takes no more webhooks of that size without its token today.', leftMs);
     this.spentDays.delete(agentId);
+    return null;
   }
 
   /**
@@ -96,4 +95,8 @@ export class MessageBudgets implements OnModuleInit, OnModuleDestroy {
       this.chats.set(draws.agent, times.slice(-this.config.messageBudget));
     }
   }
+}
+
+function refusal(detail: string, leftMs: number): SpentBudget {
+  return { detail, retryAfterSeconds: leftMs / 1_000 };
 }

@@ -1,6 +1,12 @@
 export const scopes = ['provision', 'deploy', 'manage', 'secrets', 'computers'] as const;
 export type Scope = (typeof scopes)[number];
 
+/** The refusal of a caller whose budget is spent, and the time for which it holds. */
+export interface SpentBudget {
+  detail: string;
+  retryAfterSeconds: number;
+}
+
 /** The caller: the holder of an API key, or of a session (which has every scope), or the sender of a webhook to an agent of the account. */
 export interface Caller {
   kind: 'api_key' | 'session' | 'webhook';
@@ -16,6 +22,6 @@ export interface Caller {
    * The expiry in ms since 1970. `Infinity` or absent means that the credential never expires by itself.
    */
   expiresAt?: number;
-  /** The sender of a webhook: the budget that it draws on, and true if it brought the agent's token. */
-  webhook?: { budget: string; hasToken: boolean };
+  /** The sender of a webhook: the budget that it draws on, true if it brought the agent's token, and what it is refused by, if its budget is spent. */
+  webhook?: { budget: string; hasToken: boolean; refusal?: SpentBudget };
 }

@@ -50,6 +50,12 @@ export class Gate implements OnModuleInit {
       const caller = await identify(await this.positions.catchUpToHead(request));
       if (access === undefined) throw new Refusal('insufficient_scope', 'This route is open to nobody.');
       check(access, caller);
+      const refusal = caller.webhook?.refusal;
+      if (refusal !== undefined) {
+        // The refusals of all callers without a token of an account are one share, however many addresses they have.
+        request.caller = caller;
+        throw new Refusal('rate_limited', refusal.detail, { retryAfterSeconds: refusal.retryAfterSeconds });
+      }
       this.requests.add(caller, reply);
       request.caller = caller;
     }
