@@ -29,7 +29,7 @@ export class HealthController {
 
   /**
    * Returns whether the dependencies of the service are available: 503 if the database or the event store is not. Callers on the same machine, and those who
-   * send the token of the metrics, also get each dependency.
+   * send the token of the metrics, also get what is wrong with each of them.
    */
   @Get('ready')
   @Public()
@@ -37,8 +37,9 @@ export class HealthController {
   async ready(@Req() request: FastifyRequest, @Res({ passthrough: true }) reply: FastifyReply): Promise<ReadinessDto> {
     const { status, dependencies } = await this.checks.latest();
     void reply.status(status === 'unavailable' ? 503 : 200);
+    if (isLocal(request) || this.hasMetricsToken(request)) return { status, dependencies };
     // Strangers have no use for what is lacking here, such as an update of the engine.
-    return { status, ...(isLocal(request) || this.hasMetricsToken(request) ? { dependencies } : {}) };
+    return { status, dependencies: dependencies.map(({ detail: _, ...dependency }) => dependency) };
   }
 
   /** Returns Prometheus metrics, unless configured otherwise only to callers on this machine. A token may be required. */

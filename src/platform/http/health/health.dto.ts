@@ -11,12 +11,11 @@ export class DependencyDto {
   status: 'ok' | 'unavailable';
   /** The value is true if the service refuses writes without it. Agents go on running in any case. */
   required: boolean;
-  /** The problem, and how far its repair has come. */
+  /** The problem, and how far its repair has come: only for callers on the same machine, and for those who send the token of the metrics. */
   detail?: string;
 }
 
 export class ReadinessDto {
   status: 'ready' | 'degraded' | 'unavailable';
-  /** Only for callers on the same machine, and for those who send the token of the metrics. */
-  dependencies?: DependencyDto[];
+  dependencies: DependencyDto[];
 }
