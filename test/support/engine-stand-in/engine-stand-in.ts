@@ -53,7 +53,7 @@ export class EngineStandIn {
   readonly traits = new StandInTraits();
   readonly containers: StandInContainers;
   private readonly events = new EventFeed();
-  private readonly networks = new Map<string, { Id: string; Name: string }>();
+  private readonly networks = new Map<string, { Id: string; Name: string; Created: string }>();
   private readonly real: RealEngine | null;
   private server: Server | null = null;
 
