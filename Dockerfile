@@ -15,8 +15,10 @@ COPY . .
 RUN node scripts/build.mjs && mkdir /empty
 
 FROM ${NODE_IMAGE}
-# The service packs two of these for agents: busybox for commands inside their containers, nft for the rules of their network. It runs git itself.
-RUN if command -v apt-get; then apt-get update -qq && apt-get install -qq -y --no-install-recommends busybox-static nftables git && rm -rf /var/lib/apt/lists/*; fi
+# The service packs two of these for agents: busybox for commands inside their containers, nft for the rules of their network. It runs git itself, and
+# ssh, which wants to know its user, for an engine on another machine.
+RUN if command -v apt-get; then apt-get update -qq && apt-get install -qq -y --no-install-recommends busybox-static nftables git openssh-client && rm -rf /var/lib/apt/lists/*; fi \
+  && echo 'mooring:x:10001:10001::/var/lib/mooring:/bin/false' >> /etc/passwd
 ENV NODE_ENV=production MOORING_DATA_DIR=/var/lib/mooring
 WORKDIR /app
 COPY --from=build /build/app/package.json ./

@@ -254,8 +254,12 @@ export class DeploymentsSaga implements Saga, OnModuleInit, OnApplicationBootstr
       }),
     );
     if (isReady && agent.status === 'deploying') return this.runScripts(pass, seen, step.container);
-    const record = isReady ? ({ type: 'RecordReady', generation: step.container.generation } as const) : cutShort ? null : step.otherwise;
-    return record !== null && this.record(pass, seen, record, step.container);
+    if (isReady) return this.record(pass, seen, { type: 'RecordReady', generation: step.container.generation }, step.container);
+    if (cutShort || step.otherwise === null) return false;
+    const why = await pass.withoutSlot(() => this.steps.explainUnready(agent, step.container));
+    const { otherwise } = step;
+    const failure = why === null || !('reason' in otherwise) ? otherwise : { ...otherwise, reason: `${otherwise.reason} ${why}` };
+    return this.record(pass, seen, failure, step.container);
   }
 
   /** Runs the scripts of a deployment whose container is ready, and records how the deployment ends. Returns false if it became stale. */

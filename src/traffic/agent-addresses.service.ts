@@ -1,15 +1,11 @@
 import { Injectable } from '@nestjs/common';
 
 import type { Agent } from '../agents/index.ts';
+import type { AgentAddress } from '../platform/agent-address.ts';
 import { Refusal } from '../platform/errors/refusal.ts';
 import { type AgentEndpoint, endpointOf } from '../platform/agent-protocol/agent-protocol.ts';
 import { ContainerGone, type ContainerName, ContainerRuntime, RuntimeRefused } from '../platform/runtime/runtime.ts';
 import { Templates } from '../templates/index.ts';
-
-interface Address {
-  host: string;
-  port: number;
-}
 
 /**
  * The time for which an address is used again, ms. An engine gives the address of a container that ended to the next one that starts, which
@@ -21,7 +17,7 @@ const DEFAULT_PORT = 8080;
 /** Finds the addresses of running agents. The engine is asked once for all requests that come within a moment. */
 @Injectable()
 export class AgentAddresses {
-  private readonly known = new WeakMap<Agent, { until: number; address: Promise<Address> }>();
+  private readonly known = new WeakMap<Agent, { until: number; address: Promise<AgentAddress> }>();
 
   constructor(
     private readonly runtime: ContainerRuntime,
@@ -38,7 +34,7 @@ export class AgentAddresses {
     return endpointOf(container, port, () => this.address(agent, container, port));
   }
 
-  private address(agent: Agent, container: ContainerName, port: number): Promise<Address> {
+  private address(agent: Agent, container: ContainerName, port: number): Promise<AgentAddress> {
     const before = this.known.get(agent);
     if (before !== undefined && performance.now() < before.until) return before.address;
     const address = this.runtime.address(container, port).catch((error: unknown) => {

@@ -4,7 +4,7 @@ import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.
 import { ContainerIdentities } from '../../src/platform/runtime/docker/engine/container-identities.ts';
 import type { OpenRange } from '../../src/platform/open-ranges.ts';
 import type { ContainerSpec, ContainerView, ExecResult } from '../../src/platform/runtime/runtime.ts';
-import type { EgressMode } from '../../src/platform/config/config.ts';
+import type { AgentAddresses, EgressMode } from '../../src/platform/config/config.ts';
 import { addWitness } from '../runner/evidence.ts';
 import { testContainerKey } from './container-key.ts';
 import { containerSpec } from './container-spec.ts';
@@ -25,27 +25,34 @@ export class DockerBed {
   private constructor(
     docker: Dockerode,
     private readonly egress: EgressMode,
+    private readonly addresses: AgentAddresses,
   ) {
     this.docker = docker;
     this.runtime = this.another();
     this.forget = addWitness('Docker runtime', () => containersOn(docker, `mooring.instance=${this.instance}`));
   }
 
-  static async open(docker = new Dockerode(), egress: EgressMode = 'all'): Promise<DockerBed> {
-    const bed = new DockerBed(docker, egress);
+  /** Opens one on the machine's engine, or on another one, whose network tests enter to reach its containers. */
+  static async open(
+    docker?: Dockerode,
+    egress: EgressMode = 'all',
+    addresses: AgentAddresses = docker === undefined ? 'auto' : 'container',
+  ): Promise<DockerBed> {
+    const bed = new DockerBed(docker ?? new Dockerode(), egress, addresses);
     bed.image = await bed.imageWith(['CMD ["sleep", "300"]']);
     return bed;
   }
 
   another(ociRuntime: string | null = null, egress = this.egress, open: OpenRange[] = []): DockerRuntime {
-    const { instance, containerKey, docker } = this;
-    return new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime, egress, open });
+    const { instance, containerKey, docker, addresses } = this;
+    return new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime, egress, open, addresses });
   }
 
   /** Returns a runtime whose new volumes have a quota, if the engine can enforce one. */
   limited(volumeMaxBytes: number): DockerRuntime {
-    const { instance, containerKey, docker, egress } = this;
-    return new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress, volumeMaxBytes });
+    const { instance, containerKey, docker, egress, addresses } = this;
+    const more = { ociRuntime: null, egress, addresses, volumeMaxBytes };
+    return new DockerRuntime({ instance, containerKey, docker, helperImage: null, ...more });
   }
 
   /** Makes a busybox image with these Dockerfile lines. */

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 
 import type Dockerode from 'dockerode';
 
+import type { AgentAddresses } from '../../src/platform/config/config.ts';
 import { DockerRuntime } from '../../src/platform/runtime/docker/docker-runtime.ts';
 import type { RuntimeUnderTest } from '../../src/platform/runtime/runtime.bed.contract.ts';
 import { addWitness } from '../runner/evidence.ts';
@@ -12,10 +13,14 @@ import { testContainerKey } from './container-key.ts';
 import { containersOn } from './witnesses.ts';
 
 /** Makes a Docker runtime of its own instance for the contract suites; `clean` is called at the end with the instance's name. */
-export function dockerUnderTest(docker: Dockerode, clean: (instance: string) => Promise<void> = () => Promise.resolve()): RuntimeUnderTest {
+export function dockerUnderTest(
+  docker: Dockerode,
+  clean: (instance: string) => Promise<void> = () => Promise.resolve(),
+  addresses: AgentAddresses = 'auto',
+): RuntimeUnderTest {
   const instance = randomBytes(6).toString('hex');
   const containerKey = testContainerKey(instance);
-  const open = () => new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'all' });
+  const open = () => new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'all', addresses });
   const first = open();
   const opened = [first];
   const folders: string[] = [];

@@ -19,8 +19,8 @@ export function runtimeOn(
   options: Partial<DockerRuntimeOptions> = {},
 ): DynamicModule {
   const containerKey = testContainerKey(instance);
-  const runtime = () =>
-    new DockerRuntime({ instance, containerKey, docker, helperImage: null, ociRuntime: null, egress: 'all', ...options });
+  const settings = { helperImage: null, ociRuntime: null, egress: 'all', addresses: 'container' } as const;
+  const runtime = () => new DockerRuntime({ instance, containerKey, docker, ...settings, ...options });
   return {
     module: TestRuntime,
     global: true,

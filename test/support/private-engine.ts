@@ -37,6 +37,11 @@ export class PrivateEngine {
     return engine;
   }
 
+  /** The process whose network is the engine's. */
+  get pid(): number {
+    return this.holder.pid ?? 0;
+  }
+
   /** The command that runs a program in the engine's network; the program's own command follows it. */
   get inside(): string[] {
     return ['nsenter', `--net=/proc/${this.holder.pid}/ns/net`];

@@ -6,16 +6,24 @@ import { LogCapture } from '../../logs/index.ts';
 import { ready } from '../../platform/agent-protocol/agent-protocol.ts';
 import { ContainerRuntime, type ContainerView } from '../../platform/runtime/runtime.ts';
 import { bothOf } from '../../platform/async/both-of.ts';
+import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import type { BuildLog } from '../records/build-log.ts';
 import { containerSpec, runningAs } from './container-spec.ts';
 import { ContainerContents } from './container-contents.service.ts';
 import { DeploymentImages } from '../images/deployment-images.service.ts';
 import type { Pass } from './engine-view.service.ts';
 import { privateVariables } from './private-variables.ts';
+import { listeningOn, unreachableReason } from './listening-port.ts';
 import { isUp, type Rules } from './next-step.decider.ts';
 
 /** The number of lines of a failed container's output that are copied to its build log. */
 const LAST_LINES = 20;
+/** The tables of the sockets in a container, and the bounds on reading them. */
+const SOCKET_TABLES = ['/proc/net/tcp', '/proc/net/tcp6'];
+const TABLES_BYTES_MAX = 64 * 1_024;
+const TABLES_MS = 5_000;
+/** The longest time that a last attempt to connect takes, ms. */
+const CONNECT_MS = 2_000;
 
 /** Runs single steps on the engine, without retries. The decider chooses the next step, and the saga records its outcome. */
 @Injectable()
@@ -95,7 +103,23 @@ export class ContainerSteps {
   async awaitReady(agent: Agent, container: ContainerView, withinMs: number, signal: AbortSignal): Promise<boolean> {
     const { port, health } = this.runSettings(agent);
     const address = await this.runtime.address(container, port);
-    return ready(address.host, address.port, health, withinMs, signal);
+    return ready(address, health, withinMs, signal);
+  }
+
+  /** Returns a sentence if a program listens on the container's port and the service can't connect to it; null in any other case. */
+  async explainUnready(agent: Agent, container: ContainerView): Promise<string | null> {
+    if (this.runtime.name !== 'docker') return null;
+    const { port } = this.runSettings(agent);
+    try {
+      const address = await this.runtime.address(container, port);
+      if (await ready(address, { tcp: true }, CONNECT_MS, timeoutSignal(CONNECT_MS))) return null;
+      const request = { argv: ['cat', ...SOCKET_TABLES], timeoutMs: TABLES_MS, outputLimitBytes: TABLES_BYTES_MAX };
+      const { stdout } = await this.runtime.exec(container.handle, request);
+      return unreachableReason(listeningOn(stdout.toString(), port), address.host, port);
+    } catch {
+      // The failure is told without it.
+      return null;
+    }
   }
 
   /** Removes the container. With `gently`, stops it first and captures the rest of its output. */

@@ -14,7 +14,7 @@ async function flooded(bytes: Buffer, use: (connection: Socket) => Promise<void>
   });
   agent.listen(0, '127.0.0.1');
   await once(agent, 'listening');
-  const connection = connectToAgent({ host: '127.0.0.1', port: (agent.address() as AddressInfo).port });
+  const connection = await connectToAgent({ host: '127.0.0.1', port: (agent.address() as AddressInfo).port });
   try {
     await use(connection);
   } finally {

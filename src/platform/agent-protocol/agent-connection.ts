@@ -1,7 +1,19 @@
+import { once } from 'node:events';
 import { Socket } from 'node:net';
+
+import ipaddr from 'ipaddr.js';
+
+import { timeoutSignal } from '../async/timeout-signal.ts';
+import type { AgentAddress } from '../agent-address.ts';
 
 /** The size of the pieces in which what was read from an agent is parsed, in bytes. */
 const PIECE_BYTES = 4 * 1024;
+/** The longest time that a relay takes to connect, ms. */
+const RELAY_MS = 10_000;
+/** The most connections through relays. Each takes a descriptor at both ends, and an ssh ends with 10,000. */
+const RELAYED_MAX = 4_000;
+/** The parts of SOCKS 4: the version, the order to connect, the length of a reply, and what it says if all went well. */
+const SOCKS = { version: 4, connect: 1, replyBytes: 8, granted: 0x5a };
 
 /**
  * A connection to an agent, which may send anything as fast as it can. Node reads up to 64 KiB at once, and as long as there is more; its HTTP
@@ -22,7 +34,39 @@ class AgentConnection extends Socket {
   }
 }
 
-/** Connects to an agent, for one exchange. */
-export function connectToAgent({ host, port }: { host: string; port: number }): Socket {
-  return new AgentConnection().connect({ host, port });
+/**
+ * Connects to an agent, for one exchange. A direct connection is returned while it is being made; one through a relay when it stands. Rejects
+ * if the relay does not connect, or the signal aborts first.
+ */
+export async function connectToAgent({ host, port, relay }: AgentAddress, signal?: AbortSignal): Promise<Socket> {
+  return relay === undefined ? new AgentConnection().connect({ host, port }) : connectThrough(relay, host, port, signal);
+}
+
+let relayed = 0;
+
+async function connectThrough(relay: string, host: string, port: number, signal?: AbortSignal): Promise<Socket> {
+  if (relayed >= RELAYED_MAX) throw new Error(`there are ${RELAYED_MAX} connections to agents through the relay`);
+  relayed += 1;
+  const socket = new AgentConnection().connect({ path: relay });
+  socket.once('close', () => (relayed -= 1));
+  try {
+    const { version, connect, replyBytes, granted } = SOCKS;
+    socket.write(Buffer.from([version, connect, port >> 8, port & 0xff, ...ipaddr.IPv4.parse(host).octets, 0]));
+    const late = timeoutSignal(RELAY_MS);
+    const reply = await firstBytes(socket, replyBytes, signal === undefined ? late : AbortSignal.any([signal, late]));
+    if (reply[1] !== granted) throw new Error('the relay does not connect to the agent');
+    return socket;
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
+}
+
+async function firstBytes(socket: Socket, count: number, signal: AbortSignal): Promise<Buffer> {
+  for (;;) {
+    const bytes = socket.read(count) as Buffer | null;
+    if (bytes?.length === count) return bytes;
+    if (bytes !== null || socket.readableEnded) throw new Error('the relay closed the connection');
+    await once(socket, 'readable', { signal });
+  }
 }

@@ -1,6 +1,7 @@
 import { Agent, type ClientRequest, type RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
 
+import type { AgentAddress } from '../agent-address.ts';
 import { connectToAgent } from './agent-connection.ts';
 
 /** The time for which a connection is kept without a request, ms. Servers that keep connections do so for at least a second. */
@@ -14,7 +15,7 @@ export interface AgentEndpoint {
   /** The container's name and the port. No other container ever has it. */
   readonly key: string;
   /** Returns the present address. */
-  locate(): Promise<{ host: string; port: number }>;
+  locate(): Promise<AgentAddress>;
 }
 
 /** Returns the port of a container. `locate` finds its address when a connection is made. */
@@ -55,9 +56,11 @@ class KeptConnections extends Agent {
   }
 
   override createConnection(options: RequestOptions, onCreated?: (error: Error | null, socket: Socket) => void): undefined {
+    const fail = onCreated as (error: Error) => void;
+    const connected = (socket: Socket) => onCreated?.(null, socket.setNoDelay(true));
     (options as EndpointOptions).endpoint.locate().then(
-      (address) => onCreated?.(null, connectToAgent(address).setNoDelay(true)),
-      (error: unknown) => (onCreated as (error: Error) => void)(new AgentNotLocated(error)),
+      (address) => void connectToAgent(address).then(connected, fail),
+      (error: unknown) => fail(new AgentNotLocated(error)),
     );
   }
 

@@ -1,10 +1,10 @@
-import { request } from 'node:http';
-import { connect } from 'node:net';
+import { request, type RequestOptions } from 'node:http';
 
 import ipaddr from 'ipaddr.js';
 
 import { timeoutSignal } from '../async/timeout-signal.ts';
 import { pause } from '../async/pause.ts';
+import type { AgentAddress } from '../agent-address.ts';
 import { connectToAgent } from './agent-connection.ts';
 import { onTooManyInformational } from './agent-exchange.ts';
 
@@ -20,19 +20,21 @@ const LAST_WAIT_MS = 2_000;
  * does not listen, and close at once. A container's own address has no forwarder.
  */
 const STAYS_OPEN_MS = 20;
+/** The same, of one through a relay: the forwarder is on another machine, and its end of the connection comes later. */
+const STAYS_OPEN_RELAYED_MS = 300;
 
 /**
  * Returns true as soon as the agent is ready, and false after `withinMs` or when the signal aborts. It checks every 5 ms at first, and
  * every two seconds in the end.
  */
-export async function ready(host: string, port: number, health: HealthCheck, withinMs: number, signal: AbortSignal): Promise<boolean> {
+export async function ready(address: AgentAddress, health: HealthCheck, withinMs: number, signal: AbortSignal): Promise<boolean> {
   const begun = performance.now();
   const end = begun + withinMs;
   while (!signal.aborted) {
     const left = end - performance.now();
     if (left <= 0) return false;
     const attempt = AbortSignal.any([signal, timeoutSignal(Math.min(left, ATTEMPT_MS))]);
-    if ('path' in health ? await answers(host, port, health.path, attempt) : await accepts(host, port, attempt)) return true;
+    if ('path' in health ? await answers(address, health.path, attempt) : await accepts(address, attempt)) return true;
     const wait = pollIntervalMs(performance.now() - begun);
     await pause(Math.min(wait, Math.max(0, end - performance.now())), signal);
   }
@@ -47,13 +49,22 @@ export function pollIntervalMs(elapsedMs: number): number {
   return Math.min(Math.max(elapsedMs / 10, FIRST_WAIT_MS), LAST_WAIT_MS);
 }
 
-function isLoopback(host: string): boolean {
-  return !ipaddr.isValid(host) || ipaddr.process(host).range() === 'loopback';
+/** Returns the time for which a connection has to stay open, ms; null if it stands as soon as it is made. */
+function staysOpenMs({ host, relay }: AgentAddress): number | null {
+  if (relay !== undefined) return STAYS_OPEN_RELAYED_MS;
+  return !ipaddr.isValid(host) || ipaddr.process(host).range() === 'loopback' ? STAYS_OPEN_MS : null;
 }
 
-function answers(host: string, port: number, path: string, signal: AbortSignal): Promise<boolean> {
+function answers(address: AgentAddress, path: string, signal: AbortSignal): Promise<boolean> {
+  const { host, port } = address;
   return new Promise((resolve) => {
-    const createConnection = () => connectToAgent({ host, port });
+    const createConnection: RequestOptions['createConnection'] = (_options, onCreated) => {
+      connectToAgent(address, signal).then(
+        (socket) => onCreated(null, socket),
+        (error: Error) => onCreated(error, null as never),
+      );
+      return undefined;
+    };
     const asking = request({ host, port, path, createConnection, signal, headers: { accept: '*/*' } }, (answer) => {
       const status = answer.statusCode ?? 0;
       resolve(status >= 200 && status < 300);
@@ -66,9 +77,10 @@ function answers(host: string, port: number, path: string, signal: AbortSignal):
   });
 }
 
-function accepts(host: string, port: number, signal: AbortSignal): Promise<boolean> {
+async function accepts(address: AgentAddress, signal: AbortSignal): Promise<boolean> {
+  const socket = await connectToAgent(address, signal).catch(() => null);
+  if (socket === null) return false;
   return new Promise((resolve) => {
-    const socket = connect({ host, port });
     let timer: NodeJS.Timeout | undefined;
     const settle = (open: boolean) => {
       clearTimeout(timer);
@@ -78,14 +90,15 @@ function accepts(host: string, port: number, signal: AbortSignal): Promise<boole
     };
     const onAbort = () => settle(false);
     signal.addEventListener('abort', onAbort);
-    socket.on('error', () => settle(false));
-    socket.on('close', () => settle(false));
-    socket.on('end', () => settle(false));
-    socket.on('connect', () => {
+    for (const end of ['error', 'close', 'end']) socket.on(end, () => settle(false));
+    const onConnect = () => {
+      const ms = staysOpenMs(address);
       // A process that was busy meanwhile first takes in that the other side closed the connection.
-      if (isLoopback(host)) timer = setTimeout(() => setImmediate(() => settle(true)), STAYS_OPEN_MS);
-      else settle(true);
-    });
+      if (ms === null) settle(true);
+      else timer = setTimeout(() => setImmediate(() => settle(true)), ms);
+    };
+    if (socket.connecting) socket.on('connect', onConnect);
+    else onConnect();
     // The socket is read, or else the end from the other side would not be seen.
     socket.resume();
   });

@@ -5,9 +5,16 @@ import ipaddr from 'ipaddr.js';
 
 import { parseImageReference } from '../image-reference.ts';
 import { openRange, type OpenRange } from '../open-ranges.ts';
+import { checkPublishedPorts, clientRange } from './published-ports.ts';
 
 /** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
 export type EgressMode = 'internet' | 'none' | 'all';
+
+/**
+ * The way to agents: by the addresses of their containers, by ports that the engine publishes for them, or by their addresses where these are
+ * reachable.
+ */
+export type AgentAddresses = 'auto' | 'container' | 'published';
 
 /** The builder of accounts' Dockerfiles: BuildKit in a container for each account, or the engine's own, for accounts that trust each other. */
 export type Builder = 'buildkit' | 'engine';
@@ -112,6 +119,16 @@ export class Config {
   agentEgressPrivate: OpenRange[];
   /** True if no agent may start on an engine that does not enforce its limits. */
   requireLimits: boolean;
+  /** The way to agents. */
+  agentAddresses: AgentAddresses;
+  /** The address of the engine's machine on which ports are published for agents; null means its loopback address. */
+  agentBindAddress: string | null;
+  /** The range of these ports, `first-last`. */
+  agentPorts: string;
+  /** The addresses or ranges that reach these ports: those of the service as the engine's machine sees it. */
+  agentClients: string[];
+  /** The configuration of ssh for `DOCKER_HOST=ssh://…`; null means that of the service's user. */
+  sshConfig: string | null;
   /** The memory for the states of streams, in MiB. */
   stateCacheMb: number;
   /** The most streams (logs, histories, exports) that one process has open: in all, and for one account. */
@@ -285,6 +302,11 @@ function agentSettings(read: Reader) {
     sharedImages: read.list('MOORING_SHARED_IMAGES'),
     agentEgress: read.choice('MOORING_AGENT_EGRESS', ['internet', 'none', 'all'], 'internet'),
     agentEgressPrivate: read.all('MOORING_AGENT_EGRESS_PRIVATE', openRange, 'must be addresses or ranges such as 10.1.2.0/24:5432'),
+    agentAddresses: read.choice('MOORING_AGENT_ADDRESSES', ['auto', 'container', 'published'], 'auto'),
+    agentBindAddress: read.text('MOORING_AGENT_BIND_ADDRESS'),
+    agentPorts: read.text('MOORING_AGENT_PORTS') ?? '20000-29999',
+    agentClients: read.all('MOORING_AGENT_CLIENTS', clientRange, 'must be IPv4 addresses or ranges such as 10.0.0.7'),
+    sshConfig: read.path('MOORING_SSH_CONFIG'),
     agentMemoryMb: read.integer('MOORING_AGENT_MEMORY_MB', 512, 16, 1_048_576),
     agentCpus: read.number('MOORING_AGENT_CPUS', 1, 0.05, 1_024),
     agentPids: read.integer('MOORING_AGENT_PIDS', 256, 16, 1_000_000),
@@ -346,6 +368,7 @@ function checkTogether(config: Config, found: string[]): void {
     found.push('EVENTSTORE_PREFIX must be a letter, followed by at most 30 letters and digits');
   if (config.baseUrl !== null && !/^https?:\/\/[^\s]+$/.test(config.baseUrl))
     found.push('MOORING_BASE_URL must be an http or https address');
+  checkPublishedPorts(config, found);
   if (config.agentDomain !== null && !isAgentDomain(config.agentDomain, config.baseUrl))
     found.push("MOORING_AGENT_DOMAIN must be a domain such as agents.example.com, and not that of the service's own address");
   if (!config.sharedImages.every((name) => parseImageReference(name) !== null))

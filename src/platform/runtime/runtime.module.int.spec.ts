@@ -38,6 +38,8 @@ describe('the choice of a runtime', () => {
   afterEach(() => {
     if (given === undefined) delete process.env.DOCKER_HOST;
     else process.env.DOCKER_HOST = given;
+    delete process.env.DOCKER_TLS_VERIFY;
+    delete process.env.DOCKER_CERT_PATH;
     rmSync(folder, { recursive: true, force: true });
   });
 
@@ -53,6 +55,20 @@ describe('the choice of a runtime', () => {
     expect(() => readConfig({ NODE_ENV: 'production', MOORING_RUNTIME: 'local', MOORING_MASTER_KEY: 'a'.repeat(64) })).toThrow(
       /MOORING_RUNTIME=local/,
     );
+  });
+
+  it('starts with no engine of another machine that others could take over or listen to', async () => {
+    const open = async (more: Record<string, string> = {}) =>
+      openRuntime(Object.assign(config('docker'), readConfig(more)), home, logger, key);
+    process.env.DOCKER_HOST = 'tcp://192.0.2.7:2375';
+    await expect(open()).rejects.toThrow('without TLS anybody on the network could take that machine over');
+    Object.assign(process.env, { DOCKER_TLS_VERIFY: '1', DOCKER_CERT_PATH: folder });
+    await expect(open()).rejects.toThrow('DOCKER_CERT_PATH must hold ca.pem');
+    for (const name of ['ca.pem', 'cert.pem', 'key.pem'])
+      writeFileSync(join(folder, name), '-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n');
+    await expect(open()).rejects.toThrow('MOORING_AGENT_BIND_ADDRESS');
+    const runtime = await open({ MOORING_AGENT_ADDRESSES: 'container' });
+    await runtime.close();
   });
 
   it('takes Docker if it is configured, engine or not', async () => {

@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto';
 
 import { Global, Inject, Logger, Module, type OnApplicationShutdown } from '@nestjs/common';
 import { Config } from '../config/config.ts';
+import { isLoopbackAddress } from '../config/published-ports.ts';
 import { containerKey } from '../crypto/container-key.ts';
 import { Keyring } from '../crypto/keyring.ts';
 import { isDatabaseAway } from '../database/database-away.ts';
@@ -9,7 +10,9 @@ import { Database } from '../database/database.ts';
 import { Installation } from '../database/installation.ts';
 import { Startup } from '../startup.ts';
 import { EgressMetrics } from './egress-metrics.ts';
-import { DockerRuntime } from './docker/docker-runtime.ts';
+import { DockerRuntime, type DockerRuntimeOptions } from './docker/docker-runtime.ts';
+import { connectToEngine, type EngineConnection } from './docker/engine/engine-connection.ts';
+import type { GuardedPorts } from './docker/networks/port-rules.ts';
 import { mirrorsOf } from './docker/networks/mirrors.ts';
 import { sharedInstance, type Instance } from './instance-id.ts';
 import { LocalRuntime } from './local/local-runtime.ts';
@@ -27,6 +30,11 @@ type RuntimeConfig = Pick<
   | 'containerRuntime'
   | 'agentEgress'
   | 'agentEgressPrivate'
+  | 'agentAddresses'
+  | 'agentBindAddress'
+  | 'agentPorts'
+  | 'agentClients'
+  | 'sshConfig'
   | 'buildVariables'
   | 'builder'
   | 'builderImage'
@@ -40,6 +48,7 @@ type RuntimeConfig = Pick<
   | 'production'
 >;
 type Log = Pick<Logger, 'log' | 'warn'>;
+type DockerLogger = NonNullable<DockerRuntimeOptions['logger']>;
 
 /**
  * Opens the configured runtime. Throws if `auto` finds no supported engine in production, since agents would not be isolated, and if agents would be
@@ -53,13 +62,21 @@ export async function openRuntime(
 ): Promise<ContainerRuntime> {
   let lack: string | null = NO_ENGINE;
   if (config.runtime !== 'local') {
+    const told: DockerLogger = {
+      log: (fields, message) => logger.log({ msg: message, ...fields }),
+      warn: (fields, message) => logger.warn({ msg: message, ...fields }),
+    };
+    const connection = await connectToEngine(process.env, config.sshConfig, told);
     const docker = new DockerRuntime({
+      connection,
       instance: instance.id,
       containerKey: await keyOfContainers(),
       helperImage: config.helperImage,
       ociRuntime: config.containerRuntime,
       egress: config.agentEgress,
       open: config.agentEgressPrivate,
+      addresses: config.agentAddresses,
+      ports: portsOf(config, connection),
       mirrors: mirrorsOf(config.buildVariables),
       builder:
         config.builder === 'engine'
@@ -74,10 +91,7 @@ export async function openRuntime(
       imageMaxBytes: config.imageMaxMb * 1024 * 1024,
       volumeMaxBytes: config.volumeMaxMb === 0 ? null : config.volumeMaxMb * 1024 * 1024,
       requireLimits: config.requireLimits,
-      logger: {
-        log: (fields, message) => logger.log({ msg: message, ...fields }),
-        warn: (fields, message) => logger.warn({ msg: message, ...fields }),
-      },
+      logger: told,
     });
     lack = config.runtime === 'docker' ? null : await lackSoon(docker);
     if (lack === null) {
@@ -102,6 +116,21 @@ export async function openRuntime(
       'Run only agents that you trust, or install Docker and start with MOORING_RUNTIME=docker.',
   );
   return LocalRuntime.open({ instance: instance.id, dataDir: config.dataDir });
+}
+
+/** Returns the ports that are published for agents; null stands for those of the loopback address of the engine's machine. */
+function portsOf(
+  { agentAddresses, agentBindAddress, agentPorts, agentClients }: RuntimeConfig,
+  { kind }: EngineConnection,
+): GuardedPorts | null {
+  if (agentBindAddress !== null && !isLoopbackAddress(agentBindAddress))
+    return { address: agentBindAddress, ports: agentPorts, clients: agentClients };
+  if (kind === 'tls' && agentAddresses !== 'container')
+    throw new Error(
+      'The engine is on another machine, whose loopback address can’t be reached: name the address at which it is to publish the ports of ' +
+        'agents in MOORING_AGENT_BIND_ADDRESS, and the service’s own as it sees it in MOORING_AGENT_CLIENTS, or reach the engine by ssh://.',
+    );
+  return null;
 }
 
 async function warnOfBuilds(runtime: ContainerRuntime, logger: Log): Promise<void> {

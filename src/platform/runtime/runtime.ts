@@ -1,6 +1,8 @@
 import type { Duplex } from 'node:stream';
 
+import type { AgentAddress } from '../agent-address.ts';
 import type { AllowList } from '../allow-list.ts';
+import type { AgentPorts } from './agent-ports.ts';
 import type { EngineStatus } from './engine-status.ts';
 import type { AgentFiles } from './files.ts';
 import type { ImageStore } from './image-store.ts';
@@ -386,9 +388,11 @@ export abstract class ContainerRuntime {
    * Returns the address of the container's port from here. Throws `RuntimeRefused` unless the container is running, since a frozen one does
    * not answer.
    */
-  abstract address(container: ContainerName, port: number): Promise<{ host: string; port: number }>;
+  abstract address(container: ContainerName, port: number): Promise<AgentAddress>;
   /** Returns the state of the egress rules; null if the runtime does not restrict agents. */
   abstract egress(): Promise<EgressStatus | null>;
+  /** Returns the state of agents' ports; null if nobody but the service reaches them. */
+  abstract agentPorts(): Promise<AgentPorts | null>;
   /** Returns the state of the builds of Dockerfiles; null if the runtime builds none. */
   abstract dockerfileBuilds(): Promise<DockerfileBuilds | null>;
   abstract close(): Promise<void>;

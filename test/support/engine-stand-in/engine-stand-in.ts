@@ -72,7 +72,7 @@ export class EngineStandIn {
 
   /** The environment variables with which a service uses this engine. */
   get environment(): Record<string, string> {
-    return { DOCKER_HOST: `unix://${this.socket}`, MOORING_AGENT_EGRESS: 'all' };
+    return { DOCKER_HOST: `unix://${this.socket}`, MOORING_AGENT_EGRESS: 'all', MOORING_AGENT_ADDRESSES: 'container' };
   }
 
   /** Ends every connection and accepts none; the containers continue. */

@@ -2,6 +2,7 @@ import type { ModuleRef } from '@nestjs/core';
 
 import { findSomeGit } from '../../../../test/support/some-git.ts';
 import type { EngineStatus } from '../../runtime/engine-status.ts';
+import type { AgentPorts } from '../../runtime/agent-ports.ts';
 import { ContainerRuntime, type DockerfileBuilds, type EgressStatus } from '../../runtime/runtime.ts';
 import { ReadinessChecks } from './readiness-checks.service.ts';
 
@@ -10,18 +11,27 @@ async function told(
   egress: EgressStatus | null,
   engine: Partial<EngineStatus> = {},
   { lack = null, weakness = null }: Partial<DockerfileBuilds> = {},
+  ports: AgentPorts | null = null,
 ) {
   const runtime = {
     ping: async () => undefined,
     egress: async () => egress,
     engineStatus: async () => ({ lack: null, warnings: [], ...engine }),
+    agentPorts: async () => ports,
     dockerfileBuilds: async () => ({ lack, weakness }),
   };
   const parts = { ping: async () => undefined, retention: async () => null, progress: async () => [] };
   const modules = { get: (token: unknown) => (token === ContainerRuntime ? runtime : parts) } as unknown as ModuleRef;
   const { status, dependencies } = await new ReadinessChecks(modules).latest();
   const find = (wanted: string) => dependencies.find(({ name }) => name === wanted);
-  return { status, egress: find('agent_egress'), builds: find('image_builds'), git: find('git'), runtime: find('runtime') };
+  return {
+    status,
+    egress: find('agent_egress'),
+    builds: find('image_builds'),
+    ports: find('agent_ports'),
+    git: find('git'),
+    runtime: find('runtime'),
+  };
 }
 
 findSomeGit();
@@ -77,6 +87,22 @@ describe('an engine with known faults', () => {
   it('is unavailable where no agent is started on it, with the reason, and the service is only degraded', async () => {
     const runtime = { name: 'runtime', status: 'unavailable', required: false, detail: 'it is Podman' };
     expect(await told(well, { lack: 'it is Podman', warnings: ['upgrade it'] })).toMatchObject({ status: 'degraded', runtime });
+  });
+});
+
+describe('the ports of agents', () => {
+  const weakness = 'messages travel in clear';
+  const seen = (ports: AgentPorts | null) => told(well, {}, {}, ports);
+
+  it('are reported with what does not protect the messages, and the service is ready', async () => {
+    const ok = { name: 'agent_ports', status: 'ok', required: false, detail: weakness };
+    expect(await seen({ lack: null, weakness })).toMatchObject({ status: 'ready', ports: ok });
+    expect((await seen(null)).ports).toBeUndefined();
+  });
+
+  it('are reported as unavailable if others are not kept from them, and the service is only degraded', async () => {
+    const detail = 'no agent starts, since others are not kept from its port: no nft';
+    expect(await seen({ lack: 'no nft', weakness })).toMatchObject({ status: 'degraded', ports: { status: 'unavailable', detail } });
   });
 });
 

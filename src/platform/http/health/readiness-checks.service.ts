@@ -6,6 +6,7 @@ import { Database } from '../../database/database.ts';
 import { EventStore } from '../../event-store/event-store.ts';
 import { hasGit } from '../../git/git-process.ts';
 import { type ReadModelProgress, ReadModels } from '../../projections/projection.ts';
+import type { AgentPorts } from '../../runtime/agent-ports.ts';
 import { ContainerRuntime, type DockerfileBuilds, type EgressStatus } from '../../runtime/runtime.ts';
 import type { EngineStatus } from '../../runtime/engine-status.ts';
 import type { DependencyDto, ReadinessDto } from './health.dto.ts';
@@ -44,6 +45,7 @@ export class ReadinessChecks {
       }),
       this.containerEngine(),
       this.agentEgress(),
+      this.agentPorts(),
       this.dockerfileBuilds(),
       this.git(),
     ]).then((looked) => looked.filter((dependency) => dependency !== null));
@@ -95,6 +97,18 @@ export class ReadinessChecks {
     const lacks = lacksOf(status);
     if (lacks === null) return null;
     return lacks.length === 0 ? looked : { name: looked.name, status: 'unavailable', required: false, detail: lacks.join('; ') };
+  }
+
+  /** Tells whether others are kept from agents' ports. Returns null if nobody else could reach them. */
+  private async agentPorts(): Promise<DependencyDto | null> {
+    let ports: AgentPorts | null | undefined;
+    const looked = await this.ping('agent_ports', false, ContainerRuntime, async (runtime) => {
+      ports = await runtime.agentPorts();
+    });
+    if (ports == null) return null;
+    const { name, required } = looked;
+    if (ports.lack === null) return { name, status: 'ok', required, detail: ports.weakness };
+    return { name, status: 'unavailable', required, detail: `no agent starts, since others are not kept from its port: ${ports.lack}` };
   }
 
   /**

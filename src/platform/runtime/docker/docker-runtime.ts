@@ -1,7 +1,9 @@
 import type { KeyObject } from 'node:crypto';
 import Dockerode from 'dockerode';
 import type { OpenRange } from '../../open-ranges.ts';
-import { RuntimeRefused, ContainerGone, ContainerRuntime, ImageGone } from '../runtime.ts';
+import { RuntimeRefused, ContainerRuntime, ImageGone } from '../runtime.ts';
+import type { AgentAddress } from '../../agent-address.ts';
+import type { AgentPorts } from '../agent-ports.ts';
 import type {
   ContainerHandle,
   ContainerName,
@@ -25,7 +27,7 @@ import type {
   VolumeSize,
 } from '../runtime.ts';
 import type { EngineStatus } from '../engine-status.ts';
-import type { EgressMode } from '../../config/config.ts';
+import type { AgentAddresses, EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
 import { isListed, view } from './containers/container-view.ts';
@@ -34,6 +36,7 @@ import { filesInto, plainTar } from './engine/archive.ts';
 import { ContainerIdentities, type KnownContainer } from './engine/container-identities.ts';
 import { EngineChecks } from './engine/engine-checks.ts';
 import { EngineHealth } from './engine/engine-health.ts';
+import { nearEngine, type EngineConnection } from './engine/engine-connection.ts';
 import { engineEvents } from './engine/events.ts';
 import { watchOversized } from './engine/oversized.ts';
 import { GuardedStart } from './containers/guarded-start.ts';
@@ -48,12 +51,13 @@ import type { DockerfileBuilder } from './builder/dockerfile-builder.ts';
 import { openBuilder, type BuilderSettings } from './builder/open-builder.ts';
 import { Images } from './images/images.ts';
 import { refuseLargeConfig } from './image-sources/large-config.ts';
-import { hasSocketFile } from './engine/local-engine.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
 import { openTerminal } from './containers/terminal.ts';
-import { labels, networkKinds, networkName } from './engine/names.ts';
+import { labels, networkName } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
+import { AgentReach } from './containers/agent-reach.ts';
 import { BuildNetworks } from './networks/build-networks.ts';
+import type { GuardedPorts } from './networks/port-rules.ts';
 import { refuseOwnLabels } from './image-sources/own-labels.ts';
 import { findPinned } from './image-sources/registry.ts';
 import { dockerVolumeSizes } from './volumes/volume-sizes.ts';
@@ -64,8 +68,10 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   instance: string;
   /** The key of the codes in the names and labels of agents' containers. With another key they would be taken for somebody else's. */
   containerKey: KeyObject;
-  /** The client of the engine; by default it follows `DOCKER_HOST` and the like. */
+  /** The client of an engine that is reached without more; by default it follows `DOCKER_HOST`. */
   docker?: Dockerode;
+  /** The way to the engine, in the place of `docker`. */
+  connection?: EngineConnection;
   /** The image with a static busybox at /bin/busybox; null stands for the machine's own. */
   helperImage: string | null;
   /** The OCI runtime of agents' containers (`runsc` for gVisor); null stands for the engine's default. */
@@ -74,6 +80,10 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   egress: EgressMode;
   /** The private addresses that they may reach nevertheless. */
   open?: readonly OpenRange[];
+  /** The way to agents; `auto` if it is left out. */
+  addresses?: AgentAddresses;
+  /** The ports that are published for agents; by default those of the loopback address of the engine's machine. */
+  ports?: GuardedPorts | null;
   /** The builder of accounts' Dockerfiles: the settings of BuildKit, or the engine's own, as when it is left out. */
   builder?: 'engine' | BuilderSettings;
   /** The size that an image may have as its registry sends it, in bytes; by default there is no bound. */
@@ -93,14 +103,14 @@ const BRIDGE_FULL =
 export class DockerRuntime extends ContainerRuntime {
   override readonly name = 'docker';
   override readonly files: DockerFiles;
+  private readonly connection: EngineConnection;
   private readonly docker: Dockerode;
   private readonly instance: string;
   private readonly identities: ContainerIdentities;
   private readonly ociRuntime: string | null;
-  /** The value is true if containers can't be reached by their own address; their ports are then published on the loopback address. */
-  private readonly publish: boolean;
   private readonly agentEgress: AgentEgress;
   private readonly networks: AgentNetworks;
+  private readonly reach: AgentReach;
   private readonly helper: HelperVolume;
   override readonly images: Images['own'];
   private readonly sources: Images;
@@ -115,7 +125,8 @@ export class DockerRuntime extends ContainerRuntime {
 
   constructor(options: DockerRuntimeOptions) {
     super();
-    this.docker = pinApiVersion(options.docker ?? new Dockerode());
+    this.connection = options.connection ?? nearEngine(options.docker ?? new Dockerode());
+    this.docker = pinApiVersion(this.connection.docker);
     this.files = new DockerFiles(this.docker);
     this.engine = new EngineChecks(this.docker, this.health, {
       requireLimits: options.requireLimits ?? false,
@@ -126,7 +137,6 @@ export class DockerRuntime extends ContainerRuntime {
     this.containers = new ContainerLookup(this.docker, this.identities, this.health);
     this.life = new ContainerLife(this.docker, this.containers, this.engine);
     this.ociRuntime = options.ociRuntime;
-    this.publish = process.platform !== 'linux' || !hasSocketFile(this.docker);
     this.agentEgress = new AgentEgress({
       ...options,
       docker: this.docker,
@@ -143,7 +153,12 @@ export class DockerRuntime extends ContainerRuntime {
           ? options.logger?.log({}, 'agents are kept from each other’s frames again')
           : options.logger?.warn({ reason: lack }, 'AGENTS ARE NOT KEPT FROM EACH OTHER’S FRAMES ON THE LINK THAT THEY SHARE'),
     });
-    this.networks = new AgentNetworks(this.docker, this.instance, this.agentEgress, { mode: options.egress, publish: this.publish });
+    const { kind, relay } = this.connection;
+    const situation = { mode: options.egress, addresses: options.addresses ?? 'auto', isFar: kind !== 'near' };
+    this.networks = new AgentNetworks(this.docker, this.instance, this.agentEgress, situation);
+    const { identities, containers, networks } = this;
+    const { nft } = this.agentEgress;
+    this.reach = new AgentReach({ identities, containers, networks, relay, nft, ports: options.ports ?? null, logger: options.logger });
     this.builder =
       options.builder === undefined || options.builder === 'engine'
         ? null
@@ -220,7 +235,7 @@ export class DockerRuntime extends ContainerRuntime {
 
   override async create(spec: ContainerSpec): Promise<ContainerView> {
     await this.engine.assertStartable();
-    const network = this.networks.kindFor(spec.egress);
+    const network = await this.networks.kindFor(spec.egress);
     // The engine itself creates missing volumes and networks that a container names, but without our labels, so all of them are ensured
     // first.
     const [helperVolume, volume, image] = await Promise.all([
@@ -236,11 +251,12 @@ export class DockerRuntime extends ContainerRuntime {
     await this.starts.checkImage({ ...spec, image: image.Id });
     const rootFromImage = this.sources.opensVolume(image.Id, spec.volumePath) && this.volumes.roots.isUntouched(volume);
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumes.roots.open(spec.agentId, volume, image.Id);
-    const { identities, ociRuntime, publish } = this;
+    const { identities, ociRuntime } = this;
+    const published = await this.reach.published();
     const listed = network === 'listed' ? await this.agentEgress.seat() : null;
     // The image is given by its id, since an engine may know no pin of it by which it was found.
     const found = { ...spec, image: image.Id };
-    const options = createOptions(found, { identities, network, listed, helperVolume, ociRuntime, publish, rootFromImage });
+    const options = createOptions(found, { identities, network, listed, helperVolume, ociRuntime, published, rootFromImage });
     this.containers.expect(spec);
     const container = await this.life.createOrAdopt(this.identities.nameOf(spec), options);
     this.volumes.roots.mounted(volume, rootFromImage);
@@ -259,7 +275,8 @@ export class DockerRuntime extends ContainerRuntime {
     await this.engine.assertStartable();
     await this.agentEgress.settle();
     if (this.agentEgress.isLacking && isListed(await this.containers.look(handle))) this.agentEgress.refuseUnheld();
-    if (!(await this.starts.isStartable(handle))) await this.life.removeForAnother(handle);
+    const isStartable = (await this.starts.isStartable(handle)) && (await this.reach.canReach(() => this.containers.look(handle)));
+    if (!isStartable) await this.life.removeForAnother(handle);
     const start = () => this.starts.start(handle);
     try {
       await start();
@@ -343,32 +360,25 @@ export class DockerRuntime extends ContainerRuntime {
       if (event.kind === 'lost') {
         this.agentEgress.doubt();
         this.engine.check();
+        this.reach.doubt();
         void this.sources.engineBuilds.removeLeftOvers();
       }
       yield event;
     }
   }
 
-  override async address(container: ContainerName, port: number): Promise<{ host: string; port: number }> {
+  override async address(container: ContainerName, port: number): Promise<AgentAddress> {
     await this.engine.assertSupported();
-    const name = this.identities.nameOf(container);
-    const found = await this.containers.look(name);
-    if (this.containers.identify(found) === null) throw new ContainerGone(name);
-    const { State, NetworkSettings } = found;
-    if (State.Status !== 'running') throw new RuntimeRefused('The container does not run, so it has no address.');
-    if (this.publish) {
-      const published = NetworkSettings.Ports[`${port}/tcp`]?.[0];
-      if (published === undefined) throw new RuntimeRefused(`Port ${port} of the container is not published.`);
-      return { host: '127.0.0.1', port: Number(published.HostPort) };
-    }
-    const host = networkKinds.map((kind) => NetworkSettings.Networks[networkName(this.instance, kind)]?.IPAddress).find(Boolean);
-    if (!host) throw new RuntimeRefused('The container is not on the agents’ network.');
-    return { host, port };
+    return this.reach.address(container, port);
   }
 
   override async egress(): Promise<EgressStatus> {
     await this.engine.assertSupported();
     return this.agentEgress.read();
+  }
+
+  override agentPorts(): Promise<AgentPorts | null> {
+    return this.reach.state();
   }
 
   override dockerfileBuilds(): Promise<DockerfileBuilds | null> {
@@ -377,7 +387,9 @@ export class DockerRuntime extends ContainerRuntime {
 
   override async close(): Promise<void> {
     this.agentEgress.close();
+    this.reach.close();
     this.closing.abort();
     await this.builder?.close();
+    await this.connection.close();
   }
 }

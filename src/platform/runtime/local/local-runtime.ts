@@ -333,6 +333,10 @@ export class LocalRuntime extends ContainerRuntime {
     return null;
   }
 
+  async agentPorts(): Promise<null> {
+    return null;
+  }
+
   async engineStatus(): Promise<EngineStatus> {
     return { lack: null, warnings: [] };
   }

@@ -5,6 +5,7 @@ import { isFreezeUnsupported } from '../engine/engine-facts.ts';
 import { call, CALL_TIMEOUT_MS, ignoring304, statusOf, until } from '../engine/engine.ts';
 import type { ContainerLookup } from './container-lookup.ts';
 import { hasLabels } from '../engine/names.ts';
+import { isMadeAs } from '../networks/published-ports.ts';
 import { addressLabels, inspectedState } from './container-view.ts';
 
 /** The attempts to create a container, 50 ms apart. */
@@ -37,7 +38,7 @@ export class ContainerLife {
         if (standing === null) return null;
         if (this.containers.identify(standing) === null)
           throw new RuntimeRefused(`A container named ${name} exists that this installation did not make.`);
-        const isWanted = standing.HostConfig.NetworkMode === options.HostConfig?.NetworkMode;
+        const isWanted = isMadeAs(standing.HostConfig, options.HostConfig);
         if (isWanted && hasLabels(standing.Config.Labels, { ...options.Labels, ...addressLabels(standing) }))
           return this.docker.getContainer(standing.Id);
         await this.remove(standing.Id);

@@ -3,6 +3,8 @@ import type Dockerode from 'dockerode';
 import { allowedEntry } from '../../../allow-list.ts';
 import type { ContainerSpec } from '../../runtime.ts';
 import type { Listed } from '../networks/egress-proxy.ts';
+import type { PublishedPorts } from '../networks/published-ports.ts';
+import { portBindings } from '../networks/published-ports.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import {
   capabilitiesOf,
@@ -43,8 +45,8 @@ export interface Surroundings {
   /** The value is null if there is no helper program, and therefore no exec. */
   helperVolume: string | null;
   ociRuntime: string | null;
-  /** The value is true if the port is to be published on the loopback address, because containers can't be reached by their own address. */
-  publish: boolean;
+  /** The ports that are published for agents, because containers can't be reached by their own address; null if they can. */
+  published: PublishedPorts | null;
   /**
    * The value is true if the volume is new and our own image has an empty folder at its mount point, which gives the volume's root its
    * mode.
@@ -74,7 +76,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
     StopTimeout: 10,
     // An image's own health check would run a program in every idle agent; readiness is checked from outside.
     Healthcheck: { Test: ['NONE'] },
-    ...(around.publish ? { ExposedPorts: { [port]: {} } } : {}),
+    ...(around.published === null ? {} : { ExposedPorts: { [port]: {} } }),
     HostConfig: {
       CapDrop: ['ALL'],
       CapAdd: capabilities,
@@ -94,7 +96,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
       Tmpfs: Object.fromEntries(spec.tmpfs.map((path) => [path, 'rw,nosuid,nodev,mode=1777'])),
       Mounts: mounts(spec, around),
       ...(around.ociRuntime === null ? {} : { Runtime: around.ociRuntime }),
-      ...(around.publish ? { PortBindings: { [port]: [{ HostIp: '127.0.0.1', HostPort: '' }] } } : {}),
+      ...(around.published === null ? {} : { PortBindings: portBindings(spec.port, around.published) }),
     },
     ...(around.listed === null
       ? {}

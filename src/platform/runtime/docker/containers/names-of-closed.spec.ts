@@ -9,7 +9,7 @@ describe('the names that an agent can look up', () => {
   const identities = new ContainerIdentities('abcdef012345', testContainerKey('abcdef012345'));
   const optionsOn = (network: NetworkKind) => {
     const listed = network === 'listed' ? { address: '172.20.0.9', proxy: 'http://172.20.0.2:3128' } : null;
-    const around = { identities, network, listed, helperVolume: null, ociRuntime: null, publish: false, rootFromImage: false };
+    const around = { identities, network, listed, helperVolume: null, ociRuntime: null, published: null, rootFromImage: false };
     return createOptions(containerSpec('image'), around);
   };
   const made = (NetworkMode: string, Dns?: string[]) =>

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import type Dockerode from 'dockerode';
 import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { pause } from '../../../async/pause.ts';
@@ -121,16 +121,16 @@ export async function withTimeout<T>(work: (signal: AbortSignal) => Promise<T>, 
 export async function checkTakesConnections(docker: Dockerode): Promise<void> {
   // The types of the client library leave these out.
   const modem = docker.modem as unknown as {
-    protocol: string;
     host?: string;
     port?: number | string;
     getSocketPath(): Promise<string> | undefined;
   };
-  if (modem.protocol === 'ssh') return;
   const path = await modem.getSocketPath();
   const socket = connect(path === undefined ? { host: modem.host, port: Number(modem.port) } : { path });
   try {
     await once(socket, 'connect', { signal: timeoutSignal(CALL_TIMEOUT_MS) });
+    // A socket that ssh forwards takes connections whatever the engine does.
+    if (path !== undefined) await answersPing(socket);
   } catch (error) {
     throw new RuntimeUnavailable(error);
   } finally {
@@ -142,6 +142,12 @@ export async function checkTakesConnections(docker: Dockerode): Promise<void> {
 export function pinApiVersion(docker: Dockerode): Dockerode {
   (docker.modem as { version?: string }).version = `v${API_VERSION}`;
   return docker;
+}
+
+async function answersPing(socket: Socket): Promise<void> {
+  socket.write(`GET /v${API_VERSION}/_ping HTTP/1.0\r\n\r\n`);
+  const closed = once(socket, 'close').then(() => Promise.reject(new Error('the engine closed the connection')));
+  await Promise.race([once(socket, 'data', { signal: timeoutSignal(CALL_TIMEOUT_MS) }), closed]);
 }
 
 /** Pings the engine. The client library accepts the signal, though its types do not say so. */

@@ -3,15 +3,20 @@ import { call } from './engine.ts';
 
 const architectures: Record<string, string> = { x64: 'amd64', ia32: '386' };
 
-/**
- * Returns whether this machine's own binaries run in the engine's containers: it has the same kernel and processor, and is reached by a
- * socket file.
- */
+/** Returns whether the engine is reached by a socket file, and this machine's programs run in its containers. */
 export async function isLocalEngine(docker: Dockerode): Promise<boolean> {
-  if (process.platform !== 'linux' || !hasSocketFile(docker)) return false;
+  return hasSocketFile(docker) && (await runsOurPrograms(docker));
+}
+
+/**
+ * Returns whether this machine's programs run in the engine's containers: both are Linux, of one kind of processor. They get there as images,
+ * so that the engine may be in a virtual machine, or far away.
+ */
+export async function runsOurPrograms(docker: Dockerode): Promise<boolean> {
+  if (process.platform !== 'linux') return false;
   const { Arch, Os } = await call(null, () => docker.version());
   return Os === 'linux' && Arch === (architectures[process.arch] ?? process.arch);
 }
 
-/** Returns whether the engine is reached by a socket file, so that its containers' own addresses are reachable too. */
+/** Returns whether the engine is reached by a socket file. It may be in a virtual machine, or in a network of its own, all the same. */
 export const hasSocketFile = (docker: Dockerode): boolean => (docker.modem as { socketPath?: unknown }).socketPath !== undefined;

@@ -80,7 +80,7 @@ describe('what the engine made', () => {
     ociRuntime: 'runsc',
     network: 'open',
     listed: null,
-    publish: false,
+    published: null,
     rootFromImage: false,
   });
   const made = (changes: object): Dockerode.ContainerInspectInfo =>

@@ -25,7 +25,7 @@ import { checkTakesConnections } from '../engine/engine.ts';
 import { labels, networkName } from '../engine/names.ts';
 import type { AgentNetworks } from '../networks/agent-networks.ts';
 import type { BuildNetworks } from '../networks/build-networks.ts';
-import { isLocalEngine } from '../engine/local-engine.ts';
+import { runsOurPrograms } from '../engine/local-engine.ts';
 import { ensureNodeBase } from '../image-sources/node-base.ts';
 import { ensureProjectBase } from '../image-sources/project-base.ts';
 import { engineDisk, type PullBounds } from '../image-sources/pull-bounds.ts';
@@ -307,7 +307,7 @@ export class Images {
         this.registryMissedAt = Date.now();
       }
     }
-    if (!(await isLocalEngine(this.docker))) throw new RuntimeRefused(`The image ${base} can't be pulled: ${missed}`);
+    if (!(await runsOurPrograms(this.docker))) throw new RuntimeRefused(`The image ${base} can't be pulled: ${missed}`);
     log(`No registry was reached for ${base} (${missed})`);
     log(`Using this machine's own ${machinePrograms[language]} as the base image instead`);
     return ownBase();

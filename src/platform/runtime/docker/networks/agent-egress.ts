@@ -7,7 +7,7 @@ import { EgressProxy, type Listed } from './egress-proxy.ts';
 import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
 import { HostLimits, readHere } from './host-limits.ts';
 import { linkRules } from './link-rules.ts';
-import { reachPorts } from './links.ts';
+import { isBridgeHere, reachPorts } from './links.ts';
 import { MirrorAddresses, type Mirror } from './mirrors.ts';
 import { Nft } from './nft.ts';
 import { PacketTables } from './packet-tables.ts';
@@ -51,7 +51,8 @@ export interface EgressOptions {
  * container starts on a network that they don't cover yet, again whenever the engine may have restarted, and every minute.
  */
 export class AgentEgress {
-  private readonly nft: Nft;
+  /** Runs packet rules on the engine's machine. */
+  readonly nft: Nft;
   private readonly tables: PacketTables;
   private covered: ReadonlySet<string> = new Set();
   /** The number of times that the rules became doubtful; `heard` is the number that the last load took into account. */
@@ -187,8 +188,11 @@ export class AgentEgress {
     try {
       const rules = isRestricted ? await this.egressRules(bridges) : noRules(instance);
       const { printed, linkLack } = await this.tables.load(rules, linkRules(instance, bridges));
-      if (linkLack === null) await reachPorts(bridges.links);
-      return { ...unrefused(null, linkLack), refused: refusedPackets(printed) };
+      // The rules learn the ports of links by packets from the engine's machine.
+      const areHere = (await Promise.all(bridges.links.map(({ bridge }) => isBridgeHere(bridge)))).every(Boolean);
+      const lack = linkLack ?? (areHere ? null : 'the links are on another machine than the service');
+      if (lack === null) await reachPorts(bridges.links);
+      return { ...unrefused(null, lack), refused: refusedPackets(printed) };
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
       this.loads = 0;

@@ -1,12 +1,13 @@
 import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../../runtime.ts';
 import { call, ignoring, statusOf, until } from '../engine/engine.ts';
+import { hasSocketFile } from '../engine/local-engine.ts';
 import type { AgentEgress } from './agent-egress.ts';
 import { networkOptions, networksOf } from './bridges.ts';
-import { bridgeOf, subnetOf } from './links.ts';
+import { bridgeOf, isBridgeHere, subnetOf } from './links.ts';
 import { beginningOf, isLarger } from './listed-addresses.ts';
 import { labels, networkName, type NetworkKind } from '../engine/names.ts';
-import type { EgressMode } from '../../../config/config.ts';
+import type { AgentAddresses, EgressMode } from '../../../config/config.ts';
 import type { AgentEgress as WantedEgress } from '../../runtime.ts';
 
 const TRIES_MAX = 10;
@@ -18,15 +19,17 @@ const bitsOf = (kind: NetworkKind): number => (kind === 'listed' ? 20 : 22);
 
 interface Situation {
   mode: EgressMode;
-  /** The value is true if agents are reached by published ports. */
-  publish: boolean;
+  addresses: AgentAddresses;
+  /** The value is true if the engine is on another machine, whose networks can't be here. */
+  isFar: boolean;
 }
 
 /** The agents' own bridges, on which they can't reach each other. They are created on demand, and again after their removal. */
 export class AgentNetworks {
-  private readonly making = new Map<NetworkKind, Promise<void>>();
+  private readonly making = new Map<NetworkKind, Promise<string>>();
   /** The kinds of networks whose range was compared with the one that they would get today. */
   private readonly compared = new Set<NetworkKind>();
+  private published: Promise<boolean> | null = null;
 
   constructor(
     private readonly docker: Dockerode,
@@ -42,23 +45,53 @@ export class AgentNetworks {
    * Returns the kind of network for an agent. The closed network publishes no ports, so if they have to be published, the rules of the open
    * one alone keep agents in. Throws `RuntimeRefused` if they would have to keep in only this agent.
    */
-  kindFor(egress: WantedEgress): NetworkKind {
-    const { mode, publish } = this.situation;
+  async kindFor(egress: WantedEgress): Promise<NetworkKind> {
+    const { mode } = this.situation;
     if (mode !== 'none' && egress === 'internet') return 'open';
-    if (!publish) return mode === 'none' || egress === 'none' ? 'closed' : 'listed';
+    if (!(await this.isPublished())) return mode === 'none' || egress === 'none' ? 'closed' : 'listed';
     if (mode === 'none') return 'open';
     const what = egress === 'none' ? 'egress "none"' : 'a list of names';
-    throw new RuntimeRefused(`An agent with ${what} can be run only where the engine is reached by a socket on Linux.`);
+    throw new RuntimeRefused(`An agent with ${what} can be run only where agents are reached by their own addresses.`);
   }
 
-  /** Resolves when the network exists and the egress rules cover it. Throws `RuntimeRefused` if the name belongs to a foreign network. */
-  ensure(kind: NetworkKind): Promise<void> {
+  /**
+   * Returns whether agents are reached by published ports, because their own addresses lead nowhere from here. That is decided once for each
+   * connection to the engine.
+   */
+  isPublished(): Promise<boolean> {
+    if (this.published === null) {
+      const published = this.decide();
+      this.published = published;
+      published.catch(() => {
+        if (this.published === published) this.published = null;
+      });
+    }
+    return this.published;
+  }
+
+  /** Decides anew the next time, since another engine may answer at the same place. */
+  forgetDecision(): void {
+    this.published = null;
+  }
+
+  private async decide(): Promise<boolean> {
+    const { mode, addresses, isFar } = this.situation;
+    if (addresses !== 'auto') return addresses === 'published';
+    if (isFar || !hasSocketFile(this.docker)) return true;
+    return !(await isBridgeHere(await this.ensure(mode === 'none' ? 'closed' : 'open')));
+  }
+
+  /**
+   * Returns the network's bridge when the network exists and the egress rules cover it. Throws `RuntimeRefused` if the name belongs to a
+   * foreign network.
+   */
+  ensure(kind: NetworkKind): Promise<string> {
     const making = this.making.get(kind) ?? this.make(kind).finally(() => this.making.delete(kind));
     this.making.set(kind, making);
     return making;
   }
 
-  private async make(kind: NetworkKind): Promise<void> {
+  private async make(kind: NetworkKind): Promise<string> {
     const name = networkName(this.instance, kind);
     const settled = async (): Promise<Dockerode.NetworkInspectInfo | null> => {
       const standing = await networksOf(this.docker, this.instance, kind);
@@ -73,7 +106,9 @@ export class AgentNetworks {
     if (network === null) throw new RuntimeRefused(`The network ${name} can't be made.`);
     // The proxy of the listed network is on the open one, too.
     if (kind === 'listed') await this.ensure('open');
-    await this.egress.cover(bridgeOf(network));
+    const bridge = bridgeOf(network);
+    await this.egress.cover(bridge);
+    return bridge;
   }
 
   private async create(name: string, kind: NetworkKind): Promise<void> {

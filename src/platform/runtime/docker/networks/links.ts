@@ -1,4 +1,5 @@
 import { createSocket } from 'node:dgram';
+import { readFile } from 'node:fs/promises';
 import type Dockerode from 'dockerode';
 import { broadcastAddress, gatewayAddress, proxyAddress } from './listed-addresses.ts';
 
@@ -19,6 +20,17 @@ const DISCARD_PORT = 9;
 
 /** Returns the name that the engine gives to a network's bridge. */
 export const bridgeOf = ({ Id }: Dockerode.NetworkInspectInfo): string => `br-${Id.slice(0, 12)}`;
+
+/**
+ * Returns whether this process is in the network of the engine's host, so that the addresses on the bridge are reachable. The bridge's name comes
+ * from the network's id, which no other engine has. Its address would tell less: engines choose the same ones, and Node names none of a bridge
+ * on which nothing runs.
+ */
+export async function isBridgeHere(bridge: string): Promise<boolean> {
+  // The folder /sys/class/net may be that of another network than the process's. Other systems than Linux have no such file.
+  const devices = await readFile('/proc/self/net/dev', 'utf8').catch(() => '');
+  return devices.split('\n').some((line) => line.trimStart().startsWith(`${bridge}:`));
+}
 
 /** Returns the network's range of addresses, in CIDR notation. */
 export const subnetOf = ({ IPAM }: Dockerode.NetworkInspectInfo): string =>

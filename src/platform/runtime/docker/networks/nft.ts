@@ -8,7 +8,7 @@ import { filesInto } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call, CALL_TIMEOUT_MS, statusOf } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
-import { isLocalEngine } from '../engine/local-engine.ts';
+import { runsOurPrograms } from '../engine/local-engine.ts';
 import { labels } from '../engine/names.ts';
 import { removeContainer } from '../engine/own-containers.ts';
 import { machineProgram } from '../image-sources/node-base.ts';
@@ -126,7 +126,7 @@ export class Nft {
   }
 
   private async ensureImage(): Promise<string> {
-    if (!(await isLocalEngine(this.docker))) throw new RuntimeRefused('the engine is on another machine than the service');
+    if (!(await runsOurPrograms(this.docker))) throw new RuntimeRefused('this machine’s nft does not run on the machine of the engine');
     for (const path of machinePaths) {
       const found = await stat(path).catch(() => null);
       if (found === null) continue;

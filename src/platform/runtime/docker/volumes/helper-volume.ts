@@ -6,7 +6,7 @@ import { RuntimeRefused } from '../../runtime.ts';
 import { fileIn } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call } from '../engine/engine.ts';
-import { isLocalEngine } from '../engine/local-engine.ts';
+import { runsOurPrograms } from '../engine/local-engine.ts';
 import { helperMount, helperProgram, helperVolumeName, labels } from '../engine/names.ts';
 import { findImage, importImage, pull } from '../image-sources/registry.ts';
 import { ensureLabelledVolume, findVolume } from './volumes.ts';
@@ -102,7 +102,7 @@ export class HelperVolume {
       if (found === null) throw new RuntimeRefused(`The image ${this.image} can't be had or has no static busybox at /bin/busybox.`);
       return found;
     }
-    if (await isLocalEngine(this.docker)) {
+    if (await runsOurPrograms(this.docker)) {
       for (const path of machinePaths) {
         const program = await readFile(path).catch(() => null);
         if (program !== null && isStatic(program)) return program;
