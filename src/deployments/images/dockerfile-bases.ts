@@ -3,10 +3,10 @@ import { RepositoryRefused } from '../../platform/git/repository-refused.ts';
 import { namesSameImage, parseImageReference } from '../../platform/image-reference.ts';
 import { checkedImage, checkFlags, onlyBuildKit, sourcesOfMounts } from './dockerfile-flags.ts';
 import { parseDockerfile, refuse, shown, type Dockerfile, type Instruction } from './dockerfile-parser.ts';
-import { assignmentWords, expand, NestingError, WordError, type Expanded } from './dockerfile-words.ts';
+import { assignmentWords, expand, NestingError, TooLongError, WordError, type Allowance, type Expanded } from './dockerfile-words.ts';
 
 const BASES_MAX = 16;
-/** The characters of all values together, which may double with each line. */
+/** The characters that may be read of words and brought in by variables, in the whole file: values may double with each line. */
 const EXPANDED_CHARACTERS_MAX = 1024 * 1024;
 const stageName = /^[a-z][a-z0-9_.-]*$/;
 const variableName = /^[A-Za-z_]\w*$/;
@@ -45,7 +45,7 @@ class Check {
   /** The variables of the stage, as far as this file says them: its base image may have others. */
   private variables = new Map<string, string>();
   private readonly escape: string;
-  private expandedCharacters = 0;
+  private readonly allowance: Allowance = { characters: EXPANDED_CHARACTERS_MAX };
 
   constructor(
     { instructions, escape, directives }: Dockerfile,
@@ -129,6 +129,7 @@ class Check {
   private arg({ text, line }: Instruction): void {
     const isGlobal = this.stages.length === 0;
     const words = assignmentWords(text, this.escape);
+    const takesValues = words.length > 1 && text.includes('$');
     if (words.length === 0) refuse(line, 'has ARG without a name.');
     for (const word of words) {
       const [name, value] = cut(word);
@@ -139,7 +140,7 @@ class Check {
       }
       if (!variableName.test(name)) refuse(line, `has ARG ${shown(name)} before FROM, which is no name of a variable.`);
       // Builders differ in these, so that the name of another image could come of them.
-      if (this.builder === 'engine' && (this.declared.has(name) || (words.length > 1 && text.includes('$'))))
+      if (this.builder === 'engine' && (this.declared.has(name) || takesValues))
         refuse(line, 'has an ARG before FROM that is set twice, or that takes values from its own line.');
       this.declared.add(name);
       if (value !== null) this.globals.set(name, this.expanded(value, this.globals, line).text);
@@ -190,11 +191,9 @@ class Check {
 
   private expanded(word: string, variables: ReadonlyMap<string, string>, line: number): Expanded {
     try {
-      const expanded = expand(word, { escape: this.escape, variables });
-      this.expandedCharacters += expanded.text.length;
-      if (this.expandedCharacters > EXPANDED_CHARACTERS_MAX) refuse(line, 'has variables whose values are too long together.');
-      return expanded;
+      return expand(word, { escape: this.escape, variables, allowance: this.allowance });
     } catch (error) {
+      if (error instanceof TooLongError) refuse(line, 'has variables whose values are too long together.');
       if (error instanceof WordError) refuse(line, `has ${shown(word)}, which can't be read: ${error.message}.`);
       if (error instanceof NestingError) refuse(line, 'has too many variables inside of each other.');
       throw error;
@@ -206,17 +205,21 @@ class Check {
     try {
       return this.expanded(word, this.variables, line).text;
     } catch (error) {
-      if (error instanceof RepositoryRefused && this.expandedCharacters <= EXPANDED_CHARACTERS_MAX) return '';
+      // What was read in vain counts as well.
+      if (error instanceof RepositoryRefused && this.allowance.characters >= 0) return '';
       throw error;
     }
   }
 }
 
 /** Returns the names and values of ENV and LABEL, which keep their quotes. */
-function pairsOf({ name, text, words, line }: Instruction, escape: string): (readonly [string, string])[] {
+function pairsOf({ name, text, line }: Instruction, escape: string): (readonly [string, string])[] {
   const found = assignmentWords(text, escape);
   // The old form has one name, and the rest of the line is its value.
-  if (found[0]?.includes('=') !== true) return [[words[0] ?? '', text.slice((words[0] ?? '').length)]];
+  if (found[0]?.includes('=') !== true) {
+    const nameEnd = text.search(/[\t\v\f\r ]|$/);
+    return [[text.slice(0, nameEnd), text.slice(nameEnd)]];
+  }
   return found.map((word) => {
     const [key, value] = cut(word);
     return value === null ? refuse(line, `has ${name} with ${shown(word)}, which is not name=value.`) : [key, value];

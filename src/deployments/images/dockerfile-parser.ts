@@ -6,6 +6,9 @@ const known = new Set(
 );
 /** The instructions that may have here-documents, unless they are in JSON form. */
 const takesFiles = new Set(['ADD', 'COPY', 'RUN']);
+/** The instructions whose words are read. */
+const readByWords = new Set(['ADD', 'FROM']);
+const WORDS_MAX = 1_000;
 /** Builders refuse longer lines. */
 const LINE_BYTES_MAX = 64 * 1024;
 /** Builders remove quotes and escape characters from flags, so that a flag that holds any could be another one. */
@@ -29,7 +32,7 @@ export interface Instruction {
   flags: readonly Flag[];
   /** The rest after the flags, without the spaces around it. */
   text: string;
-  /** The arguments: of the JSON form, or else separated by spaces. */
+  /** The arguments of the JSON form; of ADD and FROM also those that are separated by spaces. Others are not read by words, and may have as many as they like. */
   words: readonly string[];
   isJson: boolean;
   /** The names of the here-documents that follow it. */
@@ -161,10 +164,22 @@ function instructionOf(source: string, line: number): Instruction {
   const name = /^[a-zA-Z]+$/.test(written) ? written.toUpperCase() : '';
   if (!known.has(name)) refuse(line, `has an unknown instruction: ${JSON.stringify(written.slice(0, 40))}.`);
   const { flags, rest } = flagsOf(nameEnd === -1 ? '' : text.slice(nameEnd), name, line);
-  const trigger = name === 'ONBUILD' && rest !== '' ? instructionOf(rest, line) : null;
   const json = takesFiles.has(name) ? jsonWords(rest, name, line) : null;
-  const words = json ?? (rest === '' ? [] : rest.split(/[\t\v\f\r ]+/));
-  return { name, line, source, flags, text: rest, words, isJson: json !== null, heredocs: [], trigger };
+  const words = json ?? (readByWords.has(name) ? wordsOf(rest, name, line) : []);
+  return { name, line, source, flags, text: rest, words, isJson: json !== null, heredocs: [], trigger: triggerOf(name, rest, line) };
+}
+
+/** Returns the instruction that an ONBUILD holds. Builders refuse one that holds another ONBUILD; here it is refused before that is read, so that an instruction is read twice at most. */
+function triggerOf(name: string, text: string, line: number): Instruction | null {
+  if (name !== 'ONBUILD' || text === '') return null;
+  if (/^onbuild(?![^\t\v\f\r ])/i.test(text)) refuse(line, 'has ONBUILD in an ONBUILD.');
+  return instructionOf(text, line);
+}
+
+function wordsOf(text: string, name: string, line: number): string[] {
+  const words = text === '' ? [] : text.split(/[\t\v\f\r ]+/);
+  if (words.length > WORDS_MAX) refuse(line, `has ${name} with more than ${WORDS_MAX} words.`);
+  return words;
 }
 
 /** Takes off the words at the beginning that are flags. */

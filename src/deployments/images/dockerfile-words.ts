@@ -14,10 +14,19 @@ export class WordError extends Error {}
 /** The text has more expansions inside of each other than are read here. */
 export class NestingError extends Error {}
 
+/** The words and the values in them have more characters than may be read of one file. */
+export class TooLongError extends Error {}
+
+/** The characters that may still be read. It is shared by the words of a file, and goes below zero when they are used up. */
+export interface Allowance {
+  characters: number;
+}
+
 export interface Reading {
   /** The escape character of the Dockerfile. */
   escape: string;
   variables: ReadonlyMap<string, string>;
+  allowance?: Allowance;
 }
 
 export interface Expanded {
@@ -40,10 +49,17 @@ export function trim(text: string): string {
   return trimStart(text.slice(0, end));
 }
 
-/** Removes quotes and escape characters, and puts in variables, as builders do with one argument. Throws `WordError`, `NestingError`. */
+/** Removes quotes and escape characters, and puts in variables, as builders do with one argument. Throws `WordError`, `NestingError`, `TooLongError`. */
 export function expand(word: string, reading: Reading): Expanded {
+  spend(reading.allowance, word.length);
   const lexer = new Lexer(word, { ...reading, keepsSyntax: false });
   return { text: lexer.read().text, unset: lexer.unset };
+}
+
+function spend(allowance: Allowance | undefined, characters: number): void {
+  if (allowance === undefined) return;
+  allowance.characters -= characters;
+  if (allowance.characters < 0) throw new TooLongError();
 }
 
 /** Splits a line into words that keep their quotes, escape characters and variables. Throws `WordError`, `NestingError`. */
@@ -277,6 +293,7 @@ class Lexer {
 
   private given(name: string): string | undefined {
     const value = this.options.variables.get(name);
+    spend(this.options.allowance, value?.length ?? 0);
     this.inserted += value?.length ?? 0;
     if (this.inserted > INSERTED_CHARACTERS_MAX) throw new WordError('the values of its variables are too long');
     return value;
