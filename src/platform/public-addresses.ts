@@ -20,7 +20,8 @@ const globalUnicast6 = ipaddr.IPv6.parseCIDR('2000::/3');
 /** Returns whether anybody on the internet may own the address. Of IPv6 that is 2000::/3 alone, less what is reserved in it (RFC 4291, 2.4). */
 export function isPublic(address: string): boolean {
   // The spelling ::8.8.8.8 is an IPv6 address that the library takes for an IPv4 one.
-  const parsed = ipaddr.process(isIP(address) === 6 ? hostOf(new URL(`http://[${address.replace(/%.*$/, '')}]`)) : address);
+  const [bare = ''] = address.split('%', 1);
+  const parsed = ipaddr.process(isIP(address) === 6 ? hostOf(new URL(`http://[${bare}]`)) : address);
   if (parsed.range() !== 'unicast' || parsed.toString() === AZURE_PLATFORM) return false;
   return parsed instanceof ipaddr.IPv4 || parsed.match(globalUnicast6);
 }

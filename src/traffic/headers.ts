@@ -168,8 +168,9 @@ function cookie(name: string, value: string, prefix: string | null): string[] {
 /** Returns an address that stays under the prefix if the agent meant one of its own. */
 function locationUnder(prefix: string, value: string, host: string): string {
   if (value.startsWith('/') && !value.startsWith('//')) return under(prefix, value);
-  const [, origin = '', itsHost, path = ''] = /^(https?:\/\/([^/?#]*))(.*)$/i.exec(value) ?? [];
+  const [origin = '', itsHost] = /^https?:\/\/([^/?#]*)/i.exec(value) ?? [];
   if (itsHost === undefined || itsHost.toLowerCase() !== host.toLowerCase()) return value;
+  const path = value.slice(origin.length);
   return origin + under(prefix, path.startsWith('/') ? path : `/${path}`);
 }
 

@@ -1,6 +1,7 @@
 import { v5 as uuidv5 } from 'uuid';
 
 import { EventStore, OutcomeUnknown, WrongExpectedRevision, type NewEvent } from '../../platform/event-store/event-store.ts';
+import { withoutLast } from '../../platform/without-last.ts';
 
 const NAMESPACE = 'a3a5c0de-2f0b-4f3e-9a2b-6c1d2e3f4a5b';
 const CHUNK_LINES = 100;
@@ -21,7 +22,7 @@ export function redact(line: string, secrets: readonly string[]): string {
   return secrets
     .flatMap((secret) => [secret, ...secret.split(/\r?\n/)])
     .filter((secret) => secret.length >= SECRET_LENGTH_MIN)
-    .flatMap((secret) => [secret, Buffer.from(secret).toString('base64').replace(/=+$/, ''), encodeURIComponent(secret)])
+    .flatMap((secret) => [secret, withoutLast('=', Buffer.from(secret).toString('base64')), encodeURIComponent(secret)])
     .toSorted((a, b) => b.length - a.length)
     .reduce((text, secret) => text.replaceAll(secret, BLOT), line);
 }

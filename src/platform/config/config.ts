@@ -6,6 +6,7 @@ import ipaddr from 'ipaddr.js';
 import { parseImageReference } from '../image-reference.ts';
 import { openRange, type OpenRange } from '../open-ranges.ts';
 import { checkPublishedPorts, clientRange } from './published-ports.ts';
+import { withoutLast } from '../without-last.ts';
 
 /** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
 export type EgressMode = 'internet' | 'none' | 'all';
@@ -256,7 +257,7 @@ function placeSettings(read: Reader) {
   return {
     host: read.text('HOST') ?? '127.0.0.1',
     port: read.integer('PORT', 8080, 0, 65_535),
-    baseUrl: read.text('MOORING_BASE_URL')?.replace(/\/+$/, '') ?? null,
+    baseUrl: withoutLast('/', read.text('MOORING_BASE_URL') ?? '') || null,
     trustedProxies: read.list('MOORING_TRUSTED_PROXIES'),
     allowedOrigins: read.all('MOORING_ALLOWED_ORIGINS', originOf, 'must be origins such as https://app.example.com'),
     webSocketPingSeconds: read.integer('MOORING_WEBSOCKET_PING_SECONDS', 30, 1, 3_600),

@@ -134,7 +134,7 @@ async function checkVersion(cluster: string, binaries: string): Promise<void> {
   const { stdout } = await promisify(execFile)(join(binaries, 'postgres'), ['--version'], {
     env: environment(),
   });
-  const shipped = /(\d+)\./.exec(stdout)?.[1];
+  const shipped = /\b(\d+)\./.exec(stdout)?.[1];
   const made = readFileSync(join(cluster, 'PG_VERSION'), 'utf8').trim();
   if (shipped !== made)
     throw new Error(

@@ -1,4 +1,5 @@
 import { hostOf } from '../public-addresses.ts';
+import { withoutLast } from '../without-last.ts';
 
 const URL_CHARACTERS_MAX = 2_048;
 const BRANCH_CHARACTERS_MAX = 200;
@@ -42,7 +43,7 @@ export function parseRepositoryUrl(text: string): RepositoryUrl {
   const url = new URL(text);
   const protocol = url.protocol.slice(0, -1) as RepositoryUrl['protocol'];
   const port = url.port === '' ? (protocol === 'http' ? 80 : 443) : Number(url.port);
-  return { protocol, host: hostOf(url), authority: url.host.toLowerCase(), port, href: url.href.replace(/\/+$/, '') };
+  return { protocol, host: hostOf(url), authority: url.host.toLowerCase(), port, href: withoutLast('/', url.href) };
 }
 
 /**

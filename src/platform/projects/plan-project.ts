@@ -115,7 +115,7 @@ function framework(name: FrameworkName, language: Language, steps: Steps, { name
 }
 
 function procfile(files: ProjectFiles, port: number): ProjectPlan | null {
-  const line = /^web:[ \t]*(.*?)[ \t]*\r?$/m.exec(files.texts.get('Procfile') ?? '')?.[1];
+  const line = webLine(files.texts.get('Procfile') ?? '');
   if (line === undefined) return null;
   const command = commandOf(line, { PORT: String(port) });
   if (command === null)
@@ -125,6 +125,12 @@ function procfile(files: ProjectFiles, port: number): ProjectPlan | null {
   const language = procfileLanguage(files, command.words[0] ?? '');
   const { found, ...steps } = language === 'node' ? bareOrNode(files) : pythonSteps(files, pyprojectOf(files));
   return planFrom(null, language, { ...steps, found: `a Procfile with web, and ${found}` }, command);
+}
+
+/** Returns the command of the first line that begins with `web:`. */
+function webLine(text: string): string | undefined {
+  const line = text.split(/[\r\n]/).find((each) => each.startsWith('web:'));
+  return line?.slice('web:'.length).trim();
 }
 
 function procfileLanguage(files: ProjectFiles, program: string): Language {

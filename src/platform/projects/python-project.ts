@@ -7,8 +7,10 @@ import type { ProjectFiles } from './project-files.ts';
 /** A folder for the tools that read a lock file, which is removed after the installation. */
 const TOOLS = '.mooring-tools';
 const LOCKED = '.mooring-requirements.txt';
-/** Lines of requirements.txt that read other files of the project. */
-const otherFiles = /^\s*(-[rcef]\b|--(requirement|constraint|editable|find-links)\b|\.|\/)|\bfile:/m;
+/** A line of requirements.txt, without the spaces before it, that reads other files of the project. */
+const otherFiles = /^(-[rcef]\b|--(requirement|constraint|editable|find-links)\b|\.|\/)|\bfile:/;
+/** Keys of pyproject.toml beside which packages are taken from the project's own folders. */
+const localKeys: ReadonlySet<string> = new Set(['path', 'workspace', 'editable']);
 const pip = ['pip', 'install', '--no-cache-dir', '--disable-pip-version-check'];
 export const virtualEnvironment = ['python3', '-m', 'venv', '.venv'];
 const removeTools = ['python3', '-c', `import os, shutil; shutil.rmtree('${TOOLS}'); os.remove('${LOCKED}')`];
@@ -35,7 +37,7 @@ export function pyprojectOf({ texts }: ProjectFiles): Pyproject | null {
   return {
     dependencies: Array.isArray(dependencies) ? dependencies.filter((item) => typeof item === 'string') : null,
     isPackage: value['build-system'] !== undefined && poetry['package-mode'] !== false && uv['package'] !== false,
-    hasLocalPackages: /"(path|workspace|editable)":/.test(JSON.stringify([poetry, uv['sources'], uv['workspace']], bigAsText)),
+    hasLocalPackages: hasKey([poetry, uv['sources'], uv['workspace']], localKeys),
     isCrew: Object.hasOwn(tool, 'crewai'),
   };
 }
@@ -48,8 +50,18 @@ function tomlOf(text: string): Table {
   }
 }
 
-function bigAsText(_: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? String(value) : value;
+/** Returns whether a table within the values has one of the keys, however deep it is. Tables may be nested deeper than a function can call itself. */
+function hasKey(values: unknown[], keys: ReadonlySet<string>): boolean {
+  const left = [...values];
+  while (left.length > 0) {
+    const value = left.pop();
+    if (typeof value !== 'object' || value === null) continue;
+    for (const [key, inner] of Object.entries(value)) {
+      if (keys.has(key)) return true;
+      left.push(inner);
+    }
+  }
+  return false;
 }
 
 function tableIn(table: Table, name: string): Table {
@@ -74,12 +86,16 @@ export function pythonSteps(files: ProjectFiles, pyproject: Pyproject | null): S
   if (lock !== undefined) return whole(lock, pyproject?.hasLocalPackages === true, ['pyproject.toml', lock], lockedInstall(lock));
   if (names.has('requirements.txt')) {
     const requirements = texts.get('requirements.txt') ?? '';
-    return whole('requirements.txt', otherFiles.test(requirements), ['requirements.txt'], [[...pip, '-r', 'requirements.txt']]);
+    return whole('requirements.txt', readsOtherFiles(requirements), ['requirements.txt'], [[...pip, '-r', 'requirements.txt']]);
   }
   if (pyproject === null) return whole('no list of packages', false, [], []);
   const { dependencies } = pyproject;
   if (dependencies === null || pyproject.hasLocalPackages) return whole('pyproject.toml', true, [], [[...pip, '.']], []);
   return whole('pyproject.toml', false, ['pyproject.toml'], dependencies.length === 0 ? [] : [pipPackages(dependencies)]);
+}
+
+function readsOtherFiles(requirements: string): boolean {
+  return requirements.split(/[\r\n]/).some((line) => otherFiles.test(line.trimStart()));
 }
 
 /** Returns the command that installs these packages. Throws `RuntimeRefused` if one of them is no requirement but an option. */

@@ -74,7 +74,7 @@ export class BuildProgress {
   private takeLine(line: string): void {
     const status = statusOf(line);
     if (status === null) {
-      const error = /^error: (?:failed to build: |failed to solve: )*(.*)$/i.exec(line)?.[1];
+      const error = /^error: (?:failed to build: |failed to solve: )*(.*)$/is.exec(line)?.[1];
       if (error !== undefined) this.said = error.slice(0, ERROR_CHARACTERS_MAX);
       return;
     }

@@ -129,7 +129,7 @@ async function* stampedLines(source: AsyncIterable<Frame>, pace?: ReadPace): Asy
 }
 
 function nineDigits(time: string): string {
-  const [, seconds = time, digits = ''] = /^([^.Z]*)\.?(\d*)Z$/.exec(time) ?? [];
+  const [, seconds = time, digits = ''] = /^([^.Z]*)(?:\.(\d*))?Z$/.exec(time) ?? [];
   return `${seconds}.${digits.padEnd(9, '0')}Z`;
 }
 

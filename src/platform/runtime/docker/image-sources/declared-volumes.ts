@@ -1,4 +1,5 @@
 import type Dockerode from 'dockerode';
+import { withoutLast } from '../../../without-last.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { helperMount } from '../engine/names.ts';
 
@@ -11,7 +12,7 @@ type Image = Pick<Dockerode.ImageInspectInfo, 'Config'>;
 export function declaredVolumes({ Config }: Image, ownPaths: readonly string[]): string[] {
   const own = new Set([...ownPaths, helperMount]);
   return Object.keys(Config.Volumes ?? {})
-    .filter((path) => !own.has(path.replace(/\/+$/, '')))
+    .filter((path) => !own.has(withoutLast('/', path)))
     .toSorted();
 }
 

@@ -55,7 +55,7 @@ export async function machineProgram(path: string, name: string): Promise<TarEnt
 /** Returns the entries of the shared libraries that these files need, under their own paths; none if they need none. */
 export async function librariesOf(...programs: string[]): Promise<TarEntry[]> {
   const { stdout } = await promisify(execFile)('ldd', programs, { timeout: LDD_TIMEOUT_MS }).catch(() => ({ stdout: '' }));
-  const named = [...stdout.matchAll(/^\s*(?:\S+ => )?(\/\S+) \(0x/gm)].map((match) => match[1] ?? '');
+  const named = [...stdout.matchAll(/^[ \t]*(?:\S+ => )?(\/\S+) \(0x/gm)].map((match) => match[1] ?? '');
   const beside = named.filter((path) => /\/libc\.so/.test(path)).flatMap((path) => nameService.map((name) => join(dirname(path), name)));
   const paths = new Set([...named, ...beside.filter((path) => existsSync(path))]);
   return [...paths].map((path) => file(path.slice(1), path, 0o755));

@@ -103,7 +103,8 @@ export async function pull(
     bounds === undefined
       ? () => undefined
       : watchDisk(bounds.disk, () => giveUp(`The disk for images is nearly full, so ${reference} was not pulled.`));
-  const tagged = /@|:[^/]*$/.test(reference) ? reference : `${reference}:latest`;
+  const isTagged = reference.includes('@') || reference.lastIndexOf(':') > reference.lastIndexOf('/');
+  const tagged = isTagged ? reference : `${reference}:latest`;
   try {
     await portErrors(null, async () => {
       const stream = await docker.createImage(credential ?? undefined, { fromImage: tagged, abortSignal: either });

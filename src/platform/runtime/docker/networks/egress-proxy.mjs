@@ -183,7 +183,8 @@ async function forward(agent, request, response) {
   const options = await reach(agent, host, wantedPort);
   const named = String(request.headers.connection ?? '')
     .toLowerCase()
-    .split(/\s*,\s*/);
+    .split(',')
+    .map((name) => name.trim());
   const passed = (headers) =>
     Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name) && !named.includes(name)));
   await new Promise((resolve, reject) => {

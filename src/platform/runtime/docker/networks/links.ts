@@ -42,7 +42,7 @@ export function linksOf(networks: readonly Dockerode.NetworkInspectInfo[], haveP
     .filter((network) => subnetOf(network) !== '')
     .map((network) => {
       const subnet = subnetOf(network);
-      const gateway = network.IPAM?.Config?.find(({ Subnet }) => Subnet === subnet)?.Gateway?.replace(/\/.*$/, '');
+      const gateway = network.IPAM?.Config?.find(({ Subnet }) => Subnet === subnet)?.Gateway?.split('/', 1)[0];
       return {
         bridge: bridgeOf(network),
         subnet,

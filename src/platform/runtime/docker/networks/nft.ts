@@ -144,6 +144,6 @@ export class Nft {
 
 /** Returns the addresses in a text of the form of /etc/resolv.conf, without those that are valid only on one link. */
 export function nameserversOf(text: string): string[] {
-  const named = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].map(([, address = '']) => address);
+  const named = [...text.matchAll(/^[ \t]*nameserver[ \t]+(\S+)/gm)].map(([, address = '']) => address);
   return [...new Set(named.filter((address) => ipaddr.isValid(address) && !address.includes('%')))];
 }
