@@ -3,8 +3,10 @@ import { Injectable } from '@nestjs/common';
 import { agentStream } from '../agents/index.ts';
 import { Keyring } from '../platform/crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { EventStore } from '../platform/event-store/event-store.ts';
 import { RuntimeRefused } from '../platform/runtime/runtime.ts';
 import { AccountSecrets } from '../secrets/services.ts';
+import { secretChanges } from './secret-changes.ts';
 import { environmentDecider, type Variable } from './environment.decider.ts';
 
 /** Returns the context that binds an encrypted value to its variable: it can be decrypted under no other name. */
@@ -26,6 +28,7 @@ export class Variables {
     private readonly aggregates: Aggregates,
     private readonly keyring: Keyring,
     private readonly secrets: AccountSecrets,
+    private readonly events: EventStore,
   ) {}
 
   /**
@@ -44,7 +47,23 @@ export class Variables {
     return Object.fromEntries(values);
   }
 
-  /** Returns the secret values of the agent, which must not be seen in any output. */
+  /**
+   * Returns each secret value that the agent's container may have got since the deployment was requested, whatever was replaced or removed
+   * since, for they must not be seen in any output. Returns null if too much has changed since to find them.
+   */
+  async secretsSince(agentId: string, deploymentId: string): Promise<string[] | null> {
+    const changes = await secretChanges(this.events.readStream(agentStream(agentId), { backwards: true }), deploymentId);
+    if (changes === null) return null;
+    const { state } = await this.aggregates.load(agentStream(agentId), environmentDecider);
+    const names = new Set(changes.names);
+    for (const { secret } of state.variables.values()) if (secret !== null) names.add(secret);
+    const replaced = state.accountId === null ? [] : await this.secrets.openSince(state.accountId, names, changes.since);
+    if (replaced === null) return null;
+    const values = await Promise.all(changes.values.map(({ key, sealed }) => this.keyring.open(agentId, variableContext(key), sealed)));
+    return [...(await this.secretsOf(agentId)), ...replaced, ...values.filter((value) => value !== null)];
+  }
+
+  /** Returns the secret values that the agent's variables have now. */
   async secretsOf(agentId: string): Promise<string[]> {
     const opened = await this.opened(agentId, (variable) => variable.isSecret);
     return opened.flatMap(({ value }) => (value === null ? [] : [value]));

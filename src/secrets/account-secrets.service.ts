@@ -2,6 +2,8 @@ import { Injectable } from '@nestjs/common';
 
 import { Keyring } from '../platform/crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
+import { EventStore, type Position } from '../platform/event-store/event-store.ts';
+import type { SecretEvent } from './secrets.events.ts';
 import { type Secrets, secretsDecider, secretsStream, unknownSecret } from './secrets.decider.ts';
 
 /** Returns the context that binds an encrypted value to its secret: it can be decrypted under no other name. */
@@ -9,12 +11,16 @@ export function secretContext(name: string): string {
   return `secret ${name}`;
 }
 
+/** The events that are read back at most, for the values that secrets had since a moment. */
+const EVENTS_MAX = 10_000;
+
 /** Knows the secrets of accounts, and reads them in clear for the containers of the account's agents only. */
 @Injectable()
 export class AccountSecrets {
   constructor(
     private readonly aggregates: Aggregates,
     private readonly keyring: Keyring,
+    private readonly events: EventStore,
   ) {}
 
   /** Returns the account's secrets by name, with their values encrypted. */
@@ -41,5 +47,28 @@ export class AccountSecrets {
       if (value !== null) opened.set(name, value);
     }
     return opened;
+  }
+
+  /**
+   * Returns the values of these secrets that were stored since that end of the log, and those that they took the place of; null if they are not
+   * among the account's last 10,000 events.
+   */
+  async openSince(accountId: string, names: ReadonlySet<string>, since: Position): Promise<string[] | null> {
+    if (names.size === 0) return [];
+    const values: (string | null)[] = [];
+    /** The secrets whose values before that moment are still looked for. */
+    const before = new Set<string>();
+    let count = 0;
+    for await (const event of this.events.readStream(secretsStream(accountId), { backwards: true })) {
+      const isBefore = !(since < event.position);
+      if (isBefore && before.size === 0) break;
+      if ((count += 1) > EVENTS_MAX) return null;
+      const { type, data } = event as unknown as SecretEvent;
+      if ((type !== 'SecretStored' && type !== 'SecretRemoved') || !names.has(data.name)) continue;
+      if (isBefore && !before.delete(data.name)) continue;
+      if (!isBefore) before.add(data.name);
+      if (type === 'SecretStored') values.push(await this.keyring.open(accountId, secretContext(data.name), data.value));
+    }
+    return values.filter((value) => value !== null);
   }
 }

@@ -86,9 +86,11 @@ export class AgentRecords {
     await this.agents.close(agentId, revision);
   }
 
+  /** Opens the log of a deployment, which shows none of the values that its container may have got, whatever became of them since. */
   async openBuildLog(agentId: string, { accountId }: Agent, deploymentId: string): Promise<BuildLog> {
-    const secrets = [...(await this.variables.secretsOf(agentId)), ...secretsOfBuilds(this.config.buildVariables)];
-    return new BuildLog(this.events, { id: deploymentId, agentId, accountId }, secrets);
+    const secrets = await this.variables.secretsSince(agentId, deploymentId);
+    const all = secrets === null ? null : [...secrets, ...secretsOfBuilds(this.config.buildVariables)];
+    return new BuildLog(this.events, { id: deploymentId, agentId, accountId }, all);
   }
 
   /**

@@ -1,7 +1,7 @@
 import { v5 as uuidv5 } from 'uuid';
 
 import { EventStore, OutcomeUnknown, WrongExpectedRevision, type NewEvent } from '../../platform/event-store/event-store.ts';
-import { withoutLast } from '../../platform/without-last.ts';
+import { Redaction } from './redaction.ts';
 
 const NAMESPACE = 'a3a5c0de-2f0b-4f3e-9a2b-6c1d2e3f4a5b';
 const CHUNK_LINES = 100;
@@ -13,20 +13,6 @@ const MESSAGE_CHARACTERS_MAX = 500;
 /** The largest number of lines in the log of one deployment; further lines are dropped. */
 const LINES_MAX = 20_000;
 const TRIES = 5;
-const BLOT = '••••••••';
-/** The shortest value, in characters, that is masked. Shorter ones would mask half of every log. */
-const SECRET_LENGTH_MIN = 4;
-
-/** Masks known secret values, and each line of a multi-line secret, in a line: verbatim, in base64, and URL-encoded. */
-export function redact(line: string, secrets: readonly string[]): string {
-  return secrets
-    .flatMap((secret) => [secret, ...secret.split(/\r?\n/)])
-    .filter((secret) => secret.length >= SECRET_LENGTH_MIN)
-    .flatMap((secret) => [secret, withoutLast('=', Buffer.from(secret).toString('base64')), encodeURIComponent(secret)])
-    .toSorted((a, b) => b.length - a.length)
-    .reduce((text, secret) => text.replaceAll(secret, BLOT), line);
-}
-
 /** The end of a stream: its revision, -1 if it is empty, and the number of lines in it. */
 interface Place {
   revision: number;
@@ -42,12 +28,16 @@ export class BuildLog {
   private timer: NodeJS.Timeout | undefined;
   /** The end of the stream. It is read at the first line, so that nobody waits for it when a short log is written at the end of the work. */
   private place: Promise<Place> | null = null;
+  private readonly redaction: Redaction;
 
   constructor(
     private readonly events: EventStore,
     private readonly deployment: { id: string; agentId: string; accountId: string },
-    private readonly secrets: readonly string[],
-  ) {}
+    /** The value is null if the secrets are not known, so that no line is shown. */
+    secrets: readonly string[] | null,
+  ) {
+    this.redaction = new Redaction(secrets);
+  }
 
   readonly line = (text: string): void => {
     this.count += 1;
@@ -55,7 +45,7 @@ export class BuildLog {
     this.place ??= this.read();
     const told = this.count === LINES_MAX ? 'The log is too long; the rest of it is not kept.' : text;
     // The text is truncated last, because half a secret would not be recognized.
-    const shown = redact(told, this.secrets).slice(0, LINE_CHARACTERS_MAX);
+    const shown = this.redaction.of(told).slice(0, LINE_CHARACTERS_MAX);
     this.waiting.push(shown);
     this.waitingBytes += bytesOf(shown);
     if (this.waiting.length >= CHUNK_LINES || this.waitingBytes >= CHUNK_BYTES) this.write();
@@ -64,7 +54,7 @@ export class BuildLog {
 
   /** Returns the text of a message as the log would show it, 500 characters at most. */
   redacted(text: string): string {
-    return redact(text, this.secrets).slice(0, MESSAGE_CHARACTERS_MAX);
+    return this.redaction.of(text).slice(0, MESSAGE_CHARACTERS_MAX);
   }
 
   /** Resolves when every line so far is in the log. */
