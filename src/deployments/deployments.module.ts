@@ -21,6 +21,7 @@ import { ImageSweep } from './images/image-sweep.service.ts';
 import { ImageSweepRecords, LastImageSweepHandler } from './images/image-sweep-records.service.ts';
 import { Repositories } from './images/repositories.service.ts';
 import { RepositorySources } from './images/repository-sources.service.ts';
+import { SourceReader } from './images/source-reader.service.ts';
 import { DeploymentSources } from './sources/deployment-sources.service.ts';
 import { CancelDeploymentHandler, DeployAgentHandler, DeploymentRequests, RollBackAgentHandler } from './deployments.handlers.ts';
 import {
@@ -61,6 +62,7 @@ import { VolumesSaga } from './volumes/volumes.saga.ts';
     ImageSweepRecords,
     Repositories,
     RepositorySources,
+    { provide: SourceReader, useFactory: () => SourceReader.open() },
     VolumeMeter,
     VolumesSaga,
     AccountHasImageHandler,

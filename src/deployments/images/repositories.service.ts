@@ -63,7 +63,7 @@ export class Repositories implements OnApplicationBootstrap {
     const folder = join(this.root, deployment.id);
     try {
       const { directory, commitSha } = await this.fetch(deployment, accountId, folder, log, signal);
-      const source = await this.sources.sourceIn(directory, accountId, log);
+      const source = await this.sources.sourceIn(directory, accountId, log, signal);
       const built = await build(source);
       return { ...built, commitSha, framework: source.kind === 'project' ? source.plan.framework : null };
     } finally {
