@@ -13,6 +13,7 @@ import { ContainerContents } from './containers/container-contents.service.ts';
 import { ContainerSteps } from './containers/container-steps.service.ts';
 import { DeploymentAnswers } from './deployment-answers.service.ts';
 import { DeploymentImages } from './images/deployment-images.service.ts';
+import { ImageAttempts } from './images/image-attempts.service.ts';
 import { ImageClaims } from './images/image-claims.service.ts';
 import { ImageReferences } from './images/image-references.service.ts';
 import { ImagesSaga } from './images/images.saga.ts';
@@ -54,6 +55,7 @@ import { VolumesSaga } from './volumes/volumes.saga.ts';
     Differences,
     EngineLimits,
     EngineView,
+    ImageAttempts,
     ImageClaims,
     ImageNeeds,
     ImageReferences,

@@ -28,6 +28,7 @@ export const leftTables: readonly string[] = [
   'drained_runs',
   'es_log_retention',
   'idempotency_keys',
+  'image_attempts',
   'image_claims',
   'image_sweeps',
   'installation',

@@ -52,7 +52,13 @@ export class DeploymentImages {
     const { deployment } = agent;
     if (deployment === null) throw new Error('an agent that deploys has a deployment');
     try {
-      const { image, name, command, commitSha, framework = null } = await this.claimedImage(agentId, agent, deployment, log, signal);
+      const {
+        image,
+        name,
+        command,
+        commitSha,
+        framework = null,
+      } = await this.claims.attempts.run(deployment.id, () => this.claimedImage(agentId, agent, deployment, log, signal));
       const startTimeoutSeconds = this.template(framework ?? deployment.templateId)?.startTimeoutSeconds ?? null;
       const deploymentId = deployment.id;
       return { type: 'RecordImage', deploymentId, image, imageName: name, command, commitSha, framework, startTimeoutSeconds };

@@ -205,7 +205,7 @@ class Check {
     try {
       return this.expanded(word, this.variables, line).text;
     } catch (error) {
-      // What was read in vain counts as well.
+      // Characters that were read in vain count as well.
       if (error instanceof RepositoryRefused && this.allowance.characters >= 0) return '';
       throw error;
     }

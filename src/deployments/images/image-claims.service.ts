@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 
 import { Database } from '../../platform/database/database.ts';
 import { digestOfColumn } from './image-sweep.queries.ts';
+import { ImageAttempts } from './image-attempts.service.ts';
 
 /** The largest number of claims that are looked at in one go. */
 const CLAIMS_MAX = 1_000;
@@ -17,7 +18,10 @@ export interface ImageClaim {
  */
 @Injectable()
 export class ImageClaims {
-  constructor(private readonly database: Database) {}
+  constructor(
+    private readonly database: Database,
+    readonly attempts: ImageAttempts,
+  ) {}
 
   /** Claims the image for a deployment. Waits for a removal that is under way, up to 10 s. */
   async claim(claim: ImageClaim, image: string): Promise<void> {
