@@ -50,7 +50,7 @@ function spellingsOf(text: string): string[] {
   const last = spellings.at(-1) ?? text;
   const plain = last
     .replaceAll('\0', '')
-    .replace(/\\+u([0-9A-Fa-f]{4})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+    .replace(/(?<!\\)\\+u([0-9A-Fa-f]{4})/g, (_, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
   return plain === last ? spellings : [...spellings, plain];
 }
 
