@@ -39,7 +39,7 @@ export class HealthController {
     void reply.status(status === 'unavailable' ? 503 : 200);
     if (isLocal(request) || this.hasMetricsToken(request)) return { status, dependencies };
     // Strangers have no use for what is lacking here, such as an update of the engine.
-    return { status, dependencies: dependencies.map(({ detail: _, ...dependency }) => dependency) };
+    return { status, dependencies: dependencies.map(({ name, status: state, required }) => ({ name, status: state, required })) };
   }
 
   /** Returns Prometheus metrics, unless configured otherwise only to callers on this machine. A token may be required. */
