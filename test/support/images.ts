@@ -4,6 +4,7 @@ import { tarOf, type TarEntry } from '../../src/platform/runtime/docker/image-so
 import { ensureNodeBase } from '../../src/platform/runtime/docker/image-sources/node-base.ts';
 import { noRules } from '../../src/platform/runtime/docker/networks/egress-rules.ts';
 import { noLinkRules } from '../../src/platform/runtime/docker/networks/link-rules.ts';
+import { EgressImages } from '../../src/platform/runtime/docker/networks/egress-images.ts';
 import { Nft } from '../../src/platform/runtime/docker/networks/nft.ts';
 import { RuntimeRefused } from '../../src/platform/runtime/runtime.ts';
 import { importImage } from '../../src/platform/runtime/docker/image-sources/registry.ts';
@@ -57,7 +58,7 @@ export async function busyboxEntries(): Promise<TarEntry[]> {
 
 /** Removes everything with the instance's label, containers first, the rules of its networks, and the named images. */
 export async function removeInstance(docker: Dockerode, instance: string, images: string[] = []): Promise<void> {
-  await new Nft(docker, instance).run(noRules(instance) + noLinkRules(instance)).catch(unlessRefused);
+  await new Nft(docker, instance, new EgressImages(docker, null)).run(noRules(instance) + noLinkRules(instance)).catch(unlessRefused);
   const filters = JSON.stringify({ label: [`mooring.instance=${instance}`] });
   for (const { Id } of await docker.listContainers({ all: true, filters })) await docker.getContainer(Id).remove({ force: true, v: true });
   for (const { Name } of (await docker.listVolumes({ filters })).Volumes ?? []) await docker.getVolume(Name).remove();

@@ -1,20 +1,15 @@
 import { resolve } from 'node:path';
-import { problemOf } from './eventstore-url.ts';
-
 import ipaddr from 'ipaddr.js';
-
 import { parseImageReference } from '../image-reference.ts';
 import { openRange, type OpenRange } from '../open-ranges.ts';
+import { problemOf } from './eventstore-url.ts';
 import { checkPublishedPorts, clientRange } from './published-ports.ts';
 import { withoutLast } from '../without-last.ts';
 
 /** The addresses that agents may reach: the internet but nothing private, nothing at all, or everything that their host can. */
 export type EgressMode = 'internet' | 'none' | 'all';
 
-/**
- * The way to agents: by the addresses of their containers, by ports that the engine publishes for them, or by their addresses where these are
- * reachable.
- */
+/** The way to agents: the addresses of their containers, ports that the engine publishes for them, or the former where they are reachable. */
 export type AgentAddresses = 'auto' | 'container' | 'published';
 
 /** The builder of accounts' Dockerfiles: BuildKit in a container for each account, or the engine's own, for accounts that trust each other. */
@@ -51,6 +46,8 @@ export class Config {
   openRegistration: boolean;
   /** The image with a static busybox at /bin/busybox that fills the helper volume; null means the machine's own busybox. */
   helperImage: string | null;
+  /** The image of the programs that hold agents to what they may reach; null stands for our own. */
+  egressImage: string | null;
   /** The hosts, `host:port` or `file:`, from which sources may come although they are private. */
   allowPrivateSources: string[];
   /** The most MiB that are received of one repository, the most MiB of its files, and the most files. */
@@ -298,6 +295,7 @@ function agentSettings(read: Reader) {
     runtime: read.choice('MOORING_RUNTIME', ['auto', 'docker', 'local'], 'auto'),
     containerRuntime: read.text('MOORING_CONTAINER_RUNTIME'),
     helperImage: read.text('MOORING_HELPER_IMAGE'),
+    egressImage: read.text('MOORING_EGRESS_IMAGE'),
     allowPrivateSources: read.list('MOORING_ALLOW_PRIVATE_SOURCES'),
     allowPrivateTargets: read.list('MOORING_ALLOW_PRIVATE_TARGETS'),
     sharedImages: read.list('MOORING_SHARED_IMAGES'),

@@ -27,6 +27,7 @@ type RuntimeConfig = Pick<
   | 'runtime'
   | 'dataDir'
   | 'helperImage'
+  | 'egressImage'
   | 'containerRuntime'
   | 'agentEgress'
   | 'agentEgressPrivate'
@@ -74,6 +75,7 @@ export async function openRuntime(
       helperImage: config.helperImage,
       ociRuntime: config.containerRuntime,
       egress: config.agentEgress,
+      egressImage: config.egressImage,
       open: config.agentEgressPrivate,
       addresses: config.agentAddresses,
       ports: portsOf(config, connection),

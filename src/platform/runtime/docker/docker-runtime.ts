@@ -30,7 +30,7 @@ import type { EngineStatus } from '../engine-status.ts';
 import type { AgentAddresses, EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
-import { isListed, view } from './containers/container-view.ts';
+import { view } from './containers/container-view.ts';
 import { call, CALL_TIMEOUT_MS, hasLeftoverTask, hasLostNetwork, isBridgeFull, pinApiVersion, pingEngine } from './engine/engine.ts';
 import { filesInto, plainTar } from './engine/archive.ts';
 import { ContainerIdentities, type KnownContainer } from './engine/container-identities.ts';
@@ -53,7 +53,7 @@ import { Images } from './images/images.ts';
 import { refuseLargeConfig } from './image-sources/large-config.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
 import { openTerminal } from './containers/terminal.ts';
-import { labels, networkName } from './engine/names.ts';
+import { isListedKind, labels, networkKindOf, networkName, type NetworkKind } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
 import { AgentReach } from './containers/agent-reach.ts';
 import { BuildNetworks } from './networks/build-networks.ts';
@@ -78,6 +78,8 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   ociRuntime: string | null;
   /** The addresses that agents may reach. */
   egress: EgressMode;
+  /** The image of the programs that hold agents to them; null stands for this machine's own, or one that the engine makes. */
+  egressImage?: string | null;
   /** The private addresses that they may reach nevertheless. */
   open?: readonly OpenRange[];
   /** The way to agents; `auto` if it is left out. */
@@ -92,7 +94,7 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
   volumeMaxBytes?: number | null;
   /** True if no agent may start on an engine that does not enforce its limits. */
   requireLimits?: boolean;
-  logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
+  logger?: EgressOptions['logger'];
 }
 
 const PING_TIMEOUT_MS = 5_000;
@@ -144,14 +146,7 @@ export class DockerRuntime extends ContainerRuntime {
       mode: options.egress,
       open: options.open ?? [],
       ready: () => this.engine.assertSupported(),
-      onChange: (lack) =>
-        lack === null
-          ? options.logger?.log({}, 'what agents may reach is enforced again')
-          : options.logger?.warn({ reason: lack }, 'WHAT AGENTS MAY REACH IS NOT ENFORCED (MOORING_AGENT_EGRESS)'),
-      onLinkChange: (lack) =>
-        lack === null
-          ? options.logger?.log({}, 'agents are kept from each other’s frames again')
-          : options.logger?.warn({ reason: lack }, 'AGENTS ARE NOT KEPT FROM EACH OTHER’S FRAMES ON THE LINK THAT THEY SHARE'),
+      image: options.egressImage ?? null,
     });
     const { kind, relay } = this.connection;
     const situation = { mode: options.egress, addresses: options.addresses ?? 'auto', isFar: kind !== 'near' };
@@ -253,14 +248,15 @@ export class DockerRuntime extends ContainerRuntime {
     if (!rootFromImage && isUnprivileged(spec.user ?? image.Config.User)) await this.volumes.roots.open(spec.agentId, volume, image.Id);
     const { identities, ociRuntime } = this;
     const published = await this.reach.published();
-    const listed = network === 'listed' ? await this.agentEgress.seat() : null;
+    this.agentEgress.refuseUnheld(network);
+    const listed = isListedKind(network) ? await this.agentEgress.seat(network) : null;
     // The image is given by its id, since an engine may know no pin of it by which it was found.
     const found = { ...spec, image: image.Id };
     const options = createOptions(found, { identities, network, listed, helperVolume, ociRuntime, published, rootFromImage });
     this.containers.expect(spec);
     const container = await this.life.createOrAdopt(this.identities.nameOf(spec), options);
     this.volumes.roots.mounted(volume, rootFromImage);
-    if (listed !== null) await this.agentEgress.listed();
+    if (isListedKind(network)) await this.agentEgress.listed(network);
     const made = await this.containers.look(container.id);
     const ignored = ignoredSettings(options, made);
     if (ignored.length > 0) {
@@ -274,7 +270,7 @@ export class DockerRuntime extends ContainerRuntime {
   override async start(handle: ContainerHandle): Promise<void> {
     await this.engine.assertStartable();
     await this.agentEgress.settle();
-    if (this.agentEgress.isLacking && isListed(await this.containers.look(handle))) this.agentEgress.refuseUnheld();
+    if (this.agentEgress.isLacking) this.agentEgress.refuseUnheld(this.kindOf(await this.containers.look(handle)));
     const isStartable = (await this.starts.isStartable(handle)) && (await this.reach.canReach(() => this.containers.look(handle)));
     if (!isStartable) await this.life.removeForAnother(handle);
     const start = () => this.starts.start(handle);
@@ -288,10 +284,16 @@ export class DockerRuntime extends ContainerRuntime {
       // The network was removed while no container ran on it.
       const found = await this.containers.look(handle);
       // The next one may have another range, and the container has its address of the lost one.
-      if (isListed(found)) await this.life.removeForAnother(handle);
-      await this.networks.ensure(found.HostConfig.NetworkMode === networkName(this.instance, 'closed') ? 'closed' : 'open');
+      const kind = this.kindOf(found);
+      if (isListedKind(kind)) await this.life.removeForAnother(handle);
+      await this.networks.ensure(kind);
+      this.agentEgress.refuseUnheld(kind);
       await start();
     }
+  }
+
+  private kindOf({ HostConfig }: Dockerode.ContainerInspectInfo): NetworkKind {
+    return networkKindOf(this.instance, HostConfig.NetworkMode) ?? 'open';
   }
 
   override stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {

@@ -5,7 +5,7 @@ import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { call } from '../engine/engine.ts';
 import type { AgentNetworks } from '../networks/agent-networks.ts';
 import { filesMaxOf } from './build-guard.ts';
-import { BuilderImage, readSeccomp } from './builder-image.ts';
+import { builderImage, readSeccomp } from './builder-image.ts';
 import type { BuilderMeans } from './builder-options.ts';
 import type { PoolLimits } from './builder-pool.ts';
 import { DockerfileBuilder } from './dockerfile-builder.ts';
@@ -33,7 +33,7 @@ export function openBuilder(
   networks: AgentNetworks,
   settings: BuilderSettings,
 ): DockerfileBuilder {
-  const image = new BuilderImage(docker, settings.image);
+  const image = builderImage(docker, settings.image);
   let fixed: Promise<Pick<BuilderMeans, 'seccomp' | 'cpus' | 'appArmor'>> | null = null;
   const means = async (log: (line: string) => void, signal: AbortSignal): Promise<BuilderMeans> => {
     fixed ??= fixedMeans(docker, settings.appArmor);

@@ -29,9 +29,6 @@ export function view(known: KnownContainer, found: Dockerode.ContainerInspectInf
   };
 }
 
-/** Returns whether the container is that of an agent with a list of names. */
-export const isListed = ({ Config }: Dockerode.ContainerInspectInfo): boolean => labels.address in Config.Labels;
-
 /** Returns the labels that depend on the address that the container got when it was created. */
 export function addressLabels({ Config: { Labels } }: Dockerode.ContainerInspectInfo): Labels {
   const { [labels.address]: address, [labels.code]: code = '' } = Labels;

@@ -10,6 +10,7 @@ import {
   capabilitiesOf,
   helperMount,
   isAnonymousVolume,
+  isShut,
   labels,
   networkKinds,
   networkName,
@@ -29,7 +30,7 @@ const capabilities = ['CHOWN', 'DAC_OVERRIDE', 'FOWNER', 'KILL', 'NET_BIND_SERVI
  * host from there, where no rule holds the agent. Now it asks in the agent's own network.
  */
 const NO_NAMES = ['127.0.0.1'];
-const mayAskNames = (kind: NetworkKind): boolean => kind === 'open' || kind === 'builds';
+const mayAskNames = (kind: NetworkKind): boolean => !isShut(kind);
 
 /** Returns whether the container was made by an earlier release that left name servers to agents which may reach nobody. */
 export function asksForbiddenNames({ HostConfig }: Dockerode.ContainerInspectInfo, instance: string): boolean {

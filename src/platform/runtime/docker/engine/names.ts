@@ -36,12 +36,24 @@ export const isHelperVolume = (name: string | undefined): boolean => name?.start
 export const isAnonymousVolume = (name: string): boolean => /^[0-9a-f]{64}$/.test(name);
 
 export const volumeName = (agentId: string): string => `mooring-${agentId}`;
-/** Agents on the open network can reach what the rules allow; those on the closed one have no way out; those on the listed one reach the proxy alone.
- * Builds are on a network of their own, and reach the mirrors as well. */
-export const networkKinds = ['open', 'closed', 'listed', 'builds'] as const;
+/**
+ * Agents on the open network can reach what the rules allow; those on a closed one have no way out; those on a listed one reach the proxy alone.
+ * The engine publishes no port of its internal networks, so where ports are published, there is another one of both kinds, which the rules alone
+ * close. Builds are on a network of their own, and reach the mirrors as well.
+ */
+export const networkKinds = ['open', 'closed', 'listed', 'published-closed', 'published-listed', 'builds'] as const;
 export type NetworkKind = (typeof networkKinds)[number];
+export type ListedKind = Extract<NetworkKind, 'listed' | 'published-listed'>;
 export const networkName = (instance: string, kind: NetworkKind = 'open'): string =>
   kind === 'open' ? `mooring-${instance}` : `mooring-${instance}-${kind}`;
+/** Returns the kind of the installation's network that has this name; undefined if it is none of its. */
+export const networkKindOf = (instance: string, name: string | undefined): NetworkKind | undefined =>
+  networkKinds.find((kind) => networkName(instance, kind) === name);
+export const isListedKind = (kind: NetworkKind | undefined): kind is ListedKind => kind === 'listed' || kind === 'published-listed';
+/** Returns whether the containers of such a network have no way out of it by themselves. */
+export const isShut = (kind: NetworkKind): boolean => isListedKind(kind) || kind === 'closed' || kind === 'published-closed';
+/** Returns whether the engine itself keeps the containers of such a network in. */
+export const isInternal = (kind: NetworkKind): boolean => kind === 'closed' || kind === 'listed';
 /** Returns the name of the network and the container of one build by the engine's own builder. */
 export const buildName = (instance: string, id: string): string => `mooring-${instance}-build-${id}`;
 export const proxyName = (instance: string): string => `mooring-${instance}-egress-proxy`;

@@ -10,8 +10,7 @@ describe('the rules of agents', () => {
     const docker = new Proxy({} as Dockerode, { get: (_, name) => asked.push(name) });
     const identities = new ContainerIdentities('abcdef012345', testContainerKey('abcdef012345'));
     const ready = () => Promise.reject(new EngineUnsupported('it is Podman'));
-    const quiet = () => undefined;
-    const egress = new AgentEgress({ docker, identities, mode: 'internet', open: [], ready, onChange: quiet, onLinkChange: quiet });
+    const egress = new AgentEgress({ docker, identities, mode: 'internet', open: [], ready, image: null });
     await expect(egress.settle()).rejects.toThrow('it is Podman');
     egress.close();
     expect(asked).toEqual([]);

@@ -3,16 +3,18 @@ import type { OpenRange } from '../../../open-ranges.ts';
 import { RuntimeRefused, type EgressStatus } from '../../runtime.ts';
 import type { EgressMode } from '../../../config/config.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
+import { EgressImages } from './egress-images.ts';
 import { EgressProxy, type Listed } from './egress-proxy.ts';
 import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
 import { HostLimits, readHere } from './host-limits.ts';
 import { linkRules } from './link-rules.ts';
-import { isBridgeHere, reachPorts } from './links.ts';
+import { isBridgeHere, reachPorts, type Link } from './links.ts';
 import { MirrorAddresses, type Mirror } from './mirrors.ts';
 import { Nft } from './nft.ts';
 import { PacketTables } from './packet-tables.ts';
 import { isLocalEngine } from '../engine/local-engine.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
+import { isListedKind, type ListedKind, type NetworkKind } from '../engine/names.ts';
 
 /** Returns a status in which nothing was refused yet. */
 const unrefused = (lack: string | null, linkLack: string | null): EgressStatus => ({
@@ -38,12 +40,12 @@ export interface EgressOptions {
   mirrors?: readonly Mirror[];
   /** Throws if the engine is not one to load rules on. */
   ready?: () => Promise<void>;
-  /** Called with the reason when the rules can't be enforced, and with null when they can be again. */
-  onChange: (lack: string | null) => void;
-  /** The same for the rules that keep agents' links apart. */
-  onLinkChange: (linkLack: string | null) => void;
+  /** The operator's image of the programs that hold agents to the rules; null stands for the machine's own ones, or our Dockerfile. */
+  image: string | null;
   /** Receives the names of limits of the host's kernel that are too low. */
   onLowLimits?: (names: readonly string[]) => void;
+  /** Is told when the rules can't be enforced, and when they can be again. */
+  logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
 /**
@@ -53,6 +55,7 @@ export interface EgressOptions {
 export class AgentEgress {
   /** Runs packet rules on the engine's machine. */
   readonly nft: Nft;
+  private readonly images: EgressImages;
   private readonly tables: PacketTables;
   private covered: ReadonlySet<string> = new Set();
   /** The number of times that the rules became doubtful; `heard` is the number that the last load took into account. */
@@ -70,18 +73,22 @@ export class AgentEgress {
   private closed = false;
 
   constructor(private readonly options: EgressOptions) {
-    this.nft = new Nft(options.docker, options.identities.instance);
+    this.images = new EgressImages(options.docker, options.image, () => this.doubt());
+    this.nft = new Nft(options.docker, options.identities.instance, this.images);
     this.tables = new PacketTables(this.nft, options.identities.instance);
     this.mirrors = new MirrorAddresses(options.mirrors ?? []);
     this.limits = new HostLimits((file) => this.hostFile(file), options.onLowLimits ?? (() => undefined));
-    this.proxy = new EgressProxy(options.docker, options.identities, options.open);
+    this.proxy = new EgressProxy({ ...options, images: this.images });
   }
 
   /** Resolves when the rules cover the bridge, or it is known and reported that they can't. Throws `RuntimeUnavailable`. */
   async cover(bridge: string): Promise<void> {
-    if (this.covered.has(bridge)) return this.settle();
+    if (!this.covered.has(bridge)) this.doubts += 1;
+    await this.settle();
+    // An agent that is about to start waits for an image that is being made, and nobody else does.
+    if (!(await this.images.ended())) return;
     this.doubts += 1;
-    await this.load();
+    await this.settle();
   }
 
   /** Resolves when the rules are in place, or it is known and reported that they can't be. Throws `RuntimeUnavailable`. */
@@ -89,25 +96,23 @@ export class AgentEgress {
     if (this.heard !== this.doubts) await this.load();
   }
 
-  /**
-   * Returns the addresses for one more agent with a list of names. Throws `RuntimeRefused` if the rules that keep such agents apart can't be
-   * enforced.
-   */
-  async seat(): Promise<Listed> {
-    this.refuseUnheld();
-    return this.proxy.seat();
+  /** Returns the addresses for one more agent with a list of names. Throws as `EgressProxy.seat` does. */
+  seat(kind: ListedKind): Promise<Listed> {
+    return this.proxy.seat(kind);
   }
 
   /** Resolves when the proxy knows the agents that were created before the call. */
-  async listed(): Promise<void> {
+  async listed(kind: ListedKind): Promise<void> {
     this.status = { ...this.status, ...(await this.settleProxy()) };
-    this.refuseUnheld();
+    this.refuseUnheld(kind);
   }
 
-  /** Throws `RuntimeRefused` if an agent with a list of names could not be held to it. */
-  refuseUnheld(): void {
+  /** Throws `RuntimeRefused` if nothing would hold an agent on such a network to what it may reach, which is promised to its owner. */
+  refuseUnheld(kind: NetworkKind | undefined): void {
     const { lack, proxyLack } = this.status;
-    if (this.isLacking) throw new RuntimeRefused(`An agent can't be held to a list of names: ${lack ?? proxyLack}.`);
+    if (isListedKind(kind) && this.isLacking) throw new RuntimeRefused(`An agent can't be held to a list of names: ${lack ?? proxyLack}.`);
+    if (kind === 'published-closed' && lack !== null)
+      throw new RuntimeRefused(`An agent can't be kept from what it may not reach: ${lack}.`);
   }
 
   /** Returns what is known of limits of the host that are too low, in a sentence that strangers may read; null if nothing is. */
@@ -157,7 +162,10 @@ export class AgentEgress {
       this.hasListed = bridges.listed.length > 0;
       const status = await this.apply(bridges);
       this.tell(this.hasListed && status.lack === null ? { ...status, ...(await this.settleProxy()) } : status);
-      this.covered = new Set([...bridges.open, ...bridges.closed, ...bridges.builds, ...bridges.listed.map(({ bridge }) => bridge)]);
+      this.covered = new Set([
+        ...[bridges.open, bridges.closed, bridges.held, bridges.builds].flat(),
+        ...bridges.listed.map(({ bridge }) => bridge),
+      ]);
       this.heard = doubts;
       await this.limits.refresh().catch(() => undefined);
     } finally {
@@ -184,20 +192,24 @@ export class AgentEgress {
   private async apply(bridges: Bridges): Promise<EgressStatus> {
     const { identities, mode } = this.options;
     const { instance } = identities;
-    const isRestricted = mode !== 'all' || this.hasListed;
+    const isRestricted = mode !== 'all' || this.hasListed || bridges.held.length > 0;
     try {
       const rules = isRestricted ? await this.egressRules(bridges) : noRules(instance);
       const { printed, linkLack } = await this.tables.load(rules, linkRules(instance, bridges));
-      // The rules learn the ports of links by packets from the engine's machine.
-      const areHere = (await Promise.all(bridges.links.map(({ bridge }) => isBridgeHere(bridge)))).every(Boolean);
-      const lack = linkLack ?? (areHere ? null : 'the links are on another machine than the service');
-      if (lack === null) await reachPorts(bridges.links);
-      return { ...unrefused(null, lack), refused: refusedPackets(printed) };
+      if (linkLack === null) await this.reachPorts(bridges.links);
+      return { ...unrefused(null, linkLack), refused: refusedPackets(printed) };
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
       this.loads = 0;
       return unrefused(isRestricted ? error.message : null, error.message);
     }
+  }
+
+  /** Has the host send one datagram to all ports of the links, from which the rules learn them. */
+  private async reachPorts(links: readonly Link[]): Promise<void> {
+    const areHere = await Promise.all(links.map(({ bridge }) => isBridgeHere(bridge)));
+    await reachPorts(links.filter((_, at) => areHere[at]));
+    await this.nft.reachPorts(links.filter((_, at) => !areHere[at]));
   }
 
   private async egressRules(bridges: Bridges): Promise<string> {
@@ -213,8 +225,20 @@ export class AgentEgress {
   }
 
   private tell(status: EgressStatus): void {
-    if (status.lack !== this.status.lack) this.options.onChange(status.lack);
-    if (status.linkLack !== this.status.linkLack) this.options.onLinkChange(status.linkLack);
+    const { lack, linkLack } = this.status;
+    if (status.lack !== lack)
+      this.log(status.lack, 'what agents may reach is enforced again', 'WHAT AGENTS MAY REACH IS NOT ENFORCED (MOORING_AGENT_EGRESS)');
+    if (status.linkLack !== linkLack)
+      this.log(
+        status.linkLack,
+        'agents are kept from each other’s frames again',
+        'AGENTS ARE NOT KEPT FROM EACH OTHER’S FRAMES ON THE LINK THAT THEY SHARE',
+      );
     this.status = status;
+  }
+
+  private log(lack: string | null, isHeld: string, isNot: string): void {
+    if (lack === null) this.options.logger?.log({}, isHeld);
+    else this.options.logger?.warn({ reason: lack }, isNot);
   }
 }

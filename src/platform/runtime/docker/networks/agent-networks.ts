@@ -6,7 +6,7 @@ import type { AgentEgress } from './agent-egress.ts';
 import { networkOptions, networksOf } from './bridges.ts';
 import { bridgeOf, isBridgeHere, subnetOf } from './links.ts';
 import { beginningOf, isLarger } from './listed-addresses.ts';
-import { labels, networkName, type NetworkKind } from '../engine/names.ts';
+import { isInternal, isListedKind, labels, networkName, type NetworkKind } from '../engine/names.ts';
 import type { AgentAddresses, EgressMode } from '../../../config/config.ts';
 import type { AgentEgress as WantedEgress } from '../../runtime.ts';
 
@@ -15,7 +15,7 @@ const TRIES_MAX = 10;
  * The length of the prefix of networks' ranges. A bridge has room for as many running agents as the smaller one has addresses. Agents with a list keep
  * theirs while they sleep.
  */
-const bitsOf = (kind: NetworkKind): number => (kind === 'listed' ? 20 : 22);
+const bitsOf = (kind: NetworkKind): number => (isListedKind(kind) ? 20 : 22);
 
 interface Situation {
   mode: EgressMode;
@@ -41,17 +41,12 @@ export class AgentNetworks {
   /** The kind of network for builds, on which no agent ever is. */
   readonly kindForBuilds = 'builds' satisfies NetworkKind;
 
-  /**
-   * Returns the kind of network for an agent. The closed network publishes no ports, so if they have to be published, the rules of the open
-   * one alone keep agents in. Throws `RuntimeRefused` if they would have to keep in only this agent.
-   */
+  /** Returns the kind of network for an agent. */
   async kindFor(egress: WantedEgress): Promise<NetworkKind> {
     const { mode } = this.situation;
     if (mode !== 'none' && egress === 'internet') return 'open';
-    if (!(await this.isPublished())) return mode === 'none' || egress === 'none' ? 'closed' : 'listed';
-    if (mode === 'none') return 'open';
-    const what = egress === 'none' ? 'egress "none"' : 'a list of names';
-    throw new RuntimeRefused(`An agent with ${what} can be run only where agents are reached by their own addresses.`);
+    const kind = mode === 'none' || egress === 'none' ? 'closed' : 'listed';
+    return (await this.isPublished()) ? `published-${kind}` : kind;
   }
 
   /**
@@ -78,7 +73,8 @@ export class AgentNetworks {
     const { mode, addresses, isFar } = this.situation;
     if (addresses !== 'auto') return addresses === 'published';
     if (isFar || !hasSocketFile(this.docker)) return true;
-    return !(await isBridgeHere(await this.ensure(mode === 'none' ? 'closed' : 'open')));
+    // Nobody who asks for the way to an agent waits for the rules.
+    return !(await isBridgeHere(await this.stand(mode === 'none' ? 'closed' : 'open')));
   }
 
   /**
@@ -92,6 +88,15 @@ export class AgentNetworks {
   }
 
   private async make(kind: NetworkKind): Promise<string> {
+    const bridge = await this.stand(kind);
+    // The proxy of a listed network is on the open one, too.
+    if (isListedKind(kind)) await this.ensure('open');
+    await this.egress.cover(bridge);
+    return bridge;
+  }
+
+  /** Creates the network if it does not exist, and returns its bridge. */
+  private async stand(kind: NetworkKind): Promise<string> {
     const name = networkName(this.instance, kind);
     const settled = async (): Promise<Dockerode.NetworkInspectInfo | null> => {
       const standing = await networksOf(this.docker, this.instance, kind);
@@ -104,11 +109,7 @@ export class AgentNetworks {
     };
     const network = await until(settled, TRIES_MAX, 20);
     if (network === null) throw new RuntimeRefused(`The network ${name} can't be made.`);
-    // The proxy of the listed network is on the open one, too.
-    if (kind === 'listed') await this.ensure('open');
-    const bridge = bridgeOf(network);
-    await this.egress.cover(bridge);
-    return bridge;
+    return bridgeOf(network);
   }
 
   private async create(name: string, kind: NetworkKind): Promise<void> {
@@ -116,7 +117,7 @@ export class AgentNetworks {
       Name: name,
       CheckDuplicate: true,
       Driver: 'bridge',
-      Internal: kind === 'closed' || kind === 'listed',
+      Internal: isInternal(kind),
       Options: networkOptions(kind),
       Labels: { [labels.instance]: this.instance },
     };

@@ -1,20 +1,26 @@
 import type Dockerode from 'dockerode';
 import { RuntimeRefused } from '../../runtime.ts';
 import { call } from '../engine/engine.ts';
-import { hasLabels, labels, networkName, type Labels, type NetworkKind } from '../engine/names.ts';
+import { hasLabels, isInternal, isListedKind, isShut, labels, networkName, type Labels, type NetworkKind } from '../engine/names.ts';
 import { proxyAddress } from './listed-addresses.ts';
 import { bridgeOf, linksOf, subnetOf, type Link } from './links.ts';
 
 /**
- * Returns the network's options. On the open and the closed network the engine keeps containers from each other. On the listed one they have
- * to reach the proxy, so that the packet rules keep them from each other.
+ * Returns the network's options. On the open and the closed networks the engine keeps containers from each other. On the listed ones they have
+ * to reach the proxy, so that the packet rules keep them from each other. What leaves a network that only the rules close keeps its private
+ * source address, so that hardly anything would be answered if the rules were gone.
  */
-export const networkOptions = (kind: NetworkKind): Labels => ({ 'com.docker.network.bridge.enable_icc': String(kind === 'listed') });
+export const networkOptions = (kind: NetworkKind): Labels => ({
+  'com.docker.network.bridge.enable_icc': String(isListedKind(kind)),
+  ...(isShut(kind) && !isInternal(kind) ? { 'com.docker.network.bridge.enable_ip_masquerade': 'false' } : {}),
+});
 
 /** The bridges of an installation's networks, by their names in the host's kernel. */
 export interface Bridges {
   open: readonly string[];
   closed: readonly string[];
+  /** The bridges of agents without a way out that the engine does not keep in, so that the rules have to, whatever the mode. */
+  held: readonly string[];
   /** The bridges of builds, which may reach the mirrors too. */
   builds: readonly string[];
   /** The listed bridges, each with the address of the proxy on it. */
@@ -26,18 +32,20 @@ export interface Bridges {
 /** Returns the bridges of the existing networks. */
 export async function agentBridges(docker: Dockerode, instance: string): Promise<Bridges> {
   const networks = (kind: NetworkKind) => networksOf(docker, instance, kind);
-  const [open, closed, builds, listed] = [
+  const [open, closed, held, builds, listed] = [
     await networks('open'),
     await networks('closed'),
+    await networks('published-closed'),
     [...(await networks('builds')), ...(await networksOfBuilds(docker, instance))],
-    await networks('listed'),
+    [...(await networks('listed')), ...(await networks('published-listed'))],
   ];
   return {
     open: open.map(bridgeOf),
     closed: closed.map(bridgeOf),
+    held: held.map(bridgeOf),
     builds: builds.map(bridgeOf),
     listed: listed.map((network) => ({ bridge: bridgeOf(network), proxy: proxyAddress(subnetOf(network)) })),
-    links: [...linksOf([...open, ...closed, ...builds], false), ...linksOf(listed, true)],
+    links: [...linksOf([...open, ...closed, ...held, ...builds], false), ...linksOf(listed, true)],
   };
 }
 

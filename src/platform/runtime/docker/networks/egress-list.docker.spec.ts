@@ -22,7 +22,12 @@ const forbidden = expect.stringContaining('403');
 // A machine under load takes seconds for each container and each run of nft.
 jest.setTimeout(120_000);
 
-describe('an agent with a list of names', () => {
+const ways = [
+  ['its own address', 'container'],
+  ['a published port', 'published'],
+] as const;
+
+describe.each(ways)('an agent with a list of names that is reached by %s', (_way, addresses) => {
   let engine: PrivateEngine;
   let around: Neighbourhood;
   let bed: DockerBed;
@@ -33,7 +38,7 @@ describe('an agent with a list of names', () => {
     engine = await PrivateEngine.open();
     around = await Neighbourhood.open(engine);
     await engine.start(dns);
-    bed = await DockerBed.open(engine.docker, 'internet');
+    bed = await DockerBed.open(engine.docker, 'internet', addresses);
     agent = await bed.running(listed);
     neighbour = await bed.running({ ...server, egress: { allow: [`only.example:${webPort}`] } });
     await proxyListens();
@@ -46,7 +51,15 @@ describe('an agent with a list of names', () => {
   const hears = (host: string, port: number = webPort, from = agent) =>
     bed.output(from, `echo 'GET / HTTP/1.0\r\n\r\n' | nc -w 20 ${host} ${port} 2>&1`);
   const proxy = () => engine.docker.getContainer(`mooring-${bed.instance}-egress-proxy`);
-  const proxyAddress = async () => (await proxy().inspect()).NetworkSettings.Networks[`mooring-${bed.instance}-listed`]?.IPAddress ?? '';
+  const placeOf = async (view: ContainerView) => {
+    const [network] = Object.values((await engine.docker.getContainer(view.handle).inspect()).NetworkSettings.Networks);
+    return { address: network?.IPAddress ?? '', network: network?.NetworkID ?? '' };
+  };
+  const proxyAddress = async () => {
+    const { network } = await placeOf(agent);
+    const { Networks } = (await proxy().inspect()).NetworkSettings;
+    return Object.values(Networks).find(({ NetworkID }) => NetworkID === network)?.IPAddress ?? '';
+  };
   /** A program that was just started takes a moment to listen. */
   const proxyListens = () =>
     until('the proxy listens', async () => ((await hears(await proxyAddress(), 3128)).includes('400') ? true : undefined));
@@ -64,10 +77,10 @@ describe('an agent with a list of names', () => {
   /** Calls the agents from the engine's machine, as their service does when they have started. */
   async function call(runtime: DockerRuntime, ...views: ContainerView[]): Promise<void> {
     for (const view of views) {
-      const { host } = await runtime.address(view, webPort);
+      const { host, port } = await runtime.address(view, webPort);
       await until('the agent answers', () => {
         try {
-          return around.ask(host, webPort);
+          return around.ask(host, port);
         } catch {
           return undefined;
         }
@@ -85,7 +98,7 @@ describe('an agent with a list of names', () => {
       privateName: await gets('inner.example'),
       directly: await hears(places.internet),
       gateway: await hears(await around.gatewayOf(agent.handle)),
-      neighbour: await hears((await bed.runtime.address(neighbour, webPort)).host),
+      neighbour: await hears((await placeOf(neighbour)).address),
       itsName: await gets('only.example', neighbour),
       notItsName: await gets('somewhere.example', neighbour),
     }).toEqual({
@@ -104,7 +117,8 @@ describe('an agent with a list of names', () => {
 
   it('reaches those by its proxy and nothing else, and the service reaches it', async () => {
     await expectList();
-    expect(around.ask((await bed.runtime.address(agent, webPort)).host, webPort)).toBe('404');
+    const { host, port } = await bed.runtime.address(agent, webPort);
+    expect(around.ask(host, port)).toBe('404');
     const answer = await hears(await proxyAddress(), 3128);
     expect(answer).toContain('400 Bad Request');
     expect(await hears(await proxyAddress(), 22)).toEqual(refused);
@@ -239,7 +253,7 @@ describe('an agent with a list of names', () => {
   });
 
   it('is held to its list where others may reach everything', async () => {
-    const other = await DockerBed.open(engine.docker, 'all');
+    const other = await DockerBed.open(engine.docker, 'all', addresses);
     const free = await other.running(server);
     const held = await other.running(listed);
     const second = await other.running(listed);
@@ -253,10 +267,7 @@ describe('an agent with a list of names', () => {
       forbidden,
       forbidden,
     ]);
-    expect([await nc(places.internet, held), await nc((await other.runtime.address(second, webPort)).host, held)]).toEqual([
-      unreached,
-      notFound,
-    ]);
+    expect([await nc(places.internet, held), await nc((await placeOf(second)).address, held)]).toEqual([unreached, notFound]);
     expect(await nc(places.neighbour, free)).toContain(`reached ${places.neighbour}`);
     await other.close();
   });

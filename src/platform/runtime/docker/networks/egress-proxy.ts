@@ -2,29 +2,27 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import type Dockerode from 'dockerode';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import type { OpenRange } from '../../../open-ranges.ts';
 import { privateRanges4 } from '../../private-addresses.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { filesInto } from '../engine/archive.ts';
 import { networksOf } from './bridges.ts';
+import { nodeProgram, type EgressImages } from './egress-images.ts';
 import { tarOf } from '../image-sources/build-context.ts';
-import { call, CALL_TIMEOUT_MS, statusOf, until } from '../engine/engine.ts';
+import { call, statusOf, until } from '../engine/engine.ts';
 import { runInOwn } from '../engine/execs.ts';
 import { freeAddress, PROXY_PORT, proxyAddress } from './listed-addresses.ts';
 import { macOf, subnetOf } from './links.ts';
-import { isLocalEngine } from '../engine/local-engine.ts';
 import type { ContainerIdentities, KnownContainer } from '../engine/container-identities.ts';
-import { hasLabels, labels, networkName, proxyName, type Labels } from '../engine/names.ts';
+import { hasLabels, labels, proxyName, type Labels, type ListedKind } from '../engine/names.ts';
 import { removeContainer } from '../engine/own-containers.ts';
-import { ensureNodeBase } from '../image-sources/node-base.ts';
 
 const program = fileURLToPath(new URL('./egress-proxy.mjs', import.meta.url));
 const folder = '/egress';
 const countsFile = `${folder}/counts/refused.json`;
 const COUNTS_BYTES = 64 * 1024;
 /** Programs that run in the container of the proxy. */
-const node = ['/usr/local/bin/node', '--max-old-space-size=32', '-e'];
+const node = [nodeProgram, '--max-old-space-size=32', '-e'];
 const writeTable = `const fs = require('node:fs');
 fs.writeFileSync('${folder}/table.json.new', fs.readFileSync(0));
 fs.renameSync('${folder}/table.json.new', '${folder}/table.json');`;
@@ -38,6 +36,14 @@ const TRY_AGAIN_MS = 50;
 export interface Listed {
   address: string;
   proxy: string;
+}
+
+export interface EgressProxyOptions {
+  docker: Dockerode;
+  identities: ContainerIdentities;
+  /** The private addresses that agents may reach. */
+  open: readonly OpenRange[];
+  images: Pick<EgressImages, 'forNode'>;
 }
 
 type Requests = ReadonlyMap<string, number>;
@@ -55,19 +61,19 @@ export class EgressProxy {
   private isFirst = true;
   private settling: Promise<Requests> | null = null;
 
+  private readonly docker: Dockerode;
+  private readonly identities: ContainerIdentities;
   private readonly instance: string;
 
-  constructor(
-    private readonly docker: Dockerode,
-    private readonly identities: ContainerIdentities,
-    private readonly open: readonly OpenRange[],
-  ) {
-    this.instance = identities.instance;
+  constructor(private readonly options: EgressProxyOptions) {
+    this.docker = options.docker;
+    this.identities = options.identities;
+    this.instance = options.identities.instance;
   }
 
   /** Returns the addresses for one more agent. Throws `RuntimeRefused` if the network is gone or has no free address. */
-  async seat(): Promise<Listed> {
-    const [[network], agents] = await Promise.all([networksOf(this.docker, this.instance, 'listed'), this.agents()]);
+  async seat(kind: ListedKind): Promise<Listed> {
+    const [[network], agents] = await Promise.all([networksOf(this.docker, this.instance, kind), this.agents()]);
     if (network === undefined) throw new RuntimeRefused('The network of agents with a list of names is gone.');
     const subnet = subnetOf(network);
     const address = freeAddress(subnet, new Set(agents.map(({ Labels }) => Labels[labels.address] ?? '')));
@@ -129,27 +135,34 @@ export class EgressProxy {
       // Should two containers ever have one address, neither gets what the other may reach.
       lists.set(address, lists.has(address) ? [] : namesIn(allow));
     }
-    const open = this.open.filter(({ family }) => family === 'ip').map(({ range, port }) => ({ range, port }));
+    const open = this.options.open.filter(({ family }) => family === 'ip').map(({ range, port }) => ({ range, port }));
     const sorted = [...lists].toSorted(([one], [other]) => (one < other ? -1 : 1));
     return JSON.stringify({ agents: Object.fromEntries(sorted), closed: privateRanges4, open });
   }
 
   /** Returns the running proxy, which has this table; null if it was told another one until now, or can't be started. */
   private async running(table: string): Promise<Dockerode.Container | null> {
-    const [[listed], [open], source] = await Promise.all([
-      networksOf(this.docker, this.instance, 'listed'),
+    const [ways, [open], source] = await Promise.all([
+      this.listedNetworks(),
       networksOf(this.docker, this.instance, 'open'),
       readFile(program),
     ]);
-    if (listed === undefined || open === undefined) throw new RuntimeRefused('The networks of agents are gone.');
-    const address = proxyAddress(subnetOf(listed));
-    const networks = { [labels.proxy]: `${listed.Id} ${open.Id}` };
-    const wanted = { ...networks, [labels.program]: createHash('sha256').update(source).update(macOf(address)).digest('hex') };
+    const [first] = ways;
+    if (first === undefined || open === undefined) throw new RuntimeRefused('The networks of agents are gone.');
+    const networks = { [labels.proxy]: [...ways, open].map(({ Id }) => Id).join(' ') };
+    const wanted = {
+      ...networks,
+      [labels.program]: createHash('sha256')
+        .update(source)
+        .update(macOf(endpointOf(first).address))
+        .digest('hex'),
+    };
     const found = await this.standing();
     // Replicas of two releases would otherwise replace each other's proxy for ever.
     if (found === null) {
-      const made = await this.make(wanted, address, source);
-      await call(null, () => this.docker.getNetwork(open.Id).connect({ Container: made.id }));
+      const made = await this.make(first, wanted, source);
+      for (const network of ways.slice(1)) await this.connect(made, network, endpointOf(network).settings);
+      await this.connect(made, open, {});
       await filesInto(made, folder, tarOf([{ name: 'table.json', type: 'file', mode: 0o644, content: table }]));
       this.written = { table, container: made.id };
       await call(null, (abortSignal) => made.start({ abortSignal }));
@@ -165,6 +178,17 @@ export class EgressProxy {
     // A replica that listed the agents earlier may write its table later, so each looks once more after it wrote.
     await this.tell(container, table);
     return null;
+  }
+
+  /** Returns the networks of agents with a list of names: one, or two while agents are still on that of the other way to them. */
+  private async listedNetworks(): Promise<Dockerode.NetworkInspectInfo[]> {
+    const kinds: ListedKind[] = ['listed', 'published-listed'];
+    const found = await Promise.all(kinds.map((kind) => networksOf(this.docker, this.instance, kind)));
+    return found.flatMap(([oldest]) => (oldest === undefined ? [] : [oldest]));
+  }
+
+  private async connect({ id }: Dockerode.Container, network: Dockerode.NetworkInspectInfo, EndpointConfig: object): Promise<void> {
+    await call(null, () => this.docker.getNetwork(network.Id).connect({ Container: id, EndpointConfig }));
   }
 
   private async standing(): Promise<Dockerode.ContainerInspectInfo | null> {
@@ -193,21 +217,19 @@ export class EgressProxy {
     return true;
   }
 
-  private async make(wanted: Labels, address: string, source: Buffer): Promise<Dockerode.Container> {
-    if (!(await isLocalEngine(this.docker)))
-      throw new RuntimeRefused('An agent is held to a list of names only by an engine on the machine of the service.');
-    const network = networkName(this.instance, 'listed');
-    // The rules know the proxy by this one. Engines before 25 read it in the first place, later ones in the second.
-    const MacAddress = macOf(address);
+  private async make(network: Dockerode.NetworkInspectInfo, wanted: Labels, source: Buffer): Promise<Dockerode.Container> {
+    const { settings } = endpointOf(network);
     const options: Dockerode.ContainerCreateOptions = {
       name: proxyName(this.instance),
-      Image: await ensureNodeBase(this.docker, timeoutSignal(2 * CALL_TIMEOUT_MS)),
-      Entrypoint: ['/usr/local/bin/node', '--max-old-space-size=192', `${folder}/proxy.mjs`, folder, String(PROXY_PORT)],
+      Image: await this.options.images.forNode(),
+      Entrypoint: [nodeProgram, '--max-old-space-size=192', `${folder}/proxy.mjs`, folder, String(PROXY_PORT)],
       User: '65534:65534',
-      MacAddress,
+      MacAddress: settings.MacAddress,
+      // An image of the operator's may have a check of its own.
+      Healthcheck: { Test: ['NONE'] },
       Labels: { [labels.instance]: this.instance, ...wanted },
       HostConfig: {
-        NetworkMode: network,
+        NetworkMode: network.Name,
         CapDrop: ['ALL'],
         SecurityOpt: ['no-new-privileges:true'],
         Memory: 320 * 1024 * 1024,
@@ -217,7 +239,7 @@ export class EgressProxy {
         RestartPolicy: { Name: 'always' },
         LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
       },
-      NetworkingConfig: { EndpointsConfig: { [network]: { MacAddress, IPAMConfig: { IPv4Address: address } } } },
+      NetworkingConfig: { EndpointsConfig: { [network.Name]: settings } },
     };
     const container = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
     const tar = tarOf([
@@ -245,6 +267,15 @@ export class EgressProxy {
     if ((await this.standing()) === null) return;
     await removeContainer(this.docker.getContainer(proxyName(this.instance)), [404, 409]);
   }
+}
+
+/**
+ * Returns the proxy's address in a network, and the settings by which it has it. The rules know the proxy by its MAC address. Engines before 25
+ * read that of the container, later ones this one.
+ */
+function endpointOf(network: Dockerode.NetworkInspectInfo) {
+  const address = proxyAddress(subnetOf(network));
+  return { address, settings: { MacAddress: macOf(address), IPAMConfig: { IPv4Address: address } } };
 }
 
 /** Returns the names that a label lists. One that can't be read lists none, and takes no other agent's list away. */

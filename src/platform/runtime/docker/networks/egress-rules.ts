@@ -38,9 +38,10 @@ export const noRules = (instance: string): string => `add table ${nameOf(instanc
  * Returns the rules of an installation as one transaction of nft. It may be loaded again at any time: it undoes changes by others, and
  * keeps the counters. Each rule begins with a bridge of the installation, so that no other traffic is affected. Replies to callers of an
  * agent pass; every other packet is judged by its destination, so that a connection made while the rules were missing ends when they are
- * back. At its end the script lists the counters. In mode `all` only agents with a list of names are restricted.
+ * back. At its end the script lists the counters. In mode `all` only agents are restricted that have a list of names, or that the
+ * rules alone keep from everything.
  */
-export function egressRules(instance: string, mode: EgressMode, { open, closed, builds, listed }: Bridges, opened: Opened): string {
+export function egressRules(instance: string, mode: EgressMode, { open, closed, held, builds, listed }: Bridges, opened: Opened): string {
   const table = nameOf(instance);
   const chain = (name: string, rules: string[], hook = ''): string[] => chainCommands(table, name, rules, hook);
   const set = (name: string, type: string, elements: readonly string[], flags = ''): string[] =>
@@ -50,7 +51,7 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
     `${family} daddr @nameservers${version} meta l4proto { tcp, udp } th dport 53 accept`;
   const answers = 'ct direction reply ct state established accept';
   const neighbours = 'icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit } accept';
-  const ours = [...open, ...closed, ...builds, ...listed.map(({ bridge }) => bridge)].map((bridge) => `"${bridge}"`);
+  const ours = [...open, ...closed, ...held, ...builds, ...listed.map(({ bridge }) => bridge)].map((bridge) => `"${bridge}"`);
   const leave = ({ family, range, port }: OpenRange): string =>
     `${family} daddr ${range} meta l4proto { tcp, udp } th dport ${port ?? '0-65535'} accept`;
   const toHost = mode === 'none' ? [] : [names('ip', 4), names('ip6', 6), ...opened.ranges.map(leave)];
@@ -68,7 +69,7 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
         ...(mode === 'all' ? [] : open.map((bridge) => `iifname "${bridge}" jump open_${hook}`)),
         ...(mode === 'all' ? [] : builds.map((bridge) => `iifname "${bridge}" jump builds_${hook}`)),
         ...(mode === 'all' ? [] : closed.map((bridge) => `iifname "${bridge}" jump closed_${hook}`)),
-        ...listed.map(({ bridge }) => `iifname "${bridge}" jump closed_${hook}`),
+        ...[...held, ...listed.map(({ bridge }) => bridge)].map((bridge) => `iifname "${bridge}" jump closed_${hook}`),
       ],
       ` { type filter hook ${hook} priority filter - 10; policy accept; }`,
     );

@@ -16,7 +16,7 @@ export interface Link {
 }
 
 /** The port of the discard service (RFC 863), on which nothing listens. */
-const DISCARD_PORT = 9;
+export const DISCARD_PORT = 9;
 
 /** Returns the name that the engine gives to a network's bridge. */
 export const bridgeOf = ({ Id }: Dockerode.NetworkInspectInfo): string => `br-${Id.slice(0, 12)}`;

@@ -16,8 +16,7 @@ describe('the rules of agents', () => {
     const inspect = () => Promise.resolve({ State: { Status: 'created' } });
     const container = { id: 'x', inspect, putArchive: done, start: done, wait: done, remove: done, logs: () => Promise.resolve(output) };
     const docker = { createContainer: () => Promise.resolve(container) } as unknown as Dockerode;
-    const nft = new Nft(docker, 'instance');
-    Object.assign(nft, { image: Promise.resolve('nft') });
+    const nft = new Nft(docker, 'instance', { forRules: async () => 'nft', forNode: async () => 'node' });
     const outcome = nft.run('list counters').catch((error: unknown) => error);
     await jest.advanceTimersByTimeAsync(CALL_TIMEOUT_MS);
     expect(await outcome).toBeInstanceOf(RuntimeUnavailable);

@@ -1,38 +1,38 @@
-import { createHash } from 'node:crypto';
-import { stat } from 'node:fs/promises';
 import type Dockerode from 'dockerode';
 import ipaddr from 'ipaddr.js';
-import { timeoutSignal } from '../../../async/timeout-signal.ts';
 import { RuntimeRefused } from '../../runtime.ts';
 import { filesInto } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
-import { call, CALL_TIMEOUT_MS, statusOf } from '../engine/engine.ts';
+import { call, statusOf } from '../engine/engine.ts';
 import { frames } from '../engine/frames.ts';
-import { runsOurPrograms } from '../engine/local-engine.ts';
 import { labels } from '../engine/names.ts';
 import { removeContainer } from '../engine/own-containers.ts';
-import { machineProgram } from '../image-sources/node-base.ts';
-import { findImage, importImage } from '../image-sources/registry.ts';
+import { catProgram, nftProgram, nodeProgram, type EgressImages } from './egress-images.ts';
+import { DISCARD_PORT, type Link } from './links.ts';
+import { broadcastAddress } from './listed-addresses.ts';
 
-const machinePaths = ['/usr/sbin/nft', '/sbin/nft', '/usr/bin/nft', '/usr/local/sbin/nft'];
-/** The version of the layout, a part of the tag, so that a change of the content makes another image. */
-const LAYOUT_VERSION = 2;
 const rulesFile = '/rules.nft';
-/** The programs of the image: nft, and one that shows a file. */
-const nftProgram = '/usr/sbin/nft';
-const catProgram = '/usr/bin/cat';
+/** The program that sends a datagram from each first address to the second one. A bridge without a running container has no carrier. */
+const broadcast = `const [, ...ways] = process.argv;
+for (const [from, to] of ways.map((way) => way.split(' '))) {
+  const socket = require('node:dgram').createSocket('udp4').on('error', () => socket.close());
+  socket.bind(0, from, () => {
+    socket.setBroadcast(true);
+    socket.send('', ${DISCARD_PORT}, to, () => socket.close());
+  });
+}`;
+const MEGABYTE = 1024 * 1024;
 const MESSAGE_CHARACTERS_MAX = 300;
 
-/**
- * Runs this machine's nft in the network of the engine's host, in a container whose only right is to change that network. The image is made
- * from the program and its libraries, once for each machine; none is pulled.
- */
+/** Runs nft in the network of the engine's host, wherever that is, in a container whose only right is to change that network. */
 export class Nft {
-  private image: Promise<string> | null = null;
+  /** The image of each kind, which is looked for again if the engine has lost it. */
+  private readonly found = new Map<'forRules' | 'forNode', Promise<string>>();
 
   constructor(
     private readonly docker: Dockerode,
     private readonly instance: string,
+    private readonly images: Pick<EgressImages, 'forRules' | 'forNode'>,
   ) {}
 
   /**
@@ -40,7 +40,7 @@ export class Nft {
    * `RuntimeUnavailable`.
    */
   async run(script: string): Promise<string> {
-    const container = await this.make([nftProgram, '-f', rulesFile], 'host', ['NET_ADMIN']);
+    const container = await this.make('forRules', [nftProgram, '-f', rulesFile], 'host', ['NET_ADMIN']);
     try {
       const tar = tarOf([{ name: rulesFile.slice(1), type: 'file', mode: 0o644, content: script }]);
       await filesInto(container, '/', tar);
@@ -56,7 +56,7 @@ export class Nft {
    */
   async nameservers(): Promise<string[]> {
     const onNetwork = async (network: string): Promise<string[]> => {
-      const container = await this.make([catProgram, '/etc/resolv.conf'], network, []);
+      const container = await this.make('forRules', [catProgram, '/etc/resolv.conf'], network, []);
       try {
         return nameserversOf(await this.ran(container));
       } finally {
@@ -72,7 +72,7 @@ export class Nft {
 
   /** Returns the content of a file as it is in the network of the engine's host. Throws `RuntimeRefused` if there is none. */
   async hostFile(path: string): Promise<string> {
-    const container = await this.make([catProgram, path], 'host', []);
+    const container = await this.make('forRules', [catProgram, path], 'host', []);
     try {
       return await this.ran(container);
     } finally {
@@ -80,15 +80,29 @@ export class Nft {
     }
   }
 
-  private async make(words: string[], network: string, rights: string[]): Promise<Dockerode.Container> {
-    this.image ??= this.ensureImage();
-    const image = await this.image.catch((error: unknown) => {
-      this.image = null;
+  /** Sends one datagram to all ports of the links from the engine's host, as `reachPorts` does from this machine. */
+  async reachPorts(links: readonly Link[]): Promise<void> {
+    if (links.length === 0) return;
+    const ways = links.map(({ gateway, subnet }) => `${gateway} ${broadcastAddress(subnet)}`);
+    const container = await this.make('forNode', [nodeProgram, '--max-old-space-size=16', '-e', broadcast, ...ways], 'host', []);
+    try {
+      await this.ran(container);
+    } finally {
+      await removeContainer(container);
+    }
+  }
+
+  private async make(kind: 'forRules' | 'forNode', words: string[], network: string, rights: string[]): Promise<Dockerode.Container> {
+    const finding = this.found.get(kind) ?? this.images[kind]();
+    this.found.set(kind, finding);
+    const image = await finding.catch((error: unknown) => {
+      this.found.delete(kind);
       throw error;
     });
     const options: Dockerode.ContainerCreateOptions = {
       Image: image,
       Entrypoint: words,
+      User: '0:0',
       Labels: { [labels.instance]: this.instance },
       HostConfig: {
         NetworkMode: network,
@@ -96,8 +110,8 @@ export class Nft {
         CapDrop: ['ALL'],
         CapAdd: rights,
         SecurityOpt: ['no-new-privileges:true'],
-        Memory: 64 * 1024 * 1024,
-        PidsLimit: 16,
+        Memory: (kind === 'forRules' ? 64 : 128) * MEGABYTE,
+        PidsLimit: 64,
         LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
       },
     };
@@ -105,7 +119,7 @@ export class Nft {
       return await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
     } catch (error) {
       // The image was removed, so it is made again the next time.
-      if (statusOf(error) === 404) this.image = null;
+      if (statusOf(error) === 404) this.found.delete(kind);
       throw error;
     }
   }
@@ -123,22 +137,6 @@ export class Nft {
     if (StatusCode !== 0)
       throw new RuntimeRefused(`nft ended with ${StatusCode}: ${text('stderr').trim().slice(0, MESSAGE_CHARACTERS_MAX)}`);
     return text('stdout');
-  }
-
-  private async ensureImage(): Promise<string> {
-    if (!(await runsOurPrograms(this.docker))) throw new RuntimeRefused('this machine’s nft does not run on the machine of the engine');
-    for (const path of machinePaths) {
-      const found = await stat(path).catch(() => null);
-      if (found === null) continue;
-      const key = createHash('sha256').update(JSON.stringify([LAYOUT_VERSION, path, found.size, found.mtimeMs]));
-      const name = `mooring-nft:${key.digest('hex').slice(0, 16)}`;
-      if ((await findImage(this.docker, name)) !== null) return name;
-      const entries = [...(await machineProgram(path, nftProgram.slice(1))), ...(await machineProgram('/bin/cat', catProgram.slice(1)))];
-      const tar = tarOf([...new Map(entries.map((entry) => [entry.name, entry])).values()]);
-      await importImage(this.docker, tar, name, [`CMD ["${nftProgram}"]`], timeoutSignal(2 * CALL_TIMEOUT_MS));
-      return name;
-    }
-    throw new RuntimeRefused('this machine has no nft: install the package nftables');
   }
 }
 
