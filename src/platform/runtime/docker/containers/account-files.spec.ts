@@ -16,10 +16,21 @@ describe('the files of accounts of an image', () => {
     ['not there', { '/etc': 'directory' }],
     ['those of an image with links elsewhere', { ...usual, '/var': 'directory', '/var/run': '→/run', '/data': '→/srv/data' }],
   ])('let a container start if they are %s', async (_, files) => {
-    await expect(checkAccountFiles(of(files), ['/data', '/var/run/x'])).resolves.toBeUndefined();
+    await expect(checkAccountFiles(of(files), ['/data', '/var/run/x'])).resolves.toEqual({ areLinked: false });
   });
 
-  it.each(['pipe', 'device', 'character device', 'socket', 'directory', 'link'] as const)('are refused if one is a %s', async (kind) => {
+  it('let a container start if they are links to ordinary files, or to nothing', async () => {
+    const linked: Files = { ...usual, '/etc/passwd': '→/nix/store/a-passwd', '/etc/group': '→/nowhere', '/nix/store/a-passwd': 'file' };
+    await expect(checkAccountFiles(of(linked), ['/data'])).resolves.toEqual({ areLinked: true });
+    await expect(checkAccountFiles(of(linked), ['/nix'])).rejects.toThrow('would take the place');
+  });
+
+  it.each(['pipe', 'device', 'link'] as const)('are refused if one is a link to a %s', async (kind) => {
+    const linked: Files = { ...usual, '/etc/group': '→/a', '/a': kind };
+    await expect(checkAccountFiles(of(linked), [])).rejects.toThrow(`/etc/group is no ordinary file, but a ${kind}`);
+  });
+
+  it.each(['pipe', 'device', 'character device', 'socket', 'directory'] as const)('are refused if one is a %s', async (kind) => {
     for (const path of ['/etc/passwd', '/etc/group'])
       await expect(checkAccountFiles(of({ ...usual, [path]: kind }), [])).rejects.toThrow(`${path} is no ordinary file, but a ${kind}`);
   });

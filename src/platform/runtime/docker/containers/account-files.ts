@@ -20,6 +20,11 @@ const REMEMBERED_MAX = 10_000;
 
 type Stat = (path: string) => Promise<FileStat | null>;
 
+interface Findings {
+  /** The value is true if one of the files is a link, as in images made with Nix, so that a program may change what it leads to. */
+  areLinked: boolean;
+}
+
 export interface Checked {
   agentId: string;
   /** The id of the image. */
@@ -33,8 +38,8 @@ export interface Checked {
  * way.
  */
 export class AccountFiles {
-  private readonly checked = new LRUCache<string, true>({ max: REMEMBERED_MAX });
-  private readonly checking = new Map<string, Promise<void>>();
+  private readonly checked = new LRUCache<string, Findings>({ max: REMEMBERED_MAX });
+  private readonly checking = new Map<string, Promise<Findings>>();
 
   constructor(
     private readonly docker: Dockerode,
@@ -42,21 +47,24 @@ export class AccountFiles {
   ) {}
 
   /** Throws `RuntimeRefused` if no container of the image may be started with the volume at this path. */
-  async checkImage({ agentId, image, volumePath }: Checked): Promise<void> {
+  async checkImage({ agentId, image, volumePath }: Checked): Promise<Findings> {
     const key = `${image} ${volumePath}`;
-    if (this.checked.has(key)) return;
+    const known = this.checked.get(key);
+    if (known !== undefined) return known;
     const checking = this.checking.get(key) ?? this.checkOnce({ agentId, image, volumePath }).finally(() => this.checking.delete(key));
     this.checking.set(key, checking);
-    await checking;
-    this.checked.set(key, true);
+    const findings = await checking;
+    this.checked.set(key, findings);
+    return findings;
   }
 
   /**
    * Returns whether the files are still those of the image. The engine lists what a container that ran has changed without following a path, and
    * without its volumes, which programs of others may change meanwhile.
    */
-  async areUnchanged({ Id, State, HostConfig }: Dockerode.ContainerInspectInfo): Promise<boolean> {
+  async areUnchanged({ Id, State, HostConfig }: Dockerode.ContainerInspectInfo, { areLinked }: Findings): Promise<boolean> {
     if (State.Status === 'created' || HostConfig.ReadonlyRootfs === true) return true;
+    if (areLinked) return false;
     const changes = new AccountChanges();
     try {
       await eachChange(this.docker, Id, ({ Path, Kind }) => changes.add(Path, Kind));
@@ -68,7 +76,7 @@ export class AccountFiles {
   }
 
   /** The container is the agent's generation 0, so that one left by a crash is removed like every lower generation. */
-  private async checkOnce({ agentId, image, volumePath }: Checked): Promise<void> {
+  private async checkOnce({ agentId, image, volumePath }: Checked): Promise<Findings> {
     const found = await findImage(this.docker, image);
     if (found === null) throw new RuntimeRefused('The engine no longer has the image: deploy again.');
     const volumes = declaredVolumes(found, []).map((path) => posix.normalize(path));
@@ -84,7 +92,7 @@ export class AccountFiles {
     await removeContainer(this.docker.getContainer(options.name));
     const container = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
     try {
-      await checkAccountFiles(await statsIn(container), [...volumes, volumePath]);
+      return await checkAccountFiles(await statsIn(container), [...volumes, volumePath]);
     } finally {
       await removeContainer(container);
     }
@@ -92,12 +100,16 @@ export class AccountFiles {
 }
 
 /** Throws `RuntimeRefused` unless the files are ordinary ones, or none, and no volume can bring others into their place. */
-export async function checkAccountFiles(stat: Stat, volumes: readonly string[]): Promise<void> {
+export async function checkAccountFiles(stat: Stat, volumes: readonly string[]): Promise<Findings> {
   const folder = await stat(FOLDER);
   if (folder !== null && folder.kind !== 'directory')
     throw new RuntimeRefused(`The image can’t be run: its ${FOLDER} is no folder, but a ${folder.kind}.`);
+  const places = [...accountFiles];
   for (const path of accountFiles) {
-    const file = folder === null ? null : await stat(path);
+    const own = folder === null ? null : await stat(path);
+    // The engine tells to where a link leads through all others.
+    const file = own?.kind === 'link' ? await stat(posix.normalize(own.target)) : own;
+    if (own?.kind === 'link') places.push(posix.normalize(own.target));
     if (file === null) continue;
     if (file.kind !== 'file') throw new RuntimeRefused(`The image can’t be run: its ${path} is no ordinary file, but a ${file.kind}.`);
     if (file.size > FILE_BYTES_MAX) throw new RuntimeRefused(`The image can’t be run: its ${path} has more than 1 MiB.`);
@@ -105,9 +117,10 @@ export async function checkAccountFiles(stat: Stat, volumes: readonly string[]):
   const resolve = resolver(stat);
   for (const volume of volumes) {
     const end = await resolve(volume);
-    if (end === '/' || accountFiles.some((path) => path === end || path.startsWith(`${end}/`)))
+    if (end === '/' || places.some((path) => path === end || path.startsWith(`${end}/`)))
       throw new RuntimeRefused(`The image can’t be run: the volume ${volume} would take the place of ${accountFiles.join(' and ')}.`);
   }
+  return { areLinked: places.length > accountFiles.length };
 }
 
 /** Returns what follows a path through all links to where a volume is mounted. */

@@ -49,9 +49,10 @@ export class GuardedStart {
     this.names.set(handle, found.Name);
     const agentId = this.containers.identify(found)?.agentId ?? '';
     const volumePath = found.Mounts.find(({ Name }) => Name === volumeName(agentId))?.Destination ?? DEFAULT_VOLUME_PATH;
-    await this.checkImage({ agentId, image: found.Image, volumePath });
-    const isKept = this.images.opensVolume(found.Image, volumePath) && isUnprivileged(found.Config.User);
-    return isKept || this.accountFiles.areUnchanged(found);
+    const isOwn = this.images.opensVolume(found.Image, volumePath);
+    if (isOwn && isUnprivileged(found.Config.User)) return true;
+    const findings = isOwn ? { areLinked: false } : await this.accountFiles.checkImage({ agentId, image: found.Image, volumePath });
+    return this.accountFiles.areUnchanged(found, findings);
   }
 
   /** Starts it. Throws `RuntimeRefused` if the engine hangs at its start for the second time, while it answers other calls. */
