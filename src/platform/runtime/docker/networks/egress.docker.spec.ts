@@ -176,7 +176,7 @@ describe.each(ways)('what an agent may reach that is reached by %s', (_way, addr
       (_, at) => `link add port${at} group 77 master ${bridge} type veth peer name peer${at} group 77\n`,
     );
     around.ip('-batch', '-', ports.join(''));
-    await expect(bed.runtime.start(made.handle)).rejects.toThrow(/no room for one more running agent.*1,023/);
+    await expect(bed.runtime.start(made.handle)).rejects.toThrow(/no room for one more running agent.*1,020/);
     around.ip('link', 'delete', 'port0');
     await bed.runtime.start(made.handle);
     await bed.runtime.remove(made.handle);
