@@ -43,8 +43,16 @@ process.exit();
 
 async function main(names: string[]): Promise<number> {
   const parts = [...chosenParts([agentsPart, buildsPart, imagesPart, networkPart, limitsPart], names), lastPart];
+  const engine = await Engine.open(randomBytes(4).toString('hex'));
+  try {
+    return await walkWith(engine, parts);
+  } finally {
+    await engine.close();
+  }
+}
+
+async function walkWith(engine: Engine, parts: Part[]): Promise<number> {
   const began = performance.now();
-  const engine = new Engine(randomBytes(4).toString('hex'));
   await describe(engine);
   const service = await Service.open(engine.suffix);
   const git = await GitServer.start();

@@ -1,6 +1,7 @@
-import Dockerode from 'dockerode';
+import type Dockerode from 'dockerode';
 
 import { pinApiVersion } from '../../src/platform/runtime/docker/engine/engine.ts';
+import { connectToEngine, type EngineConnection } from '../../src/platform/runtime/docker/engine/engine-connection.ts';
 import { pull } from '../../src/platform/runtime/docker/image-sources/registry.ts';
 import { removeInstance } from '../../test/support/images.ts';
 import type { EngineInfoAnswer, EngineVersionAnswer } from './report.ts';
@@ -17,15 +18,29 @@ export interface Ran {
 
 /** The engine that is checked, spoken to beside the service. */
 export class Engine {
-  readonly docker = pinApiVersion(new Dockerode());
+  readonly docker: Dockerode;
   /** The beginnings of the names of images that are the walk's. */
   readonly own: string[];
   /** The ids of the images that the walk has made: one whose tag has moved has no name. */
   readonly made: string[] = [];
 
-  /** `suffix` is part of the names of all that the walk makes on the engine. */
-  constructor(readonly suffix: string) {
+  private constructor(
+    /** Part of the names of all that the walk makes on the engine. */
+    readonly suffix: string,
+    private readonly connection: EngineConnection,
+  ) {
+    this.docker = pinApiVersion(connection.docker);
     this.own = [`mooring-check-${suffix}`];
+  }
+
+  /** Connects as the service does. Throws an error for the operator if the engine can't be reached safely. */
+  static async open(suffix: string): Promise<Engine> {
+    const silent = { log: () => undefined, warn: () => undefined };
+    return new Engine(suffix, await connectToEngine(process.env, process.env.MOORING_SSH_CONFIG ?? null, silent));
+  }
+
+  close(): Promise<void> {
+    return this.connection.close();
   }
 
   /** Returns the address by which the engine is reached. */
