@@ -46,6 +46,14 @@ describe('the output of a command', () => {
     expect(await running).toMatchObject({ exitCode: 124, timedOut: true });
   });
 
+  it('is given up when more comes than the bound lets through, whoever wrote it', async () => {
+    const output = new PassThrough();
+    const running = run(output, () => null);
+    for (let n = 0; n < 10; n += 1) output.write(frame('stdout', Buffer.alloc(10_000)));
+    expect(await running).toMatchObject({ exitCode: 124, timedOut: true, truncated: true });
+    expect(output.destroyed).toBe(true);
+  });
+
   it('costs its reader by the piece as well as by the byte', async () => {
     const output = new PassThrough();
     for (let n = 0; n < 10; n += 1) output.write(frame('stdout', Buffer.from('x')));

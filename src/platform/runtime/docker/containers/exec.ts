@@ -16,6 +16,8 @@ const GRACE_MS = 5_000;
 const KILL_AGAIN_MS = 250;
 const KILLED_EXIT_CODE = 137;
 const TIMED_OUT_EXIT_CODE = 124;
+/** Output beyond twice the bound of a command, and this, was written by another program into the pipes of the one that looks after it, bytes. */
+const FOREIGN_BYTES_MIN = 64 * 1024;
 /** The bytes that each piece of output costs beside its own, as it is taken apart and handed on by itself. */
 const FRAME_COST_BYTES = 256;
 
@@ -75,8 +77,14 @@ function feed(stdin: Buffer | AsyncIterable<Buffer>, stream: NodeJS.ReadWriteStr
   source.pipe(stream);
 }
 
-/** Returns whether the output ended within the time. The time for which the reading is held up does not count. */
-async function drain(stream: Readable, output: ExecOutput, { timeoutMs, pace }: ExecRequest, handle: string): Promise<boolean> {
+/**
+ * Returns whether the output ended within the time. The time for which the reading is held up does not count. It is given up as late as soon as
+ * more came than the supervisor in the container lets through.
+ */
+async function drain(stream: Readable, output: ExecOutput, request: ExecRequest, handle: string): Promise<boolean> {
+  const { timeoutMs, pace } = request;
+  const bytesMax = 2 * (request.outputLimitBytes + 1) + FOREIGN_BYTES_MIN;
+  let bytes = 0;
   let late = false;
   let heldMs = 0;
   let heldSince: number | null = null;
@@ -92,6 +100,8 @@ async function drain(stream: Readable, output: ExecOutput, { timeoutMs, pace }: 
   let timer = setTimeout(onTime, timeoutMs + GRACE_MS);
   try {
     for await (const frame of frames(stream)) {
+      bytes += frame.payload.length;
+      if (bytes > bytesMax) return false;
       output.take(frame.stream, frame.payload);
       const turn = pace?.(frame.payload.length + FRAME_COST_BYTES) ?? null;
       if (turn === null) continue;

@@ -40,12 +40,22 @@ export async function openTerminal(container: Dockerode.Container, { cols, rows,
   signal.throwIfAborted();
   const mark = randomUUID();
   const watch = await started(container, { Cmd: [helperProgram, 'sh', '-c', watcher, 'watch', mark, helperProgram] }, false);
-  const swept = once(watch.stream.resume(), 'close');
+  // The watcher prints nothing: what comes there is another program's.
+  const swept = once(
+    watch.stream.on('data', () => watch.stream.destroy()),
+    'close',
+  );
   let shellOutput: Duplex | null = null;
+  let isEnding = false;
   // Output that nobody reads would keep the connection open.
   const kill = () => {
-    watch.stream.end();
     shellOutput?.resume();
+    if (isEnding) return;
+    isEnding = true;
+    // A watcher that somebody has ended sweeps nothing any more.
+    if (watch.stream.destroyed) void sweepAnew(container, mark).catch(() => undefined);
+    watch.stream.end();
+    setTimeout(() => [watch.stream, shellOutput].forEach((stream) => stream?.destroy()), SWEEP_TIMEOUT_MS).unref();
   };
   signal.addEventListener('abort', kill, { once: true });
   try {
@@ -80,6 +90,12 @@ export async function openTerminal(container: Dockerode.Container, { cols, rows,
     kill();
     throw error;
   }
+}
+
+/** Kills everything that has the mark. */
+async function sweepAnew(container: Dockerode.Container, mark: string): Promise<void> {
+  const { stream } = await started(container, { Cmd: [helperProgram, 'sh', '-c', watcher, 'watch', mark, helperProgram] }, false);
+  stream.on('data', () => stream.destroy()).end();
 }
 
 async function started(

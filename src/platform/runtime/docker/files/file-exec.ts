@@ -10,6 +10,8 @@ import { fileScript, type FileProgram } from './script.ts';
 /** Three fields with paths, and their numbers. */
 const ANSWER_BYTES_MAX = 16 * 1024;
 const ERRORS_BYTES_MAX = 8 * 1024;
+/** A program for files that says more than this of errors is not the only one who writes there, bytes. */
+const ERRORS_READ_BYTES_MAX = 1024 * 1024;
 
 const reasons: readonly [RegExp, FileRefusal][] = [
   [/No space left on device|Disk quota exceeded|No quota/i, 'volume_full'],
@@ -26,6 +28,7 @@ export class FileExec {
   private readonly output: AsyncGenerator<Buffer>;
   private rest = Buffer.alloc(0);
   private errors = '';
+  private errorBytes = 0;
 
   private constructor(
     private readonly handle: string,
@@ -125,11 +128,17 @@ export class FileExec {
     try {
       for await (const { stream, payload } of frames(this.stream)) {
         if (stream === 'stdout') yield payload;
-        else this.errors = (this.errors + payload.toString()).slice(-ERRORS_BYTES_MAX);
+        else this.addErrors(payload);
       }
     } catch (error) {
       throw portError(error, this.handle);
     }
+  }
+
+  private addErrors(payload: Buffer): void {
+    this.errorBytes += payload.length;
+    if (this.errorBytes > ERRORS_READ_BYTES_MAX) throw new RuntimeRefused('The program for files was disturbed.');
+    this.errors = (this.errors + payload.toString()).slice(-ERRORS_BYTES_MAX);
   }
 
   private async refused(reason: string): Promise<never> {
