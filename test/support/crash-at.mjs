@@ -5,8 +5,10 @@
 import { subscribe } from 'node:diagnostics_channel';
 import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { isMainThread } from 'node:worker_threads';
 
-const orderFile = join(process.env.MOORING_DATA_DIR, 'crash-order');
+// The service's threads have none of its variables, and complete no steps.
+const orderFile = isMainThread ? join(process.env.MOORING_DATA_DIR, 'crash-order') : '';
 let order = '';
 let seen = 0;
 

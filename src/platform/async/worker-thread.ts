@@ -53,8 +53,10 @@ export class WorkerThread<Question, Answer> {
   }
 
   private async start(): Promise<Worker> {
-    // The thread gets none of the service's variables, and no room for more than it needs.
-    const worker = new Worker(this.program, { env: {}, resourceLimits: { maxOldGenerationSizeMb: this.limits.heapMb } });
+    // The thread gets none of the service's variables, no room for more than it needs, and nothing that is loaded into the service besides,
+    // such as its instruments. Only a program in TypeScript needs what compiles it.
+    const execArgv = this.program.pathname.endsWith('.ts') ? process.execArgv : [];
+    const worker = new Worker(this.program, { env: {}, execArgv, resourceLimits: { maxOldGenerationSizeMb: this.limits.heapMb } });
     this.worker = worker;
     // A thread may also end between two questions.
     worker.on('error', () => undefined);
