@@ -108,6 +108,8 @@ export class StreamStates {
         if (this.isComplete(stream, found, since)) this.absences.add(stream, position, isForStranger);
         return found;
       }
+      // A writer elsewhere may have begun it, whose event has not been heard here.
+      this.absences.forget(stream);
       if (this.isComplete(stream, found, since)) return this.keep(stream, decider, found);
       // Events arrived meanwhile, or a node of the store lags, or the log was restored. A state that may be incomplete is not kept.
       if (reads === READS_MAX) {
