@@ -183,7 +183,10 @@ describe('what is ours on the engine', () => {
 
   it('leaves the host alone where an image’s mount point is a link', async () => {
     const image = await bed.imageWith(['CMD ["sleep", "300"]']);
-    const container = await bed.docker.createContainer({ Image: image, Cmd: ['/bin/busybox', 'ln', '-s', '/etc', '/data'] });
+    const container = await bed.docker.createContainer({
+      Image: image,
+      Cmd: ['/bin/busybox', 'sh', '-c', 'busybox mkdir -p /opt && busybox ln -s /opt /data'],
+    });
     await container.start();
     await container.wait();
     const linked = `mooring-test-${bed.instance}:linked`;
@@ -191,7 +194,7 @@ describe('what is ours on the engine', () => {
     await container.remove();
     const view = await bed.running({ image: linked, command: ['/bin/busybox', 'sleep', '300'], user: '10001' });
     await bed.run(view, 'echo mine > /data/mooring-was-here');
-    await expect(import('node:fs/promises').then(({ stat }) => stat('/etc/mooring-was-here'))).rejects.toThrow('ENOENT');
+    await expect(import('node:fs/promises').then(({ stat }) => stat('/opt/mooring-was-here'))).rejects.toThrow('ENOENT');
     await bed.runtime.remove(view.handle);
     await bed.docker.getImage(linked).remove({ force: true });
   });

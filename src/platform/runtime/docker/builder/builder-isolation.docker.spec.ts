@@ -98,7 +98,8 @@ describe('a build', () => {
     });
     server.listen(0, '0.0.0.0');
     await once(server, 'listening');
-    place = [network.IPAM?.Config?.[0]?.Gateway ?? '', (server.address() as AddressInfo).port];
+    // The engine's own address on a network is the first of its range.
+    place = [network.IPAM?.Config?.[0]?.Subnet?.replace(/\d+\/\d+$/, '1') ?? '', (server.address() as AddressInfo).port];
   }, BUILDER_IMAGE_MS);
   afterAll(async () => {
     server.close();

@@ -3,7 +3,8 @@ import type Dockerode from 'dockerode';
 
 import { canonicalRepository, digestOfPin, parseImageReference } from '../../../image-reference.ts';
 import type { ImageStore, StoredImage, StoredImages } from '../../image-store.ts';
-import { call, mapBounded, statusOf } from '../engine/engine.ts';
+import { RuntimeRefused } from '../../runtime.ts';
+import { call, mapBounded, statusOf, until } from '../engine/engine.ts';
 import { hasLabels, labels } from '../engine/names.ts';
 import { findImage, findPinned } from '../image-sources/registry.ts';
 
@@ -15,6 +16,10 @@ const BUILD = 'build-';
 const deployedKinds = /^(build|program|project|pulled)-/;
 const baseKind = /^base-/;
 
+/** The engine's word for an image that was removed while it listed all of them, and how often it is asked again, ms apart. */
+const TORN_LIST = /content digest sha256:[0-9a-f]+: not found/;
+const LIST_TRIES_MAX = 5;
+const LIST_AGAIN_MS = 100;
 /** The number of images that are inspected at once. */
 const AT_ONCE = 8;
 
@@ -119,8 +124,20 @@ export class OwnImages implements ImageStore {
     return (await call(null, (abortSignal) => this.docker.listContainers({ ...options, abortSignal }))).length > 0;
   }
 
-  private listed(all: boolean): Promise<Dockerode.ImageInfo[]> {
-    return call(null, (abortSignal) => this.docker.listImages({ all, abortSignal } as Dockerode.ListImagesOptions));
+  private async listed(all: boolean): Promise<Dockerode.ImageInfo[]> {
+    const list = () => call(null, (abortSignal) => this.docker.listImages({ all, abortSignal } as Dockerode.ListImagesOptions));
+    // With containerd's store the engine fails if an image goes while it lists them.
+    const isTorn = (error: unknown) => error instanceof RuntimeRefused && TORN_LIST.test(error.message);
+    const found = await until(
+      () =>
+        list().catch((error: unknown) => {
+          if (isTorn(error)) return null;
+          throw error;
+        }),
+      LIST_TRIES_MAX,
+      LIST_AGAIN_MS,
+    );
+    return found ?? list();
   }
 
   private async stored(image: Dockerode.ImageInfo, isBase: boolean): Promise<StoredImage> {
