@@ -4,9 +4,8 @@ import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { Module, type DynamicModule } from '@nestjs/common';
-
 import { AgentBed } from '../../test/support/agent-bed.ts';
+import { bedRuntime } from '../../test/support/bed-runtime.ts';
 import { DockerBed } from '../../test/support/docker-bed.ts';
 import { startFeatureServer } from '../../test/support/feature-server.ts';
 import { runningFeatures } from '../../test/support/features.ts';
@@ -18,12 +17,8 @@ import { importNodeImage } from '../../test/support/images.ts';
 import { until } from '../../test/support/until.ts';
 import { RESOLVE_HOST } from '../agents/services.ts';
 import { Config } from '../platform/config/config.ts';
-import { ContainerRuntime } from '../platform/runtime/runtime.ts';
 import { Templates } from '../templates/index.ts';
 import { ProvisioningModule } from './provisioning.module.ts';
-
-@Module({})
-class BedRuntime {}
 
 const agentProgram = (version: string) => `
   require('node:http').createServer((request, response) => {
@@ -75,15 +70,10 @@ describe('an agent from a Git repository', () => {
     git = await GitServer.start('robot:canary-of-git');
     bed = await DockerBed.open();
     base = await importNodeImage(bed.docker, `mooring-test-repository-${bed.instance}:1`);
-    const runtime: DynamicModule = {
-      module: BedRuntime,
-      global: true,
-      providers: [
-        { provide: ContainerRuntime, useValue: bed.runtime },
-        { provide: RESOLVE_HOST, useValue: async (host: string) => [host === 'moves.example' ? (movesTo.shift() ?? '127.0.0.1') : host] },
-      ],
-      exports: [ContainerRuntime, RESOLVE_HOST],
-    };
+    const runtime = bedRuntime(bed, {
+      provide: RESOLVE_HOST,
+      useValue: async (host: string) => [host === 'moves.example' ? (movesTo.shift() ?? '127.0.0.1') : host],
+    });
     const environment = {
       MOORING_ALLOW_PRIVATE_SOURCES: git.host,
       MOORING_SHARED_IMAGES: base,

@@ -1,11 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-import { Module, type DynamicModule } from '@nestjs/common';
-
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { ProvisioningModule } from '../../src/provisioning/provisioning.module.ts';
 import { AgentBed } from '../support/agent-bed.ts';
 import { expectHidden, spellingsOf } from '../support/canary.ts';
+import { bedRuntime } from '../support/bed-runtime.ts';
 import { DockerBed } from '../support/docker-bed.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
@@ -33,9 +31,6 @@ done
 echo over >&2
 `;
 
-@Module({})
-class BedRuntime {}
-
 describe('the secrets of an account whose agents are deployed', () => {
   let bed: DockerBed;
   let git: GitServer;
@@ -52,12 +47,7 @@ describe('the secrets of an account whose agents are deployed', () => {
     registry = await TestRegistry.start({ credential: `robot:${secrets.registry}` });
     await registry.publish('1', entries, command);
     bed = await DockerBed.open();
-    const runtime: DynamicModule = {
-      module: BedRuntime,
-      global: true,
-      providers: [{ provide: ContainerRuntime, useValue: bed.runtime }],
-      exports: [ContainerRuntime],
-    };
+    const runtime = bedRuntime(bed);
     const environment = { MOORING_ALLOW_PRIVATE_SOURCES: `${git.host},${registry.host}`, MOORING_SHARED_IMAGES: bed.image };
     const features = runningFeatures(runtime);
     server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule], environment });

@@ -1,8 +1,6 @@
-import { Module, type DynamicModule } from '@nestjs/common';
-
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { ProvisioningModule } from '../../src/provisioning/provisioning.module.ts';
 import { AgentBed } from '../support/agent-bed.ts';
+import { bedRuntime } from '../support/bed-runtime.ts';
 import { DockerBed } from '../support/docker-bed.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
@@ -13,9 +11,6 @@ import { until } from '../support/until.ts';
 
 /** The time of a deployment, and that of two calls to an engine that hangs. */
 const SETTLED_MS = 150_000;
-
-@Module({})
-class BedRuntime {}
 
 describe('a build from a repository whose engine does not go on with it', () => {
   let engine: PrivateEngine;
@@ -28,12 +23,7 @@ describe('a build from a repository whose engine does not go on with it', () => 
     await engine.start();
     git = await GitServer.start();
     bed = await DockerBed.open(engine.docker);
-    const runtime: DynamicModule = {
-      module: BedRuntime,
-      global: true,
-      providers: [{ provide: ContainerRuntime, useValue: bed.runtime }],
-      exports: [ContainerRuntime],
-    };
+    const runtime = bedRuntime(bed);
     const environment = {
       MOORING_ALLOW_PRIVATE_SOURCES: git.host,
       MOORING_SHARED_IMAGES: bed.image,

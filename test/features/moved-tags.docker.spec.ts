@@ -1,16 +1,11 @@
-import { type DynamicModule, Module } from '@nestjs/common';
-
+import { bedRuntime } from '../support/bed-runtime.ts';
 import { DockerBed } from '../support/docker-bed.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { answering } from '../support/answering-image.ts';
 import { TestRegistry } from '../support/test-registry.ts';
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { movedTags } from './moved-tags.contract.ts';
-
-@Module({})
-class BedRuntime {}
 
 describe('on a real engine', () => {
   let bed: DockerBed;
@@ -21,12 +16,7 @@ describe('on a real engine', () => {
       bed = await DockerBed.open();
       registry = await TestRegistry.start({ credential: null });
       const shared = `mooring-test-${bed.instance}/shared:1`;
-      const runtime: DynamicModule = {
-        module: BedRuntime,
-        global: true,
-        providers: [{ provide: ContainerRuntime, useFactory: () => bed.runtime }],
-        exports: [ContainerRuntime],
-      };
+      const runtime = bedRuntime(bed);
       const environment = { MOORING_ALLOW_PRIVATE_SOURCES: '127.0.0.1', MOORING_SHARED_IMAGES: shared };
       server = await startFeatureServer({ ...runningFeatures(runtime), environment });
       const publish = async (tag: string, content: string) => registry.publish(tag, await answering.files(content), answering.command);

@@ -1,20 +1,14 @@
-import { Module } from '@nestjs/common';
-
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
+import { bedRuntime } from '../support/bed-runtime.ts';
 import { DockerBed } from '../support/docker-bed.ts';
 import { LocalRuntimeModule } from '../support/local-runtime-module.ts';
 import { nodeTemplate, projectTemplates, pythonTemplate } from './project-templates.contract.ts';
-
-@Module({})
-class BedRuntime {}
 
 describe('an agent made from a template that is a project, on Docker', () => {
   let bed: DockerBed;
 
   projectTemplates([nodeTemplate, pythonTemplate], async () => {
     bed = await DockerBed.open();
-    const providers = [{ provide: ContainerRuntime, useValue: bed.runtime }];
-    return { module: BedRuntime, global: true, providers, exports: [ContainerRuntime] };
+    return bedRuntime(bed);
   });
   // Hooks run in the order in which they are written: the server of the tests is closed before the bed.
   afterAll(() => bed?.close());

@@ -1,9 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
-import { type DynamicModule, Module } from '@nestjs/common';
-
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { AgentBed } from '../support/agent-bed.ts';
+import { bedRuntime } from '../support/bed-runtime.ts';
 import { DockerBed } from '../support/docker-bed.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
@@ -19,9 +17,6 @@ const credential = (method: string, place = '', json?: unknown) =>
   ask(method, `/api/v1/source-credentials${place === '' ? '' : `/${place}`}`, json);
 const given = { username: 'ci', password: PASSWORD };
 
-@Module({})
-class BedRuntime {}
-
 describe('an image of a registry that asks for a credential', () => {
   let bed: DockerBed;
   let agents: AgentBed;
@@ -36,12 +31,7 @@ describe('an image of a registry that asks for a credential', () => {
 
   beforeAll(async () => {
     bed = await DockerBed.open();
-    const runtime: DynamicModule = {
-      module: BedRuntime,
-      global: true,
-      providers: [{ provide: ContainerRuntime, useFactory: () => bed.runtime }],
-      exports: [ContainerRuntime],
-    };
+    const runtime = bedRuntime(bed);
     server = await startFeatureServer({ ...runningFeatures(runtime), environment: { MOORING_ALLOW_PRIVATE_SOURCES: '127.0.0.1' } });
     agents = new AgentBed(server);
     for (const account of ['acme', 'other']) await agents.account(account, 20);

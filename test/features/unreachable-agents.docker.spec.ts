@@ -1,19 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 
-import { Module, type DynamicModule } from '@nestjs/common';
-
-import { ContainerRuntime } from '../../src/platform/runtime/runtime.ts';
 import { ProvisioningModule } from '../../src/provisioning/provisioning.module.ts';
 import { AgentBed } from '../support/agent-bed.ts';
+import { bedRuntime } from '../support/bed-runtime.ts';
 import { DockerBed } from '../support/docker-bed.ts';
 import { startFeatureServer } from '../support/feature-server.ts';
 import { runningFeatures } from '../support/features.ts';
 import type { TestServer } from '../support/http-server.ts';
 import { PrivateEngine } from '../support/private-engine.ts';
-
-@Module({})
-class BedRuntime {}
 
 const range = `198.18.${randomInt(256)}.0/24`;
 const route = (how: 'add' | 'del') => execFileSync('ip', ['route', how, 'unreachable', range]);
@@ -33,12 +28,7 @@ describe('an agent whose address leads nowhere', () => {
     bed = await DockerBed.open(engine.docker, 'all', 'container');
     image = await bed.imageWith(['CMD ["/bin/busybox", "httpd", "-f", "-p", "8080", "-h", "/www"]']);
     quiet = await bed.imageWith(['CMD ["/bin/busybox", "sleep", "300"]']);
-    const runtime: DynamicModule = {
-      module: BedRuntime,
-      global: true,
-      providers: [{ provide: ContainerRuntime, useValue: bed.runtime }],
-      exports: [ContainerRuntime],
-    };
+    const runtime = bedRuntime(bed);
     const environment = { MOORING_SHARED_IMAGES: `${image},${quiet}`, MOORING_START_TIMEOUT: '3' };
     const features = runningFeatures(runtime);
     server = await startFeatureServer({ ...features, modules: [...features.modules, ProvisioningModule], environment });

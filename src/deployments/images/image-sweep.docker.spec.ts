@@ -3,10 +3,9 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { type DynamicModule, Module } from '@nestjs/common';
-
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import { AgentBed } from '../../../test/support/agent-bed.ts';
+import { bedRuntime } from '../../../test/support/bed-runtime.ts';
 import { DockerBed } from '../../../test/support/docker-bed.ts';
 import { startFeatureServer } from '../../../test/support/feature-server.ts';
 import { runningFeatures } from '../../../test/support/features.ts';
@@ -17,12 +16,8 @@ import { until } from '../../../test/support/until.ts';
 import { SourceHosts } from '../../agents/services.ts';
 import { Database } from '../../platform/database/database.ts';
 import { pull } from '../../platform/runtime/docker/image-sources/registry.ts';
-import { ContainerRuntime } from '../../platform/runtime/runtime.ts';
 import { ImageClaims } from './image-claims.service.ts';
 import { ImageSweep } from './image-sweep.service.ts';
-
-@Module({})
-class BedRuntime {}
 
 describe('an image that no agent needs', () => {
   let bed: DockerBed;
@@ -35,12 +30,7 @@ describe('an image that no agent needs', () => {
     bed = await DockerBed.open();
     registry = await TestRegistry.start({ credential: null });
     shared = await published('shared');
-    const runtime: DynamicModule = {
-      module: BedRuntime,
-      global: true,
-      providers: [{ provide: ContainerRuntime, useFactory: () => bed.runtime }],
-      exports: [ContainerRuntime],
-    };
+    const runtime = bedRuntime(bed);
     const environment = { MOORING_ALLOW_PRIVATE_SOURCES: '127.0.0.1', MOORING_SHARED_IMAGES: shared };
     server = await startFeatureServer({ ...runningFeatures(runtime), environment });
     agents = new AgentBed(server);
