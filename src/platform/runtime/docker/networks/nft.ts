@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import type Dockerode from 'dockerode';
 import ipaddr from 'ipaddr.js';
 import { RuntimeRefused } from '../../runtime.ts';
@@ -40,14 +41,8 @@ export class Nft {
    * `RuntimeUnavailable`.
    */
   async run(script: string): Promise<string> {
-    const container = await this.make('forRules', [nftProgram, '-f', rulesFile], 'host', ['NET_ADMIN']);
-    try {
-      const tar = tarOf([{ name: rulesFile.slice(1), type: 'file', mode: 0o644, content: script }]);
-      await filesInto(container, '/', tar);
-      return await this.ran(container);
-    } finally {
-      await removeContainer(container);
-    }
+    const tar = tarOf([{ name: rulesFile.slice(1), type: 'file', mode: 0o644, content: script }]);
+    return this.printed('forRules', [nftProgram, '-f', rulesFile], 'host', { rights: ['NET_ADMIN'], files: tar });
   }
 
   /**
@@ -55,38 +50,38 @@ export class Nft {
    * have to be open. A container on the engine's default network gets their list.
    */
   async nameservers(): Promise<string[]> {
-    const onNetwork = async (network: string): Promise<string[]> => {
-      const container = await this.make('forRules', [catProgram, '/etc/resolv.conf'], network, []);
-      try {
-        return nameserversOf(await this.ran(container));
-      } finally {
-        await removeContainer(container);
-      }
-    };
-    return onNetwork('bridge').catch((error: unknown) => {
+    const onNetwork = (network: string) => this.printed('forRules', [catProgram, '/etc/resolv.conf'], network);
+    const text = await onNetwork('bridge').catch((error: unknown) => {
       // An engine may be configured without its default network.
       if (error instanceof RuntimeRefused) return onNetwork('host');
       throw error;
     });
+    return nameserversOf(text);
   }
 
   /** Returns the content of a file as it is in the network of the engine's host. Throws `RuntimeRefused` if there is none. */
-  async hostFile(path: string): Promise<string> {
-    const container = await this.make('forRules', [catProgram, path], 'host', []);
-    try {
-      return await this.ran(container);
-    } finally {
-      await removeContainer(container);
-    }
+  hostFile(path: string): Promise<string> {
+    return this.printed('forRules', [catProgram, path], 'host');
   }
 
   /** Sends one datagram to all ports of the links from the engine's host, as `reachPorts` does from this machine. */
   async reachPorts(links: readonly Link[]): Promise<void> {
     if (links.length === 0) return;
     const ways = links.map(({ gateway, subnet }) => `${gateway} ${broadcastAddress(subnet)}`);
-    const container = await this.make('forNode', [nodeProgram, '--max-old-space-size=16', '-e', broadcast, ...ways], 'host', []);
+    await this.printed('forNode', [nodeProgram, '--max-old-space-size=16', '-e', broadcast, ...ways], 'host');
+  }
+
+  /** Runs a program of ours to its end in a container on that network, and returns what it prints. */
+  private async printed(
+    kind: 'forRules' | 'forNode',
+    words: string[],
+    network: string,
+    { rights = [], files = null }: { rights?: string[]; files?: Readable | null } = {},
+  ): Promise<string> {
+    const container = await this.make(kind, words, network, rights);
     try {
-      await this.ran(container);
+      if (files !== null) await filesInto(container, '/', files);
+      return await this.ran(container);
     } finally {
       await removeContainer(container);
     }
