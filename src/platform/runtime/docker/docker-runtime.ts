@@ -270,9 +270,9 @@ export class DockerRuntime extends ContainerRuntime {
   override async start(handle: ContainerHandle): Promise<void> {
     await this.engine.assertStartable();
     await this.agentEgress.settle();
-    if (this.agentEgress.isLacking) this.agentEgress.refuseUnheld(this.kindOf(await this.containers.look(handle)));
-    const isStartable = (await this.starts.isStartable(handle)) && (await this.reach.canReach(() => this.containers.look(handle)));
-    if (!isStartable) await this.life.removeForAnother(handle);
+    const made = await this.containers.look(handle);
+    if (this.agentEgress.isLacking) this.agentEgress.refuseUnheld(this.kindOf(made));
+    if (!((await this.starts.isStartable(made)) && (await this.reach.canReach(made)))) await this.life.removeForAnother(handle);
     const start = () => this.starts.start(handle);
     try {
       await start();
@@ -282,9 +282,8 @@ export class DockerRuntime extends ContainerRuntime {
       if (isBridgeFull(error)) throw new RuntimeRefused(BRIDGE_FULL, { cause: error });
       if (!error.message.includes(networkName(this.instance))) throw error;
       // The network was removed while no container ran on it.
-      const found = await this.containers.look(handle);
+      const kind = this.kindOf(made);
       // The next one may have another range, and the container has its address of the lost one.
-      const kind = this.kindOf(found);
       if (isListedKind(kind)) await this.life.removeForAnother(handle);
       await this.networks.ensure(kind);
       this.agentEgress.refuseUnheld(kind);

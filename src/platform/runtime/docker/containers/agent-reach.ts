@@ -47,11 +47,10 @@ export class AgentReach {
    * Returns whether a container that is about to start would be reached. One that was made for the other way is not, and stays all the same if
    * it runs. Throws `RuntimeRefused` if others could reach it, too.
    */
-  async canReach(look: () => Promise<Dockerode.ContainerInspectInfo>): Promise<boolean> {
+  async canReach({ State, HostConfig }: Dockerode.ContainerInspectInfo): Promise<boolean> {
     const published = await this.published();
     if (published === null) return true;
     await this.rules?.ensure();
-    const { State, HostConfig } = await look();
     return State.Running || isPublishedAt(HostConfig.PortBindings as Dockerode.PortMap, published);
   }
 

@@ -20,7 +20,15 @@ describe('a container at whose start the engine hangs', () => {
       inspect: async () =>
         isHung
           ? never()
-          : { Name: '/mooring-one', Image: 'image', State: { Status: 'created' }, Config: { Labels: {} }, HostConfig: {}, Mounts: [] },
+          : {
+              Id: 'id',
+              Name: '/mooring-one',
+              Image: 'image',
+              State: { Status: 'created' },
+              Config: { Labels: {} },
+              HostConfig: {},
+              Mounts: [],
+            },
     };
     const docker = { getContainer: () => container } as unknown as Dockerode;
     const identities = new ContainerIdentities('abcdef012345', testContainerKey('abcdef012345'));
@@ -37,7 +45,7 @@ describe('a container at whose start the engine hangs', () => {
 
   it('is tried once more, and then refused, by its id and its name', async () => {
     const { containers, starts } = hangingEngine();
-    await starts.isStartable('id');
+    await starts.isStartable(await containers.look('id'));
     expect(await outcome(() => starts.start('id'))).toBeInstanceOf(RuntimeUnavailable);
     expect(await outcome(() => starts.start('id'))).toBeInstanceOf(RuntimeRefused);
     expect(await outcome(() => containers.look('mooring-one'))).toBeInstanceOf(RuntimeRefused);
@@ -46,7 +54,7 @@ describe('a container at whose start the engine hangs', () => {
 
   it('is not to blame while the engine answers nobody', async () => {
     const { containers, starts } = hangingEngine(true);
-    await starts.isStartable('id');
+    await starts.isStartable(await containers.look('id'));
     for (let n = 0; n < 3; n += 1) expect(await outcome(() => starts.start('id'))).toBeInstanceOf(RuntimeUnavailable);
     expect(await outcome(() => containers.look('mooring-one'))).toBeInstanceOf(RuntimeUnavailable);
   });

@@ -42,11 +42,10 @@ export class GuardedStart {
    * Returns false if the container has to be made anew: its program has changed files that the engine would open, or an earlier release made it
    * with more than it may have. Throws `RuntimeRefused` for one whose image no container may be started of.
    */
-  async isStartable(handle: ContainerHandle): Promise<boolean> {
-    const found = await this.containers.look(handle);
+  async isStartable(found: Dockerode.ContainerInspectInfo): Promise<boolean> {
     if (found.State.Running) return true;
     if (asksForbiddenNames(found, this.identities.instance)) return false;
-    this.names.set(handle, found.Name);
+    this.names.set(found.Id, found.Name);
     const agentId = this.containers.identify(found)?.agentId ?? '';
     const volumePath = found.Mounts.find(({ Name }) => Name === volumeName(agentId))?.Destination ?? DEFAULT_VOLUME_PATH;
     const isOwn = this.images.opensVolume(found.Image, volumePath);
