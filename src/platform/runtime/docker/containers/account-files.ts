@@ -5,8 +5,7 @@ import { RuntimeRefused } from '../../runtime.ts';
 import { statsIn, type FileStat } from '../engine/archive.ts';
 import { eachChange } from '../engine/bulk-list.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
-import { call } from '../engine/engine.ts';
-import { removeContainer } from '../engine/own-containers.ts';
+import { withUnstarted } from '../engine/own-containers.ts';
 import { findImage } from '../image-sources/registry.ts';
 import { declaredVolumes } from '../image-sources/declared-volumes.ts';
 
@@ -75,27 +74,15 @@ export class AccountFiles {
     return !changes.any;
   }
 
-  /** The container is the agent's generation 0, so that one left by a crash is removed like every lower generation. */
   private async checkOnce({ agentId, image, volumePath }: Checked): Promise<Findings> {
     const found = await findImage(this.docker, image);
     if (found === null) throw new RuntimeRefused('The engine no longer has the image: deploy again.');
     const volumes = declaredVolumes(found, []).map((path) => posix.normalize(path));
-    const identity = { agentId, generation: 0, deploymentId: '' };
-    const options = {
-      name: this.identities.nameOf(identity),
-      Image: image,
-      Entrypoint: ['never-started'],
-      Labels: this.identities.labelsOf(identity),
-      // A volume that the image declares would hide what is below it. One in memory, which the engine never mounts, takes its place.
-      HostConfig: { NetworkMode: 'none', Tmpfs: Object.fromEntries(volumes.map((path) => [path, ''])) },
-    };
-    await removeContainer(this.docker.getContainer(options.name));
-    const container = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
-    try {
-      return await checkAccountFiles(await statsIn(container), [...volumes, volumePath]);
-    } finally {
-      await removeContainer(container);
-    }
+    // A volume that the image declares would hide what is below it. One in memory, which the engine never mounts, takes its place.
+    const hostConfig = { Tmpfs: Object.fromEntries(volumes.map((path) => [path, ''])) };
+    return withUnstarted(this.docker, this.identities, { agentId, image, hostConfig }, async (container) =>
+      checkAccountFiles(await statsIn(container), [...volumes, volumePath]),
+    );
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type Dockerode from 'dockerode';
+import type { ContainerIdentities } from './container-identities.ts';
 import { call, ignoring } from './engine.ts';
 
 /**
@@ -18,6 +19,34 @@ export async function attachInput(container: Dockerode.Container): Promise<Duple
  */
 export async function removeContainer(container: Dockerode.Container, passedOver: readonly number[] = [404]): Promise<void> {
   await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal })).catch(ignoring(...passedOver));
+}
+
+/**
+ * Does the work on the files of a new container of the image that is never started, and removes it. The container is the agent's generation 0, so
+ * that one left by a crash is removed like every lower generation.
+ */
+export async function withUnstarted<T>(
+  docker: Dockerode,
+  identities: ContainerIdentities,
+  { agentId, image, hostConfig }: { agentId: string; image: string; hostConfig: Dockerode.HostConfig },
+  work: (container: Dockerode.Container) => Promise<T>,
+): Promise<T> {
+  const identity = { agentId, generation: 0, deploymentId: '' };
+  const name = identities.nameOf(identity);
+  const options = {
+    name,
+    Image: image,
+    Entrypoint: ['never-started'],
+    Labels: identities.labelsOf(identity),
+    HostConfig: { NetworkMode: 'none', ...hostConfig },
+  };
+  await removeContainer(docker.getContainer(name));
+  const container = await call(null, (abortSignal) => docker.createContainer({ ...options, abortSignal }));
+  try {
+    return await work(container);
+  } finally {
+    await removeContainer(container);
+  }
 }
 
 /**

@@ -1,10 +1,9 @@
 import type Dockerode from 'dockerode';
 import { filesInto } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
-import { call } from '../engine/engine.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { volumeName } from '../engine/names.ts';
-import { removeContainer } from '../engine/own-containers.ts';
+import { withUnstarted } from '../engine/own-containers.ts';
 import type { EnsuredVolume } from './volumes.ts';
 
 const mount = '/.mooring-volume';
@@ -57,26 +56,11 @@ export class VolumeRoots {
   }
 
   private async openRoot(agentId: string, image: string): Promise<void> {
-    const identity = { agentId, generation: 0, deploymentId: '' };
-    const options = {
-      name: this.identities.nameOf(identity),
-      Image: image,
-      Entrypoint: ['never-started'],
-      Labels: this.identities.labelsOf(identity),
-      HostConfig: {
-        NetworkMode: 'none',
-        Mounts: [{ Type: 'volume' as const, Source: volumeName(agentId), Target: mount, ReadOnly: false, VolumeOptions: { NoCopy: true } }],
-      },
-    } as Dockerode.ContainerCreateOptions;
-    await this.discard(options.name as string);
-    const container = await call(null, (abortSignal) => this.docker.createContainer({ ...options, abortSignal }));
+    const hostConfig = {
+      Mounts: [{ Type: 'volume' as const, Source: volumeName(agentId), Target: mount, ReadOnly: false, VolumeOptions: { NoCopy: true } }],
+    } as Dockerode.HostConfig;
     const tar = tarOf([{ name: `${mount.slice(1)}/`, type: 'directory', mode: 0o777 }]);
-    await filesInto(container, '/', tar);
-    await this.discard(container.id);
-  }
-
-  private async discard(nameOrId: string): Promise<void> {
-    await removeContainer(this.docker.getContainer(nameOrId));
+    await withUnstarted(this.docker, this.identities, { agentId, image, hostConfig }, (container) => filesInto(container, '/', tar));
   }
 }
 
