@@ -1,9 +1,7 @@
 import type { Sealed } from '../platform/crypto/keyring.ts';
+import { changesSince } from '../platform/event-store/changes-since.ts';
 import { START, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import type { EnvironmentEvent } from './environment.events.ts';
-
-/** The events that are read back at most, for the values that somebody had since a moment. */
-const EVENTS_MAX = 10_000;
 
 /** Values that an agent's variables had from a moment on. */
 export interface SecretChanges {
@@ -20,23 +18,21 @@ export interface SecretChanges {
  */
 export async function secretChanges(events: AsyncIterable<StoredEvent>, deploymentId: string): Promise<SecretChanges | null> {
   const found: SecretChanges = { since: START, values: [], names: new Set() };
-  /** The variables whose values before the deployment are still looked for. */
-  const before = new Set<string>();
-  let isBefore = false;
-  let count = 0;
-  for await (const event of events) {
-    if (isBefore && before.size === 0) return found;
-    if ((count += 1) > EVENTS_MAX) return null;
+  const changes = await changesSince(events, keyOf, ({ type, data, position }) => {
+    const isRequest = type === 'DeploymentRequested' && data.deployment_id === deploymentId;
+    if (isRequest) found.since = position;
+    return isRequest;
+  });
+  if (changes === null || !changes.isReached) return null;
+  for (const event of changes.events) {
     const { type, data } = event as unknown as EnvironmentEvent;
-    if (type === 'VariableSet' || type === 'VariableLinked' || type === 'VariableRemoved') {
-      if (isBefore && !before.delete(data.key)) continue;
-      if (!isBefore) before.add(data.key);
-      if (type === 'VariableSet' && data.sealed !== null) found.values.push({ key: data.key, sealed: data.sealed });
-      if (type === 'VariableLinked') found.names.add(data.secret);
-    } else if (event.type === 'DeploymentRequested' && event.data.deployment_id === deploymentId) {
-      isBefore = true;
-      found.since = event.position;
-    }
+    if (type === 'VariableSet' && data.sealed !== null) found.values.push({ key: data.key, sealed: data.sealed });
+    if (type === 'VariableLinked') found.names.add(data.secret);
   }
-  return isBefore ? found : null;
+  return found;
+}
+
+function keyOf(event: StoredEvent): string | null {
+  const { type, data } = event as unknown as EnvironmentEvent;
+  return type === 'VariableSet' || type === 'VariableLinked' || type === 'VariableRemoved' ? data.key : null;
 }

@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 
 import { Keyring } from '../platform/crypto/keyring.ts';
 import { Aggregates } from '../platform/event-store/aggregates.ts';
-import { EventStore, type Position } from '../platform/event-store/event-store.ts';
+import { changesSince } from '../platform/event-store/changes-since.ts';
+import { EventStore, type Position, type StoredEvent } from '../platform/event-store/event-store.ts';
 import type { SecretEvent } from './secrets.events.ts';
 import { type Secrets, secretsDecider, secretsStream, unknownSecret } from './secrets.decider.ts';
 
@@ -10,9 +11,6 @@ import { type Secrets, secretsDecider, secretsStream, unknownSecret } from './se
 export function secretContext(name: string): string {
   return `secret ${name}`;
 }
-
-/** The events that are read back at most, for the values that secrets had since a moment. */
-const EVENTS_MAX = 10_000;
 
 /** Knows the secrets of accounts, and reads them in clear for the containers of the account's agents only. */
 @Injectable()
@@ -55,18 +53,16 @@ export class AccountSecrets {
    */
   async openSince(accountId: string, names: ReadonlySet<string>, since: Position): Promise<string[] | null> {
     if (names.size === 0) return [];
-    const values: (string | null)[] = [];
-    /** The secrets whose values before that moment are still looked for. */
-    const before = new Set<string>();
-    let count = 0;
-    for await (const event of this.events.readStream(secretsStream(accountId), { backwards: true })) {
-      const isBefore = !(since < event.position);
-      if (isBefore && before.size === 0) break;
-      if ((count += 1) > EVENTS_MAX) return null;
+    const keyOf = (event: StoredEvent): string | null => {
       const { type, data } = event as unknown as SecretEvent;
-      if ((type !== 'SecretStored' && type !== 'SecretRemoved') || !names.has(data.name)) continue;
-      if (isBefore && !before.delete(data.name)) continue;
-      if (!isBefore) before.add(data.name);
+      return (type === 'SecretStored' || type === 'SecretRemoved') && names.has(data.name) ? data.name : null;
+    };
+    const stream = this.events.readStream(secretsStream(accountId), { backwards: true });
+    const changes = await changesSince(stream, keyOf, ({ position }) => !(since < position));
+    if (changes === null) return null;
+    const values: (string | null)[] = [];
+    for (const event of changes.events) {
+      const { type, data } = event as unknown as SecretEvent;
       if (type === 'SecretStored') values.push(await this.keyring.open(accountId, secretContext(data.name), data.value));
     }
     return values.filter((value) => value !== null);
