@@ -27,7 +27,7 @@ const programs = ['bin/busybox', 'usr/sbin/runc', 'usr/bin/tini', 'usr/bin/newui
 /** The ids of the host that builders may run as: those of builder-names.ts. */
 const ids = 'root:1879048192:268435456\n';
 
-// Whatever makes the image is in these two files.
+// These two files make the image, so a change of either makes another one.
 const key = shortHash(['builder-image.mjs', 'go-programs.mjs'].map((name) => readFileSync(join(import.meta.dirname, name), 'utf8')).join());
 const tar = join(cache, `builder-${key}.tar`);
 

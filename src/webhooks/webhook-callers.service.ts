@@ -31,7 +31,7 @@ export class WebhookCallers implements OnModuleInit {
   /** Throws `agent_not_found`, `unauthenticated`, and `rate_limited`. A caller whose budget is known to be spent has a refusal. */
   private async callerOf({ agentId: given, tokens, address, bodyBytes, seenUpTo }: Invoke): Promise<Caller> {
     const agentId = agentIdOf(given);
-    // Whoever sends ids that nothing has asks for one stream and not for two.
+    // The agent is looked for first, so that a stranger's made-up id costs the read of one stream and not of two.
     const { state: agent } = await this.agents.findForStranger(agentId, address, seenUpTo);
     if (agent === null || agent.status === 'deleting' || agent.status === 'deleted') throw agentNotFound();
     const issued = await this.tokens.loadForStranger(agentId, address, seenUpTo);

@@ -1,4 +1,4 @@
-/** Where a program in a container listens on a port. */
+/** The addresses on which a program in a container listens on a port: none, those of loopback alone, or others too. */
 export type Listening = 'nowhere' | 'loopback' | 'everywhere';
 
 const LISTEN = '0A';
