@@ -12,6 +12,7 @@ const chosen = [
   'src/platform/runtime/docker/images/images.docker',
   'src/platform/runtime/docker/networks/egress.docker',
   'src/platform/runtime/docker/networks/egress-list.docker',
+  'src/platform/runtime/docker/networks/networks-apart.docker',
   'src/deployments/images/image-sweep.docker',
   'test/features/moved-tags.docker',
   'test/features/source-credentials.docker',

@@ -218,9 +218,9 @@ export interface RuntimeCapabilities {
 /** The addresses that one agent may reach: everything that the operator allows agents to reach, nothing, or the listed names alone. */
 export type AgentEgress = 'internet' | 'none' | AllowList;
 
-/** The state of the enforcement of the operator's egress setting. */
+/** The state of the enforcement of the operator's egress setting, by whose every value agents and builds reach none of each other. */
 export interface EgressStatus {
-  /** The reason why it can't be enforced; null if it is, or if nothing has to be. */
+  /** The reason why it can't be enforced; null if it is. */
   lack: string | null;
   /** The reason why agents are not kept from each other's frames on the link that they share; null if they are. */
   linkLack: string | null;

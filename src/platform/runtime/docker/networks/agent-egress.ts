@@ -5,7 +5,7 @@ import type { EgressMode } from '../../../config/config.ts';
 import { agentBridges, type Bridges } from './bridges.ts';
 import { EgressImages } from './egress-images.ts';
 import { EgressProxy, type Listed } from './egress-proxy.ts';
-import { egressRules, noRules, refusedPackets } from './egress-rules.ts';
+import { egressRules, refusedPackets } from './egress-rules.ts';
 import { HostLimits, readHere } from './host-limits.ts';
 import { linkRules } from './link-rules.ts';
 import { isBridgeHere, reachPorts, type Link } from './links.ts';
@@ -42,9 +42,7 @@ export interface EgressOptions {
   ready?: () => Promise<void>;
   /** The operator's image of the programs that hold agents to the rules; null stands for the machine's own ones, or our Dockerfile. */
   image: string | null;
-  /** Receives the names of limits of the host's kernel that are too low. */
-  onLowLimits?: (names: readonly string[]) => void;
-  /** Is told when the rules can't be enforced, and when they can be again. */
+  /** Is told when the rules can't be enforced, and when they can be again, and of limits of the host's kernel that are too low. */
   logger?: { log(fields: object, message: string): void; warn(fields: object, message: string): void };
 }
 
@@ -77,7 +75,10 @@ export class AgentEgress {
     this.nft = new Nft(options.docker, options.identities.instance, this.images);
     this.tables = new PacketTables(this.nft, options.identities.instance);
     this.mirrors = new MirrorAddresses(options.mirrors ?? []);
-    this.limits = new HostLimits((file) => this.hostFile(file), options.onLowLimits ?? (() => undefined));
+    this.limits = new HostLimits(
+      (file) => this.hostFile(file),
+      (names) => this.logLimits(names),
+    );
     this.proxy = new EgressProxy({ ...options, images: this.images });
   }
 
@@ -162,10 +163,7 @@ export class AgentEgress {
       this.hasListed = bridges.listed.length > 0;
       const status = await this.apply(bridges);
       this.tell(this.hasListed && status.lack === null ? { ...status, ...(await this.settleProxy()) } : status);
-      this.covered = new Set([
-        ...[bridges.open, bridges.closed, bridges.held, bridges.builds].flat(),
-        ...bridges.listed.map(({ bridge }) => bridge),
-      ]);
+      this.covered = new Set([...[bridges.open, bridges.closed, bridges.builds].flat(), ...bridges.listed.map(({ bridge }) => bridge)]);
       this.heard = doubts;
       await this.limits.refresh().catch(() => undefined);
     } finally {
@@ -190,18 +188,15 @@ export class AgentEgress {
   }
 
   private async apply(bridges: Bridges): Promise<EgressStatus> {
-    const { identities, mode } = this.options;
-    const { instance } = identities;
-    const isRestricted = mode !== 'all' || this.hasListed || bridges.held.length > 0;
     try {
-      const rules = isRestricted ? await this.egressRules(bridges) : noRules(instance);
-      const { printed, linkLack } = await this.tables.load(rules, linkRules(instance, bridges));
+      const rules = await this.egressRules(bridges);
+      const { printed, linkLack } = await this.tables.load(rules, linkRules(this.options.identities.instance, bridges));
       if (linkLack === null) await this.reachPorts(bridges.links);
       return { ...unrefused(null, linkLack), refused: refusedPackets(printed) };
     } catch (error) {
       if (!(error instanceof RuntimeRefused)) throw error;
       this.loads = 0;
-      return unrefused(isRestricted ? error.message : null, error.message);
+      return unrefused(error.message, error.message);
     }
   }
 
@@ -219,7 +214,7 @@ export class AgentEgress {
     return egressRules(identities.instance, mode, bridges, {
       nameservers: this.nameservers,
       ranges: open,
-      mirrors: bridges.builds.length === 0 ? [] : await this.mirrors.read(),
+      mirrors: mode === 'all' || bridges.builds.length === 0 ? [] : await this.mirrors.read(),
       proxies: this.hasListed ? await this.proxy.sources() : [],
     });
   }
@@ -235,6 +230,14 @@ export class AgentEgress {
         'AGENTS ARE NOT KEPT FROM EACH OTHER’S FRAMES ON THE LINK THAT THEY SHARE',
       );
     this.status = status;
+  }
+
+  private logLimits(low: readonly string[]): void {
+    this.log(
+      low.length === 0 ? null : low.join(', '),
+      'the limits of the kernel that agents share are high enough again',
+      'LIMITS OF THE KERNEL THAT AGENTS SHARE ARE LOW ON THE ENGINE’S MACHINE: one agent could take what all of them need',
+    );
   }
 
   private log(lack: string | null, isHeld: string, isNot: string): void {

@@ -18,9 +18,8 @@ export const networkOptions = (kind: NetworkKind): Labels => ({
 /** The bridges of an installation's networks, by their names in the host's kernel. */
 export interface Bridges {
   open: readonly string[];
+  /** The bridges of agents without a way out. */
   closed: readonly string[];
-  /** The bridges of agents without a way out that the engine does not keep in, so that the rules have to, whatever the mode. */
-  held: readonly string[];
   /** The bridges of builds, which may reach the mirrors too. */
   builds: readonly string[];
   /** The listed bridges, each with the address of the proxy on it. */
@@ -32,20 +31,18 @@ export interface Bridges {
 /** Returns the bridges of the existing networks. */
 export async function agentBridges(docker: Dockerode, instance: string): Promise<Bridges> {
   const networks = (kind: NetworkKind) => networksOf(docker, instance, kind);
-  const [open, closed, held, builds, listed] = [
+  const [open, closed, builds, listed] = [
     await networks('open'),
-    await networks('closed'),
-    await networks('published-closed'),
+    [...(await networks('closed')), ...(await networks('published-closed'))],
     [...(await networks('builds')), ...(await networksOfBuilds(docker, instance))],
     [...(await networks('listed')), ...(await networks('published-listed'))],
   ];
   return {
     open: open.map(bridgeOf),
     closed: closed.map(bridgeOf),
-    held: held.map(bridgeOf),
     builds: builds.map(bridgeOf),
     listed: listed.map((network) => ({ bridge: bridgeOf(network), proxy: proxyAddress(subnetOf(network)) })),
-    links: [...linksOf([...open, ...closed, ...held, ...builds], false), ...linksOf(listed, true)],
+    links: [...linksOf([...open, ...closed, ...builds], false), ...linksOf(listed, true)],
   };
 }
 

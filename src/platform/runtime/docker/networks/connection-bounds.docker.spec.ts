@@ -4,7 +4,7 @@ import { readlinkSync } from 'node:fs';
 import { until } from '../../../../../test/support/until.ts';
 import { egressRules } from './egress-rules.ts';
 
-const bridges = { open: ['br-test'], closed: [], held: [], builds: [], listed: [], links: [] };
+const bridges = { open: ['br-test'], closed: [], builds: [], listed: [], links: [] };
 const rules = egressRules('abc', 'internet', bridges, { nameservers: [], ranges: [], mirrors: [], proxies: ['10.250.0.9'] });
 /** Sends a datagram from the address to as many ports, each of which is a connection to the kernel. */
 const flood = `const [, from, count] = process.argv;

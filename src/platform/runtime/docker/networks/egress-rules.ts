@@ -38,10 +38,11 @@ export const noRules = (instance: string): string => `add table ${nameOf(instanc
  * Returns the rules of an installation as one transaction of nft. It may be loaded again at any time: it undoes changes by others, and
  * keeps the counters. Each rule begins with a bridge of the installation, so that no other traffic is affected. Replies to callers of an
  * agent pass; every other packet is judged by its destination, so that a connection made while the rules were missing ends when they are
- * back. At its end the script lists the counters. In mode `all` only agents are restricted that have a list of names, or that the
- * rules alone keep from everything.
+ * back. At its end the script lists the counters. In every mode agents and builds are kept from each other, whatever rules the engine has of its
+ * own: engines take those away for moments, as whenever a network is made. In mode `all` only agents without a way out, or with a list of names,
+ * are restricted further.
  */
-export function egressRules(instance: string, mode: EgressMode, { open, closed, held, builds, listed }: Bridges, opened: Opened): string {
+export function egressRules(instance: string, mode: EgressMode, { open, closed, builds, listed }: Bridges, opened: Opened): string {
   const table = nameOf(instance);
   const chain = (name: string, rules: string[], hook = ''): string[] => chainCommands(table, name, rules, hook);
   const set = (name: string, type: string, elements: readonly string[], flags = ''): string[] =>
@@ -51,7 +52,7 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
     `${family} daddr @nameservers${version} meta l4proto { tcp, udp } th dport 53 accept`;
   const answers = 'ct direction reply ct state established accept';
   const neighbours = 'icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit } accept';
-  const ours = [...open, ...closed, ...held, ...builds, ...listed.map(({ bridge }) => bridge)].map((bridge) => `"${bridge}"`);
+  const ours = [...open, ...closed, ...builds, ...listed.map(({ bridge }) => bridge)].map((bridge) => `"${bridge}"`);
   const leave = ({ family, range, port }: OpenRange): string =>
     `${family} daddr ${range} meta l4proto { tcp, udp } th dport ${port ?? '0-65535'} accept`;
   const toHost = mode === 'none' ? [] : [names('ip', 4), names('ip6', 6), ...opened.ranges.map(leave)];
@@ -65,21 +66,20 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
     chain(
       hook,
       [
-        ...(hook === 'forward' ? listed.map(toProxy) : []),
+        ...(hook === 'forward' ? [...listed.map(toProxy), 'iifname @ours jump among_ours'] : []),
         ...(mode === 'all' ? [] : open.map((bridge) => `iifname "${bridge}" jump open_${hook}`)),
         ...(mode === 'all' ? [] : builds.map((bridge) => `iifname "${bridge}" jump builds_${hook}`)),
-        ...(mode === 'all' ? [] : closed.map((bridge) => `iifname "${bridge}" jump closed_${hook}`)),
-        ...[...held, ...listed.map(({ bridge }) => bridge)].map((bridge) => `iifname "${bridge}" jump closed_${hook}`),
+        ...[...closed, ...listed.map(({ bridge }) => bridge)].map((bridge) => `iifname "${bridge}" jump closed_${hook}`),
       ],
       ` { type filter hook ${hook} priority filter - 10; policy accept; }`,
     );
   // The engine sends packets between the containers of one bridge through these chains, too.
   const toProxy = ({ bridge, proxy }: Bridges['listed'][number]): string =>
     `iifname "${bridge}" oifname "${bridge}" ip daddr ${proxy} tcp dport ${PROXY_PORT} accept`;
-  const amongAgents = ours.length === 0 ? [] : [`oifname { ${ours.join(', ')} } ${refuse('agents')}`];
   return [
     `add table ${table}`,
     ...refusedTo.map((to) => `add counter ${table} refused_${to}`),
+    ...set('ours', 'ifname', ours),
     ...set('private4', 'ipv4_addr', privateRanges4, 'flags interval; '),
     ...set('private6', 'ipv6_addr', privateRanges6, 'flags interval; '),
     ...set(
@@ -94,9 +94,10 @@ export function egressRules(instance: string, mode: EgressMode, { open, closed, 
     ),
     ...chain('refuse', ['meta l4proto tcp reject with tcp reset', 'reject with icmpx admin-prohibited']),
     ...boundedConnections(table, opened.proxies, refuse('connections')),
-    ...chain('open_forward', [answers, ...amongAgents, bounded, ...outward]),
-    ...chain('builds_forward', [answers, ...amongAgents, bounded, ...toMirrors, ...outward]),
-    ...chain('closed_forward', [answers, ...amongAgents, refuse('anywhere')]),
+    ...chain('among_ours', [answers, `oifname @ours ${refuse('agents')}`]),
+    ...chain('open_forward', [bounded, ...outward]),
+    ...chain('builds_forward', [bounded, ...toMirrors, ...outward]),
+    ...chain('closed_forward', [refuse('anywhere')]),
     ...chain('open_input', [answers, neighbours, bounded, ...toHost, refuse('host')]),
     ...chain('builds_input', [answers, neighbours, bounded, ...toMirrors, ...toHost, refuse('host')]),
     ...chain('closed_input', [answers, neighbours, refuse('host')]),
