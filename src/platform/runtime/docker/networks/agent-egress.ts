@@ -6,13 +6,12 @@ import { agentBridges, type Bridges } from './bridges.ts';
 import { EgressImages } from './egress-images.ts';
 import { EgressProxy, type Listed } from './egress-proxy.ts';
 import { egressRules, refusedPackets } from './egress-rules.ts';
-import { HostLimits, readHere } from './host-limits.ts';
+import { HostLimits, readOfEngine } from './host-limits.ts';
 import { linkRules } from './link-rules.ts';
 import { isBridgeHere, reachPorts, type Link } from './links.ts';
 import { MirrorAddresses, type Mirror } from './mirrors.ts';
 import { Nft } from './nft.ts';
 import { PacketTables } from './packet-tables.ts';
-import { isLocalEngine } from '../engine/local-engine.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import { isListedKind, type ListedKind, type NetworkKind } from '../engine/names.ts';
 
@@ -67,6 +66,7 @@ export class AgentEgress {
   private readonly mirrors: MirrorAddresses;
   private readonly limits: HostLimits;
   private hasListed = false;
+  private links: readonly Link[] = [];
   private timer: NodeJS.Timeout | undefined;
   private closed = false;
 
@@ -76,7 +76,7 @@ export class AgentEgress {
     this.tables = new PacketTables(this.nft, options.identities.instance);
     this.mirrors = new MirrorAddresses(options.mirrors ?? []);
     this.limits = new HostLimits(
-      (file) => this.hostFile(file),
+      (file) => this.readOfEngine(file),
       (names) => this.logLimits(names),
     );
     this.proxy = new EgressProxy({ ...options, images: this.images });
@@ -161,21 +161,22 @@ export class AgentEgress {
       await this.options.ready?.();
       const bridges = await agentBridges(this.options.docker, this.options.identities.instance);
       this.hasListed = bridges.listed.length > 0;
+      this.links = bridges.links;
       const status = await this.apply(bridges);
       this.tell(this.hasListed && status.lack === null ? { ...status, ...(await this.settleProxy()) } : status);
       this.covered = new Set([...[bridges.open, bridges.closed, bridges.builds].flat(), ...bridges.listed.map(({ bridge }) => bridge)]);
       this.heard = doubts;
-      await this.limits.refresh().catch(() => undefined);
+      // Without a network there are no agents yet that share the limits, and nothing shows whether the engine is on this machine.
+      if (bridges.links.length > 0) await this.limits.refresh().catch(() => undefined);
     } finally {
       clearTimeout(this.timer);
       if (!this.closed) this.timer = setTimeout(() => void this.load().catch(() => undefined), RELOAD_MS).unref();
     }
   }
 
-  /** Returns the content of a file of the engine's machine; null if it can't be read. */
-  private async hostFile(file: string): Promise<string | null> {
-    const here = (await isLocalEngine(this.options.docker)) ? await readHere(file) : null;
-    return here ?? this.nft.hostFile(file).catch(() => null);
+  private readOfEngine(file: string): Promise<string | null> {
+    const bridges = this.links.map(({ bridge }) => bridge);
+    return readOfEngine(file, bridges, (path) => this.nft.hostFile(path));
   }
 
   private async settleProxy(): Promise<Pick<EgressStatus, 'proxyLack' | 'refusedRequests'>> {

@@ -1,4 +1,8 @@
-import { HostLimits } from './host-limits.ts';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { HostLimits, readOfEngine } from './host-limits.ts';
 
 describe('the limits of the host’s kernel that agents share', () => {
   const limitsOf = (values: Record<string, string>) => {
@@ -29,5 +33,32 @@ describe('the limits of the host’s kernel that agents share', () => {
       await limits.refresh();
       expect([limits.warning, onLow.mock.calls]).toEqual([null, []]);
     }
+  });
+
+  describe('are read', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'mooring-limits-'));
+    const file = join(folder, 'max');
+    /** A device that every Linux has stands for a bridge of an engine on this machine. */
+    const [here, elsewhere] = ['lo', 'br-0123456789ab'];
+    const there = () => Promise.resolve('there\n');
+
+    beforeAll(() => writeFileSync(file, 'here\n'));
+    afterAll(() => rmSync(folder, { recursive: true }));
+
+    it('on this machine where a bridge of the engine is', async () => {
+      expect(await readOfEngine(file, [elsewhere, here], there)).toBe('here\n');
+    });
+
+    it('by the engine where it has its bridges elsewhere, as in a virtual machine behind a socket file', async () => {
+      expect(await readOfEngine(file, [elsewhere], there)).toBe('there\n');
+    });
+
+    it('by the engine where the service is in a container, which lacks the file', async () => {
+      expect(await readOfEngine(join(folder, 'none'), [here], there)).toBe('there\n');
+    });
+
+    it('nowhere if the engine can’t, so that nothing is said of them', async () => {
+      expect(await readOfEngine(file, [elsewhere], () => Promise.reject(new Error('there is no cat')))).toBe(null);
+    });
   });
 });

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { isBridgeHere } from './links.ts';
 
 /** The limits of the host's kernel that all agents share, and the least value of each with which one agent can't take all of it soon. */
 const limits = [
@@ -35,5 +36,17 @@ export class HostLimits {
   }
 }
 
-/** Reads a file of this machine. A container has no table of neighbours of its own to set limits for, and lacks the file. */
-export const readHere = (file: string): Promise<string | null> => readFile(file, 'utf8').catch(() => null);
+/**
+ * Returns what a file of the engine's machine says; null if that is not known. An engine behind a socket file may be in a virtual machine, so that
+ * this machine's file counts only where one of the engine's bridges is. A container has no table of neighbours of its own to set limits for, and
+ * lacks the file. In both cases `readThere` reads it by means of the engine.
+ */
+export async function readOfEngine(
+  file: string,
+  bridges: readonly string[],
+  readThere: (file: string) => Promise<string>,
+): Promise<string | null> {
+  const areHere = await Promise.all(bridges.map(isBridgeHere));
+  const here = areHere.includes(true) ? await readFile(file, 'utf8').catch(() => null) : null;
+  return here ?? readThere(file).catch(() => null);
+}
