@@ -11,7 +11,8 @@ export type AnswerCall = (address: string, request: IncomingMessage, response: S
 export class Listeners {
   private readonly http;
   private readonly servers = new Map<string, Server>();
-  private readonly taken = new Set<Socket>();
+  /** All of them: an HTTP server that does not listen itself can't close the connections that it is given. */
+  private readonly connections = new Set<Socket>();
   /** The second byte of the addresses, which differs between stand-ins so that several can run at once. */
   private readonly second = 16 + (process.pid % 220);
   private given = Math.floor(Math.random() * 30_000);
@@ -31,10 +32,10 @@ export class Listeners {
   async open(address: string, port: number, take?: (socket: Socket) => void): Promise<void> {
     if (this.servers.has(address)) return;
     const listener = createListener((socket) => {
-      if (take === undefined) return void this.http.emit('connection', socket);
-      this.taken.add(socket);
-      socket.on('close', () => this.taken.delete(socket));
-      take(socket);
+      this.connections.add(socket);
+      socket.on('close', () => this.connections.delete(socket));
+      if (take === undefined) this.http.emit('connection', socket);
+      else take(socket);
     });
     this.servers.set(address, listener);
     await new Promise<void>((resolve, reject) => listener.once('error', reject).listen(port, address, 1_024, resolve));
@@ -47,7 +48,6 @@ export class Listeners {
 
   closeAll(): void {
     for (const address of this.servers.keys()) this.close(address);
-    for (const socket of this.taken) socket.destroy();
-    this.http.closeAllConnections();
+    for (const socket of this.connections) socket.destroy();
   }
 }
