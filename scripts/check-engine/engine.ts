@@ -2,6 +2,7 @@ import type Dockerode from 'dockerode';
 
 import { pinApiVersion } from '../../src/platform/runtime/docker/engine/engine.ts';
 import { connectToEngine, type EngineConnection } from '../../src/platform/runtime/docker/engine/engine-connection.ts';
+import { tarOf, type TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
 import { pull } from '../../src/platform/runtime/docker/image-sources/registry.ts';
 import { removeInstance } from '../../test/support/images.ts';
 import type { EngineInfoAnswer, EngineVersionAnswer } from './report.ts';
@@ -117,12 +118,17 @@ export class Engine {
     }
   }
 
-  /** Starts a container that goes on, in the network of the engine's host. It throws if that container ends at once. */
-  async keepOnHost(image: string, command: string[]): Promise<void> {
+  /**
+   * Starts a container that goes on, in the network of the engine's host, with these files beside those of its image. It throws if that container
+   * ends at once.
+   */
+  async keepOnHost(image: string, command: string[], files: TarEntry[] = []): Promise<Dockerode.Container> {
     const container = await this.make(image, command, 'host');
+    if (files.length > 0) await container.putArchive(tarOf(files), { path: '/' });
     await container.start();
     const { State } = await container.inspect();
     if (!State.Running) throw new Error(`a container on the network of the engine's host ended at once, with ${State.ExitCode}`);
+    return container;
   }
 
   private make(image: string, command: string[], network: string): Promise<Dockerode.Container> {

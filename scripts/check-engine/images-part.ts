@@ -1,5 +1,5 @@
 import { findImage } from '../../src/platform/runtime/docker/image-sources/registry.ts';
-import { TestRegistry } from '../../test/support/test-registry.ts';
+import { EngineRegistry } from './engine-registry.ts';
 import { check, notTried, type Exception } from './outcome.ts';
 import { agentNamed, type Part, type Walk } from './step.ts';
 import { AGENT_PORT, serverOn } from './walk-images.ts';
@@ -71,24 +71,25 @@ async function isFirst(walk: Walk): Promise<void> {
 }
 
 async function keepsNewest(walk: Walk): Promise<Exception | void> {
-  const registry = await TestRegistry.start({ credential: null });
+  const registry = await EngineRegistry.start(walk.engine, walk.images);
   try {
-    walk.engine.own.push(`${registry.host}/`);
     return await keepsNewestOf(walk, registry);
   } finally {
-    registry.close();
+    await registry.close();
   }
 }
 
-async function keepsNewestOf({ api, engine, images }: Walk, registry: TestRegistry): Promise<Exception | void> {
+async function keepsNewestOf({ api, engine, images }: Walk, registry: EngineRegistry): Promise<Exception | void> {
   const publish = async (version: number): Promise<string | null> => {
     // The content is the walk's own: an image that the engine had before would be kept for others.
     const files = await images.filesOf(`pulled ${version} of ${engine.suffix}`);
     return files === null ? null : registry.publish(`v${version}`, files, serverOn(AGENT_PORT));
   };
+  // One that the engine had before its deployment would be kept, too.
+  const tried = await publish(0);
   const first = await publish(1);
-  if (first === null) return notTried('this machine has no static busybox that the engine could run');
-  if (!(await engine.pulls(registry.image))) return notTried('the engine does not reach a registry on this machine’s loopback address');
+  if (tried === null || first === null) return notTried('this machine has no static busybox that the engine could run');
+  if (!(await engine.pulls(tried))) return notTried('the engine pulls nothing from a registry on the loopback address of its own machine');
   const agentId = await api.provision('pulled', { image: 'docker', image_name: first });
   const ids = [await engine.idOf(first)];
   for (let version = 2; version <= VERSIONS; version += 1) {

@@ -1,21 +1,15 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-import { tarOf, type TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
+import type { TarEntry } from '../../src/platform/runtime/docker/image-sources/build-context.ts';
 import { HeldRequests } from './held-requests.ts';
-
-const MANIFEST = 'application/vnd.docker.distribution.manifest.v2+json';
+import { digestOf, RegistryContent } from './registry-content.ts';
 
 /** The length of a blob that comes byte by byte, and the time between two bytes, ms. */
 const ENDLESS_BYTES = 2 ** 40;
 const TRICKLE_MS = 20;
-
-interface Blob {
-  type: string;
-  content: Buffer;
-}
 
 export interface RegistryOptions {
   /** The user name and password that every request has to bring, separated by a colon; null lets everybody pull. */
@@ -34,7 +28,7 @@ export class TestRegistry {
   trickle = false;
   /** The requests that are left unanswered. */
   readonly held = new HeldRequests();
-  private readonly blobs = new Map<string, Blob>();
+  private readonly content = new RegistryContent();
   private readonly server = createServer((request, response) => this.answer(request, response));
 
   private constructor(private readonly options: RegistryOptions) {}
@@ -65,33 +59,8 @@ export class TestRegistry {
 
   /** Adds an image with these files in its only layer, or replaces the one with this tag. Returns a reference to it. */
   async publish(tag: string, files: TarEntry[], command: string[]): Promise<string> {
-    const layer = Buffer.concat((await tarOf(files).toArray()) as Buffer[]);
-    const config = Buffer.from(
-      JSON.stringify({
-        architecture: { x64: 'amd64' }[process.arch as string] ?? process.arch,
-        os: 'linux',
-        config: { Cmd: command },
-        rootfs: { type: 'layers', diff_ids: [digestOf(layer)] },
-      }),
-    );
-    const part = (mediaType: string, bytes: Buffer) => ({ mediaType, size: bytes.length, digest: this.add(mediaType, bytes) });
-    const manifest = Buffer.from(
-      JSON.stringify({
-        schemaVersion: 2,
-        mediaType: MANIFEST,
-        config: part('application/vnd.docker.container.image.v1+json', config),
-        layers: [part('application/vnd.docker.image.rootfs.diff.tar', layer)],
-      }),
-    );
-    this.blobs.set(tag, { type: MANIFEST, content: manifest });
-    this.add(MANIFEST, manifest);
+    await this.content.publish(tag, files, command);
     return `${this.host}/team/agent:${tag}`;
-  }
-
-  private add(type: string, content: Buffer): string {
-    const digest = digestOf(content);
-    this.blobs.set(digest, { type, content });
-    return digest;
   }
 
   private answer(request: IncomingMessage, response: ServerResponse): void {
@@ -104,7 +73,7 @@ export class TestRegistry {
       return void response.writeHead(401, { 'www-authenticate': 'Basic realm="test"' }).end('{"errors":[{"code":"UNAUTHORIZED"}]}');
     if (url === '/v2/') return void response.writeHead(200, { 'content-type': 'application/json' }).end('{}');
     const [, kind, name = ''] = /^\/v2\/team\/agent\/(manifests|blobs)\/([^/]+)$/.exec(url) ?? [];
-    const blob = this.blobs.get(name);
+    const blob = this.content.blobs.get(name);
     if (blob === undefined) return void response.writeHead(404).end('{"errors":[{"code":"NOT_FOUND"}]}');
     if (kind === 'blobs' && redirectsTo !== undefined) return void response.writeHead(307, { location: `${redirectsTo}${url}` }).end();
     const { type, content } = blob;
@@ -116,8 +85,4 @@ export class TestRegistry {
     response.writeHead(200, { 'content-type': type, 'content-length': content.length, 'docker-content-digest': digestOf(content) });
     response.end(method === 'HEAD' ? undefined : content);
   }
-}
-
-function digestOf(content: Buffer): string {
-  return `sha256:${createHash('sha256').update(content).digest('hex')}`;
 }
