@@ -202,9 +202,13 @@ describe.each(ways)('what an agent may reach that is reached by %s', (_way, addr
       expect((await engine.docker.getNetwork(place.network).inspect()).Internal).toBe(addresses === 'container');
       expect(await hears(await around.gatewayOf(made.handle), made)).toEqual(refused);
       expect(await asks(made, closed)).toBe('404');
-      // An agent that was created when more was allowed loses it at once.
-      expect(await hears(places.internet)).toEqual(refused);
-      expect(await bed.output(agent, 'nslookup somewhere.example 127.0.0.11')).not.toContain(places.internet);
+      // The bed's own runtime, which allows more, loads its rules every minute, perhaps in the middle of this.
+      await until('an agent that was created when more was allowed has lost it', async () => {
+        const heard = [await hears(places.internet), await bed.output(agent, 'nslookup somewhere.example 127.0.0.11')];
+        if (heard[0]?.includes('Connection refused') && !heard[1]?.includes(places.internet)) return true;
+        await withRuntime('none', async (again) => void (await again.egress()));
+        return undefined;
+      });
       expect(await asks(neighbour, closed)).toBe('404');
       await closed.remove(made.handle);
     });
@@ -303,8 +307,13 @@ describe.each(ways)('what an agent may reach that is reached by %s', (_way, addr
       stop.abort();
       await listening;
     });
-    expect(await hears(places.neighbour)).toContain(`reached ${places.neighbour}`);
-    expect(await hears(await around.gatewayOf(agent.handle))).toContain('reached the host');
+    // The bed's own runtime loads its rules every minute, perhaps in the middle of this.
+    await until('everything is reached', async () => {
+      const heard = [await hears(places.neighbour), await hears(await around.gatewayOf(agent.handle))];
+      if (heard[0]?.includes(`reached ${places.neighbour}`) && heard[1]?.includes('reached the host')) return true;
+      await withRuntime('all', async (again) => void (await again.egress()));
+      return undefined;
+    });
     for (const view of [neighbour, agent]) await call(view);
     expect(await hears((await placeOf(neighbour)).address)).toEqual(notFound);
   });
