@@ -102,7 +102,7 @@ const folderFloors = {
   'platform/http': [['requests'], ['responses'], ['idempotency'], ['auth'], ['docs', 'health']],
   'platform/projections': [['tables'], ['rebuild'], ['live', 'verify']],
   'platform/event-store': [['following'], ['postgres', 'eventstoredb', 'states']],
-  'platform/runtime/docker': [['engine'], ['image-sources'], ['networks', 'volumes'], ['builder'], ['containers', 'images'], ['files']],
+  'platform/runtime/docker': [['engine'], ['image-sources'], ['networks', 'volumes'], ['builder'], ['containers', 'images'], ['channels']],
   accounts: [['aggregate', 'credentials']],
   agents: [['aggregate'], ['activity', 'fields', 'policies']],
   messages: [['conversations'], ['delivery', 'intake']],

@@ -27,6 +27,7 @@ COPY --from=build /build/app/templates ./templates
 COPY --from=build /build/app/docs/openapi.json ./docs/
 COPY --from=build /build/app/deploy/builder ./deploy/builder
 COPY --from=build /build/app/deploy/egress ./deploy/egress
+COPY --from=build /build/app/supervisor/bin ./supervisor/bin
 COPY --from=build /build/app/dist ./dist
 COPY --from=build --chown=10001:10001 /empty /var/lib/mooring
 USER 10001:10001

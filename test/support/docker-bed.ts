@@ -72,8 +72,9 @@ export class DockerBed {
   }
 
   async running(other: Partial<ContainerSpec> = {}): Promise<ContainerView> {
-    const view = await this.runtime.create(this.spec(other));
-    await this.runtime.start(view.handle);
+    const spec = this.spec(other);
+    const view = await this.runtime.create(spec);
+    await this.runtime.start(view.handle, spec.environment);
     return view;
   }
 

@@ -4,7 +4,7 @@ import { type Agent, type Release } from '../../agents/index.ts';
 import { Config } from '../../platform/config/config.ts';
 import { LogCapture } from '../../logs/index.ts';
 import { ready } from '../../platform/agent-protocol/agent-protocol.ts';
-import { ContainerRuntime, type ContainerView } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, type ContainerSpec, type ContainerView } from '../../platform/runtime/runtime.ts';
 import { bothOf } from '../../platform/async/both-of.ts';
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import type { BuildLog } from '../records/build-log.ts';
@@ -58,7 +58,9 @@ export class ContainerSteps {
       await this.contents.putFiles(agentId, container.handle, this.images.template(templateId));
       assertLease();
     }
-    await this.runtime.start(container.handle);
+    const spec = await this.specOf(agentId, agent, (agent.candidate ?? agent.release) as Release);
+    assertLease();
+    await this.runtime.start(container.handle, spec.environment);
   }
 
   changeState(agent: Agent, how: 'stop' | 'freeze' | 'thaw' | 'kill', { handle }: ContainerView): Promise<void> {
@@ -77,9 +79,14 @@ export class ContainerSteps {
   }
 
   async create({ agentId, assertLease }: Pass, agent: Agent, release: Release): Promise<ContainerView> {
-    const variables = await this.contents.variablesOf(agentId);
+    const spec = await this.specOf(agentId, agent, release);
     assertLease();
-    return this.runtime.create(containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config));
+    return this.runtime.create(spec);
+  }
+
+  private async specOf(agentId: string, agent: Agent, release: Release): Promise<ContainerSpec> {
+    const variables = await this.contents.variablesOf(agentId);
+    return containerSpec(agentId, agent, release, this.images.template(release.templateId), variables, this.config);
   }
 
   /** Stops the older container and creates the new one at the same time. Settles when both are over. */

@@ -30,6 +30,8 @@ export class TestBed {
   under: RuntimeUnderTest;
   image: ResolvedImage;
   private readonly agents = new Set<string>();
+  /** The variables of each container that was created. */
+  private readonly environments = new Map<string, Record<string, string>>();
 
   constructor(private readonly make: () => Promise<RuntimeUnderTest>) {}
 
@@ -70,13 +72,20 @@ export class TestBed {
   async created(environment?: Record<string, string>, other?: Partial<ContainerSpec>): Promise<ContainerView> {
     const spec = this.spec(environment, other);
     await this.runtime.ensureVolume(spec.agentId);
-    return this.runtime.create(spec);
+    const view = await this.runtime.create(spec);
+    this.environments.set(view.handle, spec.environment);
+    return view;
+  }
+
+  /** Starts a container that `created` made, with the variables of its spec. */
+  start({ handle }: ContainerView, runtime = this.runtime): Promise<void> {
+    return runtime.start(handle, this.environments.get(handle) ?? {});
   }
 
   /** Returns a container that is started and listens. */
   async running(environment?: Record<string, string>, other?: Partial<ContainerSpec>): Promise<ContainerView> {
     const view = await this.created(environment, other);
-    await this.runtime.start(view.handle);
+    await this.start(view);
     await this.answers(view);
     return view;
   }
@@ -84,7 +93,7 @@ export class TestBed {
   /** Starts a program that ends by itself, and waits for its end. */
   async ended(environment: Record<string, string>): Promise<ContainerView> {
     const view = await this.created(environment);
-    await this.runtime.start(view.handle);
+    await this.start(view);
     return eventually(async () => {
       const now = await this.look(view);
       expect(now.state).toBe('exited');

@@ -57,7 +57,7 @@ export function creation(bed: TestBed): void {
 
   it('refuses to start a program that is not there, or has it ended at once with the exit code 127', async () => {
     const view = await bed.created({}, { command: ['no-such-program-anywhere'] });
-    const refused = await bed.runtime.start(view.handle).catch((error: unknown) => error);
+    const refused = await bed.start(view).catch((error: unknown) => error);
     if (refused !== undefined) {
       expect(refused).toBeInstanceOf(RuntimeRefused);
       expect((await bed.look(view)).state).not.toBe('running');
@@ -119,7 +119,7 @@ export function creation(bed: TestBed): void {
 export function lifecycle(bed: TestBed): void {
   it('runs once it is started, and answers on its port', async () => {
     const view = await bed.running();
-    await bed.runtime.start(view.handle);
+    await bed.start(view);
     const now = await bed.look(view);
     expect(now).toMatchObject({ state: 'running', exitCode: null });
     expect(Math.abs(Date.parse(now.startedAt as string) - Date.now())).toBeLessThan(60_000);
@@ -127,7 +127,7 @@ export function lifecycle(bed: TestBed): void {
 
   it('is started once when two ask at once', async () => {
     const view = await bed.created();
-    await Promise.all([bed.runtime.start(view.handle), bed.runtime.start(view.handle)]);
+    await Promise.all([bed.start(view), bed.start(view)]);
     await bed.answers(view);
     expect((await bed.ask(view, 'GET', '/starts')).text).toBe('1');
   });
@@ -197,7 +197,7 @@ export function lifecycle(bed: TestBed): void {
     await bed.runtime.stop(view.handle, 10);
     expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 7 });
     await bed.runtime.stop(view.handle, 10);
-    await bed.runtime.start(view.handle);
+    await bed.start(view);
     await bed.answers(view);
     expect((await bed.ask(view, 'GET', '/file/sigterm')).text).toBe('seen');
   });
@@ -215,7 +215,7 @@ export function lifecycle(bed: TestBed): void {
     await bed.ask(view, 'GET', '/count');
     await bed.runtime.stop(view.handle, 5);
     await expect(bed.runtime.address(view, 8080)).rejects.toThrow(RuntimeRefused);
-    await bed.runtime.start(view.handle);
+    await bed.start(view);
     await bed.answers(view);
     expect((await bed.ask(view, 'GET', '/count')).text).toBe('1');
     expect((await bed.ask(view, 'GET', '/starts')).text).toBe('2');
@@ -226,7 +226,7 @@ export function lifecycle(bed: TestBed): void {
     const view = await bed.running({ ON_SIGTERM: 'finish' });
     await bed.ask(view, 'POST', '/child');
     await bed.runtime.stop(view.handle, 5);
-    await bed.runtime.start(view.handle);
+    await bed.start(view);
     await bed.answers(view);
     expect((await silent(bed, view)).length).toBeGreaterThan(0);
   });
@@ -246,7 +246,7 @@ export function lifecycle(bed: TestBed): void {
   it('says that a container is gone', async () => {
     const view = await bed.removed();
     const { handle } = view;
-    await expect(bed.runtime.start(handle)).rejects.toThrow(ContainerGone);
+    await expect(bed.runtime.start(handle, {})).rejects.toThrow(ContainerGone);
     await expect(bed.runtime.stop(handle, 1)).rejects.toThrow(ContainerGone);
     await expect(bed.runtime.freeze(handle)).rejects.toThrow(ContainerGone);
     await expect(bed.runtime.thaw(handle)).rejects.toThrow(ContainerGone);
@@ -303,7 +303,7 @@ export function sleep(bed: TestBed): void {
     expect((await bed.ask(view, 'GET', '/count')).text).toBe('2');
     await bed.runtime.stop(view.handle, 10);
     expect(await bed.look(view)).toMatchObject({ state: 'exited', exitCode: 7 });
-    await bed.runtime.start(view.handle);
+    await bed.start(view);
     await bed.answers(view);
     expect((await bed.ask(view, 'GET', '/starts')).text).toBe('2');
   });
@@ -342,7 +342,7 @@ export function adoption(bed: TestBed): void {
 
   it('sees a container that ended while the service was down', async () => {
     const view = await bed.created({ PRINT: base64('last words\n'), EXIT: '5' });
-    await bed.runtime.start(view.handle);
+    await bed.start(view);
     const next = await bed.under.reopen();
     try {
       await eventually(async () => expect(await bed.look(view, next)).toMatchObject({ state: 'exited', exitCode: 5 }));

@@ -118,7 +118,7 @@ function projectsOn(bed: TestBed) {
   };
   const answerOf = async ({ image }: ResolvedImage, other: Partial<ContainerSpec> = {}) => {
     const view = await bed.created({}, { image, ...other });
-    await bed.runtime.start(view.handle);
+    await bed.start(view);
     const answer = await eventually(() => bed.ask(view, 'GET', '/'));
     return { view, answer: JSON.parse(answer.text) as Record<string, string> };
   };

@@ -337,7 +337,8 @@ export abstract class ContainerRuntime {
    * same for the agent's life.
    */
   abstract create(spec: ContainerSpec): Promise<ContainerView>;
-  abstract start(handle: ContainerHandle): Promise<void>;
+  /** Starts the container with the variables of its spec, which the engine does not keep. */
+  abstract start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<void>;
   /** Sends SIGTERM, then SIGKILL after the grace (seconds). A frozen container is thawed first. */
   abstract stop(handle: ContainerHandle, graceSeconds: number): Promise<void>;
   abstract freeze(handle: ContainerHandle): Promise<void>;

@@ -54,7 +54,7 @@ export function logs(bed: TestBed): void {
     await bed.ask(view, 'POST', '/print/stdout', 'before\n');
     const [before] = await firstLines(bed.runtime, view.handle, null, 1);
     await bed.runtime.stop(view.handle, 10);
-    await bed.runtime.start(view.handle);
+    await bed.start(view);
     await bed.answers(view);
     await bed.ask(view, 'POST', '/print/stdout', 'after\n');
     const [after] = await firstLines(bed.runtime, view.handle, (before as LogLine).cursor, 1);
@@ -244,7 +244,7 @@ export function archives(bed: TestBed): void {
     const view = await bed.created();
     await bed.runtime.copyIn(view.handle, '/', tarOf(files));
     await bed.runtime.copyIn(view.handle, '/', tarOf(files));
-    await bed.runtime.start(view.handle);
+    await bed.start(view);
     await bed.answers(view);
     expect((await bed.ask(view, 'GET', '/file/c.txt')).text).toBe('gamma');
     const code = 'process.stdout.write(require("fs").readFileSync(process.argv[1]))';
@@ -259,7 +259,7 @@ export function archives(bed: TestBed): void {
       '/',
       tarOf({ ...files, 'service/scripts/run.sh': '#!/bin/sh\n', 'service/scripts/empty': '' }, 0o755),
     );
-    await bed.runtime.start(view.handle);
+    await bed.start(view);
     await bed.answers(view);
     const { content } = await bed.runtime.files.read(view.handle, '/service/scripts', { maxBytes: null, signal: timeoutSignal(20_000) });
     const found = (await entriesOf(content)).filter(({ type }) => type === 'file');

@@ -24,6 +24,7 @@ interface LogEntry {
   bytes: Buffer;
 }
 
+const SUPERVISOR = '/.mooring/supervisor';
 const NEVER = '0001-01-01T00:00:00Z';
 /** The most pieces of output that a container keeps; the latest are kept. */
 const LOG_MAX = 5_000;
@@ -60,6 +61,8 @@ export class StandInContainer {
   /** The callbacks that are called after each piece of output and when the container has ended. */
   readonly followers = new Set<() => void>();
   private memory = new Map<string, unknown>();
+  /** The variables that the supervisor got; null before, and in a container without one. */
+  private variables: Record<string, string> | null = null;
   private waitingForThaw: (() => void)[] = [];
 
   constructor(
@@ -81,10 +84,26 @@ export class StandInContainer {
     return this.status === 'running' || this.status === 'paused';
   }
 
+  /** The value is true if its first process is the supervisor, which waits for the agent's variables. */
+  get isSupervised(): boolean {
+    return this.body.Entrypoint?.[0] === SUPERVISOR;
+  }
+
+  get command(): string[] {
+    const words = [...(this.body.Entrypoint ?? []), ...(this.body.Cmd ?? [])];
+    return this.isSupervised ? words.slice(2) : words;
+  }
+
   start(): void {
     this.status = 'running';
     this.startedAt = stamp();
     this.memory = new Map();
+    this.variables = null;
+  }
+
+  /** Starts the program, with the variables that its supervisor got. */
+  begin(variables: Record<string, string> | null): void {
+    this.variables = variables;
     this.parts.program.start?.(this.run());
   }
 
@@ -93,7 +112,7 @@ export class StandInContainer {
     const began = this.startedAt;
     return {
       environment: this.environment(),
-      command: [...(this.body.Entrypoint ?? []), ...(this.body.Cmd ?? [])],
+      command: this.command,
       memory: this.memory,
       volume: this.parts.files,
       print: (stream, bytes) => this.print(stream, bytes),
@@ -149,6 +168,7 @@ export class StandInContainer {
       Name: `/${this.name}`,
       Created: this.created,
       Image: this.parts.imageId,
+      Path: this.body.Entrypoint?.[0] ?? '',
       State: {
         Status: this.status,
         Running: this.running,
@@ -185,7 +205,7 @@ export class StandInContainer {
 
   private environment(): Record<string, string> {
     const pairs = (this.body.Env ?? []).map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]);
-    return { HOSTNAME: this.body.Hostname ?? this.id.slice(0, 12), ...Object.fromEntries(pairs) };
+    return { HOSTNAME: this.body.Hostname ?? this.id.slice(0, 12), ...Object.fromEntries(pairs), ...this.variables };
   }
 
   private print(stream: LogEntry['stream'], bytes: Buffer): void {

@@ -91,13 +91,22 @@ export class StandInContainers {
   async start(container: StandInContainer): Promise<void> {
     if (container.status === 'paused') throw new EngineProblem(409, 'cannot start a paused container, try unpause instead');
     if (container.running) throw new EngineProblem(304, '');
-    const program = container.body.Entrypoint?.[0] ?? '';
-    if (program.startsWith('no-such-program'))
-      throw new EngineProblem(400, `OCI runtime create failed: exec: "${program}": executable file not found in $PATH`);
     // The container is started at once, so that of two simultaneous starts the second finds it running.
     container.start();
-    if (container.running) await this.listen(container);
+    if (!container.isSupervised) await this.begin(container, null);
     this.tell(container, 'start');
+  }
+
+  /** Starts the program of a container that runs. */
+  async begin(container: StandInContainer, variables: Record<string, string> | null): Promise<void> {
+    const program = container.command[0] ?? '';
+    if (program.startsWith('no-such-program')) {
+      container.run().print('stderr', Buffer.from(`${program}: No such file or directory\n`));
+      container.exit(127);
+      return;
+    }
+    container.begin(variables);
+    if (container.running) await this.listen(container);
   }
 
   async stop(container: StandInContainer, graceSeconds: number): Promise<void> {

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream';
 import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
@@ -14,6 +15,7 @@ import { sendLog } from './logs.ts';
 import { messagesProgram, type StandInProgram } from './program.ts';
 import { RealEngine } from './real-engine.ts';
 import { StandInTraits } from './traits.ts';
+import { onVariables } from './variables.ts';
 
 export interface StandInOptions {
   /** The programs of images, by reference. */
@@ -89,6 +91,7 @@ export class EngineStandIn {
     if (this.server !== null) return;
     rmSync(this.socket, { force: true });
     const server = createServer((request, response) => void this.handle(request, response));
+    server.on('upgrade', (request, socket) => this.attach(request, socket));
     this.server = server;
     await new Promise<void>((resolve) => server.listen(this.socket, resolve));
   }
@@ -117,6 +120,20 @@ export class EngineStandIn {
       else if (status === 304) response.writeHead(304).end();
       else send(response, { message: (error as Error).message }, status);
     }
+  }
+
+  /** Takes the variables of a container on its standard input. Connections for others go to the machine's own engine. */
+  private attach(request: IncomingMessage, socket: Duplex): void {
+    const [, name = ''] = /\/containers\/([^/]+)\/attach\?/.exec(request.url ?? '') ?? [];
+    if (!this.containers.has(name)) {
+      if (this.real !== null) return this.real.tunnel(request, socket);
+      const message = JSON.stringify({ message: `No such container: ${name}` });
+      socket.end(`HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: ${message.length}\r\n\r\n${message}`);
+      return;
+    }
+    const container = this.containers.get(name);
+    socket.write('HTTP/1.1 101 UPGRADED\r\nContent-Type: application/vnd.docker.raw-stream\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n');
+    onVariables(socket, (variables) => container.running && void this.containers.begin(container, variables));
   }
 
   private readonly routes: Route[] = [

@@ -1,3 +1,5 @@
+import { connect } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { request, type IncomingMessage, type ServerResponse } from 'node:http';
 
 const SOCKET = '/var/run/docker.sock';
@@ -15,6 +17,15 @@ export class RealEngine {
     response.on('close', () => passed.destroy());
     if (body === null) asked.pipe(passed);
     else passed.end(body);
+  }
+
+  /** Forwards a request whose connection is taken over, and connects both sides. */
+  tunnel(asked: IncomingMessage, socket: Duplex): void {
+    const engine = connect(SOCKET);
+    const headers = asked.rawHeaders.flatMap((name, at) => (at % 2 === 0 ? [`${name}: ${asked.rawHeaders[at + 1]}\r\n`] : []));
+    engine.write(`${asked.method} ${asked.url} HTTP/1.1\r\n${headers.join('')}\r\n`);
+    engine.on('error', () => socket.destroy()).pipe(socket);
+    socket.on('error', () => engine.destroy()).pipe(engine);
   }
 
   /** Sends a request of the stand-in itself. */

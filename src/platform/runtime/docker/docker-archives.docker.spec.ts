@@ -44,7 +44,7 @@ describe('files that are put into a container whose image has links', () => {
   it('get directories that everybody may enter and only root may change', async () => {
     const view = await bed.runtime.create(bed.spec());
     await put(view.handle, [{ name: 'service/scripts/run.sh', mode: 0o755, text: '#!/bin/sh\necho "$0"\n' }]);
-    await bed.runtime.start(view.handle);
+    await bed.runtime.start(view.handle, {});
     expect(await bed.output(view, 'stat -c "%a %u" /service /service/scripts /service/scripts/run.sh')).toBe('755 0\n755 0\n755 0\n');
   });
 
@@ -58,7 +58,7 @@ describe('files that are put into a container whose image has links', () => {
     };
     await bed.runtime.copyIn(view.handle, '/data', tar());
     await expect(bed.runtime.copyIn(view.handle, '/', tar())).rejects.toThrow(RuntimeRefused);
-    await bed.runtime.start(view.handle);
+    await bed.runtime.start(view.handle, {});
     expect(await bed.output(view, 'cat /data/a.txt')).toBe('kept');
   });
 

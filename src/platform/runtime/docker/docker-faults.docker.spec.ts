@@ -109,7 +109,7 @@ describe('behind our back', () => {
     await until('no connection is left', () => (connections() <= before ? true : undefined));
   });
 
-  it('a command ends at its deadline though the service that asked for it was killed', async () => {
+  it('a command ends with the service that asked for it, even when that is killed', async () => {
     const view = await bed.running();
     const source = `
       import { createSecretKey } from 'node:crypto';
@@ -117,7 +117,7 @@ describe('behind our back', () => {
       const runtime = new DockerRuntime({
         instance: '${bed.instance}', containerKey: createSecretKey('${bed.instance}', 'utf8'), helperImage: null, ociRuntime: null, egress: 'all',
       });
-      await runtime.exec('${view.handle}', { argv: ['sleep', '281'], timeoutMs: 8_000, outputLimitBytes: 10 });`;
+      await runtime.exec('${view.handle}', { argv: ['sleep', '281'], timeoutMs: 280_000, outputLimitBytes: 10 });`;
     const service = spawn(process.execPath, ['--import', './scripts/typescript.mjs', '--input-type=module', '-e', source], {
       stdio: 'inherit',
     });
@@ -125,7 +125,6 @@ describe('behind our back', () => {
     await until('the command runs', sleeping);
     service.kill('SIGKILL');
     await once(service, 'exit');
-    expect(await sleeping()).toBe(true);
     await until('the command has ended', async () => ((await sleeping()) ? undefined : true));
   });
 });
@@ -147,7 +146,7 @@ describe('an engine that goes and comes back', () => {
         () => bed.runtime.inspect(view.agentId),
         () => bed.runtime.list(),
         () => bed.runtime.create(bed.spec()),
-        () => bed.runtime.start(view.handle),
+        () => bed.runtime.start(view.handle, {}),
         () => bed.runtime.stop(view.handle, 1),
         () => bed.runtime.freeze(view.handle),
         () => bed.runtime.remove(view.handle),
@@ -167,7 +166,7 @@ describe('an engine that goes and comes back', () => {
       await until('the engine is known to be back', async () => ((await bed.runtime.available()) ? true : undefined));
       await until('the gap is told', () => (listener.told('lost') === 2 ? true : undefined));
       expect(await bed.state(view)).toMatchObject({ state: 'exited', generation: 1 });
-      await bed.runtime.start(view.handle);
+      await bed.runtime.start(view.handle, {});
       expect(await bed.output(view, 'echo well')).toBe('well\n');
       await listener.close();
       await bed.close();

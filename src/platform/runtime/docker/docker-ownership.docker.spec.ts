@@ -43,7 +43,7 @@ describe('what is ours on the engine', () => {
       expect((await bed.runtime.list()).containers.filter(({ agentId }) => agentId === made.agentId)).toHaveLength(1);
       for (const wanted of [undefined, 2, 3]) expect((await bed.runtime.inspect(made.agentId, wanted)).containers).toEqual([made]);
       // The next event is that of the agent's own container, since those of the other one are nobody's.
-      await bed.runtime.start(made.handle);
+      await bed.runtime.start(made.handle, {});
       const { agentId } = (await events.next()).value as { agentId: string };
       expect(agentId).toBe(made.agentId);
     } finally {
@@ -133,7 +133,7 @@ describe('what is ours on the engine', () => {
   it('includes a container that a crash left under the name: it makes way', async () => {
     const spec = bed.spec();
     const old = await bed.runtime.create({ ...spec, deploymentId: 'an earlier one' });
-    await bed.runtime.start(old.handle);
+    await bed.runtime.start(old.handle, {});
     const made = await bed.runtime.create(spec);
     expect(made.handle).not.toBe(old.handle);
     expect((await bed.runtime.inspect(spec.agentId)).containers).toEqual([made]);
@@ -143,7 +143,7 @@ describe('what is ours on the engine', () => {
     const first = await bed.runtime.create(bed.spec());
     for (const { handle } of (await bed.runtime.list()).containers) if (handle !== first.handle) await bed.runtime.remove(handle);
     await network().remove();
-    await bed.runtime.start(first.handle);
+    await bed.runtime.start(first.handle, {});
     expect((await bed.runtime.address(first, 8080)).host).toMatch(/^\d+\./);
     await bed.runtime.remove(first.handle);
     await network().remove();

@@ -31,7 +31,7 @@ import type { AgentAddresses, EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
 import { view } from './containers/container-view.ts';
-import { call, CALL_TIMEOUT_MS, hasLeftoverTask, hasLostNetwork, isBridgeFull, pinApiVersion, pingEngine } from './engine/engine.ts';
+import { call, CALL_TIMEOUT_MS, pinApiVersion, pingEngine } from './engine/engine.ts';
 import { filesInto, plainTar } from './engine/archive.ts';
 import { ContainerIdentities, type KnownContainer } from './engine/container-identities.ts';
 import { EngineChecks } from './engine/engine-checks.ts';
@@ -39,10 +39,11 @@ import { EngineHealth } from './engine/engine-health.ts';
 import { nearEngine, type EngineConnection } from './engine/engine-connection.ts';
 import { engineEvents } from './engine/events.ts';
 import { watchOversized } from './engine/oversized.ts';
+import { AgentStart } from './containers/agent-start.ts';
 import { GuardedStart } from './containers/guarded-start.ts';
-import { execInContainer } from './containers/exec.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './containers/hardening.ts';
-import { DockerFiles } from './files/docker-files.ts';
+import { ChannelFiles } from '../channel/channel-files.ts';
+import { AgentChannels } from './channels/agent-channels.ts';
 import { ContainerLife } from './containers/container-life.ts';
 import { ContainerLookup } from './containers/container-lookup.ts';
 import { HelperVolume } from './volumes/helper-volume.ts';
@@ -52,8 +53,7 @@ import { openBuilder, type BuilderSettings } from './builder/open-builder.ts';
 import { Images } from './images/images.ts';
 import { refuseLargeConfig } from './image-sources/large-config.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
-import { openTerminal } from './containers/terminal.ts';
-import { isListedKind, labels, networkKindOf, networkName, type NetworkKind } from './engine/names.ts';
+import { isListedKind, labels } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
 import { AgentReach } from './containers/agent-reach.ts';
 import { BuildNetworks } from './networks/build-networks.ts';
@@ -98,13 +98,11 @@ export interface DockerRuntimeOptions extends Pick<EgressOptions, 'mirrors'> {
 }
 
 const PING_TIMEOUT_MS = 5_000;
-const BRIDGE_FULL =
-  'There is no room for one more running agent: a network of the container engine takes about 1,020. Stop one, or let one go to sleep.';
 
 /** Runs agents as containers of a Docker Engine that serves version 1.41 of the API. */
 export class DockerRuntime extends ContainerRuntime {
   override readonly name = 'docker';
-  override readonly files: DockerFiles;
+  override readonly files: ChannelFiles;
   private readonly connection: EngineConnection;
   private readonly docker: Dockerode;
   private readonly instance: string;
@@ -121,15 +119,18 @@ export class DockerRuntime extends ContainerRuntime {
   private readonly health = new EngineHealth((signal) => pingEngine(this.docker, signal));
   private readonly containers: ContainerLookup;
   private readonly life: ContainerLife;
+  private readonly channels: AgentChannels;
   private readonly engine: EngineChecks;
   private readonly starts: GuardedStart;
+  private readonly agentStart: AgentStart;
   private readonly closing = new AbortController();
 
   constructor(options: DockerRuntimeOptions) {
     super();
     this.connection = options.connection ?? nearEngine(options.docker ?? new Dockerode());
     this.docker = pinApiVersion(this.connection.docker);
-    this.files = new DockerFiles(this.docker);
+    this.channels = new AgentChannels(this.docker);
+    this.files = new ChannelFiles((handle, signal) => this.channels.of(handle, signal));
     this.engine = new EngineChecks(this.docker, this.health, {
       requireLimits: options.requireLimits ?? false,
       warn: (fields, message) => options.logger?.warn(fields, message),
@@ -175,6 +176,8 @@ export class DockerRuntime extends ContainerRuntime {
       ),
     );
     this.starts = new GuardedStart(this.docker, this.identities, this.containers, this.health, this.sources);
+    const { instance, life, starts, agentEgress, reach } = this;
+    this.agentStart = new AgentStart({ instance, containers, life, starts, agentEgress, networks, reach });
     this.volumes = new AgentVolumes(this.docker, this.identities, options.volumeMaxBytes ?? null);
     this.helper = new HelperVolume(this.docker, this.instance, options.helperImage, (reason) =>
       options.logger?.warn({ reason }, 'no helper program: agents are made without exec'),
@@ -252,7 +255,9 @@ export class DockerRuntime extends ContainerRuntime {
     const listed = isListedKind(network) ? await this.agentEgress.seat(network) : null;
     // The image is given by its id, since an engine may know no pin of it by which it was found.
     const found = { ...spec, image: image.Id };
-    const options = createOptions(found, { identities, network, listed, helperVolume, ociRuntime, published, rootFromImage });
+    const command = spec.command ?? [image.Config.Entrypoint ?? [], image.Config.Cmd ?? []].flat();
+    if (command.length === 0) throw new RuntimeRefused('The image has no command, and the agent none of its own.');
+    const options = createOptions(found, { identities, network, listed, helperVolume, command, ociRuntime, published, rootFromImage });
     this.containers.expect(spec);
     const container = await this.life.createOrAdopt(this.identities.nameOf(spec), options);
     this.volumes.roots.mounted(volume, rootFromImage);
@@ -267,44 +272,23 @@ export class DockerRuntime extends ContainerRuntime {
     return view({ agentId, generation, deploymentId }, made);
   }
 
-  override async start(handle: ContainerHandle): Promise<void> {
+  override async start(handle: ContainerHandle, environment: Readonly<Record<string, string>>): Promise<void> {
     await this.engine.assertStartable();
-    await this.agentEgress.settle();
-    const made = await this.containers.look(handle);
-    if (this.agentEgress.isLacking) this.agentEgress.refuseUnheld(this.kindOf(made));
-    if (!((await this.starts.isStartable(made)) && (await this.reach.canReach(made)))) await this.life.removeForAnother(handle);
-    const start = () => this.starts.start(handle);
-    try {
-      await start();
-    } catch (error) {
-      if (!(error instanceof RuntimeRefused)) throw error;
-      if (hasLeftoverTask(error) || hasLostNetwork(error)) await this.life.removeForAnother(handle);
-      if (isBridgeFull(error)) throw new RuntimeRefused(BRIDGE_FULL, { cause: error });
-      if (!error.message.includes(networkName(this.instance))) throw error;
-      // The network was removed while no container ran on it.
-      const kind = this.kindOf(made);
-      // The next one may have another range, and the container has its address of the lost one.
-      if (isListedKind(kind)) await this.life.removeForAnother(handle);
-      await this.networks.ensure(kind);
-      this.agentEgress.refuseUnheld(kind);
-      await start();
-    }
-  }
-
-  private kindOf({ HostConfig }: Dockerode.ContainerInspectInfo): NetworkKind {
-    return networkKindOf(this.instance, HostConfig.NetworkMode) ?? 'open';
+    await this.agentStart.start(handle, environment);
   }
 
   override stop(handle: ContainerHandle, graceSeconds: number): Promise<void> {
     return this.life.stop(handle, graceSeconds);
   }
 
-  override freeze(handle: ContainerHandle): Promise<void> {
-    return this.life.freeze(handle);
+  override async freeze(handle: ContainerHandle): Promise<void> {
+    await this.life.freeze(handle);
+    this.channels.setFrozen(handle, true);
   }
 
-  override thaw(handle: ContainerHandle): Promise<void> {
-    return this.life.thaw(handle);
+  override async thaw(handle: ContainerHandle): Promise<void> {
+    await this.life.thaw(handle);
+    this.channels.setFrozen(handle, false);
   }
 
   override remove(handle: ContainerHandle): Promise<void> {
@@ -331,11 +315,11 @@ export class DockerRuntime extends ContainerRuntime {
   }
 
   override exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult> {
-    return execInContainer(this.docker.getContainer(handle), request);
+    return this.channels.exec(handle, request);
   }
 
   override terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal> {
-    return openTerminal(this.docker.getContainer(handle), request);
+    return this.channels.terminal(handle, request);
   }
 
   override async copyIn(handle: ContainerHandle, path: string, tar: NodeJS.ReadableStream): Promise<void> {
@@ -354,6 +338,7 @@ export class DockerRuntime extends ContainerRuntime {
     const either = AbortSignal.any([signal, this.closing.signal]);
     const notes = {
       created: (container: KnownContainer) => this.containers.expect(container),
+      frozen: (handle: string, isFrozen: boolean) => this.channels.setFrozen(handle, isFrozen),
       proxyEnded: () => this.agentEgress.doubt(),
       buildEnded: () => void this.sources.engineBuilds.removeLeftOvers(),
     };
@@ -389,6 +374,7 @@ export class DockerRuntime extends ContainerRuntime {
   override async close(): Promise<void> {
     this.agentEgress.close();
     this.reach.close();
+    this.channels.close();
     this.closing.abort();
     await this.builder?.close();
     await this.connection.close();

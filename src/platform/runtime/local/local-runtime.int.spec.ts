@@ -43,7 +43,7 @@ describe('the local runtime, beyond the contract', () => {
 
   async function started(environment?: Record<string, string>): Promise<ContainerView> {
     const view = await under.runtime.create(spec(environment));
-    await under.runtime.start(view.handle);
+    await under.runtime.start(view.handle, {});
     await untilTrue(async () => (await request(await under.runtime.address(view, 8080), 'GET', '/healthz')).status === 200);
     return view;
   }
@@ -158,7 +158,7 @@ describe('the local runtime, beyond the contract', () => {
     const line = Buffer.from(`${'y'.repeat(999)}\n`).toString('base64');
     const last = Buffer.from('the end\n').toString('base64');
     const view = await under.runtime.create(spec({ EXIT: '0', PRINT: `${line}*45000,${last}` }));
-    await under.runtime.start(view.handle);
+    await under.runtime.start(view.handle, {});
     await untilTrue(async () => (await stateOf(view)) === 'exited');
     const files = readdirSync(folderOf(view.handle)).filter((name) => name.startsWith('output-'));
     const kept = files.reduce((sum, name) => sum + statSync(join(folderOf(view.handle), name)).size, 0);

@@ -183,6 +183,7 @@ export class LocalRuntime extends ContainerRuntime {
     }
   }
 
+  /** The variables are those of the spec, which is kept with the container. */
   async start(handle: ContainerHandle): Promise<void> {
     const container = this.at(handle);
     const { state } = await container.view();

@@ -38,18 +38,18 @@ describe('an image whose files of accounts the engine must not open', () => {
     });
     expect(await bed.output(view, 'cat /etc/passwd')).toContain('root');
     await bed.runtime.stop(view.handle, 0);
-    await expect(bed.runtime.start(view.handle)).rejects.toMatchObject({ name: 'ContainerGone' });
+    await expect(bed.runtime.start(view.handle, {})).rejects.toMatchObject({ name: 'ContainerGone' });
   });
 
   it('gets another container if its program made a pipe of one, and the same one if it did not', async () => {
     const view = await bed.running();
     expect((await bed.run(view, 'echo x >/etc/mine; rm -f /etc/passwd; mkfifo /etc/passwd')).exitCode).toBe(0);
     await bed.runtime.stop(view.handle, 0);
-    await expect(bed.runtime.start(view.handle)).rejects.toMatchObject({ name: 'ContainerGone' });
+    await expect(bed.runtime.start(view.handle, {})).rejects.toMatchObject({ name: 'ContainerGone' });
     const other = await bed.running();
     expect((await bed.run(other, 'echo x >/etc/mine')).exitCode).toBe(0);
     await bed.runtime.stop(other.handle, 0);
-    await bed.runtime.start(other.handle);
+    await bed.runtime.start(other.handle, {});
     expect(await bed.output(other, 'cat /etc/mine')).toBe('x\n');
   });
 });

@@ -101,9 +101,9 @@ describe('an engine behind a socket file whose network is another one', () => {
   it('gives an agent whose container was made for its own address another one when it starts again', async () => {
     const spec = bed.spec({ command: server });
     const made = await madeBefore(spec);
-    await expect(bed.runtime.start(made)).rejects.toThrow(ContainerGone);
+    await expect(bed.runtime.start(made, {})).rejects.toThrow(ContainerGone);
     const again = await bed.runtime.create(spec);
-    await bed.runtime.start(again.handle);
+    await bed.runtime.start(again.handle, {});
     expect((await bed.runtime.address(again, 8080)).host).toBe('127.0.0.1');
   });
 

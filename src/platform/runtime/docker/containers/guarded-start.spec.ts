@@ -1,3 +1,4 @@
+import { PassThrough } from 'node:stream';
 import type Dockerode from 'dockerode';
 import { testContainerKey } from '../../../../../test/support/container-key.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../../runtime.ts';
@@ -16,6 +17,8 @@ describe('a container at whose start the engine hangs', () => {
     let isHung = false;
     const never = () => new Promise<never>(() => undefined);
     const container = {
+      id: 'id',
+      attach: async () => new PassThrough(),
       start: () => ((isHung = true), never()),
       inspect: async () =>
         isHung
@@ -46,8 +49,8 @@ describe('a container at whose start the engine hangs', () => {
   it('is tried once more, and then refused, by its id and its name', async () => {
     const { containers, starts } = hangingEngine();
     await starts.isStartable(await containers.look('id'));
-    expect(await outcome(() => starts.start('id'))).toBeInstanceOf(RuntimeUnavailable);
-    expect(await outcome(() => starts.start('id'))).toBeInstanceOf(RuntimeRefused);
+    expect(await outcome(() => starts.start('id', Buffer.alloc(0)))).toBeInstanceOf(RuntimeUnavailable);
+    expect(await outcome(() => starts.start('id', Buffer.alloc(0)))).toBeInstanceOf(RuntimeRefused);
     expect(await outcome(() => containers.look('mooring-one'))).toBeInstanceOf(RuntimeRefused);
     expect(await outcome(() => containers.look('another'))).toBeInstanceOf(RuntimeUnavailable);
   });
@@ -55,7 +58,7 @@ describe('a container at whose start the engine hangs', () => {
   it('is not to blame while the engine answers nobody', async () => {
     const { containers, starts } = hangingEngine(true);
     await starts.isStartable(await containers.look('id'));
-    for (let n = 0; n < 3; n += 1) expect(await outcome(() => starts.start('id'))).toBeInstanceOf(RuntimeUnavailable);
+    for (let n = 0; n < 3; n += 1) expect(await outcome(() => starts.start('id', Buffer.alloc(0)))).toBeInstanceOf(RuntimeUnavailable);
     expect(await outcome(() => containers.look('mooring-one'))).toBeInstanceOf(RuntimeUnavailable);
   });
 });

@@ -1,11 +1,11 @@
 import type Dockerode from 'dockerode';
 import { LRUCache } from 'lru-cache';
 import { RuntimeRefused, RuntimeUnavailable, type ContainerHandle } from '../../runtime.ts';
-import { call, ignoring304 } from '../engine/engine.ts';
 import type { ContainerIdentities } from '../engine/container-identities.ts';
 import type { EngineHealth } from '../engine/engine-health.ts';
 import { volumeName } from '../engine/names.ts';
 import { AccountFiles, type Checked } from './account-files.ts';
+import { startContainer } from './container-start.ts';
 import type { ContainerLookup } from './container-lookup.ts';
 import { asksForbiddenNames, isUnprivileged } from './hardening.ts';
 
@@ -54,10 +54,10 @@ export class GuardedStart {
     return this.accountFiles.areUnchanged(found, findings);
   }
 
-  /** Starts it. Throws `RuntimeRefused` if the engine hangs at its start for the second time, while it answers other calls. */
-  async start(handle: ContainerHandle): Promise<void> {
+  /** Starts it, with the agent's variables for its supervisor. Throws `RuntimeRefused` if the engine hangs at its start for the second time, while it answers other calls. */
+  async start(handle: ContainerHandle, variables: Buffer): Promise<void> {
     try {
-      await ignoring304(call(handle, (abortSignal) => this.docker.getContainer(handle).start({ abortSignal })));
+      await startContainer(this.docker.getContainer(handle), variables);
       this.hung.delete(handle);
     } catch (error) {
       if (!(error instanceof RuntimeUnavailable) || !isSilence(error) || !(await this.health.available())) throw error;

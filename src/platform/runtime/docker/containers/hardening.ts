@@ -14,6 +14,7 @@ import {
   labels,
   networkKinds,
   networkName,
+  supervisorProgram,
   volumeName,
   type Labels,
   type NetworkKind,
@@ -43,8 +44,9 @@ export interface Surroundings {
   network: NetworkKind;
   /** The addresses of an agent on the listed network; null on any other. */
   listed: Listed | null;
-  /** The value is null if there is no helper program, and therefore no exec. */
-  helperVolume: string | null;
+  helperVolume: string;
+  /** The command that the supervisor starts. */
+  command: readonly string[];
   ociRuntime: string | null;
   /** The ports that are published for agents, because containers can't be reached by their own address; null if they can. */
   published: PublishedPorts | null;
@@ -57,20 +59,19 @@ export interface Surroundings {
 
 export function createOptions(spec: ContainerSpec, around: Surroundings): Dockerode.ContainerCreateOptions {
   const port = `${spec.port}/tcp`;
-  const environment = {
-    PORT: String(spec.port),
-    MOORING_VOLUME: spec.volumePath,
-    ...proxyVariables(spec, around.listed),
-    ...spec.environment,
-  };
   const { identities } = around;
   const network = networkName(identities.instance, around.network);
   return {
     name: identities.nameOf(spec),
     Image: spec.image,
     // The whole command is in Entrypoint, so that the image's own entry point does not precede it.
-    ...(spec.command === null ? {} : { Entrypoint: spec.command, Cmd: [] }),
-    Env: Object.entries(environment).map(([name, value]) => `${name}=${value}`),
+    Entrypoint: [supervisorProgram, 'init', ...around.command],
+    Cmd: [],
+    // The agent's variables come over its standard input when it starts, so that the engine shows them to nobody.
+    Env: Object.entries(proxyVariables(around.listed)).map(([name, value]) => `${name}=${value}`),
+    AttachStdin: true,
+    OpenStdin: true,
+    StdinOnce: true,
     Hostname: identities.hostNameOf(spec.agentId),
     ...(spec.user === null ? {} : { User: spec.user }),
     Labels: identities.labelsOf(spec, listedLabels(spec, around.listed)),
@@ -83,7 +84,7 @@ export function createOptions(spec: ContainerSpec, around: Surroundings): Docker
       CapAdd: capabilities,
       SecurityOpt: ['no-new-privileges:true'],
       Privileged: false,
-      Init: true,
+      Init: false,
       PidsLimit: spec.pids,
       Ulimits: [{ Name: 'nofile', Soft: spec.openFiles, Hard: spec.openFiles }],
       Memory: spec.memoryBytes,
@@ -114,21 +115,24 @@ function listedLabels({ egress }: ContainerSpec, listed: Listed | null): Labels 
   };
 }
 
-/** Returns the variables by which programs find their proxy. Programs read either case, so a variable of the user takes the place of both. */
-function proxyVariables({ environment }: ContainerSpec, listed: Listed | null): Record<string, string> {
+const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'];
+
+/** Returns the variables by which programs find their proxy, in either case. */
+function proxyVariables(listed: Listed | null): Record<string, string> {
   if (listed === null) return {};
-  const own = new Set(Object.keys(environment).map((name) => name.toUpperCase()));
-  const wanted = { HTTP_PROXY: listed.proxy, HTTPS_PROXY: listed.proxy, NO_PROXY: 'localhost,127.0.0.1,::1' };
+  const values = [listed.proxy, listed.proxy, 'localhost,127.0.0.1,::1'];
   return Object.fromEntries(
-    Object.entries(wanted).flatMap(([name, value]) =>
-      own.has(name)
-        ? []
-        : [
-            [name, value],
-            [name.toLowerCase(), value],
-          ],
-    ),
+    proxyNames.flatMap((name, at) => [
+      [name, values[at] ?? ''],
+      [name.toLowerCase(), values[at] ?? ''],
+    ]),
   );
+}
+
+/** Returns the proxy variables that a container is not to have. Programs read either case, so one of the user takes the place of both. */
+export function replacedVariables(environment: Readonly<Record<string, string>>): string[] {
+  const own = new Set(Object.keys(environment).map((name) => name.toUpperCase()));
+  return proxyNames.filter((name) => own.has(name)).flatMap((name) => [name, name.toLowerCase()]);
 }
 
 function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSettings[] {
@@ -141,7 +145,7 @@ function mounts(spec: ContainerSpec, around: Surroundings): Dockerode.MountSetti
     VolumeOptions: { NoCopy, Labels: {}, DriverConfig: { Name: '', Options: {} } },
   });
   const own = [volume(volumeName(spec.agentId), spec.volumePath, false, !around.rootFromImage)];
-  return around.helperVolume === null ? own : [...own, volume(around.helperVolume, helperMount, true, true)];
+  return [...own, volume(around.helperVolume, helperMount, true, true)];
 }
 
 /**
@@ -159,7 +163,9 @@ export function ignoredSettings(asked: Dockerode.ContainerCreateOptions, made: D
     'no-new-privileges': security.some((option) => /^no-new-privileges(:true)?$/.test(option)),
     seccomp: !security.some((option) => /unconfined/.test(option)),
     Privileged: have.Privileged === false,
-    Init: have.Init === true,
+    Init: have.Init !== true,
+    Entrypoint: made.Path === supervisorProgram,
+    OpenStdin: made.Config.OpenStdin && made.Config.StdinOnce,
     PidsLimit: have.PidsLimit === want.PidsLimit,
     Ulimits: isDeepStrictEqual(limitsOf(have), limitsOf(want)),
     Memory: have.Memory === want.Memory,

@@ -181,7 +181,7 @@ describe('an agent’s container', () => {
     });
     try {
       const view = await runtime.create(bed.spec({ command: ['/bin/busybox', 'httpd', '-f', '-p', '8080', '-h', '/www'] }));
-      await runtime.start(view.handle);
+      await runtime.start(view.handle, {});
       const { host, port } = await runtime.address(view, 8080);
       expect(host).toBe('127.0.0.1');
       const status = await until('the server answers', () =>
@@ -209,7 +209,7 @@ describe('an agent’s container', () => {
     }
   });
 
-  it('says what to install where it was made without the helper program', async () => {
+  it('runs no command where it was made without the supervisor, and says so', async () => {
     const container = await bed.docker.createContainer({
       Image: bed.image,
       Labels: { 'mooring.instance': bed.instance },
@@ -217,7 +217,7 @@ describe('an agent’s container', () => {
     });
     await container.start();
     await expect(bed.runtime.exec(container.id, { argv: ['id'], timeoutMs: 1_000, outputLimitBytes: 1 })).rejects.toThrow(
-      /busybox-static.*MOORING_HELPER_IMAGE/,
+      /has no supervisor/,
     );
     await container.remove({ force: true });
   });

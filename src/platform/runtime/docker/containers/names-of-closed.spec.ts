@@ -9,11 +9,20 @@ describe('the names that an agent can look up', () => {
   const identities = new ContainerIdentities('abcdef012345', testContainerKey('abcdef012345'));
   const optionsOn = (network: NetworkKind) => {
     const listed = isListedKind(network) ? { address: '172.20.0.9', proxy: 'http://172.20.0.2:3128' } : null;
-    const around = { identities, network, listed, helperVolume: null, ociRuntime: null, published: null, rootFromImage: false };
+    const around = {
+      identities,
+      network,
+      listed,
+      helperVolume: 'h',
+      command: ['/agent'],
+      ociRuntime: null,
+      published: null,
+      rootFromImage: false,
+    };
     return createOptions(containerSpec('image'), around);
   };
   const made = (NetworkMode: string, Dns?: string[]) =>
-    ({ HostConfig: { NetworkMode, Dns }, Mounts: [] }) as unknown as Dockerode.ContainerInspectInfo;
+    ({ HostConfig: { NetworkMode, Dns }, Config: {}, Mounts: [] }) as unknown as Dockerode.ContainerInspectInfo;
 
   it.each(['closed', 'listed', 'published-closed', 'published-listed'] as const)(
     'are none outside on the %s network, and an engine that ignores that is refused',

@@ -34,7 +34,7 @@ describe('a container that an earlier release made', () => {
     expect(made.outdated).toBeUndefined();
     await runtime.stop(Id, 0);
     await runtime.remove(Id);
-    await runtime.start(made.handle);
+    await runtime.start(made.handle, {});
     expect((await runtime.inspect(spec.agentId, 4)).containers).toMatchObject([{ handle: made.handle, state: 'running' }]);
     expect(await bed.output(made, 'cat /data/a')).toBe('kept\n');
     await runtime.close();

@@ -9,10 +9,12 @@ const HOST_NAME_BYTES = 10;
 
 /** The labels that the code covers besides the installation's, in this order. */
 const covered = [labels.agent, labels.generation, labels.deployment, labels.allow, labels.address];
+/** The label of containers whose first process is the supervisor. It is covered as well, where there is one. */
+const SUPERVISED = '1';
 
 /** An agent's container, as its name and labels together prove it. */
 export interface KnownContainer extends ContainerIdentity {
-  /** True if an earlier release made it, whose containers had no code. */
+  /** True if an earlier release made it, whose containers had no code or no supervisor. */
   outdated?: true;
 }
 
@@ -48,6 +50,7 @@ export class ContainerIdentities {
       [labels.agent]: agentId,
       [labels.generation]: String(generation),
       [labels.deployment]: deploymentId,
+      [labels.supervised]: SUPERVISED,
       ...egress,
     };
     return { ...own, [labels.code]: this.codeOf(own) };
@@ -60,11 +63,14 @@ export class ContainerIdentities {
     const isNamed = (name: string) => names.some((each) => each.replace(/^\//, '') === name);
     const code = found[labels.code];
     if (code === undefined) return isNamed(outdatedName(claimed)) ? { ...claimed, outdated: true } : null;
-    return isNamed(this.nameOf(claimed)) && areEqual(this.codeOf(found), code) ? claimed : null;
+    if (!isNamed(this.nameOf(claimed)) || !areEqual(this.codeOf(found), code)) return null;
+    return found[labels.supervised] === SUPERVISED ? claimed : { ...claimed, outdated: true };
   }
 
   private codeOf(found: Labels): string {
-    return this.code('labels', ...covered.map((label) => found[label] ?? null)).toString('hex');
+    const supervised = found[labels.supervised];
+    const parts = covered.map((label) => found[label] ?? null);
+    return this.code('labels', ...parts, ...(supervised === undefined ? [] : [supervised])).toString('hex');
   }
 
   /** JSON keeps the parts apart, and `purpose` the kinds of codes, so that no other parts give the same code. */

@@ -22,6 +22,8 @@ interface EventNotes {
   created(container: KnownContainer): void;
   /** The proxy of agents with a list of names has ended. */
   proxyEnded(): void;
+  /** A container was frozen or thawed, perhaps by another process. */
+  frozen(handle: string, isFrozen: boolean): void;
   /** A build by the engine's own builder has ended, or the service that it was for. */
   buildEnded(): void;
 }
@@ -57,6 +59,7 @@ export async function* engineEvents(
         if (isBuildEnd(event, identities.instance)) notes.buildEnded();
         const container = containerOf(event, identities);
         if (container !== null && event.Action === 'create') notes.created(container);
+        if (event.Action === 'pause' || event.Action === 'unpause') notes.frozen(event.Actor.ID, event.Action === 'pause');
         const agentId = container?.agentId ?? agentOfVolumeEvent(event);
         if (agentId !== null) yield { kind: 'changed', agentId };
       }

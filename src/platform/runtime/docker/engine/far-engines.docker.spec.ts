@@ -35,7 +35,7 @@ async function runtimeAt(
 
 async function running(runtime: DockerRuntime, bed: DockerBed): Promise<ContainerView> {
   const view = await runtime.create(bed.spec({ command: server }));
-  await runtime.start(view.handle);
+  await runtime.start(view.handle, {});
   return view;
 }
 
@@ -99,7 +99,7 @@ describe('an engine on another machine', () => {
     it('starts no agent there while the rules that keep others from it can’t be loaded', async () => {
       const { runtime, said } = await runtimeAt(tls, bed, { ports: { ...ports(), clients: ['no address'] } });
       const view = await runtime.create(bed.spec({ command: server }));
-      await expect(runtime.start(view.handle)).rejects.toThrow(RuntimeRefused);
+      await expect(runtime.start(view.handle, {})).rejects.toThrow(RuntimeRefused);
       expect(await runtime.agentPorts()).toMatchObject({ lack: expect.stringContaining('nft ended with 1') });
       expect(said).toContainEqual(expect.stringContaining('OTHERS ARE NOT KEPT FROM THE PORTS OF AGENTS'));
       await runtime.remove(view.handle);

@@ -15,32 +15,47 @@ const FRAME_BYTES_MAX = 8 * 1024 * 1024;
 
 /**
  * Parses the engine's framing of stdout and stderr: a header of eight bytes (the stream's number, three zeros, the length as a big-endian
- * number), then the payload. It reads the source no faster than its consumer does. Throws `RuntimeUnavailable` on an incomplete frame, and
- * when the engine tells of an error of its own, which is no output of the container.
+ * number), then the payload.
  */
-export async function* frames(source: AsyncIterable<Buffer>): AsyncGenerator<Frame> {
-  let parts: Buffer[] = [];
-  let have = 0;
-  let need = HEADER_BYTES;
-  for await (const chunk of source) {
-    parts.push(chunk);
-    have += chunk.length;
-    if (have < need) continue;
-    let all = parts.length === 1 ? chunk : Buffer.concat(parts);
-    need = HEADER_BYTES;
+export class EngineFrames {
+  private parts: Buffer[] = [];
+  private have = 0;
+  private need = HEADER_BYTES;
+
+  /** The value is true if what came so far ends within a frame. */
+  get isWithin(): boolean {
+    return this.have > 0;
+  }
+
+  /**
+   * Yields the frames that are complete with these bytes. Throws `RuntimeUnavailable` when the engine tells of an error of its own, which is no
+   * output of the container.
+   */
+  *push(chunk: Buffer): Generator<Frame> {
+    this.parts.push(chunk);
+    this.have += chunk.length;
+    if (this.have < this.need) return;
+    let all = this.parts.length === 1 ? chunk : Buffer.concat(this.parts);
+    this.need = HEADER_BYTES;
     while (all.length >= HEADER_BYTES) {
       const length = all.readUInt32BE(4);
       if (length > FRAME_BYTES_MAX) throw new RuntimeUnavailable(new Error(`a frame of ${length} bytes`));
-      need = HEADER_BYTES + length;
-      if (all.length < need) break;
-      const payload = all.subarray(HEADER_BYTES, need);
+      this.need = HEADER_BYTES + length;
+      if (all.length < this.need) break;
+      const payload = all.subarray(HEADER_BYTES, this.need);
       if (all[0] === ENGINE_ERROR) throw new RuntimeUnavailable(new Error(payload.toString('utf8', 0, ENGINE_ERROR_BYTES_MAX).trim()));
       yield { stream: all[0] === STDERR ? 'stderr' : 'stdout', payload };
-      all = all.subarray(need);
-      need = HEADER_BYTES;
+      all = all.subarray(this.need);
+      this.need = HEADER_BYTES;
     }
-    parts = all.length === 0 ? [] : [all];
-    have = all.length;
+    this.parts = all.length === 0 ? [] : [all];
+    this.have = all.length;
   }
-  if (have > 0) throw new RuntimeUnavailable(new Error('the output ended within a frame'));
+}
+
+/** Yields the frames of the source, which it reads no faster than its consumer does. Throws `RuntimeUnavailable` on an incomplete frame. */
+export async function* frames(source: AsyncIterable<Buffer>): AsyncGenerator<Frame> {
+  const parser = new EngineFrames();
+  for await (const chunk of source) yield* parser.push(chunk);
+  if (parser.isWithin) throw new RuntimeUnavailable(new Error('the output ended within a frame'));
 }

@@ -10,6 +10,8 @@ export const labels = {
   allow: 'mooring.allow',
   /** The address of such an agent on the listed network. */
   address: 'mooring.address',
+  /** The containers that have a supervisor have this label. */
+  supervised: 'mooring.supervised',
   /** The message authentication code over the labels above. */
   code: 'mooring.code',
   /** The label that only the proxy of the listed network has. */
@@ -23,6 +25,8 @@ export const labels = {
 /** The read-only mount point of the helper program in every agent's container. */
 export const helperMount = '/.mooring';
 export const helperProgram = `${helperMount}/busybox`;
+/** The first process of every agent's container, which does commands and files in it. */
+export const supervisorProgram = `${helperMount}/supervisor`;
 
 export type Labels = Record<string, string>;
 

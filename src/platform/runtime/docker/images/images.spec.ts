@@ -77,6 +77,7 @@ describe('what the engine made', () => {
   const asked = createOptions(containerSpec('i', { agentId: 'a', cpus: 0.5, pids: 32 }), {
     identities: new ContainerIdentities('x', testContainerKey('x')),
     helperVolume: 'h',
+    command: ['/agent'],
     ociRuntime: 'runsc',
     network: 'open',
     listed: null,
@@ -85,6 +86,8 @@ describe('what the engine made', () => {
   });
   const made = (changes: object): Dockerode.ContainerInspectInfo =>
     ({
+      Path: asked.Entrypoint?.[0],
+      Config: { OpenStdin: asked.OpenStdin, StdinOnce: asked.StdinOnce },
       HostConfig: { ...asked.HostConfig, ...changes },
       Mounts: [
         { Type: 'volume', Name: 'mooring-a', Destination: '/data', RW: true },
@@ -105,12 +108,18 @@ describe('what the engine made', () => {
     ['CapAdd', { CapAdd: ['SYS_ADMIN'] }],
     ['no-new-privileges', { SecurityOpt: null }],
     ['Privileged', { Privileged: true }],
-    ['Init', { Init: null }],
+    ['Init', { Init: true }],
     ['Runtime', { Runtime: 'runc' }],
     ['NetworkMode', { NetworkMode: 'default' }],
     ['Binds', { Binds: ['/:/host'] }],
   ])('is refused where %s was ignored', (name, changes) => {
     expect(ignoredSettings(asked, made(changes))).toEqual([name]);
+  });
+
+  it('is refused where the supervisor or its input was ignored', () => {
+    expect(ignoredSettings(asked, { ...made({}), Path: '/agent' })).toEqual(['Entrypoint']);
+    const { Config } = made({});
+    expect(ignoredSettings(asked, { ...made({}), Config: { ...Config, StdinOnce: false } })).toEqual(['OpenStdin']);
   });
 });
 

@@ -36,7 +36,7 @@ describe('the network of agents', () => {
     const view = await bed.running();
     await bed.runtime.stop(view.handle, 0);
     await bed.docker.getNetwork(networkName(bed.instance)).remove();
-    await expect(bed.runtime.start(view.handle)).rejects.toMatchObject({ name: 'ContainerGone' });
+    await expect(bed.runtime.start(view.handle, {})).rejects.toMatchObject({ name: 'ContainerGone' });
     await bed.running({ agentId: view.agentId, generation: 2 });
   });
 });

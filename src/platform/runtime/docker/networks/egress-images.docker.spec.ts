@@ -58,7 +58,7 @@ describe('an engine on which agents are reached by published ports', () => {
   it('holds agents to the rules by the programs of an image that the operator gives', async () => {
     await withImage(given, async (runtime) => {
       const made = await runtime.create(bed.spec({ ...server, ...listed }));
-      await runtime.start(made.handle);
+      await runtime.start(made.handle, {});
       expect(await runtime.egress()).toMatchObject({ lack: null, linkLack: null, proxyLack: null });
       await until('the proxy refuses what is not on the list', () => forbidden(made));
       const proxy = await engine.docker.getContainer(`mooring-${bed.instance}-egress-proxy`).inspect();
@@ -75,15 +75,15 @@ describe('an engine on which agents are reached by published ports', () => {
         /can't be kept from what it may not reach.*mooring-test-none:1/,
       );
       await expect(runtime.create(bed.spec(listed))).rejects.toThrow(/can't be held to a list of names.*mooring-test-none:1/);
-      for (const { handle } of [none, list]) await expect(runtime.start(handle)).rejects.toThrow(RuntimeRefused);
+      for (const { handle } of [none, list]) await expect(runtime.start(handle, {})).rejects.toThrow(RuntimeRefused);
       expect(await runtime.egress()).toMatchObject({ lack: expect.stringMatching(sentence), linkLack: expect.stringMatching(sentence) });
       const free = await runtime.create(bed.spec());
-      await runtime.start(free.handle);
+      await runtime.start(free.handle, {});
       await runtime.remove(free.handle);
     });
     expect((await bed.runtime.list()).containers.map(({ state }) => state)).toEqual(['created', 'created']);
     for (const { handle } of [none, list]) {
-      await bed.runtime.start(handle);
+      await bed.runtime.start(handle, {});
       await bed.runtime.remove(handle);
     }
   });
@@ -104,7 +104,7 @@ describe('an engine on which agents are reached by published ports', () => {
     const common = { instance, containerKey, docker, helperImage: null, ociRuntime: null };
     const before = new DockerRuntime({ ...common, egress: 'internet', addresses: 'container' });
     const older = await before.create(bed.spec(listed));
-    await before.start(older.handle);
+    await before.start(older.handle, {});
     const newer = await bed.running(listed);
     for (const agent of [older, newer]) await until('the proxy refuses what is not on the list', () => forbidden(agent));
     for (const { handle } of [older, newer]) await bed.runtime.remove(handle);

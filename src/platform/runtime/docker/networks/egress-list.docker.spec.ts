@@ -222,7 +222,7 @@ describe.each(ways)('an agent with a list of names that is reached by %s', (_way
     around.nft('flush', 'ruleset');
     await engine.start(dns);
     await withRuntime('internet', async (restarted) => {
-      for (const { handle } of [agent, neighbour]) await restarted.start(handle);
+      for (const { handle } of [agent, neighbour]) await restarted.start(handle, {});
       await settled(restarted);
     });
     await proxyListens();
@@ -244,7 +244,7 @@ describe.each(ways)('an agent with a list of names that is reached by %s', (_way
       await settled(closed);
       expect(await gets('somewhere.example')).not.toEqual(reached);
       const made = await closed.create(bed.spec(listed));
-      await closed.start(made.handle);
+      await closed.start(made.handle, {});
       expect(await bed.output(made, 'env')).not.toContain('_proxy');
       await closed.remove(made.handle);
     });

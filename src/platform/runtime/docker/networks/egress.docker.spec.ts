@@ -161,7 +161,7 @@ describe.each(ways)('what an agent may reach that is reached by %s', (_way, addr
     around.nft('flush', 'ruleset');
     await engine.start(dns);
     await until('the service has found the engine again', () => (connections === 2 ? true : undefined));
-    for (const { handle } of [neighbour, agent]) await bed.runtime.start(handle);
+    for (const { handle } of [neighbour, agent]) await bed.runtime.start(handle, {});
     await expectRules();
     stop.abort();
     await listening;
@@ -176,9 +176,9 @@ describe.each(ways)('what an agent may reach that is reached by %s', (_way, addr
       (_, at) => `link add port${at} group 77 master ${bridge} type veth peer name peer${at} group 77\n`,
     );
     around.ip('-batch', '-', ports.join(''));
-    await expect(bed.runtime.start(made.handle)).rejects.toThrow(/no room for one more running agent.*1,020/);
+    await expect(bed.runtime.start(made.handle, {})).rejects.toThrow(/no room for one more running agent.*1,020/);
     around.ip('link', 'delete', 'port0');
-    await bed.runtime.start(made.handle);
+    await bed.runtime.start(made.handle, {});
     await bed.runtime.remove(made.handle);
     around.ip('link', 'delete', 'group', '77');
   });
@@ -196,7 +196,7 @@ describe.each(ways)('what an agent may reach that is reached by %s', (_way, addr
   it('is nothing at all where the operator says so, and the service still reaches the agent', async () => {
     await withRuntime('none', async (closed) => {
       const made = await closed.create(bed.spec(server));
-      await closed.start(made.handle);
+      await closed.start(made.handle, {});
       expect(await hears(places.internet, made)).toEqual(unreached);
       const place = await placeOf(made);
       expect((await engine.docker.getNetwork(place.network).inspect()).Internal).toBe(addresses === 'container');

@@ -7,7 +7,7 @@ import { fileIn } from '../engine/archive.ts';
 import { tarOf } from '../image-sources/build-context.ts';
 import { call } from '../engine/engine.ts';
 import { runsOurPrograms } from '../engine/local-engine.ts';
-import { helperMount, helperProgram, helperVolumeName, labels } from '../engine/names.ts';
+import { helperMount, helperProgram, helperVolumeName, labels, supervisorProgram } from '../engine/names.ts';
 import { findImage, importImage, pull } from '../image-sources/registry.ts';
 import { ensureLabelledVolume, findVolume } from './volumes.ts';
 
@@ -19,17 +19,27 @@ const PULL_TIMEOUT_MS = 60_000;
 const ANSWER_TIMEOUT_MS = 5_000;
 const CHECK_AGAIN_MS = 5 * 60_000;
 
+/** The supervisors that come with the service, by the names that engines have for processors. */
+const supervisors = new URL('../../../../../supervisor/bin/', import.meta.url);
+const processors = ['amd64', 'arm64'];
+
+interface Programs {
+  supervisor: Buffer;
+  /** The static busybox; null if there is none. */
+  busybox: Buffer | null;
+}
+
 /**
- * Provides the volume with the helper program that is mounted in every agent's container. The engine itself fills it: the program is
- * imported as an image, and the empty volume of a new container gets the image's content at that path. The volume's name includes the
- * program's hash.
+ * Provides the volume with our programs that is mounted in every agent's container: the supervisor, and a static busybox if one can be had. The
+ * engine itself fills it: they are imported as an image, and the empty volume of a new container gets the image's content at that path. The
+ * volume's name includes their hash.
  */
 export class HelperVolume {
-  private program: Promise<Buffer | null> | null = null;
-  private filling: Promise<string | null> | null = null;
+  private programs: Promise<Programs> | null = null;
+  private filling: Promise<string> | null = null;
   /** The volume that was read and found complete since this process started. */
   private filled: string | null = null;
-  private lacksSince = 0;
+  private lacksSince: number | null = null;
 
   constructor(
     private readonly docker: Dockerode,
@@ -38,62 +48,76 @@ export class HelperVolume {
     private readonly onLack: (reason: string) => void,
   ) {}
 
-  /** Returns the name of the filled volume; null if no helper program is available. */
-  ensure(): Promise<string | null> {
+  /** Returns the name of the filled volume. Throws `RuntimeRefused` if there is no supervisor for the engine's processor. */
+  ensure(): Promise<string> {
     this.filling ??= this.fill().finally(() => (this.filling = null));
     return this.filling;
   }
 
-  /** Returns an image with the helper program and nothing else; null if no helper program is available. */
+  /** Returns an image with our programs and nothing else; null if busybox is not among them. */
   async ensureProgramImage(): Promise<string | null> {
     const volume = await this.ensure();
-    const program = await this.program;
-    return volume === null || program === null ? null : this.ensureImage(volume, program);
+    const programs = await this.programs;
+    return programs === null || programs.busybox === null ? null : this.ensureImage(volume, programs);
   }
 
-  private async fill(): Promise<string | null> {
+  private async fill(): Promise<string> {
+    if (this.lacksSince !== null && Date.now() - this.lacksSince > CHECK_AGAIN_MS) {
+      this.lacksSince = this.programs = this.filled = null;
+    }
     if (this.filled !== null && (await findVolume(this.docker, this.filled)) !== null) return this.filled;
-    if (Date.now() - this.lacksSince < CHECK_AGAIN_MS) return null;
-    this.program ??= this.findProgram();
-    const program = await this.program.catch((error: unknown) => {
-      this.program = null;
+    this.programs ??= this.findPrograms();
+    const programs = await this.programs.catch((error: unknown) => {
+      this.programs = null;
       throw error;
     });
-    if (program === null) {
-      this.program = null;
+    if (programs.busybox === null && this.lacksSince === null) {
       this.lacksSince = Date.now();
       this.onLack('no static busybox: install the package busybox-static or name an image in MOORING_HELPER_IMAGE');
-      return null;
     }
-    const hash = createHash('sha256').update(this.instance).update(program).digest('hex').slice(0, 16);
-    const volume = helperVolumeName(hash);
+    const hash = createHash('sha256').update(this.instance).update(programs.supervisor);
+    const volume = helperVolumeName(
+      hash
+        .update(programs.busybox ?? '')
+        .digest('hex')
+        .slice(0, 16),
+    );
     // A volume that is incomplete after an engine's crash is created again once.
-    if (!(await this.fillVolume(volume, program))) {
+    if (!(await this.fillVolume(volume, programs))) {
       await call(null, (abortSignal) => this.docker.getVolume(volume).remove({ abortSignal }));
-      if (!(await this.fillVolume(volume, program))) throw new RuntimeRefused(`The helper volume ${volume} can't be filled.`);
+      if (!(await this.fillVolume(volume, programs))) throw new RuntimeRefused(`The helper volume ${volume} can't be filled.`);
     }
     this.filled = volume;
     return volume;
   }
 
-  /** Fills the volume. Returns whether it then holds the program, byte for byte. */
-  private async fillVolume(volume: string, program: Buffer): Promise<boolean> {
-    const image = await this.ensureImage(volume, program);
+  /** Fills the volume. Returns whether it then holds the programs, byte for byte. */
+  private async fillVolume(volume: string, programs: Programs): Promise<boolean> {
+    const image = await this.ensureImage(volume, programs);
     const label = { [labels.instance]: this.instance };
     await ensureLabelledVolume(this.docker, volume, label);
     const mount = { Type: 'volume' as const, Source: volume, Target: helperMount, ReadOnly: false };
-    return this.withContainer({ Image: image, Cmd: [helperProgram], Labels: label, HostConfig: { Mounts: [mount] } }, async (container) =>
-      program.equals(await fileIn(container, helperProgram, HELPER_BYTES_MAX)),
-    );
+    const options = { Image: image, Cmd: [supervisorProgram], Labels: label, HostConfig: { Mounts: [mount] } };
+    return this.withContainer(options, async (container) => {
+      for (const { path, content } of filesOf(programs)) if (!content.equals(await fileIn(container, path, HELPER_BYTES_MAX))) return false;
+      return true;
+    });
   }
 
-  private async ensureImage(volume: string, program: Buffer): Promise<string> {
+  private async ensureImage(volume: string, programs: Programs): Promise<string> {
     const image = `mooring-helper:${volume.slice('mooring-helper-'.length)}`;
     if ((await findImage(this.docker, image)) !== null) return image;
     const folder = { name: helperMount.slice(1), type: 'directory' as const, mode: 0o755 };
-    const tar = tarOf([folder, { name: helperProgram.slice(1), type: 'file', mode: 0o755, content: program }]);
-    await importImage(this.docker, tar, image, [`LABEL ${labels.instance}=${this.instance}`], timeoutSignal(PULL_TIMEOUT_MS));
+    const files = filesOf(programs).map(({ path, content }) => ({ name: path.slice(1), type: 'file' as const, mode: 0o755, content }));
+    const label = [`LABEL ${labels.instance}=${this.instance}`];
+    await importImage(this.docker, tarOf([folder, ...files]), image, label, timeoutSignal(PULL_TIMEOUT_MS));
     return image;
+  }
+
+  private async findPrograms(): Promise<Programs> {
+    const { Arch } = await call(null, () => this.docker.version());
+    if (!processors.includes(Arch)) throw new RuntimeRefused(`Agents can't run on an engine for ${Arch}: there is no supervisor for it.`);
+    return { supervisor: await readFile(new URL(`supervisor-${Arch}`, supervisors)), busybox: await this.findProgram() };
   }
 
   private async findProgram(): Promise<Buffer | null> {
@@ -136,6 +160,11 @@ export class HelperVolume {
       await call(null, (abortSignal) => container.remove({ force: true, v: true, abortSignal }));
     }
   }
+}
+
+function filesOf({ supervisor, busybox }: Programs): { path: string; content: Buffer }[] {
+  const own = { path: supervisorProgram, content: supervisor };
+  return busybox === null ? [own] : [own, { path: helperProgram, content: busybox }];
 }
 
 /** Returns whether it is an ELF program without an interpreter, which runs in an image without any library. */

@@ -97,7 +97,7 @@ describe('the volumes that an image declares', () => {
     expect(names).toHaveLength(2);
     await bed.output(view, 'echo kept > /a/b/file');
     await bed.runtime.stop(view.handle, 0);
-    await bed.runtime.start(view.handle);
+    await bed.runtime.start(view.handle, {});
     expect(await bed.output(view, 'cat /a/b/file')).toBe('kept\n');
     await bed.runtime.remove(view.handle);
     for (const name of names) await expect(bed.docker.getVolume(name).inspect()).rejects.toMatchObject({ statusCode: 404 });

@@ -1,0 +1,100 @@
+import { Readable } from 'node:stream';
+import { ExecOutput } from '../exec-output.ts';
+import { RuntimeRefused, RuntimeUnavailable, type ExecRequest, type ExecResult } from '../runtime.ts';
+import type { Channel } from './channel.ts';
+import type { ChannelStream } from './channel-stream.ts';
+
+/** The output of a command that may be under way or wait here, bytes. */
+const OUTPUT_WINDOW_BYTES = 256 * 1024;
+/** The time after the deadline that the supervisor has to end a command, before the call returns without it, ms. */
+const GRACE_MS = 5_000;
+const KILLED_EXIT_CODE = 137;
+const TIMED_OUT_EXIT_CODE = 124;
+/** The bytes that each piece of output costs beside its own, as it is taken apart and handed on by itself. */
+const FRAME_COST_BYTES = 256;
+
+/** Runs a command by the supervisor (see `ContainerRuntime.exec`). `helper` is the program with what images often lack. */
+export async function execOver(channel: Channel, request: ExecRequest, helper: string): Promise<ExecResult> {
+  const { signal, timeoutMs, outputLimitBytes } = request;
+  const variables = Object.entries(request.environment ?? {}).map(([name, value]) => `${name}=${value}`);
+  const call = ['exec', String(timeoutMs), String(outputLimitBytes), '', helper, String(variables.length), ...variables, ...request.argv];
+  const stream = channel.open(call, OUTPUT_WINDOW_BYTES);
+  feed(request.stdin, stream);
+  const timer = new Deadline(timeoutMs + GRACE_MS, () => stream.abandon());
+  const kill = () => stream.reset();
+  signal?.addEventListener('abort', kill, { once: true });
+  if (signal?.aborted) kill();
+  try {
+    const output = new ExecOutput(request);
+    await pass(stream, output, request, timer);
+    const { result, droppedBytes } = await stream.ended();
+    signal?.throwIfAborted();
+    const { stdout, stderr, truncated } = output.taken();
+    return { ...outcomeOf(result), stdout, stderr, truncated: truncated || droppedBytes > 0 };
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    timer.clear();
+    signal?.removeEventListener('abort', kill);
+  }
+}
+
+function feed(stdin: ExecRequest['stdin'], stream: ChannelStream): void {
+  const send = async () => {
+    if (stdin !== undefined)
+      for await (const bytes of Readable.from(Buffer.isBuffer(stdin) ? [stdin] : stdin)) await stream.write(bytes as Buffer);
+  };
+  // An input that breaks off ends, and so does that of a command that has ended.
+  void send()
+    .catch(() => undefined)
+    .then(() => stream.endInput());
+}
+
+/** Hands the output on. While the reading is held up, the deadline of the call does not come nearer. */
+async function pass(stream: ChannelStream, output: ExecOutput, { pace }: ExecRequest, timer: Deadline): Promise<void> {
+  for await (const part of stream.output()) {
+    output.take(part.stream, part.bytes);
+    const turn = pace?.(part.bytes.length + FRAME_COST_BYTES) ?? null;
+    if (turn === null) continue;
+    timer.hold();
+    await turn;
+    timer.release();
+  }
+}
+
+function outcomeOf([word, detail, late]: string[]): { exitCode: number; timedOut: boolean } {
+  if (word === 'exit') return { exitCode: late === '1' ? TIMED_OUT_EXIT_CODE : Number(detail), timedOut: late === '1' };
+  if (detail === 'abandoned') return { exitCode: TIMED_OUT_EXIT_CODE, timedOut: true };
+  // Somebody in the container killed the process that looks after the command, and so the command.
+  if (detail === 'killed') return { exitCode: KILLED_EXIT_CODE, timedOut: false };
+  if (detail === 'busy') throw new RuntimeRefused('The container has no room for one more process.');
+  throw new RuntimeUnavailable(new Error(`the supervisor answered ${String(word)} ${String(detail)}`));
+}
+
+/** A time that does not pass while it is held. */
+class Deadline {
+  private timer: NodeJS.Timeout;
+  private since = performance.now();
+
+  constructor(
+    private leftMs: number,
+    private readonly onOver: () => void,
+  ) {
+    this.timer = setTimeout(onOver, leftMs);
+  }
+
+  hold(): void {
+    this.clear();
+    this.leftMs -= performance.now() - this.since;
+  }
+
+  release(): void {
+    this.since = performance.now();
+    this.timer = setTimeout(this.onOver, Math.max(0, this.leftMs));
+  }
+
+  clear(): void {
+    clearTimeout(this.timer);
+  }
+}

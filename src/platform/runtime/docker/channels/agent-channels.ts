@@ -1,0 +1,151 @@
+import type Dockerode from 'dockerode';
+import { unlessAborted } from '../../../async/unless-aborted.ts';
+import { Channel } from '../../channel/channel.ts';
+import { execOver } from '../../channel/channel-exec.ts';
+import { terminalOver } from '../../channel/channel-terminal.ts';
+import type { FilesChannel } from '../../channel/channel-files.ts';
+import { ChannelBroken } from '../../channel/frames.ts';
+import {
+  RuntimeRefused,
+  RuntimeUnavailable,
+  type ContainerHandle,
+  type ExecRequest,
+  type ExecResult,
+  type Terminal,
+  type TerminalRequest,
+} from '../../runtime.ts';
+import { call } from '../engine/engine.ts';
+import { helperMount, helperProgram, identityOf, isHelperVolume, supervisorProgram, volumeName } from '../engine/names.ts';
+import { ExecTransport } from './exec-transport.ts';
+
+/** The time after which a channel that nobody uses is closed, ms. */
+const IDLE_MS = 60_000;
+const SWEEP_MS = 15_000;
+/** The channels of one process. The one that was used longest ago is closed for one more, unless all of them are in use. */
+const CHANNELS_MAX = 1_000;
+
+interface Entry {
+  opening: Promise<FilesChannel>;
+  opened: FilesChannel | null;
+  usedAt: number;
+  isFrozen: boolean;
+}
+
+/**
+ * The channels to the supervisors of running containers: one for each container, opened at its first use, kept while it is used and while the
+ * container is frozen, and opened anew after it broke. It owns the channels; what is done over them is its callers'.
+ */
+export class AgentChannels {
+  private readonly entries = new Map<ContainerHandle, Entry>();
+  private readonly sweeper: NodeJS.Timeout;
+
+  constructor(private readonly docker: Dockerode) {
+    this.sweeper = setInterval(() => this.closeIdle(), SWEEP_MS).unref();
+  }
+
+  /** Returns the channel to a running container. Throws `RuntimeRefused`, `RuntimeUnavailable`, `ContainerGone`, and the signal's reason. */
+  async of(handle: ContainerHandle, signal: AbortSignal): Promise<FilesChannel> {
+    signal.throwIfAborted();
+    const known = this.entries.get(handle);
+    if (known?.isFrozen) throw new RuntimeRefused('The container is frozen, so nothing can be run in it.');
+    const entry = known !== undefined && known.opened?.channel.isOpen !== false ? known : this.open(handle);
+    entry.usedAt = performance.now();
+    // The order of the map is that of their use.
+    this.entries.delete(handle);
+    this.entries.set(handle, entry);
+    return entry.opened ?? (await unlessAborted(entry.opening, signal));
+  }
+
+  /** Runs a command in a running container (see `ContainerRuntime.exec`). */
+  async exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult> {
+    const signal = request.signal ?? new AbortController().signal;
+    const { channel } = await this.of(handle, signal);
+    await channel.free(signal);
+    return execOver(channel, request, helperProgram).catch((error: unknown) => {
+      throw runtimeError(error);
+    });
+  }
+
+  /** Opens a terminal in a running container (see `ContainerRuntime.terminal`). */
+  async terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal> {
+    const { channel } = await this.of(handle, request.signal);
+    await channel.free(request.signal);
+    return terminalOver(channel, request, helperProgram);
+  }
+
+  /** Notes whether the container is frozen: nothing is sent to one that can't answer. */
+  setFrozen(handle: ContainerHandle, isFrozen: boolean): void {
+    const entry = this.entries.get(handle);
+    if (entry !== undefined) entry.isFrozen = isFrozen;
+  }
+
+  close(): void {
+    clearInterval(this.sweeper);
+    for (const { opened } of this.entries.values()) opened?.channel.close();
+    this.entries.clear();
+  }
+
+  private open(handle: ContainerHandle): Entry {
+    this.makeRoom();
+    const opening = this.connect(handle);
+    const entry: Entry = { opening, opened: null, usedAt: performance.now(), isFrozen: false };
+    opening.then(
+      (opened) => {
+        entry.opened = opened;
+        if (this.entries.get(handle) !== entry) opened.channel.close();
+        void opened.channel.closed.then(() => this.remove(handle, entry));
+      },
+      () => this.remove(handle, entry),
+    );
+    return entry;
+  }
+
+  private async connect(handle: ContainerHandle): Promise<FilesChannel> {
+    const container = this.docker.getContainer(handle);
+    const root = await volumeOf(container);
+    const transport = await ExecTransport.open(container);
+    try {
+      return { channel: await call(handle, () => Channel.open(transport)), root };
+    } catch (error) {
+      transport.close();
+      throw runtimeError(error);
+    }
+  }
+
+  private remove(handle: ContainerHandle, entry: Entry): void {
+    if (this.entries.get(handle) === entry) this.entries.delete(handle);
+  }
+
+  private makeRoom(): void {
+    if (this.entries.size < CHANNELS_MAX) return;
+    for (const { opened } of this.entries.values())
+      if (opened?.channel.size === 0) {
+        opened.channel.close();
+        return;
+      }
+  }
+
+  private closeIdle(): void {
+    const before = performance.now() - IDLE_MS;
+    for (const { opened, usedAt } of this.entries.values()) if (usedAt < before && opened?.channel.size === 0) opened.channel.close();
+  }
+}
+
+/** Returns the mount point of the agent's volume. Throws `RuntimeRefused` unless the container runs and has a supervisor. */
+async function volumeOf(container: Dockerode.Container): Promise<string> {
+  const { State, Mounts, Config, Path } = await call(container.id, (abortSignal) => container.inspect({ abortSignal }));
+  if (State.Paused) throw new RuntimeRefused('The container is frozen, so nothing can be run in it.');
+  if (!State.Running) throw new RuntimeRefused('The container does not run, so nothing can be run in it.');
+  const isOurs = Mounts.some(({ Destination, Name }) => Destination === helperMount && isHelperVolume(Name));
+  if (!isOurs || Path !== supervisorProgram) throw new RuntimeRefused('The container has no supervisor: restart the agent.');
+  const volume = volumeName(identityOf(Config.Labels).agentId);
+  const root = Mounts.find(({ Name }) => Name === volume)?.Destination;
+  if (root === undefined) throw new RuntimeRefused('The container has no volume.');
+  return root;
+}
+
+/** Returns the runtime's error for one of a channel, and any other error as it is. */
+export function runtimeError(error: unknown): unknown {
+  if (!(error instanceof ChannelBroken)) return error;
+  return error.cause instanceof RuntimeRefused || error.cause instanceof RuntimeUnavailable ? error.cause : new RuntimeUnavailable(error);
+}

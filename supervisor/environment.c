@@ -1,0 +1,178 @@
+#include "supervisor.h"
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+extern char **environ;
+char **agent_environment;
+
+/* The variables come as this word, their length (4 bytes) and a list of fields, each `NAME=value`. */
+static const char magic[] = "MOORING1";
+#define VARIABLES_BYTES_MAX (8u << 20)
+/* A name in the network namespace of the container, in which nobody but the agent is. */
+static const char socket_name[] = "\0mooring-supervisor";
+#define ANSWER_SECONDS 5
+/* The time within which the variables have to come, ms. */
+#define RECEIVE_MS 60000
+
+static char **with_fields(const struct fields *fields) {
+  const char **variables = (const char **)fields->at;
+  return environment_with(variables, fields->count);
+}
+
+/* As read_all, but only within the time. */
+static ssize_t read_in_time(int fd, void *bytes, size_t length, uint64_t until) {
+  size_t size = 0;
+  for (uint64_t now; size < length && (now = now_ms()) < until;) {
+    struct pollfd input = {fd, POLLIN, 0};
+    if (poll(&input, 1, (int)(until - now)) <= 0) continue;
+    ssize_t got = read(fd, (char *)bytes + size, length - size);
+    if (got <= 0) break;
+    size += (size_t)got;
+  }
+  return (ssize_t)size;
+}
+
+bool environment_receive(int fd) {
+  uint64_t until = now_ms() + RECEIVE_MS;
+  uint8_t head[sizeof magic - 1 + 4];
+  if (read_in_time(fd, head, sizeof head, until) != (ssize_t)sizeof head || memcmp(head, magic, sizeof magic - 1) != 0) return false;
+  uint32_t length = get_u32(head + sizeof magic - 1);
+  uint8_t *bytes = length > VARIABLES_BYTES_MAX ? NULL : malloc((size_t)length + 1);
+  static struct fields fields;
+  if (bytes == NULL || read_in_time(fd, bytes, length, until) != (ssize_t)length || !fields_parse(&fields, bytes, length)) return false;
+  agent_environment = with_fields(&fields);
+  return true;
+}
+
+static size_t name_length(const char *variable) {
+  const char *end = strchr(variable, '=');
+  return end == NULL ? strlen(variable) : (size_t)(end - variable);
+}
+
+char **environment_with(const char *const *variables, int count) {
+  char **base = agent_environment == NULL ? environ : agent_environment;
+  int size = 0;
+  while (base[size] != NULL) size++;
+  char **all = calloc((size_t)(size + count + 1), sizeof *all);
+  if (all == NULL) die("no memory");
+  int length = 0;
+  for (int i = 0; i < size + count; i++) {
+    const char *variable = i < size ? base[i] : variables[i - size];
+    size_t name = name_length(variable);
+    int at = 0;
+    while (at < length && (name_length(all[at]) != name || memcmp(all[at], variable, name) != 0)) at++;
+    if (variable[name] == '=') {
+      all[at] = (char *)variable;
+      if (at == length) length++;
+    } else if (at < length) {
+      /* A name alone takes the variable away. */
+      all[at] = all[--length];
+      all[length] = NULL;
+    }
+  }
+  return all;
+}
+
+const char *environment_value(char **environment, const char *name) {
+  size_t length = strlen(name);
+  for (; *environment != NULL; environment++)
+    if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=') return *environment + length + 1;
+  return NULL;
+}
+
+static struct sockaddr_un address(socklen_t *length) {
+  struct sockaddr_un found = {.sun_family = AF_UNIX};
+  memcpy(found.sun_path, socket_name, sizeof socket_name - 1);
+  *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof socket_name - 1);
+  return found;
+}
+
+int environment_listen(void) {
+  socklen_t length;
+  struct sockaddr_un at = address(&length);
+  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener < 0) return -1;
+  if (bind(listener, (struct sockaddr *)&at, length) == 0 && listen(listener, 64) == 0) return listener;
+  close(listener);
+  return -1;
+}
+
+static bool is_own_user(int connection) {
+  struct ucred peer;
+  socklen_t length = sizeof peer;
+  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+}
+
+pid_t environment_answer(int listener) {
+  int connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+  if (connection < 0) return -1;
+  /* Another user of the container may have been given less than the variables of the first one. */
+  pid_t answer = is_own_user(connection) ? fork() : -1;
+  if (answer == 0) {
+    struct timeval limit = {.tv_sec = ANSWER_SECONDS};
+    setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    for (char **variable = agent_environment; *variable != NULL; variable++) {
+      uint8_t size[4];
+      put_u32(size, (uint32_t)strlen(*variable));
+      if (!write_all(connection, size, sizeof size) || !write_all(connection, *variable, strlen(*variable))) break;
+    }
+    _exit(0);
+  }
+  close(connection);
+  return answer;
+}
+
+void environment_load(void) {
+  socklen_t length;
+  struct sockaddr_un at = address(&length);
+  int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connection < 0) return;
+  struct timeval limit = {.tv_sec = ANSWER_SECONDS};
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  struct ucred peer;
+  socklen_t peer_length = sizeof peer;
+  uint8_t *bytes = NULL;
+  ssize_t size = 0;
+  if (connect(connection, (struct sockaddr *)&at, length) == 0 &&
+      getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &peer_length) == 0 && peer.pid == 1 &&
+      (bytes = malloc(VARIABLES_BYTES_MAX + 1)) != NULL && (size = read_all(connection, bytes, VARIABLES_BYTES_MAX)) > 0) {
+    static struct fields fields;
+    if (fields_parse(&fields, bytes, (size_t)size)) {
+      static char *none[] = {NULL};
+      agent_environment = none;
+      agent_environment = with_fields(&fields);
+    }
+  }
+  close(connection);
+}
+
+int find_program(const char *name, char **environment, char *path, size_t capacity) {
+  struct stat found;
+  int problem = ENOENT;
+  if (*name == 0) return ENOENT;
+  if (strchr(name, '/') != NULL) {
+    if (strlen(name) >= capacity) return ENAMETOOLONG;
+    strcpy(path, name);
+    return stat(path, &found) == 0 ? 0 : errno;
+  }
+  const char *folders = environment_value(environment, "PATH");
+  if (folders == NULL) folders = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+  for (;;) {
+    size_t length = strcspn(folders, ":");
+    const char *folder = length == 0 ? "." : folders;
+    size_t size = length == 0 ? 1 : length;
+    if (size + strlen(name) + 2 <= capacity) {
+      memcpy(path, folder, size);
+      path[size] = '/';
+      strcpy(path + size + 1, name);
+      if (stat(path, &found) == 0 && S_ISREG(found.st_mode)) {
+        if (access(path, X_OK) == 0) return 0;
+        problem = EACCES;
+      }
+    }
+    if (folders[length] == 0) return problem;
+    folders += length + 1;
+  }
+}

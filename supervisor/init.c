@@ -1,0 +1,89 @@
+#include "supervisor.h"
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+/* The answers to those who ask for the environment that may be under way. */
+#define ANSWERS_MAX 16
+
+static void start_program(char **argv) {
+  unblock_signals();
+  /* The agent gets a process group of its own, so that what is sent to its group does not come here. */
+  setpgid(0, 0);
+  char path[PATH_MAX];
+  int problem = find_program(argv[0], agent_environment, path, sizeof path);
+  if (problem == 0) {
+    execve(path, argv, agent_environment);
+    problem = errno;
+  }
+  /* A script without a first line that names its shell. */
+  if (problem == ENOEXEC) {
+    int count = 0;
+    while (argv[count] != NULL) count++;
+    char **words = calloc((size_t)count + 2, sizeof *words);
+    if (words != NULL) {
+      words[0] = "/bin/sh";
+      words[1] = path;
+      for (int i = 1; i < count; i++) words[i + 1] = argv[i];
+      execve(words[0], words, agent_environment);
+    }
+  }
+  dprintf(2, "%s: %s\n", argv[0], strerror(problem));
+  _exit(problem == ENOENT ? 127 : 126);
+}
+
+static pid_t answers[ANSWERS_MAX];
+
+/* Returns where the process stands among the answers, or a free place for 0; -1 if there is none. */
+static int answer_at(pid_t pid) {
+  for (int i = 0; i < ANSWERS_MAX; i++)
+    if (answers[i] == pid) return i;
+  return -1;
+}
+
+/* Reaps whatever has ended. Returns the exit code of the agent, -1 while it runs. */
+static int reap(pid_t agent) {
+  int status, code = -1;
+  pid_t ended;
+  while ((ended = waitpid(-1, &status, WNOHANG)) > 0) {
+    if (ended == agent) code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    else if (answer_at(ended) >= 0) answers[answer_at(ended)] = 0;
+  }
+  return code;
+}
+
+int run_init(char **argv) {
+  if (argv[0] == NULL) die("no program");
+  hide();
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, NULL);
+  if (!environment_receive(STDIN_FILENO)) {
+    dprintf(2, "supervisor: the variables did not come\n");
+    return 125;
+  }
+  int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) die("/dev/null");
+  int listener = environment_listen();
+  int signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signals < 0) die("signalfd");
+  pid_t agent = fork();
+  if (agent < 0) die("fork");
+  if (agent == 0) start_program(argv);
+  /* Nobody but the agent keeps its output open. */
+  if (dup2(nothing, STDOUT_FILENO) < 0 || dup2(nothing, STDERR_FILENO) < 0) die("/dev/null");
+  for (;;) {
+    int room = answer_at(0);
+    struct pollfd wanted[] = {{signals, POLLIN, 0}, {room >= 0 ? listener : -1, POLLIN, 0}};
+    if (poll(wanted, 2, -1) < 0 && errno != EINTR) die("poll");
+    struct signalfd_siginfo signal;
+    while (read(signals, &signal, sizeof signal) == (ssize_t)sizeof signal)
+      if (signal.ssi_signo != SIGCHLD) kill(agent, (int)signal.ssi_signo);
+    int code = reap(agent);
+    if (code >= 0) return code;
+    if (wanted[1].revents != 0) {
+      pid_t answer = environment_answer(listener);
+      if (answer > 0) answers[room] = answer;
+    }
+  }
+}

@@ -1,0 +1,112 @@
+#include "supervisor.h"
+#include <dirent.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+void die(const char *what) {
+  dprintf(2, "supervisor: %s: %s\n", what, strerror(errno));
+  _exit(125);
+}
+
+bool write_all(int fd, const void *bytes, size_t length) {
+  const char *at = bytes;
+  while (length > 0) {
+    ssize_t written = write(fd, at, length);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    at += written;
+    length -= (size_t)written;
+  }
+  return true;
+}
+
+ssize_t read_all(int fd, void *bytes, size_t length) {
+  size_t size = 0;
+  while (size < length) {
+    ssize_t got = read(fd, (char *)bytes + size, length - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    size += (size_t)got;
+  }
+  return (ssize_t)size;
+}
+
+void close_from(int first) {
+#ifdef SYS_close_range
+  if (syscall(SYS_close_range, (unsigned)first, ~0u, 0u) == 0) return;
+#endif
+  /* An older kernel. */
+  DIR *folder = opendir("/proc/self/fd");
+  if (folder == NULL) {
+    for (int fd = first; fd < 4096; fd++) close(fd);
+    return;
+  }
+  struct dirent *entry;
+  while ((entry = readdir(folder)) != NULL) {
+    int fd = atoi(entry->d_name);
+    if (fd >= first && fd != dirfd(folder)) close(fd);
+  }
+  closedir(folder);
+}
+
+void hide(void) {
+  prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+void unblock_signals(void) {
+  for (int number = 1; number < 65; number++) signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+uint64_t now_ms(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+static int kill_unless(pid_t child, bool (*keep)(pid_t)) {
+  if (child <= 0 || (keep != NULL && keep(child))) return 0;
+  kill(child, SIGKILL);
+  return 1;
+}
+
+/* Returns the parent of the process, as the fourth word of its line says; its name, which stands before it, may hold anything. */
+static pid_t parent_of(const char *pid) {
+  char path[64], line[512];
+  snprintf(path, sizeof path, "/proc/%.20s/stat", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  ssize_t length = read(fd, line, sizeof line - 1);
+  close(fd);
+  if (length <= 0) return -1;
+  line[length] = 0;
+  char *end = strrchr(line, ')');
+  int parent;
+  return end != NULL && sscanf(end + 1, " %*c %d", &parent) == 1 ? parent : -1;
+}
+
+int kill_children(bool (*keep)(pid_t)) {
+  int found = 0;
+  char path[64];
+  snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+  FILE *list = fopen(path, "re");
+  if (list != NULL) {
+    int child;
+    while (fscanf(list, "%d", &child) == 1) found += kill_unless(child, keep);
+    fclose(list);
+    return found;
+  }
+  /* A kernel that has no such list. */
+  DIR *folder = opendir("/proc");
+  if (folder == NULL) return 0;
+  struct dirent *entry;
+  while ((entry = readdir(folder)) != NULL)
+    if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && parent_of(entry->d_name) == getpid())
+      found += kill_unless(atoi(entry->d_name), keep);
+  closedir(folder);
+  return found;
+}

@@ -1,0 +1,42 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+import { Channel, type ChannelTransport } from '../../src/platform/runtime/channel/channel.ts';
+import { addWitness } from '../runner/evidence.ts';
+
+const processors: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
+
+/** The supervisor for this machine, as the service brings it. */
+export const supervisorPath = fileURLToPath(
+  new URL(`../../supervisor/bin/supervisor-${processors[process.arch] ?? process.arch}`, import.meta.url),
+);
+
+/** A real supervisor that is attached to this process, without a container around it. */
+export class AttachedSupervisor {
+  private readonly forget = addWitness('supervisor', async () => `pid ${this.child.pid}`);
+
+  private constructor(
+    readonly child: ChildProcess,
+    readonly channel: Channel,
+  ) {}
+
+  static async open(environment: NodeJS.ProcessEnv = { PATH: process.env.PATH }): Promise<AttachedSupervisor> {
+    const child = spawn(supervisorPath, ['attach'], { stdio: ['pipe', 'pipe', 'inherit'], env: environment });
+    const { stdin, stdout } = child;
+    const transport: ChannelTransport = {
+      input: stdin,
+      onBytes: (callback) => stdout.on('data', callback),
+      onEnd: (callback) => stdout.on('close', () => callback(null)),
+      close: () => stdin.destroy(),
+    };
+    return new AttachedSupervisor(child, await Channel.open(transport));
+  }
+
+  async close(): Promise<void> {
+    const ended = this.child.exitCode === null && this.child.signalCode === null ? once(this.child, 'exit') : null;
+    this.channel.close();
+    await ended;
+    this.forget();
+  }
+}
