@@ -102,11 +102,6 @@ static void flush(void) {
   outgoing_start = 0;
 }
 
-static void close_fd(int *fd) {
-  if (*fd >= 0) close(*fd);
-  *fd = -1;
-}
-
 static void close_input(struct stream *stream) {
   if (stream->in < 0) return;
   if (stream->shared) {
@@ -148,10 +143,6 @@ static bool is_worker(pid_t pid) {
 
 /* --- opening --- */
 
-static void set_nonblocking(int fd) {
-  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-}
-
 static void make_pipe(int ends[2]) {
   if (pipe2(ends, O_CLOEXEC) != 0) {
     ends[0] = ends[1] = -1;
@@ -160,19 +151,11 @@ static void make_pipe(int ends[2]) {
   fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES);
 }
 
-/* Moves the descriptors to where a worker has them. They are copied out of the way first, since one may stand where another belongs. */
-static void place_descriptors(const int from[4]) {
-  int high[4];
-  for (int i = 0; i < 4; i++) high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, WORKER_CONTROL + 1);
-  for (int i = 0; i < 4; i++)
-    if (high[i] < 0 || dup2(high[i], i) < 0) _exit(125);
-  fcntl(WORKER_CONTROL, F_SETFD, FD_CLOEXEC);
-  close_from(4);
-}
-
 static void run_worker(const struct fields *fields, bool terminal) {
   signal(SIGPIPE, SIG_DFL);
-  if (terminal || strcmp(field_text(fields, 0), "exec") == 0) run_command(fields, terminal);
+  const char *call = field_text(fields, 0);
+  if (terminal || strcmp(call, "exec") == 0) run_command(fields, terminal ? TERMINAL : COMMAND);
+  if (strcmp(call, "session") == 0 || strncmp(call, "keep-", 5) == 0) hand_over(fields);
   run_file_call(fields);
   _exit(125);
 }
@@ -197,7 +180,7 @@ static void start_worker(struct stream *stream, const struct fields *fields, boo
   pid_t worker = complete ? fork() : -1;
   int problem = errno;
   if (worker == 0) {
-    place_descriptors((const int[]){in[0], out[1], err[1], control[1]});
+    place_descriptors((const int[]){in[0], out[1], err[1], control[1]}, 4);
     run_worker(fields, terminal);
   }
   close_fd(&in[0]);
@@ -276,7 +259,7 @@ static void open_stream(uint32_t id, uint8_t *bytes, uint32_t length) {
   } else if (strcmp(call, "dial") == 0) {
     dial(stream, &fields);
   } else {
-    if (strcmp(call, "exec") == 0) {
+    if (strcmp(call, "exec") == 0 || strcmp(call, "session") == 0) {
       stream->bound = (uint64_t)field_number(&fields, 2, 0);
       stream->bounded = true;
     }

@@ -41,11 +41,21 @@ static int answer_at(pid_t pid) {
   return -1;
 }
 
+/* The process that holds commands and sessions; 0 while there is none, as nobody has asked for one. */
+static pid_t keeper;
+
+static void start_keeper(int listener) {
+  pid_t started = fork();
+  if (started == 0) run_keeper(listener);
+  if (started > 0) keeper = started;
+}
+
 /* Reaps whatever has ended. Returns the exit code of the agent, -1 while it runs. */
 static int reap(pid_t agent) {
   int status, code = -1;
   pid_t ended;
   while ((ended = waitpid(-1, &status, WNOHANG)) > 0) {
+    if (ended == keeper) keeper = 0;
     if (ended == agent) code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     else if (answer_at(ended) >= 0) answers[answer_at(ended)] = 0;
   }
@@ -64,7 +74,7 @@ int run_init(char **argv) {
   }
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) die("/dev/null");
-  int listener = environment_listen();
+  int listener = environment_listen(), keeper_listener = keeper_listen();
   int signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0) die("signalfd");
   pid_t agent = fork();
@@ -74,13 +84,18 @@ int run_init(char **argv) {
   if (dup2(nothing, STDOUT_FILENO) < 0 || dup2(nothing, STDERR_FILENO) < 0) die("/dev/null");
   for (;;) {
     int room = answer_at(0);
-    struct pollfd wanted[] = {{signals, POLLIN, 0}, {room >= 0 ? listener : -1, POLLIN, 0}};
-    if (poll(wanted, 2, -1) < 0 && errno != EINTR) die("poll");
+    struct pollfd wanted[] = {
+      {signals, POLLIN, 0},
+      {room >= 0 ? listener : -1, POLLIN, 0},
+      {keeper == 0 ? keeper_listener : -1, POLLIN, 0},
+    };
+    if (poll(wanted, 3, -1) < 0 && errno != EINTR) die("poll");
     struct signalfd_siginfo signal;
     while (read(signals, &signal, sizeof signal) == (ssize_t)sizeof signal)
       if (signal.ssi_signo != SIGCHLD) kill(agent, (int)signal.ssi_signo);
     int code = reap(agent);
     if (code >= 0) return code;
+    if (keeper == 0 && wanted[2].revents != 0) start_keeper(keeper_listener);
     if (wanted[1].revents != 0) {
       pid_t answer = environment_answer(listener);
       if (answer > 0) answers[room] = answer;

@@ -37,7 +37,12 @@ static bool is_usual_name(const char *word, const char **name) {
   return folder == 0 || (folder == 5 && memcmp(word, "/bin/", 5) == 0) || (folder == 9 && memcmp(word, "/usr/bin/", 9) == 0);
 }
 
-static void start_command(const struct fields *fields, bool terminal) {
+/* The path by which the shell of a session reads its lines (sessions.c). */
+static char lines_path[] = "/proc/self/fd/9";
+#define SESSION_DESCRIPTORS 10
+uint8_t *runner_request;
+
+static void start_command(const struct fields *fields, enum runner_kind kind) {
   int variables = (int)field_number(fields, VARIABLES, 0);
   if (variables < 0 || variables > fields->count - REST) _exit(125);
   char **environment = environment_with((const char *const *)fields->at + REST, variables);
@@ -45,10 +50,11 @@ static void start_command(const struct fields *fields, bool terminal) {
   if (argv == NULL) die("no memory");
   int count = 0;
   for (int i = REST + variables; i < fields->count; i++) argv[count++] = (char *)fields->at[i];
-  if (terminal && count == 0) {
+  if ((kind == TERMINAL || kind == SESSION) && count == 0) {
     const char *const *shell = shells;
     while (*shell != NULL && access(*shell, X_OK) != 0) shell++;
     argv[count++] = *shell == NULL ? "sh" : (char *)*shell;
+    if (kind == SESSION) argv[count++] = lines_path;
   }
   if (count == 0) _exit(125);
   const char *folder = field_text(fields, FOLDER);
@@ -72,22 +78,26 @@ static void start_command(const struct fields *fields, bool terminal) {
   _exit(problem == ENOENT ? 127 : 126);
 }
 
-static pid_t fork_command(const struct fields *fields, bool terminal) {
+static pid_t fork_command(const struct fields *fields, enum runner_kind kind) {
   pid_t runner = getpid(), command = fork();
   if (command != 0) return command;
   /* It ends with the runner, should somebody kill that. */
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != runner) _exit(125);
-  close_from(WORKER_CONTROL);
+  if (kind == SESSION) close(WORKER_CONTROL);
+  close_from(kind == SESSION ? SESSION_DESCRIPTORS : WORKER_CONTROL);
   setsid();
-  if (terminal) ioctl(0, TIOCSCTTY, 0);
+  if (kind == TERMINAL) ioctl(0, TIOCSCTTY, 0);
   unblock_signals();
   umask(022);
-  start_command(fields, terminal);
+  start_command(fields, kind);
   _exit(125);
 }
 
+static bool by_signal;
+
 static int code_of(int status) {
+  by_signal = WIFSIGNALED(status);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -116,11 +126,12 @@ static bool obey(pid_t command) {
   uint8_t packet[16];
   ssize_t got = recv(WORKER_CONTROL, packet, sizeof packet, MSG_DONTWAIT);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
-  if (got == 2 && packet[0] == PACKET_SIGNAL) kill(-command, packet[1]);
+  /* A command that has just been forked has no group yet. */
+  if (got == 2 && packet[0] == PACKET_SIGNAL && kill(-command, packet[1]) != 0) kill(command, packet[1]);
   return got > 0;
 }
 
-void run_command(const struct fields *fields, bool terminal) {
+void run_command(const struct fields *fields, enum runner_kind kind) {
   hide();
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   sigset_t children;
@@ -129,13 +140,17 @@ void run_command(const struct fields *fields, bool terminal) {
   sigprocmask(SIG_BLOCK, &children, NULL);
   int signals = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0) die("signalfd");
-  pid_t command = fork_command(fields, terminal);
+  pid_t command = fork_command(fields, kind);
   if (command < 0) die("fork");
   /* Only the command and what it starts hold its input and its output. */
   int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; nothing >= 0 && fd < WORKER_CONTROL; fd++) dup2(nothing, fd);
-  int64_t limit = terminal ? 0 : field_number(fields, TIMEOUT, 0);
+  if (kind == SESSION)
+    for (int fd = WORKER_CONTROL + 1; fd < SESSION_DESCRIPTORS; fd++)
+      if (fd != signals) close(fd);
+  int64_t limit = kind == TERMINAL ? 0 : field_number(fields, TIMEOUT, 0);
   uint64_t deadline = now_ms() + (uint64_t)(limit > 0 ? limit : 0);
+  free(runner_request);
   int code = -1;
   bool late = false;
   while (code < 0) {
@@ -157,6 +172,7 @@ void run_command(const struct fields *fields, bool terminal) {
   put_text(&result, "exit");
   put_number(&result, code < 0 ? 137 : code);
   put_number(&result, late ? 1 : 0);
+  if (kind == KEPT) put_number(&result, by_signal ? 1 : 0);
   send(WORKER_CONTROL, bytes, result.length, MSG_NOSIGNAL);
   _exit(0);
 }

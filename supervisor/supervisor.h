@@ -81,6 +81,9 @@ void die(const char *what) __attribute__((noreturn));
 bool write_all(int fd, const void *bytes, size_t length);
 /* Reads until the buffer is full or the input ends; returns the number of bytes, -1 on an error. */
 ssize_t read_all(int fd, void *bytes, size_t length);
+/* Closes the descriptor, if there is one, and notes that. */
+void close_fd(int *fd);
+void set_nonblocking(int fd);
 /* Closes every descriptor from `first` on. */
 void close_from(int first);
 /* Makes this process one that no other of its user can trace or read the memory of. */
@@ -90,10 +93,17 @@ void unblock_signals(void);
 int kill_children(bool (*keep)(pid_t));
 uint64_t now_ms(void);
 
+/* Moves the descriptors to the first numbers, but those of -1, and closes all others. The control socket is closed by what is executed. */
+void place_descriptors(const int *from, int count);
+
 /* --- entry points --- */
 
 int run_init(char **argv);
 int run_attach(void);
+/* Holds commands and sessions for a container, whose first process has listened. */
+void run_keeper(int listener) __attribute__((noreturn));
+/* Holds those of an agent without a container, for whoever connects to the socket file, as long as that process lives. */
+int run_keeper_at(const char *name, pid_t agent);
 
 /* --- environment.c --- */
 
@@ -114,8 +124,21 @@ int find_program(const char *name, char **environment, char *path, size_t capaci
 
 /* --- runner.c: a command --- */
 
+/* A command of one call, the shell of a terminal, a command that goes on, the shell of a session. */
+enum runner_kind { COMMAND, TERMINAL, KEPT, SESSION };
+
 /* Runs in a worker. The fields are those of the stream's OPEN frame. */
-void run_command(const struct fields *fields, bool terminal) __attribute__((noreturn));
+void run_command(const struct fields *fields, enum runner_kind kind) __attribute__((noreturn));
+/* What the fields stand in, which is freed once the command has started; NULL for nothing. */
+extern uint8_t *runner_request;
+
+/* --- keep-client.c --- */
+
+/* The socket file of the keeper; NULL in a container. */
+extern const char *keeper_path;
+int keeper_listen(void);
+/* Hands the worker's descriptors to the keeper, which answers in its place, and ends. */
+void hand_over(const struct fields *fields) __attribute__((noreturn));
 
 /* --- files.c, walk.c, remove.c, tar.c: calls on files, each in a worker --- */
 

@@ -33,6 +33,15 @@ ssize_t read_all(int fd, void *bytes, size_t length) {
   return (ssize_t)size;
 }
 
+void close_fd(int *fd) {
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+}
+
+void set_nonblocking(int fd) {
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
 void close_from(int first) {
 #ifdef SYS_close_range
   if (syscall(SYS_close_range, (unsigned)first, ~0u, 0u) == 0) return;
@@ -49,6 +58,18 @@ void close_from(int first) {
     if (fd >= first && fd != dirfd(folder)) close(fd);
   }
   closedir(folder);
+}
+
+void place_descriptors(const int *from, int count) {
+  int high[16];
+  /* They are copied out of the way first, since one may stand where another belongs. */
+  for (int i = 0; i < count; i++) high[i] = from[i] < 0 ? -1 : fcntl(from[i], F_DUPFD_CLOEXEC, count);
+  for (int i = 0; i < count; i++) {
+    if (from[i] < 0) close(i);
+    else if (high[i] < 0 || dup2(high[i], i) < 0) _exit(125);
+  }
+  fcntl(WORKER_CONTROL, F_SETFD, FD_CLOEXEC);
+  close_from(count);
 }
 
 void hide(void) {

@@ -21,8 +21,11 @@ export class AttachedSupervisor {
     readonly channel: Channel,
   ) {}
 
-  static async open(environment: NodeJS.ProcessEnv = { PATH: process.env.PATH }): Promise<AttachedSupervisor> {
-    const child = spawn(supervisorPath, ['attach'], { stdio: ['pipe', 'pipe', 'inherit'], env: environment });
+  /** Given a keeper's socket, it attaches to that. */
+  static async open(keeper?: { folder: string; socket: string }): Promise<AttachedSupervisor> {
+    const env = { PATH: process.env.PATH };
+    const words = keeper === undefined ? ['attach'] : ['attach', keeper.socket];
+    const child = spawn(supervisorPath, words, { stdio: ['pipe', 'pipe', 'inherit'], env, cwd: keeper?.folder });
     const { stdin, stdout } = child;
     const transport: ChannelTransport = {
       input: stdin,

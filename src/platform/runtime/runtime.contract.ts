@@ -1,7 +1,9 @@
 import { TestBed, type RuntimeUnderTest } from './runtime.bed.contract.ts';
 import { files } from './runtime.files.contract.ts';
+import { commands } from './runtime.commands.contract.ts';
 import { fileAttacks } from './runtime.attacks.contract.ts';
 import { adoption, creation, lifecycle, sleep } from './runtime.life.contract.ts';
+import { sessions } from './runtime.sessions.contract.ts';
 import { terminals } from './runtime.terminal.contract.ts';
 import { archives, events, exec, logs } from './runtime.work.contract.ts';
 
@@ -20,6 +22,8 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeUnderTe
     describe('logs', () => logs(bed));
     describe('events', () => events(bed));
     describe('exec', () => exec(bed));
+    describe('commands that go on', () => commands(bed));
+    describe('sessions', () => sessions(bed));
     describe('terminals', () => terminals(bed));
     describe('archives', () => archives(bed));
     describe('files', () => files(bed));

@@ -2,11 +2,13 @@ import type { Duplex } from 'node:stream';
 
 import type { AgentAddress } from '../agent-address.ts';
 import type { AllowList } from '../allow-list.ts';
+import type { AgentCommands } from './agent-commands.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import type { EngineStatus } from './engine-status.ts';
 import type { AgentFiles } from './files.ts';
 import type { ImageStore } from './image-store.ts';
 import type { BuildSettings, ProjectPlan } from './project-plan.ts';
+import type { RuntimeCapabilities } from './runtime-capabilities.ts';
 
 /** An opaque handle, which is no longer valid after a stop and a wake. */
 export type ContainerHandle = string;
@@ -146,6 +148,10 @@ export interface ExecRequest {
   /** The limit for stdout and stderr together, in bytes. */
   outputLimitBytes: number;
   environment?: Record<string, string>;
+  /** The folder in which it runs; by default the volume, or that of the session. A path that is not absolute starts at the volume. */
+  cwd?: string;
+  /** The session whose shell runs it, and is killed with it. What `argv` does to the shell, as `/bin/sh -c` and a text, stays for the next one. */
+  session?: string;
   /** Kills the command when it aborts. The call then throws the signal's reason. */
   signal?: AbortSignal;
   /** Receives the output as it comes, up to the limit. The result then holds none. */
@@ -205,15 +211,6 @@ export interface LogLine {
 
 /** An event only wakes; inspection decides. `lost` means that the stream had a gap, and everything has to be inspected. */
 export type RuntimeEvent = { kind: 'changed'; agentId: string } | { kind: 'lost' };
-
-export interface RuntimeCapabilities {
-  /** The value is true if memory can be kept during a sleep. */
-  freeze: boolean;
-  /** The value is true if agents are isolated from each other and from the host. */
-  isolation: boolean;
-  /** The value is true if `reference` and `dockerfile` images can be run. */
-  images: boolean;
-}
 
 /** The addresses that one agent may reach: everything that the operator allows agents to reach, nothing, or the listed names alone. */
 export type AgentEgress = 'internet' | 'none' | AllowList;
@@ -311,6 +308,8 @@ export abstract class ContainerRuntime {
   abstract readonly name: 'docker' | 'local';
   /** The files of running containers. */
   abstract readonly files: AgentFiles;
+  /** The commands that go on in running containers. */
+  abstract readonly commands: AgentCommands;
   /** The images that are kept. */
   abstract readonly images: ImageStore;
   abstract capabilities(): Promise<RuntimeCapabilities>;

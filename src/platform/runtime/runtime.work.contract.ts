@@ -168,6 +168,15 @@ export function exec(bed: TestBed): void {
     expect(result.stdout.toString()).toBe('spec+own\n');
   });
 
+  it('runs in the volume, or in the folder that is asked for', async () => {
+    const pwd = (cwd?: string) => bed.runtime.exec(view.handle, { ...command(['/bin/sh', '-c', 'mkdir -p inner; pwd']), cwd });
+    const volume = (await pwd()).stdout.toString().trim();
+    await bed.ask(view, 'PUT', '/file/in-volume', 'x');
+    expect((await bed.runtime.exec(view.handle, { ...command(['cat', 'in-volume']), cwd: volume })).stdout.toString()).toBe('x');
+    expect((await pwd('inner')).stdout.toString()).toBe(`${volume}/inner\n`);
+    expect(await pwd('nowhere')).toMatchObject({ exitCode: 126, stdout: Buffer.alloc(0) });
+  });
+
   it('cuts the output at the limit, and lets the command finish', async () => {
     const code = 'process.stdout.write("o".repeat(300000), () => process.stderr.write("e".repeat(300000)))';
     const result = await bed.runtime.exec(view.handle, { ...command(['node', '-e', code]), outputLimitBytes: 1_000 });

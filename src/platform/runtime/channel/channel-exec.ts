@@ -1,8 +1,10 @@
 import { Readable } from 'node:stream';
 import { ExecOutput } from '../exec-output.ts';
 import { RuntimeRefused, RuntimeUnavailable, type ExecRequest, type ExecResult } from '../runtime.ts';
-import type { Channel } from './channel.ts';
+import { refuseOtherName } from './channel-errors.ts';
+import { volumePath, type FilesChannel } from './channel-files.ts';
 import type { ChannelStream } from './channel-stream.ts';
+import { sessionScript } from './session-script.ts';
 
 /** The output of a command that may be under way or wait here, bytes. */
 const OUTPUT_WINDOW_BYTES = 256 * 1024;
@@ -13,12 +15,19 @@ const TIMED_OUT_EXIT_CODE = 124;
 /** The bytes that each piece of output costs beside its own, as it is taken apart and handed on by itself. */
 const FRAME_COST_BYTES = 256;
 
+/** The time after which the shell of a session ends that nobody uses, ms. */
+const SESSION_IDLE_MS = 15 * 60_000;
+
+const refusals: Readonly<Record<string, string>> = {
+  busy: 'The container has no room for one more process.',
+  sessions: 'This agent has as many sessions as it may: 8. One ends after 15 minutes without use, or when its shell is told to exit.',
+  input: 'A command of a session takes 8 MiB of input at most.',
+};
+
 /** Runs a command by the supervisor (see `ContainerRuntime.exec`). `helper` is the program with what images often lack. */
-export async function execOver(channel: Channel, request: ExecRequest, helper: string): Promise<ExecResult> {
-  const { signal, timeoutMs, outputLimitBytes } = request;
-  const variables = Object.entries(request.environment ?? {}).map(([name, value]) => `${name}=${value}`);
-  const call = ['exec', String(timeoutMs), String(outputLimitBytes), '', helper, String(variables.length), ...variables, ...request.argv];
-  const stream = channel.open(call, OUTPUT_WINDOW_BYTES);
+export async function execOver({ channel, root }: FilesChannel, request: ExecRequest, helper: string): Promise<ExecResult> {
+  const { signal, timeoutMs } = request;
+  const stream = channel.open(callOf(request, root, helper), OUTPUT_WINDOW_BYTES);
   feed(request.stdin, stream);
   const timer = new Deadline(timeoutMs + GRACE_MS, () => stream.abandon());
   const kill = () => stream.reset();
@@ -38,6 +47,18 @@ export async function execOver(channel: Channel, request: ExecRequest, helper: s
     timer.clear();
     signal?.removeEventListener('abort', kill);
   }
+}
+
+function callOf(request: ExecRequest, root: string, helper: string): string[] {
+  const { argv, cwd = null, session, environment = {} } = request;
+  const bounds = [String(request.timeoutMs), String(request.outputLimitBytes)];
+  if (session !== undefined) {
+    refuseOtherName(session);
+    const script = sessionScript(request, cwd === null ? null : volumePath(root, cwd));
+    return ['session', ...bounds, root, helper, session, String(SESSION_IDLE_MS), script];
+  }
+  const variables = Object.entries(environment).map(([name, value]) => `${name}=${value}`);
+  return ['exec', ...bounds, volumePath(root, cwd), helper, String(variables.length), ...variables, ...argv];
 }
 
 function feed(stdin: ExecRequest['stdin'], stream: ChannelStream): void {
@@ -68,7 +89,8 @@ function outcomeOf([word, detail, late]: string[]): { exitCode: number; timedOut
   if (detail === 'abandoned') return { exitCode: TIMED_OUT_EXIT_CODE, timedOut: true };
   // Somebody in the container killed the process that looks after the command, and so the command.
   if (detail === 'killed') return { exitCode: KILLED_EXIT_CODE, timedOut: false };
-  if (detail === 'busy') throw new RuntimeRefused('The container has no room for one more process.');
+  const sentence = refusals[String(detail)];
+  if (sentence !== undefined) throw new RuntimeRefused(sentence);
   throw new RuntimeUnavailable(new Error(`the supervisor answered ${String(word)} ${String(detail)}`));
 }
 

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { posix } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
 import { filePath, pathText, UNFINISHED_MS_MAX, UNFINISHED_PREFIX } from '../file-paths.ts';
 import {
@@ -47,6 +48,11 @@ const sweepAge = String(UNFINISHED_MS_MAX / 1_000);
 export interface FilesChannel {
   channel: Channel;
   root: string;
+}
+
+/** Returns the path, which starts at the volume unless it is absolute; null stands for the volume. */
+export function volumePath(root: string, path: string | null): string {
+  return posix.resolve(root, path ?? '.');
 }
 
 /** The files of agents in containers, which their supervisors handle. */

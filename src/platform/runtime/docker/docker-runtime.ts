@@ -19,7 +19,6 @@ import type {
   MeasureBounds,
   ReadPace,
   ResolvedImage,
-  RuntimeCapabilities,
   RuntimeEvent,
   RuntimeList,
   Terminal,
@@ -27,6 +26,7 @@ import type {
   VolumeSize,
 } from '../runtime.ts';
 import type { EngineStatus } from '../engine-status.ts';
+import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
 import type { AgentAddresses, EgressMode } from '../../config/config.ts';
 import { AgentEgress, type EgressOptions } from './networks/agent-egress.ts';
 import { eachVolume } from './engine/bulk-list.ts';
@@ -43,7 +43,9 @@ import { AgentStart } from './containers/agent-start.ts';
 import { GuardedStart } from './containers/guarded-start.ts';
 import { createOptions, ignoredSettings, isUnprivileged } from './containers/hardening.ts';
 import { ChannelFiles } from '../channel/channel-files.ts';
-import { AgentChannels } from './channels/agent-channels.ts';
+import { AgentChannels } from '../channel/agent-channels.ts';
+import { ChannelCommands } from '../channel/channel-commands.ts';
+import { connectSupervisor } from './channels/connect-supervisor.ts';
 import { ContainerLife } from './containers/container-life.ts';
 import { ContainerLookup } from './containers/container-lookup.ts';
 import { HelperVolume } from './volumes/helper-volume.ts';
@@ -53,7 +55,7 @@ import { openBuilder, type BuilderSettings } from './builder/open-builder.ts';
 import { Images } from './images/images.ts';
 import { refuseLargeConfig } from './image-sources/large-config.ts';
 import { containerLog, lastLinesOf } from './containers/logs.ts';
-import { isListedKind, labels } from './engine/names.ts';
+import { helperProgram, isListedKind, labels } from './engine/names.ts';
 import { AgentNetworks } from './networks/agent-networks.ts';
 import { AgentReach } from './containers/agent-reach.ts';
 import { BuildNetworks } from './networks/build-networks.ts';
@@ -103,6 +105,7 @@ const PING_TIMEOUT_MS = 5_000;
 export class DockerRuntime extends ContainerRuntime {
   override readonly name = 'docker';
   override readonly files: ChannelFiles;
+  override readonly commands: ChannelCommands;
   private readonly connection: EngineConnection;
   private readonly docker: Dockerode;
   private readonly instance: string;
@@ -129,8 +132,10 @@ export class DockerRuntime extends ContainerRuntime {
     super();
     this.connection = options.connection ?? nearEngine(options.docker ?? new Dockerode());
     this.docker = pinApiVersion(this.connection.docker);
-    this.channels = new AgentChannels(this.docker);
-    this.files = new ChannelFiles((handle, signal) => this.channels.of(handle, signal));
+    this.channels = new AgentChannels((handle) => connectSupervisor(this.docker, handle), helperProgram);
+    const channelOf = (handle: string, signal: AbortSignal) => this.channels.of(handle, signal);
+    this.files = new ChannelFiles(channelOf);
+    this.commands = new ChannelCommands(channelOf, helperProgram);
     this.engine = new EngineChecks(this.docker, this.health, {
       requireLimits: options.requireLimits ?? false,
       warn: (fields, message) => options.logger?.warn(fields, message),

@@ -115,6 +115,12 @@ export class LocalContainer {
     });
   }
 
+  /** Returns the folder on the host of a path that starts at the volume unless it is absolute; null stands for the volume. */
+  hostFolder(spec: ContainerSpec, path: string | null): string {
+    if (path === null) return this.volume;
+    return path.startsWith('/') ? (this.hostCommand(spec, [path])[0] ?? this.volume) : join(this.volume, path);
+  }
+
   /** The folder of the image's files. */
   get program(): string {
     return join(this.root, PROGRAM_FOLDER);

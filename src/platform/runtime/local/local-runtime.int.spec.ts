@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -152,6 +152,36 @@ describe('the local runtime, beyond the contract', () => {
       return statSync(beats).size === size;
     });
     await next.remove(handle);
+  });
+
+  it.each([
+    [
+      'removed while it is frozen',
+      async (view: ContainerView) => {
+        await under.runtime.freeze(view.handle);
+        await under.runtime.remove(view.handle);
+      },
+    ],
+    ['killed', async (view: ContainerView) => process.kill(runOf(view.handle).agent?.pid as number, 'SIGKILL')],
+  ])('ends commands that go on and sessions with an agent that is %s', async (_, end) => {
+    const view = await started();
+    const seconds = String(40_000_000 + Math.floor(Math.random() * 1e6));
+    const sleeping = () =>
+      spawnSync('pgrep', ['-fx', `sleep ${seconds}`])
+        .stdout.toString()
+        .trim();
+    const argv = ['/bin/sh', '-c', `(setsid sleep ${seconds} &); sleep ${seconds}`];
+    const signal = timeoutSignal(10_000);
+    await under.runtime.commands.start(view.handle, { commandId: 'one', argv, cwd: null, environment: {} }, signal);
+    await under.runtime.exec(view.handle, {
+      argv: ['/bin/sh', '-c', `sleep ${seconds} &`],
+      timeoutMs: 10_000,
+      outputLimitBytes: 100,
+      session: 'one',
+    });
+    await untilTrue(() => sleeping().split('\n').length === 3);
+    await end(view);
+    await untilTrue(() => sleeping() === '');
   });
 
   it('bounds what it keeps of an agent’s output', async () => {

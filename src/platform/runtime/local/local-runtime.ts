@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { access, mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { access, mkdir, readdir, rm } from 'node:fs/promises';
 import { basename, join, posix, resolve } from 'node:path';
 import {
   ContainerGone,
@@ -18,7 +18,6 @@ import {
   type LogLine,
   type MeasureBounds,
   type ResolvedImage,
-  type RuntimeCapabilities,
   type RuntimeEvent,
   type RuntimeList,
   type Terminal,
@@ -26,18 +25,21 @@ import {
   type VolumeSize,
 } from '../runtime.ts';
 import type { EngineStatus } from '../engine-status.ts';
+import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
 import { filePath } from '../file-paths.ts';
 import { unpack } from './archive.ts';
-import { exists, removeFolder, writeJson } from './atomic-file.ts';
+import { exists, removeFolder } from './atomic-file.ts';
 import { Changes } from './changes.ts';
 import { CommandRecords } from './command-records.ts';
 import { becomes, expectState, reaches } from './container-states.ts';
-import { copyImage } from './copy-tree.ts';
-import { LocalContainer, PROGRAM_FOLDER } from './local-container.ts';
-import { readImageRecord, writeImageRecord, type ImageRecord } from './image-record.ts';
+import { LocalChannels } from './local-channels.ts';
+import { LocalCommands } from './local-commands.ts';
+import { LocalContainer } from './local-container.ts';
+import { readImageRecord, type ImageRecord } from './image-record.ts';
 import { LocalFiles } from './files/local-files.ts';
 import type { Homes } from './files/walk.ts';
 import { LocalImages } from './local-images.ts';
+import { makeContainer } from './make-container.ts';
 import { openLocalTerminal } from './local-terminal.ts';
 import { runOneShot } from './one-shot.ts';
 import { lastOutputLines, outputLines } from './output-log.ts';
@@ -48,7 +50,6 @@ import { ensureProgramImage } from './program-image.ts';
 import { BuildFolders } from './projects/build-folders.ts';
 import { PackageStore } from './projects/package-store.ts';
 import { ensureProjectImage, type ProjectPlaces } from './projects/project-image.ts';
-import { moveVirtualEnvironment } from './projects/virtual-environment.ts';
 import { startSupervisor } from './start-supervisor.ts';
 
 export interface LocalRuntimeOptions {
@@ -72,6 +73,11 @@ export class LocalRuntime extends ContainerRuntime {
   readonly name = 'local';
   readonly files = new LocalFiles((handle) => this.homesOf(handle));
   readonly images: LocalImages;
+  private readonly channels = new LocalChannels((handle) => {
+    const container = this.at(handle);
+    return { container, environment: () => this.environmentOf(container) };
+  });
+  readonly commands = new LocalCommands(this.channels, (handle) => this.at(handle));
   private readonly ports = new Ports();
 
   private constructor(
@@ -155,32 +161,10 @@ export class LocalRuntime extends ContainerRuntime {
     if (typeof spec.egress === 'object') throw new RuntimeRefused('An agent is held to a list of names only on a Docker Engine.');
     if (!(await exists(container.folder))) {
       await this.ensureVolume(spec.agentId);
-      await this.make(container, spec);
+      await makeContainer(join(this.projects.images, basename(spec.image)), container, spec);
       await this.changes.touch(spec.agentId);
     }
     return container.view();
-  }
-
-  /** Builds the container in a temporary folder and renames it, so that it exists completely or not at all. */
-  private async make(container: LocalContainer, spec: ContainerSpec): Promise<void> {
-    const folder = join(this.projects.images, basename(spec.image));
-    const image = await readImageRecord(folder);
-    if (image === null) throw new RuntimeRefused(`there is no image ${spec.image}`);
-    const temporary = join(this.home, 'containers', `.new-${randomUUID()}`);
-    try {
-      await mkdir(join(temporary, 'root'), { recursive: true, mode: 0o700 });
-      const program = join(temporary, 'root', PROGRAM_FOLDER);
-      await copyImage(join(folder, 'files'), program);
-      if (image.builtIn !== undefined) await moveVirtualEnvironment(program, image.builtIn, container.program);
-      await writeImageRecord(temporary, image);
-      await writeJson(join(temporary, 'spec.json'), spec);
-      await rename(temporary, container.folder);
-    } catch (error) {
-      const taken = ['EEXIST', 'ENOTEMPTY'].includes((error as NodeJS.ErrnoException).code ?? '');
-      if (!taken) throw error;
-    } finally {
-      await rm(temporary, { recursive: true, force: true });
-    }
   }
 
   /** The variables are those of the spec, which is kept with the container. */
@@ -188,6 +172,7 @@ export class LocalRuntime extends ContainerRuntime {
     const container = this.at(handle);
     const { state } = await container.view();
     if (state === 'running' || state === 'frozen') return;
+    await new CommandRecords(container.folder).killAll();
     const spec = await container.spec();
     const run = ((await container.lastRun())?.run ?? 0) + 1;
     const port = await this.ports.choose(handle);
@@ -213,11 +198,13 @@ export class LocalRuntime extends ContainerRuntime {
     const container = this.at(handle);
     await expectState(container, ['running', 'frozen']);
     await this.signalUntil(container, 'SIGSTOP', ['frozen']);
+    await new CommandRecords(container.folder).signalKept('SIGSTOP');
   }
 
   async thaw(handle: ContainerHandle): Promise<void> {
     const container = this.at(handle);
     await expectState(container, ['running', 'frozen']);
+    await new CommandRecords(container.folder).signalKept('SIGCONT');
     await this.signalUntil(container, 'SIGCONT', ['running']);
   }
 
@@ -233,6 +220,7 @@ export class LocalRuntime extends ContainerRuntime {
   async remove(handle: ContainerHandle): Promise<void> {
     const container = this.at(handle);
     if (!(await exists(container.folder))) return;
+    this.channels.forget(handle);
     const { agentId } = await container.view();
     const run = await container.lastRun();
     signalProcess(run?.supervisor ?? null, 'SIGKILL', 'process');
@@ -259,15 +247,18 @@ export class LocalRuntime extends ContainerRuntime {
     const container = this.at(handle);
     await expectState(container, ['running']);
     const spec = await container.spec();
-    const port = (await container.lastRun())?.port ?? spec.port;
+    const argv = container.hostCommand(spec, request.argv);
+    const cwd = container.hostFolder(spec, request.cwd ?? null);
+    if (request.session !== undefined)
+      return this.channels.exec(handle, { ...request, argv, cwd: request.cwd === undefined ? undefined : cwd });
     const records = new CommandRecords(container.folder);
     const record = randomUUID();
     try {
       const own = await records.announce(record);
       return await runOneShot({
-        argv: container.hostCommand(spec, request.argv),
-        cwd: container.volume,
-        environment: { ...container.environment(spec, await this.imageOf(container, spec), port), ...request.environment, ...own },
+        argv,
+        cwd,
+        environment: { ...(await this.environmentOf(container)), ...request.environment, ...own },
         request,
         onStart: (mark) => records.add(record, mark),
       });
@@ -279,11 +270,9 @@ export class LocalRuntime extends ContainerRuntime {
   async terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal> {
     const container = this.at(handle);
     await expectState(container, ['running']);
-    const spec = await container.spec();
     const records = new CommandRecords(container.folder);
     const record = randomUUID();
-    const port = (await container.lastRun())?.port ?? spec.port;
-    const environment = container.environment(spec, await this.imageOf(container, spec), port);
+    const environment = await this.environmentOf(container);
     const own = await records.announce(record);
     return openLocalTerminal({
       cwd: container.volume,
@@ -342,13 +331,22 @@ export class LocalRuntime extends ContainerRuntime {
     return { lack: null, warnings: [] };
   }
 
-  /** Does nothing, since agents go on running, as they do under an engine. */
-  async close(): Promise<void> {}
+  /** Agents go on running, as they do under an engine. */
+  async close(): Promise<void> {
+    this.channels.close();
+  }
 
   private at(handle: ContainerHandle): LocalContainer {
     const agentId = HANDLE.exec(handle)?.[1];
     if (agentId === undefined) throw new ContainerGone(handle);
     return new LocalContainer(join(this.home, 'containers', handle), handle, this.volume(agentId));
+  }
+
+  /** Returns the variables of a running container's commands. */
+  private async environmentOf(container: LocalContainer): Promise<Record<string, string>> {
+    const spec = await container.spec();
+    const port = (await container.lastRun())?.port ?? spec.port;
+    return container.environment(spec, await this.imageOf(container, spec), port);
   }
 
   /** Reads the record of the container's image. Containers of earlier versions have no copy of it. */

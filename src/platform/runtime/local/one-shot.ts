@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { killGroup } from '../../kill-group.ts';
@@ -24,6 +24,7 @@ export interface OneShot {
 export async function runOneShot(shot: OneShot): Promise<ExecResult> {
   const { argv, request } = shot;
   request.signal?.throwIfAborted();
+  if (!isFolder(shot.cwd)) return failed(126, `${request.cwd ?? shot.cwd}: no such folder\n`);
   const [program = '', ...rest] = argv;
   let child;
   try {
@@ -77,13 +78,15 @@ function notStarted({ argv: [program = ''], environment }: OneShot, error: NodeJ
   // If the user may not enter one folder of the PATH, a missing command yields EACCES instead of ENOENT.
   const nowhere = !program.includes('/') && !(environment.PATH ?? '').split(':').some((folder) => existsSync(join(folder, program)));
   const missing = error.code === 'ENOENT' || nowhere;
-  return {
-    exitCode: missing ? 127 : 126,
-    stdout: Buffer.alloc(0),
-    stderr: Buffer.from(`${program}: ${missing ? 'command not found' : `can't be run (${error.code})`}\n`),
-    timedOut: false,
-    truncated: false,
-  };
+  return failed(missing ? 127 : 126, `${program}: ${missing ? 'command not found' : `can't be run (${error.code})`}\n`);
+}
+
+function failed(exitCode: number, sentence: string): ExecResult {
+  return { exitCode, stdout: Buffer.alloc(0), stderr: Buffer.from(sentence), timedOut: false, truncated: false };
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 function exitCodeOf(child: ChildProcess): Promise<number> {

@@ -54,7 +54,7 @@ describe('the supervisor of an agent', () => {
       echo x > /.mooring/supervisor && echo REPLACED
       $box readlink /proc/$$/cwd
     `;
-    expect(await bed.output(view, `{ ${script} } 2>/dev/null`)).toBe('/\n');
+    expect(await bed.output(view, `{ ${script} } 2>/dev/null`)).toBe('/data\n');
     expect(await bed.output(view, 'echo "$SECRET"')).toBe(`${secret}\n`);
     expect(await bed.state(view)).toMatchObject({ state: 'running' });
   });

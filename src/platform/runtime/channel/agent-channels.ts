@@ -1,22 +1,16 @@
-import type Dockerode from 'dockerode';
-import { unlessAborted } from '../../../async/unless-aborted.ts';
-import { Channel } from '../../channel/channel.ts';
-import { execOver } from '../../channel/channel-exec.ts';
-import { terminalOver } from '../../channel/channel-terminal.ts';
-import type { FilesChannel } from '../../channel/channel-files.ts';
-import { ChannelBroken } from '../../channel/frames.ts';
+import { unlessAborted } from '../../async/unless-aborted.ts';
 import {
   RuntimeRefused,
-  RuntimeUnavailable,
   type ContainerHandle,
   type ExecRequest,
   type ExecResult,
   type Terminal,
   type TerminalRequest,
-} from '../../runtime.ts';
-import { call } from '../engine/engine.ts';
-import { helperMount, helperProgram, identityOf, isHelperVolume, supervisorProgram, volumeName } from '../engine/names.ts';
-import { ExecTransport } from './exec-transport.ts';
+} from '../runtime.ts';
+import { runtimeError } from './channel-errors.ts';
+import { execOver } from './channel-exec.ts';
+import type { FilesChannel } from './channel-files.ts';
+import { terminalOver } from './channel-terminal.ts';
 
 /** The time after which a channel that nobody uses is closed, ms. */
 const IDLE_MS = 60_000;
@@ -39,7 +33,11 @@ export class AgentChannels {
   private readonly entries = new Map<ContainerHandle, Entry>();
   private readonly sweeper: NodeJS.Timeout;
 
-  constructor(private readonly docker: Dockerode) {
+  /** `connect` opens the channel to a running container; `helper` is the program in it with what images often lack. */
+  constructor(
+    private readonly connect: (handle: ContainerHandle) => Promise<FilesChannel>,
+    private readonly helper: string,
+  ) {
     this.sweeper = setInterval(() => this.closeIdle(), SWEEP_MS).unref();
   }
 
@@ -59,9 +57,9 @@ export class AgentChannels {
   /** Runs a command in a running container (see `ContainerRuntime.exec`). */
   async exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult> {
     const signal = request.signal ?? new AbortController().signal;
-    const { channel } = await this.of(handle, signal);
-    await channel.free(signal);
-    return execOver(channel, request, helperProgram).catch((error: unknown) => {
+    const to = await this.of(handle, signal);
+    await to.channel.free(signal);
+    return execOver(to, request, this.helper).catch((error: unknown) => {
       throw runtimeError(error);
     });
   }
@@ -70,13 +68,19 @@ export class AgentChannels {
   async terminal(handle: ContainerHandle, request: TerminalRequest): Promise<Terminal> {
     const { channel } = await this.of(handle, request.signal);
     await channel.free(request.signal);
-    return terminalOver(channel, request, helperProgram);
+    return terminalOver(channel, request, this.helper);
   }
 
   /** Notes whether the container is frozen: nothing is sent to one that can't answer. */
   setFrozen(handle: ContainerHandle, isFrozen: boolean): void {
     const entry = this.entries.get(handle);
     if (entry !== undefined) entry.isFrozen = isFrozen;
+  }
+
+  /** Closes the channel to a container that is removed. */
+  forget(handle: ContainerHandle): void {
+    this.entries.get(handle)?.opened?.channel.close();
+    this.entries.delete(handle);
   }
 
   close(): void {
@@ -100,18 +104,6 @@ export class AgentChannels {
     return entry;
   }
 
-  private async connect(handle: ContainerHandle): Promise<FilesChannel> {
-    const container = this.docker.getContainer(handle);
-    const root = await volumeOf(container);
-    const transport = await ExecTransport.open(container);
-    try {
-      return { channel: await call(handle, () => Channel.open(transport)), root };
-    } catch (error) {
-      transport.close();
-      throw runtimeError(error);
-    }
-  }
-
   private remove(handle: ContainerHandle, entry: Entry): void {
     if (this.entries.get(handle) === entry) this.entries.delete(handle);
   }
@@ -129,23 +121,4 @@ export class AgentChannels {
     const before = performance.now() - IDLE_MS;
     for (const { opened, usedAt } of this.entries.values()) if (usedAt < before && opened?.channel.size === 0) opened.channel.close();
   }
-}
-
-/** Returns the mount point of the agent's volume. Throws `RuntimeRefused` unless the container runs and has a supervisor. */
-async function volumeOf(container: Dockerode.Container): Promise<string> {
-  const { State, Mounts, Config, Path } = await call(container.id, (abortSignal) => container.inspect({ abortSignal }));
-  if (State.Paused) throw new RuntimeRefused('The container is frozen, so nothing can be run in it.');
-  if (!State.Running) throw new RuntimeRefused('The container does not run, so nothing can be run in it.');
-  const isOurs = Mounts.some(({ Destination, Name }) => Destination === helperMount && isHelperVolume(Name));
-  if (!isOurs || Path !== supervisorProgram) throw new RuntimeRefused('The container has no supervisor: restart the agent.');
-  const volume = volumeName(identityOf(Config.Labels).agentId);
-  const root = Mounts.find(({ Name }) => Name === volume)?.Destination;
-  if (root === undefined) throw new RuntimeRefused('The container has no volume.');
-  return root;
-}
-
-/** Returns the runtime's error for one of a channel, and any other error as it is. */
-export function runtimeError(error: unknown): unknown {
-  if (!(error instanceof ChannelBroken)) return error;
-  return error.cause instanceof RuntimeRefused || error.cause instanceof RuntimeUnavailable ? error.cause : new RuntimeUnavailable(error);
 }

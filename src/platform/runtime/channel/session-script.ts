@@ -1,0 +1,27 @@
+import { RuntimeRefused, type ExecRequest } from '../runtime.ts';
+
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+
+/**
+ * Returns a simple command that runs the request's one in the shell that reads it: the folder stays, and so does what a text for the shell does
+ * to it; the variables are this command's alone. It is evaluated by `command`, so that a fault in it does not end the shell.
+ */
+export function sessionScript({ argv, environment = {} }: ExecRequest, folder: string | null): string {
+  const variables = Object.entries(environment).map(([name, value]) => {
+    if (!VARIABLE.test(name)) throw new RuntimeRefused('The name of a variable in a session has letters, digits and "_" only.');
+    return `${name}=${quoted(value)} `;
+  });
+  const change = folder === null ? '' : `CDPATH= command cd -- ${quoted(folder)} || return 126\n`;
+  return `${change}${variables.join('')}command eval ${quoted(textOf(argv))}`;
+}
+
+function textOf(argv: readonly string[]): string {
+  const [shell, option, text] = argv;
+  if (argv.length === 3 && shell === '/bin/sh' && option === '-c') return text ?? '';
+  return argv.map(quoted).join(' ');
+}
+
+function quoted(word: string): string {
+  if (word.includes('\0')) throw new RuntimeRefused('A command has no byte of zero.');
+  return `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}
