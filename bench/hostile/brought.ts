@@ -16,6 +16,8 @@ import { makeRealImage, REAL_IMAGE, removeRealImage } from '../support/real-agen
 import { makeAgent, type RunningEngine, ScaleBed, timedChat } from '../support/scale-bed.ts';
 
 const CHATS = Number(process.env.BENCH_CHATS ?? 300);
+/** The attacks that are measured; all of them by default. */
+const CHOSEN = process.env.BENCH_ATTACKS?.split(',');
 const WARM_UP_CHATS = 30;
 const COMMANDS = 8;
 const COMMAND_SECONDS = 60;
@@ -73,6 +75,7 @@ export async function brought(): Promise<object> {
     await chats(good, agentId, WARM_UP_CHATS);
     const figures: Record<string, object> = {};
     for (const [name, attack] of Object.entries(attacks())) {
+      if (CHOSEN?.includes(name) === false) continue;
       const alone = await chats(good, agentId, CHATS);
       const end = await attack({ bed, hostile, hostileId, git, base });
       const beside = await besideAttack(end, () => chats(good, agentId, CHATS));

@@ -47,13 +47,16 @@ export class Files {
 
   /** Writes the text. Missing directories are made. */
   write(call: FileCall, path: string, content: string): Promise<WrittenFileDto> {
-    return this.change(call, 'write', { path }, async (handle, signal) => {
-      const roomBytes = await this.room.left(call.agentId);
-      const options = { maxBytes: WRITE_BYTES_MAX, roomBytes, onTaken: 'replace' as const, parents: true, signal };
-      const answer = await this.runtime.files.write(handle, path, Readable.from([Buffer.from(content)]), options);
-      await this.room.add(call.agentId, answer.size);
-      return { answer, outcome: { change: 'write', size: answer.size, created: answer.created } };
-    });
+    const intent = { change: 'write' as const, paths: { path }, timeoutMs: CALL_TIMEOUT_MS };
+    return this.inContainer(call, (handle, signal) =>
+      this.room.whileWriting(call.agentId, handle, (reserve) =>
+        this.records.around(call, intent, async () => {
+          const options = { maxBytes: WRITE_BYTES_MAX, reserve, onTaken: 'replace' as const, parents: true, signal };
+          const answer = await this.runtime.files.write(handle, path, Readable.from([Buffer.from(content)]), options);
+          return { answer, outcome: { change: 'write', size: answer.size, created: answer.created } };
+        }),
+      ),
+    );
   }
 
   makeDirectory(call: FileCall, path: string, parents: boolean): Promise<MadeDirectoryDto> {

@@ -8,7 +8,7 @@ import { FairLimiter } from '../platform/async/fair-limiter.ts';
 import { invalidField } from '../platform/errors/refusal.ts';
 import type { FormFile, MultipartForm } from '../platform/http/requests/multipart-form.ts';
 import { UNFINISHED_PREFIX } from '../platform/runtime/file-paths.ts';
-import { FILE_TRANSFER_MS_MAX, FileRefused } from '../platform/runtime/files.ts';
+import { FILE_TRANSFER_MS_MAX, FileRefused, type ReserveBytes } from '../platform/runtime/files.ts';
 import { ContainerRuntime, type ContainerHandle } from '../platform/runtime/runtime.ts';
 import { FILE_BYTES_MAX } from './downloads.service.ts';
 import { FileRecords } from './file-records.service.ts';
@@ -53,20 +53,25 @@ export class Uploads {
     const message = nameMessage(file.name);
     if (message !== null) throw invalidField('file', message);
     const intent = { change: 'upload' as const, paths: { name: file.name }, timeoutMs: FILE_TRANSFER_MS_MAX };
-    return this.records.around(call, intent, async () => {
-      const { path, size } = await this.store(call, handle, file);
-      await this.room.add(call.agentId, size);
-      const paths = await this.records.seal(call, 'stored', { path });
-      return { answer: { ok: true, path, name: file.name, size }, outcome: { change: 'upload', size, paths } };
-    });
+    return this.room.whileWriting(call.agentId, handle, (reserve) =>
+      this.records.around(call, intent, async () => {
+        const { path, size } = await this.store(call, handle, file, reserve);
+        const paths = await this.records.seal(call, 'stored', { path });
+        return { answer: { ok: true, path, name: file.name, size }, outcome: { change: 'upload', size, paths } };
+      }),
+    );
   }
 
   /** The file is written under another name first and moved when the whole form has come, because its directory may be named after it. */
-  private async store(call: FileCall, handle: ContainerHandle, file: FormFile): Promise<{ path: string; size: number }> {
+  private async store(
+    call: FileCall,
+    handle: ContainerHandle,
+    file: FormFile,
+    reserve: ReserveBytes | null,
+  ): Promise<{ path: string; size: number }> {
     const { files } = this.runtime;
     const signal = AbortSignal.any([call.signal, timeoutSignal(FILE_TRANSFER_MS_MAX)]);
-    const roomBytes = await this.room.left(call.agentId);
-    const options = { maxBytes: FILE_BYTES_MAX, roomBytes, onTaken: 'replace' as const, parents: false, signal };
+    const options = { maxBytes: FILE_BYTES_MAX, reserve, onTaken: 'replace' as const, parents: false, signal };
     const staged = await files.write(handle, `${UNFINISHED_PREFIX}upload-${call.callId}`, file.content, options);
     try {
       const { dest_dir: directory, message = '' } = await file.texts;

@@ -233,10 +233,12 @@ describe('what the log holds of an agent’s files', () => {
 describe('an agent whose volume is full', () => {
   it('gets no more files', async () => {
     const agentId = await talk.deployed();
-    jest.spyOn(talk.runtime.inner, 'volumeSizes').mockResolvedValue(new Map([[agentId, { bytes: 10_240 * MIB - 10, files: 1 }]]));
+    const measure = jest.spyOn(talk.runtime.inner.files, 'measure').mockResolvedValue({ bytes: 10_240 * MIB - 10, files: 1 });
     const put = (content: string) =>
       talk.server.request('PUT', `/api/agents/${agentId}/files/write`, { credential: 'mk_acme', json: { path: 'f', content } });
+    // The volume is measured while the first write is recorded.
     expect(await put('x'.repeat(11))).toMatchObject(problem(413, 'volume_full'));
+    expect(measure).toHaveBeenCalledTimes(1);
     expect(await put('x'.repeat(6))).toMatchObject({ status: 200 });
     expect(await put('x'.repeat(6))).toMatchObject(problem(413, 'volume_full'));
   });

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { timeoutSignal } from '../../platform/async/timeout-signal.ts';
 import type { FairLimiter } from '../../platform/async/fair-limiter.ts';
 import { Refusal } from '../../platform/errors/refusal.ts';
-import { ContainerRuntime, type ContainerHandle, type ContainerView } from '../../platform/runtime/runtime.ts';
+import { ContainerRuntime, type ContainerHandle } from '../../platform/runtime/runtime.ts';
 import { WakeGate, type Need } from './wake-gate.service.ts';
 
 /** The longest time that work in a container waits for its turn, ms. */
@@ -18,11 +18,9 @@ export interface Places {
 
 /** Returns the handle of the agent's running container. Throws `agent_unavailable` if there is none. */
 export async function runningContainer(runtime: ContainerRuntime, agentId: string, generation: number): Promise<ContainerHandle> {
-  const { containers } = await runtime.inspect(agentId, generation);
-  const isWanted = (view: ContainerView) => view.generation === generation && view.state === 'running' && view.outdated === undefined;
-  const container = containers.find(isWanted);
-  if (container === undefined) throw new Refusal('agent_unavailable', 'The agent’s container does not run.');
-  return container.handle;
+  const handle = await runtime.running({ agentId, generation });
+  if (handle === null) throw new Refusal('agent_unavailable', 'The agent’s container does not run.');
+  return handle;
 }
 
 /** Gives access to the running containers of live agents. */

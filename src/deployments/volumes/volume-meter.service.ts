@@ -3,7 +3,8 @@ import { QueryBus } from '@nestjs/cqrs';
 
 import { AgentsThatMayWrite, type AgentOfAccount } from '../../agents/index.ts';
 import { Config } from '../../platform/config/config.ts';
-import { ContainerRuntime, RuntimeRefused, type VolumeSize } from '../../platform/runtime/runtime.ts';
+import type { VolumeSize } from '../../platform/runtime/files.ts';
+import { ContainerRuntime, RuntimeRefused } from '../../platform/runtime/runtime.ts';
 
 /** The longest time for which volumes are measured at a time, ms, and the largest number of them. */
 const MEASURE_MS = 20_000;

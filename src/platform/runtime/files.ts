@@ -49,11 +49,27 @@ export interface FileRead {
   content: Readable;
 }
 
+/** The content of an agent's volumes. */
+export interface VolumeSize {
+  /** The space, `Infinity` if no program can measure it. */
+  bytes: number;
+  /** The number of files, folders and links; `Infinity` if it is larger than what was to be counted. */
+  files: number;
+}
+
+export interface MeasureBounds {
+  withinMs: number;
+  filesMax: number;
+}
+
+/** Takes the room for so many more bytes of a write. Returns whether there was as much. */
+export type ReserveBytes = (bytes: number) => boolean | Promise<boolean>;
+
 export interface FileWriteOptions {
   /** The bytes of the largest acceptable file; a larger one is `too_large`. */
   maxBytes: number;
-  /** The bytes that the volume has left; a larger file is `volume_full`. Null stands for no limit. */
-  roomBytes: number | null;
+  /** Takes the room for the bytes before they are written; null stands for no limit. If there is none, the write is `volume_full`. */
+  reserve: ReserveBytes | null;
   /** The treatment of an existing file. A folder is never replaced. */
   onTaken: 'replace' | 'refuse';
   /** Creates the missing folders above the file. */
@@ -122,6 +138,12 @@ export interface AgentFiles {
   ): Promise<{ from: string; to: string }>;
   /** Removes a file, a link or a whole folder. The volume's root is refused. */
   remove(handle: string, path: string, signal: AbortSignal): Promise<{ path: string }>;
+  /**
+   * Returns what the agent keeps in its volume and in those that its image declares, as it is counted in the container itself, which is fast;
+   * null if that takes too long. The agent can falsify it, and what its user may not read is left out: `ContainerRuntime.volumeSizes` counts
+   * from outside.
+   */
+  measure(handle: string, bounds: MeasureBounds): Promise<VolumeSize | null>;
 }
 
 export interface FileReadOptions {

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { timeoutSignal } from '../async/timeout-signal.ts';
-import { FileRefused } from './files.ts';
+import { FileRefused, type FileWriteOptions } from './files.ts';
 
 /**
  * Yields the content of a file that is being written. Throws `FileRefused` as soon as it is larger than the file may be or than the volume
@@ -8,7 +8,7 @@ import { FileRefused } from './files.ts';
  */
 export async function* limitedContent(
   content: Readable,
-  { maxBytes, roomBytes }: { maxBytes: number; roomBytes: number | null },
+  { maxBytes, reserve }: Pick<FileWriteOptions, 'maxBytes' | 'reserve'>,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   const stop = () => content.destroy(signal.reason as Error);
@@ -19,7 +19,7 @@ export async function* limitedContent(
     for await (const chunk of content as AsyncIterable<Buffer>) {
       size += chunk.length;
       if (size > maxBytes) throw new FileRefused('too_large');
-      if (roomBytes !== null && size > roomBytes) throw new FileRefused('volume_full');
+      if (reserve !== null && !(await reserve(chunk.length))) throw new FileRefused('volume_full');
       yield chunk;
     }
     signal.throwIfAborted();

@@ -12,7 +12,7 @@ export const soon = (): AbortSignal => timeoutSignal(60_000);
 
 export const options = (other: Partial<FileWriteOptions> = {}): FileWriteOptions => ({
   maxBytes: 100 * MIB,
-  roomBytes: null,
+  reserve: null,
   onTaken: 'replace',
   parents: false,
   signal: soon(),
@@ -30,6 +30,8 @@ export async function inAgent(bed: TestBed, view: ContainerView, code: string, .
 export async function textOf(content: Readable): Promise<string> {
   return Buffer.concat(await content.toArray()).toString();
 }
+
+const roomOf = (bytes: number) => (more: number) => (bytes -= more) >= 0;
 
 export const refused = (reason: FileRefusal) => expect.objectContaining({ name: 'FileRefused', reason });
 
@@ -113,7 +115,7 @@ export function files(bed: TestBed): void {
     await makeDirectory('unwritten');
     const large = () => Readable.from([Buffer.alloc(2 * MIB), Buffer.alloc(1)]);
     await expect(write('unwritten/a', large(), { maxBytes: 2 * MIB })).rejects.toEqual(refused('too_large'));
-    await expect(write('unwritten/a', large(), { roomBytes: 2 * MIB })).rejects.toEqual(refused('volume_full'));
+    await expect(write('unwritten/a', large(), { reserve: roomOf(2 * MIB) })).rejects.toEqual(refused('volume_full'));
     const broken = new PassThrough();
     broken.write(Buffer.alloc(2 * MIB));
     const breaking = write('unwritten/b', broken);
@@ -293,6 +295,16 @@ export function files(bed: TestBed): void {
     for (const root of ['.', '/data', '/data/', 'kept/..', './.']) await expect(remove(root)).rejects.toEqual(refused('volume_root'));
     await expect(remove('/app/probe.mjs')).rejects.toEqual(refused('outside_volume'));
     expect(await names('kept')).toEqual(['x']);
+  });
+
+  it('measures what the agent keeps, from within', async () => {
+    const bounds = { withinMs: 60_000, filesMax: 100_000 };
+    const before = await bed.runtime.files.measure(view.handle, bounds);
+    await write('measured/large', Buffer.alloc(3 * MIB, 'x'), { parents: true });
+    const after = await bed.runtime.files.measure(view.handle, bounds);
+    expect(((after?.bytes ?? NaN) - (before?.bytes ?? NaN)) / MIB).toBeCloseTo(3, 0);
+    expect((after?.files ?? NaN) - (before?.files ?? NaN)).toBe(2);
+    await remove('measured');
   });
 
   it('refuses if the container does not run or does not exist', async () => {

@@ -5,7 +5,7 @@ import type { AllowList } from '../allow-list.ts';
 import type { AgentCommands } from './agent-commands.ts';
 import type { AgentPorts } from './agent-ports.ts';
 import type { EngineStatus } from './engine-status.ts';
-import type { AgentFiles } from './files.ts';
+import type { AgentFiles, MeasureBounds, VolumeSize } from './files.ts';
 import type { ImageStore } from './image-store.ts';
 import type { BuildSettings, ProjectPlan } from './project-plan.ts';
 import type { RuntimeCapabilities } from './runtime-capabilities.ts';
@@ -38,19 +38,6 @@ export interface RuntimeList {
   containers: readonly ListedContainer[];
   /** The agents whose volumes exist. */
   volumes: readonly string[];
-}
-
-/** The content of an agent's volumes. */
-export interface VolumeSize {
-  /** The space, `Infinity` if no program can measure it. */
-  bytes: number;
-  /** The number of files, folders and links; `Infinity` if it is larger than what was to be counted. */
-  files: number;
-}
-
-export interface MeasureBounds {
-  withinMs: number;
-  filesMax: number;
 }
 
 export interface ContainerView extends ListedContainer {
@@ -366,6 +353,13 @@ export abstract class ContainerRuntime {
       });
     }
     return this.latest.list;
+  }
+
+  /** Returns the handle of the agent's container of that generation; null unless it runs and was made by this release. */
+  async running({ agentId, generation }: ContainerName): Promise<ContainerHandle | null> {
+    const { containers } = await this.inspect(agentId, generation);
+    const isWanted = (view: ContainerView) => view.generation === generation && view.state === 'running' && view.outdated === undefined;
+    return containers.find(isWanted)?.handle ?? null;
   }
 
   /** Runs a command in the running container; kills its whole process group at the deadline, or when the request's signal aborts. */

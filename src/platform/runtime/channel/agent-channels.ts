@@ -1,7 +1,9 @@
+import { LRUCache } from 'lru-cache';
 import { unlessAborted } from '../../async/unless-aborted.ts';
 import {
   RuntimeRefused,
   type ContainerHandle,
+  type ContainerName,
   type ExecRequest,
   type ExecResult,
   type Terminal,
@@ -31,6 +33,8 @@ interface Entry {
  */
 export class AgentChannels {
   private readonly entries = new Map<ContainerHandle, Entry>();
+  /** The containers that the engine said were running. */
+  private readonly running = new LRUCache<string, ContainerHandle>({ max: CHANNELS_MAX });
   private readonly sweeper: NodeJS.Timeout;
 
   /** `connect` opens the channel to a running container; `helper` is the program in it with what images often lack. */
@@ -52,6 +56,26 @@ export class AgentChannels {
     this.entries.delete(handle);
     this.entries.set(handle, entry);
     return entry.opened ?? (await unlessAborted(entry.opening, signal));
+  }
+
+  /**
+   * Returns the handle of a container that has run since its channel was opened, so that the engine need not be asked: the channel ends with
+   * the container. Null says nothing.
+   */
+  runningOf(container: ContainerName): ContainerHandle | null {
+    const handle = this.running.get(keyOf(container));
+    const entry = handle === undefined ? undefined : this.entries.get(handle);
+    return handle !== undefined && entry?.isFrozen === false && entry.opened?.channel.isOpen === true ? handle : null;
+  }
+
+  /** Notes that the engine has said that the container runs. */
+  setRunning(container: ContainerName, handle: ContainerHandle): void {
+    this.running.set(keyOf(container), handle);
+  }
+
+  /** Forgets what the engine has said, since events that tell otherwise may have been missed. */
+  doubt(): void {
+    this.running.clear();
   }
 
   /** Runs a command in a running container (see `ContainerRuntime.exec`). */
@@ -122,3 +146,5 @@ export class AgentChannels {
     for (const { opened, usedAt } of this.entries.values()) if (usedAt < before && opened?.channel.size === 0) opened.channel.close();
   }
 }
+
+const keyOf = ({ agentId, generation }: ContainerName): string => `${agentId} ${generation}`;

@@ -27,7 +27,7 @@ async function answered(...frames: Buffer[]): Promise<ChannelCommands> {
   say(greeting);
   const channel = await opening;
   input.once('data', () => setImmediate(() => say(Buffer.concat(frames))));
-  return new ChannelCommands(async () => ({ channel, root: '/data' }), '');
+  return new ChannelCommands(async () => ({ channel, root: '/data', others: [] }), '');
 }
 
 describe('the commands of an agent that answers in the place of its supervisor', () => {

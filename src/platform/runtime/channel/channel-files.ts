@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { posix } from 'node:path';
 import { addAbortSignal, Readable } from 'node:stream';
+import { timeoutSignal } from '../../async/timeout-signal.ts';
 import { filePath, pathText, UNFINISHED_MS_MAX, UNFINISHED_PREFIX } from '../file-paths.ts';
 import {
   FILE_CALL_MS_MAX,
@@ -13,6 +14,8 @@ import {
   type FileReadOptions,
   type FileRefusal,
   type FileWriteOptions,
+  type MeasureBounds,
+  type VolumeSize,
 } from '../files.ts';
 import { limitedContent, within } from '../limited-content.ts';
 import { RuntimeRefused, RuntimeUnavailable } from '../runtime.ts';
@@ -44,10 +47,13 @@ const refusals: ReadonlySet<string> = new Set<FileRefusal>([
 ]);
 const sweepAge = String(UNFINISHED_MS_MAX / 1_000);
 
-/** The channel to a container, and the mount point of its volume. */
+/** The channel to a container. */
 export interface FilesChannel {
   channel: Channel;
+  /** The mount point of the agent's volume. */
   root: string;
+  /** The mount points of the volumes that its image declares, without those inside another one. */
+  others: readonly string[];
 }
 
 /** Returns the path, which starts at the volume unless it is absolute; null stands for the volume. */
@@ -145,6 +151,19 @@ export class ChannelFiles implements AgentFiles {
     });
   }
 
+  async measure(handle: string, { withinMs, filesMax }: MeasureBounds): Promise<VolumeSize | null> {
+    const signal = timeoutSignal(withinMs);
+    try {
+      const { channel, root, others } = await this.channelOf(handle, signal);
+      const stream = channel.open(['measure', String(filesMax), root, ...others], WINDOW_BYTES);
+      const [bytes, files] = await this.bounded(stream, signal, 0, () => resultOf(stream));
+      return { bytes: countOf(bytes), files: files === '-1' ? Infinity : countOf(files) };
+    } catch (error) {
+      if (signal.aborted) return null;
+      throw error;
+    }
+  }
+
   /** Makes a call. When the signal aborts, the call is ended, after `graceMs`. */
   private async run<T>(
     handle: string,
@@ -154,12 +173,16 @@ export class ChannelFiles implements AgentFiles {
     graceMs = 0,
   ): Promise<T> {
     const stream = await this.open(handle, call, signal);
+    return this.bounded(stream, signal, graceMs, () => work(stream));
+  }
+
+  private async bounded<T>(stream: ChannelStream, signal: AbortSignal, graceMs: number, work: () => Promise<T>): Promise<T> {
     let timer: NodeJS.Timeout | undefined;
     // A frozen container does not even answer that it ends the call.
     const giveUp = () => (timer = setTimeout(() => stream.abandon(), graceMs));
     signal.addEventListener('abort', giveUp, { once: true });
     try {
-      return await work(stream);
+      return await work();
     } catch (error) {
       throw signal.aborted ? signal.reason : error;
     } finally {
@@ -170,10 +193,16 @@ export class ChannelFiles implements AgentFiles {
   }
 
   private async open(handle: string, [name = '', ...args]: readonly string[], signal: AbortSignal): Promise<ChannelStream> {
-    signal.throwIfAborted();
-    const { channel, root } = await this.connect(handle, signal);
-    await channel.free(signal);
+    const { channel, root } = await this.channelOf(handle, signal);
     return channel.open([name, root, ...args], WINDOW_BYTES);
+  }
+
+  /** Returns the channel once it takes one more stream. */
+  private async channelOf(handle: string, signal: AbortSignal): Promise<FilesChannel> {
+    signal.throwIfAborted();
+    const opened = await this.connect(handle, signal);
+    await opened.channel.free(signal);
+    return opened;
   }
 }
 
@@ -202,6 +231,13 @@ async function resultOf(stream: ChannelStream): Promise<string[]> {
   if (refusals.has(reason)) throw new FileRefused(reason as FileRefusal, { cause: new Error(detail) });
   if (reason === 'no_volume') throw new RuntimeRefused('The mount point of the agent’s volume is a link in its image.');
   throw new RuntimeUnavailable(new Error(`the call on files failed: ${reason} ${detail}`));
+}
+
+/** Returns a number of the supervisor. Throws `RuntimeUnavailable` for what is none. */
+function countOf(text: string | undefined): number {
+  const count = /^\d{1,16}$/.test(text ?? '') ? Number(text) : NaN;
+  if (!Number.isSafeInteger(count)) throw new RuntimeUnavailable(new Error('the supervisor answered with something that is no number'));
+  return count;
 }
 
 /** Returns the whole content of an answer, at most about `maxBytes` of it. */

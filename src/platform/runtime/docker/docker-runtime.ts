@@ -4,6 +4,7 @@ import type { OpenRange } from '../../open-ranges.ts';
 import { RuntimeRefused, ContainerRuntime, ImageGone } from '../runtime.ts';
 import type { AgentAddress } from '../../agent-address.ts';
 import type { AgentPorts } from '../agent-ports.ts';
+import type { MeasureBounds, VolumeSize } from '../files.ts';
 import type {
   ContainerHandle,
   ContainerName,
@@ -16,14 +17,12 @@ import type {
   ImageSource,
   LogCursor,
   LogLine,
-  MeasureBounds,
   ReadPace,
   ResolvedImage,
   RuntimeEvent,
   RuntimeList,
   Terminal,
   TerminalRequest,
-  VolumeSize,
 } from '../runtime.ts';
 import type { EngineStatus } from '../engine-status.ts';
 import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
@@ -319,6 +318,14 @@ export class DockerRuntime extends ContainerRuntime {
     return { containers, volumes: volumes.filter((agentId) => agentId !== undefined) };
   }
 
+  override async running(container: ContainerName): Promise<ContainerHandle | null> {
+    const known = this.channels.runningOf(container);
+    if (known !== null) return known;
+    const handle = await super.running(container);
+    if (handle !== null) this.channels.setRunning(container, handle);
+    return handle;
+  }
+
   override exec(handle: ContainerHandle, request: ExecRequest): Promise<ExecResult> {
     return this.channels.exec(handle, request);
   }
@@ -352,6 +359,7 @@ export class DockerRuntime extends ContainerRuntime {
         this.agentEgress.doubt();
         this.engine.check();
         this.reach.doubt();
+        this.channels.doubt();
         void this.sources.engineBuilds.removeLeftOvers();
       }
       yield event;

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import type { VolumeSize } from '../files.ts';
 
 const OUTPUT_BYTES = 16 * 1024 * 1024;
 
@@ -16,6 +17,14 @@ export function folderSize(folder: string, withinMs: number): Promise<number | n
  */
 export function filesIn(folder: string, withinMs: number): Promise<number | null> {
   return summed(['--inodes', '-sx', folder], withinMs).then((sum) => (sum === Infinity ? null : sum));
+}
+
+/** Returns the space and the number of files of an agent's volume; null if it does not exist or is not measured within `withinMs`. */
+export async function volumeSize(folder: string, withinMs: number): Promise<VolumeSize | null> {
+  const end = performance.now() + withinMs;
+  const bytes = await folderSize(folder, withinMs);
+  const files = await filesIn(folder, end - performance.now());
+  return bytes === null ? null : { bytes, files: files ?? 0 };
 }
 
 /** Does as `folderSize` for several folders, of which those that don't exist take no space. A file that has a name in several of them counts once. */

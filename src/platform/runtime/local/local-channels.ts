@@ -100,7 +100,7 @@ export class LocalChannels {
         stdout.destroy();
       },
     };
-    return { channel: await Channel.open(transport), root: container.volume };
+    return { channel: await Channel.open(transport), root: container.volume, others: [] };
   }
 }
 

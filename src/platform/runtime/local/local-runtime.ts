@@ -16,17 +16,16 @@ import {
   type ImageSource,
   type LogCursor,
   type LogLine,
-  type MeasureBounds,
   type ResolvedImage,
   type RuntimeEvent,
   type RuntimeList,
   type Terminal,
   type TerminalRequest,
-  type VolumeSize,
 } from '../runtime.ts';
 import type { EngineStatus } from '../engine-status.ts';
 import type { RuntimeCapabilities } from '../runtime-capabilities.ts';
 import { filePath } from '../file-paths.ts';
+import type { MeasureBounds, VolumeSize } from '../files.ts';
 import { unpack } from './archive.ts';
 import { exists, removeFolder } from './atomic-file.ts';
 import { Changes } from './changes.ts';
@@ -45,7 +44,7 @@ import { runOneShot } from './one-shot.ts';
 import { lastOutputLines, outputLines } from './output-log.ts';
 import { Ports } from './ports.ts';
 import { liveness, signalProcess } from './processes.ts';
-import { filesIn, folderSize } from './folder-size.ts';
+import { volumeSize } from './folder-size.ts';
 import { ensureProgramImage } from './program-image.ts';
 import { BuildFolders } from './projects/build-folders.ts';
 import { PackageStore } from './projects/package-store.ts';
@@ -148,9 +147,8 @@ export class LocalRuntime extends ContainerRuntime {
     const end = performance.now() + withinMs;
     const sizes = new Map<string, VolumeSize>();
     for (const agentId of agentIds) {
-      const bytes = await folderSize(this.volume(agentId), end - performance.now());
-      const files = await filesIn(this.volume(agentId), end - performance.now());
-      if (bytes !== null) sizes.set(agentId, { bytes, files: files ?? 0 });
+      const size = await volumeSize(this.volume(agentId), end - performance.now());
+      if (size !== null) sizes.set(agentId, size);
     }
     return sizes;
   }

@@ -9,7 +9,7 @@ import { until } from '../../../../../test/support/until.ts';
 import { RuntimeRefused, type ContainerView } from '../../runtime.ts';
 
 const soon = () => timeoutSignal(30_000);
-const options = { maxBytes: 1_000, roomBytes: null, onTaken: 'replace' as const, parents: true, signal: soon() };
+const options = { maxBytes: 1_000, reserve: null, onTaken: 'replace' as const, parents: true, signal: soon() };
 
 describe('the files of a container', () => {
   let bed: DockerBed;
@@ -97,7 +97,7 @@ describe('the files of a container', () => {
       const content = new Readable({ read() {} });
       content.push(Buffer.alloc(3 * 1024 * 1024));
       await runtime.files.write(${JSON.stringify(view.handle)}, 'half', content,
-        { maxBytes: 1e9, roomBytes: null, onTaken: 'replace', parents: false, signal: new AbortController().signal });`;
+        { maxBytes: 1e9, reserve: null, onTaken: 'replace', parents: false, signal: new AbortController().signal });`;
     const loader = new URL('../../../../../scripts/typescript.mjs', import.meta.url).href;
     const service = spawn(process.execPath, ['--import', loader, '--input-type=module', '-e', script], { stdio: 'ignore' });
     const kept = () => bed.output(view, 'ls -A /data');

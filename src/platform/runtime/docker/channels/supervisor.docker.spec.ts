@@ -59,6 +59,23 @@ describe('the supervisor of an agent', () => {
     expect(await bed.state(view)).toMatchObject({ state: 'running' });
   });
 
+  it('tells by its channel that the container runs, for which the engine is not asked, until events may have been missed', async () => {
+    const view = await bed.running();
+    const inspect = jest.spyOn(bed.runtime, 'inspect');
+    try {
+      await bed.output(view, 'true');
+      for (let n = 0; n < 3; n += 1) expect(await bed.runtime.running(view)).toBe(view.handle);
+      expect(inspect).toHaveBeenCalledTimes(1);
+      const following = new AbortController();
+      // The first word of every stream of events is that some may have been missed.
+      for await (const { kind } of bed.runtime.events(following.signal)) if (kind === 'lost') following.abort();
+      expect(await bed.runtime.running(view)).toBe(view.handle);
+      expect(inspect).toHaveBeenCalledTimes(2);
+    } finally {
+      inspect.mockRestore();
+    }
+  });
+
   it('is attached anew after an agent has killed what was attached, and the commands end', async () => {
     const view = await bed.running();
     const running = bed.runtime.exec(view.handle, { argv: ['/bin/sh', '-c', 'sleep 5001'], timeoutMs: 60_000, outputLimitBytes: 100 });

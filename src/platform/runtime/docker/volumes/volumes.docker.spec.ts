@@ -74,6 +74,9 @@ describe('the volumes of agents', () => {
     // The root, the folder and its files.
     expect((await measured(302))?.files).toBe(302);
     expect(await measured(301)).toEqual({ bytes: Infinity, files: Infinity });
+    const within = (filesMax: number) => bed.runtime.files.measure(view.handle, { ...bounds, filesMax });
+    expect((await within(302))?.files).toBe(302);
+    expect((await within(301))?.files).toBe(Infinity);
     await bed.runtime.remove(view.handle);
   });
 });
@@ -115,6 +118,10 @@ describe('the volumes that an image declares', () => {
     // Three roots, two files of a volume each, and in the agent's own the mount point and the empty file.
     expect(sizes.get(view.agentId)?.files).toBe(7);
     expect(sizes.get(other.agentId)?.bytes).toBeLessThan(MIB);
+    // The container itself sees the root of a volume in the place of the mount point.
+    const within = await bed.runtime.files.measure(view.handle, bounds);
+    expect((within?.bytes ?? 0) / MIB).toBeCloseTo(5, 0);
+    expect(within?.files).toBe(6);
     for (const { handle } of [view, other]) await bed.runtime.remove(handle);
   });
 

@@ -11,9 +11,12 @@ import {
   type FileRead,
   type FileReadOptions,
   type FileWriteOptions,
+  type MeasureBounds,
+  type VolumeSize,
 } from '../../files.ts';
 import { limitedContent, within } from '../../limited-content.ts';
 import { RuntimeRefused, type ContainerHandle } from '../../runtime.ts';
+import { volumeSize } from '../folder-size.ts';
 import { pathIn, pathOf, refusing } from './pinned.ts';
 import { contentOf, entriesOf, packedFolder, removeTree } from './pinned-tree.ts';
 import { walk, type Homes, type Place, type WalkOptions } from './walk.ts';
@@ -125,6 +128,11 @@ export class LocalFiles implements AgentFiles {
       await removeTree(place.folder, place.name, within(FILE_CALL_MS_MAX, signal));
       return { path: place.path };
     });
+  }
+
+  async measure(handle: ContainerHandle, { withinMs }: MeasureBounds): Promise<VolumeSize | null> {
+    const { volume } = await this.homesOf(handle);
+    return volumeSize(volume, withinMs);
   }
 
   private async at<T>(
